@@ -240,7 +240,7 @@ impl Agent {
 
     fn take_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
         let ToHost::Identified(Identified { refusal }) = message else { return None };
-        // A daemon that was not sent an identity cannot confirm one.
+        // A daemon that was not sent an identity cannot confirm an identity.
         if self.naming != Naming::Sent {
             return None;
         }

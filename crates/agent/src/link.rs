@@ -67,7 +67,7 @@ impl AgentLink {
         Some((port.connection(), port.flags())).filter(|(_, flags)| !flags.is_empty())
     }
 
-    /// Refills the port's budget, and gives up late files.
+    /// Refills the port's budget, and ends late files.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         if let Some(port) = &mut self.port {
             port.refill(now_ms);

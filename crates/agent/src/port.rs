@@ -1,4 +1,4 @@
-//! The host's end of a daemon's port: bounded in both directions.
+//! The host's end of a daemon's port, bounded in both directions.
 
 use std::io;
 use std::os::unix::net::UnixStream;

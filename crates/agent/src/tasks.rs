@@ -17,7 +17,6 @@ pub struct TaskScan {
     pub previous: u32,
     /// Counts of all tasks.
     pub totals: Totals,
-    /// Tasks.
     pub tasks: Vec<Task>,
 }
 

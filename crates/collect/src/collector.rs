@@ -22,7 +22,6 @@ const RETRY_MS: u64 = 10_000;
 pub struct GuestView {
     /// Id of the guest in the manager, never reused.
     pub id: u64,
-    /// Identity of the guest.
     pub who: GuestIdentity,
     /// Process of the guest, if it is known.
     pub process: Option<ProcessId>,
@@ -184,8 +183,8 @@ impl Collector {
         host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
-    /// Returns the number of guests with files opened by the last moment, which takes longer than
-    /// reading.
+    /// Returns the number of guests for which the last moment opened files. Opening takes longer
+    /// than reading.
     pub fn opened(&self) -> usize {
         self.opened
     }

@@ -198,8 +198,8 @@ impl Devices {
         Some(Images::sum(keys.filter_map(|(key, _)| images.all.get(key))))
     }
 
-    /// Fills in the counters of tap devices. They are missing if there is no device, or one is not
-    /// readable.
+    /// Fills in the counters of tap devices. They are missing if there is no device, or a device is
+    /// not readable.
     pub(crate) fn network(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         for (at, (_, field)) in TAP_FILES.iter().enumerate() {
             let values = self.taps.iter().map(|tap| tap.files[at].number(buffer));

@@ -26,7 +26,7 @@ pub(crate) struct Group {
     low: Kept,
 }
 
-/// Keys of memory.stat that count pages, and one in bytes. Older kernels lack some keys.
+/// Keys of memory.stat that count pages, and one key in bytes. Older kernels lack some keys.
 const MEMORY_STAT: &[(&str, GuestField)] = &[
     ("zswapped", GuestField::GroupZswapped),
     ("zswpin", GuestField::GroupZswapIn),

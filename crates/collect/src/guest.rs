@@ -287,7 +287,7 @@ struct Process {
     is_dead: bool,
     minor_faults: u64,
     major_faults: u64,
-    /// CPU time of all threads, ended ones included.
+    /// CPU time of all threads, including ended threads.
     cpu_ns: u64,
     start_ticks: u64,
 }

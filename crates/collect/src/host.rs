@@ -140,7 +140,7 @@ impl HostReader {
         }
     }
 
-    /// Returns the kernel's current counters. Fields that only the manager knows are missing.
+    /// Returns the kernel's current counters. Fields that only the manager can provide are missing.
     pub fn read(&mut self, now_ms: u64) -> Row<HostField> {
         let mut row = Row::default();
         self.stat(&mut row, now_ms);
@@ -227,7 +227,7 @@ impl HostReader {
     }
 }
 
-/// Returns the run time of threads; `None` if there is none, or one is not readable.
+/// Returns the run time of threads; `None` if there is no thread, or a thread is not readable.
 fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     let mut sum = None;
     for thread in threads {

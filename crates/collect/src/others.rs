@@ -29,10 +29,10 @@ const PROCESSES_MAX: usize = 4096;
 const APART_MS_EACH: u64 = 40;
 /// Minimum interval of readings, which is the interval of moments.
 const APART_MIN_MS: u64 = 900;
-/// Maximum interval of readings, so that a minute's row has at least one.
+/// Maximum interval of readings, so that a minute's row has at least one reading.
 const APART_MAX_MS: u64 = 60_000;
-/// Length of a minute, and start of its last moment. Moments are a second apart, and the last one
-/// must include all run time.
+/// Length of a minute, and start of its last moment. Moments are a second apart, and the last
+/// moment must include all run time.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 
@@ -191,7 +191,7 @@ mod tests {
 
     const PF_KTHREAD: u64 = 0x0020_0000;
 
-    /// Writes a process with ticks of its own and of its children.
+    /// Writes a process with its own ticks and the ticks of its children.
     fn process(tree: &Tree, pid: u32, start: u64, own: u64, children: u64) {
         let flags = if pid < 10 { PF_KTHREAD } else { 0 };
         tree.file(

@@ -3,8 +3,8 @@
 use base::is_small_fall;
 use model::{Field, Kind, Row};
 
-/// Keeps counters that fell slightly since the last row at their old values, and saves the row as
-/// the last one.
+/// Keeps counters that fell slightly since the last row at their old values, and saves the row for
+/// the next comparison.
 ///
 /// The kernel sums some counters from parts read at different moments, and idle time can fall
 /// slightly. If such a fall were mistaken for a restart, all time since boot would be counted

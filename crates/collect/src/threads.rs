@@ -94,7 +94,6 @@ impl Threads {
         }
     }
 
-    /// Returns the number of threads.
     pub(crate) fn len(&self) -> usize {
         self.threads.len()
     }
@@ -129,8 +128,8 @@ impl Threads {
         (!self.threads.is_empty() || *sum != Schedstat::default()).then_some(*sum)
     }
 
-    /// Returns bursts and short rests from the counters of [`ran`](Threads::ran). Returns `None` at
-    /// the first reading, because the time before it is unknown.
+    /// Returns bursts and short idle times from the counters of [`ran`](Threads::ran). Returns
+    /// `None` at the first reading, because the time before it is unknown.
     pub(crate) fn stretches(&mut self, now_ms: u64) -> Option<Stretches> {
         let before_ms = self.stretched_ms.replace(now_ms)?;
         let passed_ns = now_ms.saturating_sub(before_ms).saturating_mul(1_000_000);

@@ -11,7 +11,7 @@ use procfs::{Buffer, Kept};
 
 /// Maximum number of swap areas in the kernel.
 const SWAPS_MAX: usize = 32;
-/// Maximum number of zram devices. A guest may have one as its swap disk.
+/// Maximum number of zram devices. A guest may have such a device as its swap disk.
 const ZRAM_MAX: usize = 256;
 /// Bytes in a sector of a block device's counters, independent of the device.
 const SECTOR_BYTES: u64 = 512;

@@ -12,7 +12,6 @@ pub struct Id(pub u64);
 /// Identity of a process that survives the reuse of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId {
-    /// Process id.
     pub pid: u32,
     /// Start time, in clock ticks since the host's boot (/proc/PID/stat, field 22).
     pub start_ticks: u64,
@@ -31,7 +30,8 @@ pub struct Capabilities {
     pub page_reporting: Option<bool>,
     /// True if the guest has a port for a daemon.
     pub port: bool,
-    /// Reason why the guest's memory stays resident on the host, as far as its machine shows one.
+    /// Reason why the guest's memory stays resident on the host, if its machine shows such a
+    /// reason.
     pub pinned: Option<Pinned>,
 }
 
@@ -244,7 +244,7 @@ pub struct Machine {
 pub enum Event {
     /// A guest was found.
     Found(Id, Box<Found>),
-    /// The guest has rebooted in the same process. Earlier reports no longer hold.
+    /// The guest has rebooted in the same process. Earlier reports are invalid.
     Rebooted(Id),
     /// The run state has changed.
     State(Id, RunState),

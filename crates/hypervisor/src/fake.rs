@@ -140,7 +140,6 @@ impl Fake {
         self.emit(Event::Actual(guest, actual));
     }
 
-    /// Reboots a guest.
     pub fn reboot(&self, guest: Id) {
         self.emit(Event::Rebooted(guest));
     }
@@ -150,7 +149,6 @@ impl Fake {
         self.emit(Event::State(guest, state));
     }
 
-    /// Removes a guest.
     pub fn remove(&self, guest: Id, reason: &str) {
         if self.inner.borrow_mut().guests.remove(&guest).is_some() {
             self.emit(Event::Gone(guest, reason.to_owned()));

@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((read.len(), read[0]), (3 * page, 2));
         (read[0], read[page], read[3 * page - 1]) = (3, 4, 5);
         guest.write(&runs, &read).unwrap();
-        // The compiler sees no write to the memory.
+        // Without this, the compiler would not expect a change of the memory.
         std::hint::black_box(&mut memory);
         let at = |page_number: usize| memory[offset + page_number * page];
         assert_eq!((at(2), at(4), memory[offset + 6 * page - 1], at(9)), (3, 4, 5, 9));

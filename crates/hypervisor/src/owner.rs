@@ -36,7 +36,6 @@ const FUSE: u32 = 0x6573_5546;
 pub struct Owner(pub u32);
 
 impl Owner {
-    /// Root.
     pub const ROOT: Owner = Owner(0);
 
     /// Returns the user of this process.

@@ -1,7 +1,7 @@
 //! View of a guest's process through the host's kernel, without waking the guest.
 //!
-//! Files are opened once and read repeatedly. An open file never shows another process that was
-//! given the same number later.
+//! Files are opened once and read repeatedly. An open file never shows another process that got the
+//! same number later.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,7 +24,7 @@ const TEXT_MAX: usize = 8192;
 pub(crate) const THREADS_MAX: usize = 1 << 13;
 
 /// Returns the number of a task in its own namespace, if that is not the namespace of this process.
-/// `NSpid:` in the task's status has one number per namespace, the innermost last.
+/// `NSpid:` in the task's status has one number per namespace, with the innermost namespace last.
 fn inner_number(task: &Path) -> Option<u32> {
     let mut room = [0; TEXT_MAX];
     let file = Kept::open(&task.join("status"));
@@ -199,7 +199,7 @@ impl ProcessView {
     }
 
     /// Returns the resident memory in two parts. The kernel divides it by the kind of mapping, and
-    /// not by actual sharing, so guest memory in a file of its own counts as shared.
+    /// not by actual sharing. Guest memory in a separate file therefore counts as shared.
     pub fn held(&self) -> Option<Held> {
         let [_, resident, shared] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
         let size = |pages: u64| pages.checked_mul(self.page_bytes).map(Bytes);
@@ -274,9 +274,9 @@ impl ProcessView {
         value_of(text, "SwapTotal") != value_of(text, "SwapFree")
     }
 
-    /// Returns the microseconds in which some task of the process's cgroup waited for memory, since
-    /// the cgroup was created. The cgroup may contain other processes. It is the process's cgroup
-    /// at the time of the open.
+    /// Returns the microseconds for which some task of the process's cgroup has waited for memory
+    /// since the cgroup's creation. The cgroup may contain other processes. It is the process's
+    /// cgroup at the time of the open.
     ///
     /// `None` means that the host has no cgroup v2 or no pressure accounting, or that the process
     /// has no cgroup of its own.

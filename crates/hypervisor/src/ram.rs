@@ -121,7 +121,7 @@ impl GuestRam {
     }
 
     /// Returns the resident part of the memory from the text of /proc/PID/smaps. Reading stops as
-    /// soon as possible, as the kernel walks the mappings during the read.
+    /// soon as possible, because the kernel walks the mappings during the read.
     pub fn held(&self, smaps: impl Read) -> Option<Held> {
         let mut left = self.0.len();
         let mut found: Option<&RamMapping> = None;
@@ -168,8 +168,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Parses `7f00-7f10 rw-p 00000000 08:02 1234 /a/path`. Other lines of /proc/PID/smaps give
-    /// `None`.
+    /// Parses `7f00-7f10 rw-p 00000000 08:02 1234 /a/path`. For other lines of /proc/PID/smaps it
+    /// returns `None`.
     pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
         let mut words = words(line);
         let (start, end) = pair(words.next()?, b'-')?;

@@ -14,7 +14,7 @@
 use crate::BalloonStats;
 
 /// Period that makes QEMU send one request, in seconds. The value is odd, so that a period set by
-/// another manager is not mistaken for one left behind by pinhead.
+/// another manager is not mistaken for a period left behind by pinhead.
 pub(crate) const MARK_S: u32 = 86_399;
 /// Period that earlier releases set through libvirt. A period left behind with this value is also
 /// pinhead's.
@@ -23,9 +23,10 @@ const OLD_MARK_S: u32 = 3_607;
 /// hangs.
 const PATIENCE_MS: u64 = 2_000;
 /// Time after which the request is sent once more. Statistics carry the second of their arrival, so
-/// an equal response in the same second looks like no response.
+/// an equal response in the same second cannot be recognized.
 const AGAIN_MS: u64 = 1_000;
-/// Age up to which a response is returned again. It is as good as a new one and wakes no guest.
+/// Age up to which a response is returned again. Such a response is as useful as a new one, and
+/// wakes no guest.
 const FRESH_MS: u64 = 500;
 /// Shortest time between a response and the next request, for the same reason as `AGAIN_MS`.
 const DISTINCT_MS: u64 = 1_000;

@@ -22,7 +22,6 @@ pub struct Usage {
 /// Counters of one thread since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadRan {
-    /// The thread.
     pub tid: u32,
     /// Its counters.
     pub ran: Schedstat,

@@ -84,7 +84,7 @@ struct Connection {
     budget: Budget,
 }
 
-/// Results: guests of a directory that were handed over or taken back, and messages.
+/// Results: guests of a directory that were handed over or returned, and messages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Directories with the state of their handover.
@@ -98,8 +98,8 @@ pub struct Answers {
 }
 
 impl Attachments {
-    /// Sends a request for the guest's port to the `pinhead up` that started the guest, if one did.
-    /// It may have handed over its guests already.
+    /// Sends a request for the guest's port to the `pinhead up` that started the guest, if there is
+    /// such a process. It may have handed over its guests already.
     pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let Some(dir) = run_dir(found) else { return answers };
@@ -262,7 +262,7 @@ fn classes(told: BTreeMap<String, String>) -> BTreeMap<String, String> {
     told.into_iter().map(|(name, class)| (name, base::plain(&class, CLASS_MAX))).collect()
 }
 
-/// Drops new complaints about another user's guests that come too soon.
+/// Drops new complaints about another user's guests that follow too soon.
 fn limit(
     told: &mut BTreeMap<Owner, u64>,
     owner: Owner,

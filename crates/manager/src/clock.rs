@@ -13,7 +13,6 @@ pub struct Clock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Clock {
-    /// Starts the clock.
     pub fn start() -> Clock {
         Clock { start: Instant::now(), hand: None }
     }

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 /// Interval between attempts to open a port.
 const RETRY_MS: u64 = 5_000;
 
-/// A daemon with its port.
 #[derive(Debug)]
 pub struct DaemonPort {
     path: Option<PathBuf>,

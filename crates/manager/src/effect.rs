@@ -54,7 +54,6 @@ pub(crate) enum GuestEvent {
     Ask,
     /// A pass begins, for which resident memory must be read.
     PassBegins,
-    /// A pass has ended.
     PassEnded,
     /// The processes of running guests are due for a reading.
     LookAtProcesses,
@@ -78,7 +77,6 @@ pub(crate) enum GuestEvent {
     /// Page-out of a guest begins. Until it ends, memory that leaves the guest is not counted as
     /// page reporting.
     PageOutBegins(Id),
-    /// Page-out of a guest has ended.
     PageOutEnded(Id),
     /// The `pinhead up` of this directory has handed its guests over, or not.
     Lent(PathBuf, Lent),
@@ -97,7 +95,7 @@ pub(crate) enum MemoryEvent {
     LimitsChanged,
     /// A guest has rebooted.
     Rebooted(Id),
-    /// Memory must be freed and held.
+    /// Memory must be freed and reserved.
     Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
     /// A reservation was cancelled.
     Unreserve(u64),
@@ -108,7 +106,7 @@ pub(crate) enum MemoryEvent {
 pub(crate) enum RequestEvent {
     /// A client changes a guest's limits.
     Set { to: Return, peer: Peer, guest: String, change: Change },
-    /// A client wants memory freed and held.
+    /// A client wants memory freed and reserved.
     Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
     /// A client cancels a reservation.
     Unreserve { to: Return, reservation: u64 },
@@ -116,7 +114,6 @@ pub(crate) enum RequestEvent {
     Refused(u64),
     /// Reservations have been settled.
     Settled(Vec<Reserved>),
-    /// A client has left.
     Left(ClientId),
 }
 

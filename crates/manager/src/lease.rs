@@ -1,4 +1,4 @@
-//! The keeper of this manager: messages to it about each guest, and its failures.
+//! The keeper of this manager, with messages to it about each guest, and its failures.
 
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
@@ -71,7 +71,8 @@ impl Lease {
         self.written.guests().collect()
     }
 
-    /// Returns the size to restore of a guest that this manager or a dead one has left smaller.
+    /// Returns the size to restore of a guest that was left smaller by this manager or by a dead
+    /// manager.
     pub(crate) fn size_of(&self, found: &Found) -> Option<Bytes> {
         match found.process {
             Some(process) => self.written.sizes().get(&process).copied(),

@@ -19,7 +19,6 @@ pub struct Machine {
     pub available: Bytes,
     /// Reserved huge pages, used or not.
     pub huge_pages: Bytes,
-    /// ZFS's cache.
     pub zfs: Option<ZfsCache>,
     /// Pages read from swap since boot.
     pub swap_in: u64,
@@ -129,7 +128,7 @@ fn numbers_of<const N: usize>(reader: &mut Option<Reader>) -> Option<[u64; N]> {
     Some(row.map(|value| value as u64))
 }
 
-/// Returns the counters of the zram devices used as swap. Other zram devices hold file systems.
+/// Returns the counters of the zram devices used as swap. Other zram devices contain file systems.
 pub(crate) fn zram_swaps(root: &Path, buffer: &mut Buffer) -> Vec<Kept> {
     let swaps = Kept::open(&root.join("proc/swaps"));
     let Some(text) = swaps.whole(buffer) else { return Vec::new() };

@@ -104,7 +104,7 @@ struct Mark {
     psi_us: Option<u64>,
 }
 
-/// The process of a guest, seen from the host.
+/// The process of a guest, measured on the host.
 #[derive(Debug, Default)]
 pub struct Outside {
     view: Option<ProcessView>,
@@ -303,9 +303,9 @@ impl Outside {
     }
 }
 
-/// Splits a process's memory into private and shared. Guest memory in a file of its own is private,
-/// though the kernel counts it as shared. If the mappings may not be read, the kind of most of the
-/// pages decides.
+/// Splits a process's memory into private and shared. Guest memory in a separate file is private,
+/// although the kernel counts it as shared. If the mappings may not be read, the kind of most of
+/// the pages decides.
 pub(crate) fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
     let is_in_file = match ram {
         Some(ram) => ram.is_shared(),

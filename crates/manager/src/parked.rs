@@ -205,7 +205,7 @@ fn hold(path: &Path) -> io::Result<File> {
             let text = "it is not a file of this user's";
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
-        // The lock is held for as long as it takes to write a page.
+        // The lock is held only for the write of a page.
         file.lock()?;
         let there = fs::symlink_metadata(path)?;
         if (there.dev(), there.ino()) == (found.dev(), found.ino()) {

@@ -20,8 +20,8 @@ use procfs::{Root, TaskDir};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Shortest interval between requests to a daemon, which responds to one in 10 s. A client before
-/// that gets the last response.
+/// Shortest interval between requests to a daemon, which responds to one request in 10 s. An
+/// earlier client gets the last response.
 const APART_MS: u64 = 10_500;
 /// Timeout of a daemon's response.
 const PATIENCE_MS: u64 = 5_000;

@@ -23,8 +23,8 @@ use store::{Journal, Writer};
 /// Paths of libvirt's system socket; a host has one of them.
 const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
 
-/// Returns the parts of a manager from a file of settings, by default the usual one, and messages
-/// to the operator.
+/// Returns the parts of a manager from the given file of settings, or the default file, and
+/// messages to the operator.
 pub(crate) fn parts(
     config_path: Option<PathBuf>,
     options: Options,

@@ -1,4 +1,4 @@
-//! One interval of a guest: the rules are evaluated, and the result is kept within the bounds.
+//! One interval of a guest. The rules are evaluated, and the result is kept within the bounds.
 //!
 //! ```text
 //!   Program   ──┐
@@ -6,8 +6,8 @@
 //!   Resources ──┘
 //! ```
 //!
-//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent: after a
-//! fault only the affected group holds.
+//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent. After a
+//! fault only the affected group stays unchanged.
 
 use counters::{History, Pages};
 use rules::{Fault, Program};

@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Equal pages of guests are kept once, but the search costs CPU time of the thread `ksmd`. The
-//! search is hard while there is much to find (a new guest, a host short of memory), and steady
-//! while the gain is worth its cost. It is slow while the gain is small, and off if there is
-//! nothing to gain. Merged pages are never separated on purpose, because that would use the saved
-//! memory at once.
+//! search is hard while there is much to find, after the arrival of a guest or in a shortage of
+//! memory. It is steady while the gain is worth its cost. It is slow while the gain is small, and
+//! off if there is nothing to gain. Merged pages are never separated on purpose, because that would
+//! use the saved memory at once.
 //!
 //! The kernel merges pages of all processes that requested it, of any user. The duration of a write
 //! shows a guest whether another guest has the same page. The search therefore runs only while all
@@ -87,12 +87,12 @@ named! {
     /// The phase of the search.
     #[derive(Default)]
     pub enum Phase {
-        /// Off: there are fewer than two guests, or enough memory.
+        /// Off, because there are fewer than two guests, or enough memory.
         #[default]
         Off = "off",
-        /// Off: the guests belong to several users, and share no pages with each other.
+        /// Off, because the guests belong to several users, which must not share pages.
         Apart = "apart",
-        /// Hard: a guest is new, or the host has become short of memory.
+        /// Hard, because a guest is new, or the host has become short of memory.
         Hard = "hard",
         /// Steady, while the gain is worth its cost.
         Steady = "steady",
@@ -273,14 +273,15 @@ fn has_lost(since: &Mark, now: &Mark) -> bool {
     before >= GAIN_MIN && now < before - before / 8
 }
 
-/// Returns the pages a turn that take `target` of a core, if `pages` take `cost`, in thousandths.
-/// The time of a turn is proportional to its pages. The sleep after it does not change.
+/// Returns the pages a turn that use `target` of a core, if `pages` use `cost`, both in
+/// thousandths. The time of a turn is proportional to its pages. The sleep after it does not
+/// change.
 fn for_share(pages: u64, cost: u64, target: u64) -> u64 {
     let cost = cost.clamp(1, 999);
     pages.saturating_mul(target * (1000 - cost)) / (cost * (1000 - target.min(999)))
 }
 
-/// Returns the growth of a counter. A counter that went back was reset, and gives `None`.
+/// Returns the growth of a counter. A decreased counter was reset, and the result is `None`.
 fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }

@@ -1,4 +1,4 @@
-//! A trial of rules under steady load, which must come to rest.
+//! A trial of rules under steady load, in which the rules must settle.
 //!
 //! The model is crude on purpose: CPUs are busy or idle, memory is in use, cached or free. Rules
 //! that plug and unplug in turn here, under a constant load, do so on a real guest too.
@@ -7,13 +7,13 @@ use crate::guest::{CpuAction, Cpus, Resources, step};
 use counters::{Counter, CpuField, History, Pages};
 use rules::Program;
 
-/// Intervals given to the rules to settle, and intervals watched after that.
+/// Number of intervals in which the rules may settle, and number of intervals watched after that.
 const SETTLE: usize = 120;
 const WATCHED: usize = 60;
 /// Largest number of reversals in the watched intervals that does not count as oscillation.
 const REVERSALS: usize = 3;
 
-/// A steady load at which the rules never come to rest.
+/// A steady load at which the rules never settle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Oscillation {
     /// Load: CPUs wanted, or the share of memory in use.
@@ -134,7 +134,7 @@ impl<'a> Model<'a> {
             }
         }
         if let Some(Ok(pool)) = decision.memory {
-            // A pool cannot take memory that is in use.
+            // A pool cannot include memory that is in use.
             let most = (TOTAL - WATERMARK / 2).min(pool.target.0.min(TOTAL as u64) as i64);
             self.state.pool = most;
         }

@@ -55,8 +55,8 @@ enum State {
     Refused,
 }
 
-/// The state of one QMP connection. The caller moves bytes: received bytes go into
-/// [`feed`](Self::feed), and [`output`](Self::output) goes to the socket.
+/// The state of one QMP connection. The caller moves the bytes. It passes received bytes to
+/// [`feed`](Self::feed), and writes [`output`](Self::output) to the socket.
 #[derive(Debug, Default)]
 pub struct Client {
     decoder: Decoder,

@@ -42,7 +42,6 @@ pub enum Command {
     QomGet {
         /// The object.
         path: String,
-        /// The property.
         property: &'static str,
     },
     /// `qom-set` of `guest-stats-polling-interval`: the interval of the guest's memory reports.
@@ -62,7 +61,6 @@ pub enum Command {
     Continue,
     /// `migrate-set-parameters` of `max-bandwidth`: the limit for writing a state.
     SetMigrateBandwidth {
-        /// Bytes a second.
         bytes_a_second: u64,
     },
     /// `getfd`: stores the file descriptor that is sent with these bytes.
@@ -95,7 +93,6 @@ pub enum Command {
     },
     /// `human-monitor-command`: a line of the human monitor. The answer is text for humans as well.
     Human {
-        /// The line.
         line: String,
     },
     /// `quit`: ends QEMU without involving the guest.

@@ -1,7 +1,7 @@
 //! Decoder of messages from bytes.
 //!
-//! QEMU ends every message with CR LF and writes no raw newline inside one, so a line is a message.
-//! Decoding resumes at the next newline after malformed input.
+//! QEMU ends every message with CR LF and writes no raw newline inside a message, so a line is a
+//! message. Decoding resumes at the next newline after malformed input.
 
 use crate::{Error, Message};
 

@@ -70,7 +70,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Adds bytes behind the waiting ones.
+    /// Adds bytes behind the waiting bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -1,4 +1,5 @@
-//! The poll set: each descriptor is added under a key, and ready ones are reported by keys.
+//! The poll set. Each descriptor is added under a key, and ready descriptors are reported by their
+//! keys.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,7 +32,7 @@ struct Entry<'a> {
     flags: PollFlags,
     owner: u64,
     key: u64,
-    /// The number of the connection, if the descriptor belongs to one.
+    /// The number of the connection, if the descriptor belongs to a connection.
     number: Option<u64>,
 }
 

@@ -49,8 +49,8 @@ const SQLITES_OWN: [&str; 3] = [
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 ];
-/// Mode of a new file: writable for its owner and readable for its group, since it contains guests'
-/// names.
+/// Mode of a new file: writable for its owner and readable for its group, because it contains
+/// guests' names.
 const MODE: u32 = 0o640;
 
 /// A kind of store.
@@ -165,7 +165,7 @@ fn check_files(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the rest of an unfinished copy, and its companion files.
+/// Removes the remains of an unfinished copy, and its companion files.
 pub fn clean(path: &Path) {
     for ending in ["", "-wal", "-shm", "-journal"] {
         // A file that remains blocks the next copy, which reports the error.
@@ -272,8 +272,8 @@ fn looked_at(
 /// Returns the name of the first table, index, view or trigger that no file of this kind has. A
 /// computed column, or a default value, can make gigabytes out of a small file.
 ///
-/// Definitions that are not valid text are refused: the library would abort when asked for the name
-/// of such a column.
+/// Definitions that are not valid text are refused, because the library would abort on a request
+/// for the name of such a column.
 pub fn stranger(
     connection: &Connection,
     database: &str,

@@ -2,7 +2,7 @@
 //!
 //! Readers are members of the manager's group, and a read-only file can still be locked through
 //! SQLite. A lock belongs to the file and not to its name, so a copy under the same name is not
-//! locked. The copy is not readable for the group, so a reader can take such a lock only once.
+//! locked. The group cannot read the copy, so a reader can hold such a lock only once.
 //!
 //! ```text
 //!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file
@@ -130,7 +130,7 @@ fn size(path: &Path) -> u64 {
 fn replace(path: &Path) -> Result<News, Error> {
     let path = &real(path)?;
     let by = holder(path);
-    // The rest of a killed process's copy would be mistaken for a part of the new copy.
+    // The remains of a killed process's copy would be mistaken for a part of the new copy.
     db::clean(path);
     let copied = copy(path);
     if copied.is_err() {
@@ -202,8 +202,8 @@ fn number(file: &Metadata) -> String {
     format!("{major:02x}:{minor:02x}:{}", file.ino())
 }
 
-/// Returns the process that holds the first lock on one of these files, other than `own`. A line of
-/// the kernel's list is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
+/// Returns the process with the first lock on one of these files, other than `own`. A line of the
+/// kernel's list is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
 fn locking(locks: &str, files: &[String], own: u32) -> Option<u32> {
     locks.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);

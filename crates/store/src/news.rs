@@ -24,7 +24,7 @@ pub enum News {
     },
     /// The file can be written to again.
     Recovered {
-        /// Number of records lost meanwhile.
+        /// Number of records lost before the recovery.
         lost: u64,
     },
 }

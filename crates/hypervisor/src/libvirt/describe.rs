@@ -80,8 +80,8 @@ impl Description {
     }
 }
 
-/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem it is
-/// unknown, as libvirt adds the memory of those devices.
+/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem that
+/// memory is unknown, because libvirt adds the memory of the virtio-mem devices.
 pub(super) fn configured_memory(xml: &str) -> Option<Bytes> {
     let document = open(xml).ok()?;
     let domain = document.root_element();

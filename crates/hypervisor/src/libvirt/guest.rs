@@ -40,9 +40,9 @@ pub(super) enum Ask {
 /// Arrival of a domain that did not boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// From another host, or back to a snapshot: with the memory in its configuration.
+    /// From another host, or back to a snapshot, with the memory in its configuration.
     Moved,
-    /// From a saved state: with the memory it had when it was saved.
+    /// From a saved state, with its memory at the time of the save.
     Restored,
 }
 
@@ -88,12 +88,12 @@ pub(super) struct Turn {
     pub(super) came: Option<Came>,
 }
 
-/// A domain that runs, or ran when it was last seen.
+/// A domain that runs, or ran when it was last checked.
 #[derive(Debug)]
 pub(super) struct LibvirtGuest {
     pub(super) id: Id,
     pub(super) domain: Domain,
-    /// Time at which the domain was first seen.
+    /// Time at which the domain was first listed or reported.
     pub(super) since_ms: u64,
     pub(super) description: Option<Description>,
     pub(super) state: Option<RunState>,
@@ -141,8 +141,7 @@ impl LibvirtGuest {
         self.domain.id == domain.id && self.process.is_none_or(ProcessId::is_alive)
     }
 
-    /// Returns true if the guest can be asked for statistics now. A paused guest would never
-    /// respond.
+    /// Returns true if a request for statistics is useful now. A paused guest would never respond.
     pub(super) fn can_report_stats(&self) -> bool {
         let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
         can && self.is_reported && self.reach.answers && self.state == Some(RunState::Running)

@@ -14,7 +14,7 @@ use super::guest::Ask;
 use crate::{Id, Owner};
 
 /// Timeout of a call. libvirt itself waits 30 s for a domain with a busy monitor, and forever for a
-/// hung one.
+/// hung monitor.
 const ANSWER_MS: u64 = 5_000;
 
 /// Most open calls. libvirt reads five calls per client before it stops reading. The fifth call

@@ -98,8 +98,8 @@ impl Libvirt {
         Libvirt::new(vec![socket.to_owned()], uri, ids)
     }
 
-    /// Creates a source for a URI, at the given socket or at libvirt's usual one. `None` means that
-    /// the URI needs a runtime directory that is not given.
+    /// Creates a source for a URI, at the given socket or at libvirt's default socket. `None` means
+    /// that the URI needs a runtime directory that is not given.
     pub fn of_uri(
         uri: &str,
         socket: Option<&Path>,

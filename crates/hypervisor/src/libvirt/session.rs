@@ -204,7 +204,7 @@ impl Libvirt {
             }
             (Step::Auths | Step::Polkit, Ok(_)) => up.link.next_step(Step::Open),
             (Step::Open, Ok(_)) => up.link.next_step(Step::Register(0)),
-            // An older libvirt lacks some of the events; the list finds those changes.
+            // An older libvirt lacks some of the events. The list finds such changes.
             (Step::Register(index), _) => {
                 let next = index + 1;
                 let is_last = next >= EventKind::ALL.len();

@@ -1,4 +1,4 @@
-//! A fake daemon at a socket of its own, driven by the clock of the test.
+//! A fake daemon at a separate socket, driven by the clock of the test.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -388,7 +388,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
-    // One domain was restarted meanwhile, and one has ended.
+    // One domain was restarted in that time, and another domain has ended.
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
     let events = scene.at(1_100);
     let again = Event::Gone(found[1], "it was restarted".into());

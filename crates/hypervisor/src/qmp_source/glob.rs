@@ -33,8 +33,8 @@ const LOOKED_OF_STRANGERS: usize = 256;
 /// Most untrusted users that are recorded. Two users are as informative as all of them.
 const OTHERS_MAX: usize = 64;
 
-/// A path pattern: `*` stands for any characters and `?` for one. As in a shell, neither matches
-/// the leading dot of a hidden name.
+/// A path pattern. `*` matches any characters, and `?` matches one character. As in a shell,
+/// neither matches the leading dot of a hidden name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
@@ -73,7 +73,8 @@ impl fmt::Display for Glob {
 }
 
 impl Glob {
-    /// Parses an absolute pattern. Any other pattern, or one with `..`, gives `None`.
+    /// Parses an absolute pattern. For any other pattern, or a pattern with `..`, it returns
+    /// `None`.
     pub(super) fn new(pattern: &str) -> Option<Glob> {
         let parts: Vec<String> = pattern.strip_prefix('/')?.split('/').map(str::to_owned).collect();
         let is_plain = |part: &String| !part.is_empty() && part != "." && part != "..";
@@ -208,9 +209,9 @@ impl Finder<'_> {
     }
 }
 
-/// Returns true if another user's directory holds a matching socket, or too many entries to read.
-/// Links and mounts of that user are not followed, because they could lead anywhere, or block this
-/// process.
+/// Returns true if another user's directory contains a matching socket, or too many entries to
+/// read. Links and mounts of that user are not followed, because they could lead anywhere, or block
+/// this process.
 fn has_socket(dir: &Path, deeper: &[String], last: &str) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, dir, flags, Mode::empty());

@@ -15,12 +15,13 @@ use crate::ram::RamPace;
 use crate::stats_question::StatsQuestion;
 use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
 
-/// Timeout of a response. A QEMU responds within milliseconds, so a slower one is stopped or hangs.
+/// Timeout of a response. A QEMU responds within milliseconds, so a slower QEMU is stopped or
+/// hangs.
 const SILENT_MS: u64 = 5_000;
-/// Interval of requests for the machine, as QEMU has no event for a plugged DIMM or vCPU.
+/// Interval of requests for the machine, because QEMU has no event for a plugged DIMM or vCPU.
 const MACHINE_MS: u64 = 60_000;
-/// The same interval after a sign of a change. It is not 0, as a QEMU could show such signs all the
-/// time.
+/// The same interval after a sign of a change. It is not 0, because a QEMU could show such signs
+/// all the time.
 const CHANGED_MS: u64 = 10_000;
 /// Longest text of QEMU that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
@@ -147,8 +148,8 @@ impl QmpGuest {
         }
     }
 
-    /// Requests statistics, unless a request is under way, a response has just come, or no driver
-    /// would respond.
+    /// Requests statistics, unless a request is under way, a response has just arrived, or no
+    /// driver would respond.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
         let runs = self.reported == RunState::Running && !self.is_silent;
         let can = self.devices.balloon.is_some() && self.devices.can.statistics;

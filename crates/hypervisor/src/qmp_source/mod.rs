@@ -40,8 +40,8 @@ pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pin
 
 /// Interval between two searches for new sockets.
 const SCAN_MS: u64 = 2_000;
-/// Most sockets of one pattern that are managed. Each needs a descriptor, and a process has some
-/// thousands.
+/// Most sockets of one pattern that are managed. Each socket needs a descriptor, and a process may
+/// open some thousands.
 const PLACES_MAX: usize = 4_096;
 /// The same limit for one named user.
 const PLACES_OF_OTHERS: usize = 256;
@@ -177,7 +177,7 @@ impl QmpSource {
                 return false;
             }
             crowd.chosen += 1;
-            // The sockets are sorted by rank, so the last chosen one has the worst.
+            // The sockets are sorted by rank, so the last chosen socket has the worst rank.
             crowd.is_connected = rank(socket) == 0;
             true
         });

@@ -21,7 +21,7 @@ use super::trouble::{Trouble, Troubles};
 use crate::{Event, IdSource, Owner, ProcessId, Trust};
 
 /// Time for a QEMU's greeting. QEMU serves one client at a time and keeps others waiting without a
-/// greeting. After this time another client holds the monitor.
+/// greeting. A missing greeting after this time means that another client uses the monitor.
 const GREETING_MS: u64 = 5_000;
 /// Time for a response during the probe. It doubles with each attempt, so that a QEMU on a busy
 /// host is found at last.
@@ -179,8 +179,8 @@ impl Place {
         if link.is_over_budget() { timer.min(link.refilled_ms + OVER_BUDGET_MS) } else { timer }
     }
 
-    /// Connects if the next attempt is due. Returns true if a system call was made, as the caller
-    /// limits them.
+    /// Connects if the next attempt is due. Returns true if a system call was made, because the
+    /// caller limits system calls.
     pub(super) fn connect(
         &mut self,
         now_ms: u64,
@@ -264,7 +264,7 @@ impl Place {
                 self.next_try_ms = now_ms + SECOND_LOOK_MS;
             }
             (_, End::TooMany) => self.next_try_ms = now_ms + RETRY_MAX_MS,
-            // The guest was parked meanwhile, and its socket is hidden until it runs.
+            // The guest was parked after its discovery, and its socket is hidden until it runs.
             (_, End::Silent) if !self.path.exists() => self.retry_later(now_ms),
             (stage, end) => {
                 let words = words(&self.path, &stage, end);
@@ -301,7 +301,7 @@ impl Active {
         }
         outcome.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {
-            // The rest is not read, and poll reports the hang-up until it is.
+            // The remaining input is never read, so poll would report the hang-up again and again.
             return Err(End::Failed(CLOSED.into()));
         }
         self.promote(now_ms, path, common, events)?;

@@ -109,8 +109,8 @@ impl Probe {
         self.actual = Some(actual_bytes);
     }
 
-    /// Returns true if this process can be the guest's QEMU: it has at least one of the vCPU
-    /// threads that QEMU names, if QEMU names any.
+    /// Returns true if this process can be the guest's QEMU. It must have at least one of the vCPU
+    /// threads named by QEMU, if QEMU names any.
     pub(super) fn runs_in(&mut self, process: ProcessId, root: &Path) -> bool {
         let tids = &self.vcpu_tids;
         tids.is_empty() || !own_threads(tids, Some(process), &mut self.numbers, root).is_empty()
@@ -151,7 +151,8 @@ impl Probe {
             can,
             port,
             state: state::joined(run, self.is_moving),
-            // A QEMU that loads a saved state looks the same as one that receives a migration.
+            // A QEMU that loads a saved state has the same run state as a QEMU that receives a
+            // migration.
             is_restored: false,
             source: socket.display().to_string(),
         };
@@ -160,8 +161,8 @@ impl Probe {
     }
 }
 
-/// Caps the reported memory of a guest at the mapped memory of its process, as the report is not
-/// trustworthy.
+/// Caps the reported memory of a guest at the mapped memory of its process, because the report is
+/// not trustworthy.
 pub(super) fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> Bytes {
     let view = process.and_then(|process| ProcessView::open_under(root, process));
     view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))

@@ -37,8 +37,8 @@ pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     }
 }
 
-/// Returns true if a migration with this status is under way. A completed migration is over. Its
-/// source then has a run state of its own, and its destination runs.
+/// Returns true if a migration with this status is under way. A completed migration is over. After
+/// it, the source has a separate run state, and the destination runs.
 pub(super) fn is_moving(status: &str) -> bool {
     !matches!(status, "none" | "completed" | "failed" | "cancelled")
 }

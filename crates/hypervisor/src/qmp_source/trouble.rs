@@ -17,7 +17,8 @@ const TROUBLES_MAX: usize = 1_024;
 /// Connections to the sockets of one named user per second, and at once.
 const CONNECTS_A_SECOND: u64 = 16;
 const CONNECTS_AT_ONCE: u64 = 64;
-/// Cost of one new guest or one problem for a named user: one per ten seconds, and 32 at once.
+/// Cost of one new guest or one problem for a named user. The limit is one per ten seconds, and 32
+/// at once.
 const NEWS: u64 = 1_000;
 const NEWS_A_SECOND: u64 = 100;
 const NEWS_AT_ONCE: u64 = 32 * NEWS;

@@ -199,7 +199,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Kills the program. Its message must not be sent later, possibly after a newer one.
+    /// Kills the program. Its message must not be sent later, possibly after a newer message.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
@@ -207,7 +207,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the first line with text. The program has ended, so no more output will come.
+/// Returns the first line with text. The program has ended, so no more output will arrive.
 fn first_words<T: Read + AsFd>(output: Option<T>) -> Option<String> {
     let mut output = output?;
     let flags = fcntl_getfl(&output).ok()?;
@@ -287,7 +287,7 @@ mod tests {
         messages.put(Id(2), user("B"), 1);
         assert_eq!(messages.turn(100_000), [], "the machine was paused");
         assert_eq!(messages.next_ms(), 101_000);
-        // The program may have waited for a CPU meanwhile.
+        // The program may have waited for a CPU in that time.
         let mut seconds = 101..160;
         let late = seconds.find_map(|second| messages.turn(second * 1_000).pop());
         let late = late.expect("it hangs");

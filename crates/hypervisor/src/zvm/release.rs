@@ -21,7 +21,7 @@ pub struct ZvmRelease {
     outcomes: BTreeMap<Id, Result<(), String>>,
     /// Time at which all messages are sent once more, if a second release is scheduled.
     again_ms: Option<u64>,
-    /// Number of answers still to come.
+    /// Number of expected answers.
     open: usize,
 }
 

@@ -1,4 +1,5 @@
-//! The settings as a whole: defaults that depend on the place, and checks of several keys together.
+//! The settings as a whole, with defaults that depend on the place, and checks of several keys
+//! together.
 
 use std::path::PathBuf;
 
@@ -17,9 +18,9 @@ use super::zvm::zvm;
 
 /// Directories with the sockets of most users.
 const USUAL_OWN_DIR: &str = "/run/user/*/pinhead";
-/// Classes in a file, at most: more than any host has guests.
+/// Maximum number of classes in a file, which is more than any host has guests.
 const CLASSES_MAX: usize = 1000;
-/// Users in a file, at most.
+/// Maximum number of users in a file.
 const USERS_MAX: usize = 1000;
 
 /// Builds the settings. Faults are reported to the reader.

@@ -13,7 +13,7 @@ use crate::scrape::Listen;
 pub enum Libvirt {
     /// The system's libvirt, if its socket exists.
     Auto,
-    /// The listed ones; an empty list for none.
+    /// The listed libvirts; an empty list for none.
     Uris(Vec<LibvirtUri>),
 }
 

@@ -37,10 +37,10 @@ pub enum Ask {
         mib: u64,
         /// Timeout of the request.
         timeout_ms: u64,
-        /// Time for which the free memory is held.
+        /// Time for which the freed memory is reserved.
         hold_ms: u64,
     },
-    /// Cancel a reservation: the memory was used, or is not needed.
+    /// Cancel a reservation, because the memory was used or is not needed.
     Unreserve {
         /// Number of the reservation, from the response to `reserve`.
         reservation: u64,

@@ -103,8 +103,8 @@ impl Client {
         self.open == 0 && self.out.is_empty()
     }
 
-    /// Closes the connection. If output is unsent, it also shuts down every other handle, such as a
-    /// lease, so that the client sees the end of a partial response.
+    /// Closes the connection. If output is unsent, every other handle, such as a lease, is shut
+    /// down too. The client then notices that the response is incomplete.
     pub(super) fn close(self) {
         if !self.out.is_empty() {
             let _ = self.stream.shutdown(Shutdown::Both);

@@ -18,12 +18,10 @@ pub struct FarmTable<G = FarmGuest> {
     pub guests: Vec<G>,
 }
 
-/// A guest as seen by its farm.
+/// A guest, as reported by its farm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FarmGuest {
-    /// Name.
     pub name: String,
-    /// Class.
     pub class: String,
     /// Process id of its QEMU while it runs.
     pub pid: Option<u32>,
@@ -35,9 +33,8 @@ pub struct FarmGuest {
     pub reason: Option<String>,
     /// Forwarded ports.
     pub ports: Vec<ServedPort>,
-    /// Address of its own.
+    /// Network address of the guest, if it has one.
     pub address: Option<String>,
-    /// Architecture.
     pub arch: String,
     /// Accelerator that executes its instructions.
     pub accelerator: String,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// All levers, cheapest first, and what page-out did with each guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Levers {
-    /// The levers.
     pub levers: Vec<LeverRow>,
     /// The guests, by name.
     pub guests: Vec<PagedOutRow>,
@@ -20,7 +19,7 @@ pub struct Levers {
 pub struct LeverRow {
     /// Name of the lever: page-reporting, balloon, page-out, ksm.
     pub name: String,
-    /// State: `on`, `off`, or the reason for a rest.
+    /// State: `on`, `off`, or the reason for a pause.
     pub state: String,
     /// Reason for being off.
     pub why: Option<String>,
@@ -46,7 +45,7 @@ pub struct LeverRow {
     pub alarms: Option<u64>,
 }
 
-/// Page-out of a guest. The name comes from outside: escape it before display.
+/// Page-out of a guest. The name comes from outside, so escape it before display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PagedOutRow {
     /// Name of the guest.

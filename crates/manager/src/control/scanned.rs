@@ -75,7 +75,7 @@ struct TotalsRow {
     scan_us: Option<u64>,
 }
 
-/// A task of a guest. Its texts come from the guest: escape them before display.
+/// A task of a guest. Its texts come from the guest, so escape them before display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
     /// Thread ID of the task.
@@ -84,7 +84,6 @@ pub struct TaskRow {
     pub pid: u32,
     /// Kind: process, thread or kernel.
     pub kind: String,
-    /// Name of the task.
     pub name: String,
     /// Letter of the task's state.
     pub state: Option<char>,

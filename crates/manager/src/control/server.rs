@@ -82,7 +82,7 @@ pub struct Server {
 
 impl Server {
     /// Creates the socket for the owner and, if given, a group. A live manager with this socket is
-    /// an error; the socket of a dead one is replaced.
+    /// an error. The socket of a dead manager is replaced.
     pub fn open(path: &Path, group: Option<&str>, bounds: Bounds) -> Result<Server, Error> {
         Ok(Server {
             socket: Socket::open(path, group)?,
@@ -127,7 +127,6 @@ impl Server {
         if has_more { 0 } else { next }
     }
 
-    /// Returns the number of clients.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }

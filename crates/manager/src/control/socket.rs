@@ -71,7 +71,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // This process still holds the lock, so the file is its own too.
+        // This process still holds the lock, so the file belongs to it too.
         let _ = fs::remove_file(&self.path);
     }
 }

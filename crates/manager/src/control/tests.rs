@@ -172,7 +172,7 @@ fn every_answer_comes_back_as_it_was_written() {
     }
 }
 
-/// The words that clients of other versions read and write: these lines must never change.
+/// The words that clients of other versions read and write. These lines must never change.
 #[test]
 fn the_words_of_the_protocol_stay_as_they_are() {
     let line = |row: &GuestRow| serde_json::to_string(row).unwrap();

@@ -105,9 +105,7 @@ pub struct Parked {
 /// All guests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ps {
-    /// The host.
     pub host: HostRow,
-    /// KSM.
     pub ksm: KsmRow,
     /// The guests, by name.
     pub guests: Vec<GuestRow>,
@@ -131,12 +129,11 @@ pub struct KsmRow {
     pub cost_percent: Option<f64>,
 }
 
-/// A row of the table of guests. Its texts come from outside: escape them before display.
+/// A row of the table of guests. Its texts come from outside, so escape them before display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestRow {
     /// Number of the guest in this manager.
     pub id: u64,
-    /// Name of the guest.
     pub name: String,
     /// UUID of the guest, empty if it has none.
     pub uuid: String,
@@ -144,11 +141,9 @@ pub struct GuestRow {
     pub pid: Option<u32>,
     /// Source that found the guest.
     pub source: String,
-    /// Class of the guest.
     pub class: Option<String>,
     /// Mode of the guest: managed, pinned or released.
     pub mode: GuestMode,
-    /// Run state of the guest.
     pub state: GuestRunState,
     /// Reason for leaving the guest alone, such as missing data.
     pub unusable: Option<String>,
@@ -244,7 +239,6 @@ pub struct Entitled {
     pub guest: String,
     /// Class of the guest.
     pub class: Option<String>,
-    /// Mode of the guest.
     pub mode: GuestMode,
     /// Pinned size, if the guest is pinned.
     pub pin_bytes: Option<u64>,
@@ -298,7 +292,7 @@ pub struct Status {
     pub version: String,
     /// Time since the start.
     pub uptime_ms: u64,
-    /// True in a dry run: decisions are not carried out.
+    /// True in a dry run, in which decisions are not carried out.
     pub dry_run: bool,
     /// File of settings.
     pub config: Option<String>,
@@ -306,9 +300,7 @@ pub struct Status {
     pub rules: Option<String>,
     /// File of the shadow policy's settings.
     pub shadow: Option<String>,
-    /// The host.
     pub host: HostRow,
-    /// KSM.
     pub ksm: KsmRow,
     /// Sources of guests.
     pub sources: Vec<SourceRow>,
@@ -316,7 +308,6 @@ pub struct Status {
     pub lease: LeaseRow,
     /// Journal of decisions.
     pub journal: JournalRow,
-    /// Number of guests.
     pub guests: usize,
     /// Number of managed guests.
     pub managed: usize,

@@ -6,7 +6,6 @@ use policy::ksm::Phase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 named! {
-    /// Mode of a guest.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GuestMode {
@@ -21,7 +20,6 @@ named! {
 }
 
 named! {
-    /// Run state of a guest.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GuestRunState {

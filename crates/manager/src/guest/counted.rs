@@ -64,7 +64,7 @@ impl Counted {
         }
     }
 
-    /// Compares a reading with the one before. Returns true if the user waits for pages.
+    /// Compares a reading with the reading before. Returns true if the user waits for pages.
     fn look(&mut self, now: &Guest) -> bool {
         let before = self.before.replace(now.clone());
         // Counters from before another logon are not compared.
@@ -85,7 +85,7 @@ impl Counted {
         }
         let waiting = part(|guest| guest.page_samples);
         let (samples, waited) = self.samples;
-        // Older samples count half, once there are enough newer ones.
+        // Older samples count half, once there are enough newer samples.
         let share = if samples.saturating_add(all) > SAMPLES { 2 } else { 1 };
         let add = |old: u32, new: u32| (old / share).saturating_add(new);
         self.samples = (add(samples, all), add(waited, waiting));

@@ -168,8 +168,8 @@ impl CpuWatch {
         self.ran_ms = 0.0;
     }
 
-    /// Returns true if the guest is asleep: its virtual CPUs have hardly run over the last seconds.
-    /// A guest without readings for that long does not count as asleep.
+    /// Returns true if the guest is asleep, because its virtual CPUs have hardly run over the last
+    /// seconds. A guest without readings in that time does not count as asleep.
     pub fn is_asleep(&self) -> bool {
         let seen: Option<f64> = self.recent_percent.iter().copied().sum();
         seen.is_some_and(|sum| sum < (ASLEEP_PERCENT * ASLEEP_WINDOWS as u64) as f64)

@@ -9,7 +9,6 @@ use reactor::Budget;
 const HURRIES_A_SECOND: u64 = 2;
 const HURRIES_BURST: u64 = 20;
 
-/// Demand of a guest.
 #[derive(Debug)]
 pub struct GuestDemand {
     /// Size that satisfies the guest's own rules.

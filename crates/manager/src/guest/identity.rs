@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Shortest interval between two notes of a reboot. No guest boots faster.
 const BOOT_NOTE_MS: u64 = 2_000;
-/// Shortest interval between two notes of the host that a guest came from.
+/// Shortest interval between two notes about a guest's previous host.
 const ORIGIN_NOTE_MS: u64 = 60_000;
 
 /// A guest's identity, through its boots.

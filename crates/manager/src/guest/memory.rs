@@ -10,7 +10,7 @@ use policy::arbiter::Memory;
 /// Interval between readings of a sleeping guest's resident memory.
 const RESIDENT_MS: u64 = 5_000;
 
-/// Time within which a balloon that a former manager left in motion comes to rest.
+/// Time within which a balloon that a former manager left in motion stops.
 const SETTLE_MS: u64 = 15_000;
 
 /// Largest size of balloon pages that the hypervisor has not freed yet.
@@ -33,7 +33,6 @@ pub enum MemorySample {
     Balloon(Box<BalloonStats>),
 }
 
-/// Memory of a guest.
 #[derive(Debug, Default)]
 pub struct GuestMemory {
     /// Actual memory of the guest.
@@ -165,8 +164,8 @@ impl GuestMemory {
         (self.target, self.restore.risen_from) = (Some(size), None);
     }
 
-    /// Returns the largest size that the host saw before a request to shrink, up to a new target.
-    /// The guest's own report is not trusted as a measure of the reclaimed memory.
+    /// Returns the largest size observed by the host before a request to shrink, up to a new
+    /// target. The guest's own report is not trusted as a measure of the reclaimed memory.
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
             // Memory shared with a template counts too, because the guest would need it after a
@@ -197,7 +196,7 @@ impl GuestMemory {
     }
 
     /// Returns the memory that the host gained by the balloon, at most the guest's missing memory.
-    /// It is computed from the whole process, because the hypervisor's own part may have been
+    /// The gain is computed from the whole process, because the hypervisor's own part may have been
     /// measured since.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.before.had);
@@ -272,8 +271,8 @@ impl GuestMemory {
     }
 
     /// Handles a reading of resident memory. Memory that has left since the last reading was
-    /// returned by page reporting. This holds if the guest has page reporting, its balloon does not
-    /// inflate, and no page-out runs.
+    /// returned by page reporting. This applies if the guest has page reporting, its balloon does
+    /// not inflate, and no page-out runs.
     pub fn read_held(&mut self, now: Option<InHost>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };

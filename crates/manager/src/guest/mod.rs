@@ -50,19 +50,15 @@ pub struct ManagedGuest {
     pub part: Option<UserPart>,
     /// State of the handover by its `pinhead up`.
     lent: Lent,
-    /// Run state of the guest.
     pub state: RunState,
     /// True if the hypervisor answers.
     pub answers: bool,
-    /// Port of the guest's daemon.
     pub daemon: DaemonPort,
-    /// Memory of the guest.
     pub memory: GuestMemory,
-    /// Demand of the guest.
     pub demand: GuestDemand,
     /// Disk counters, from the hypervisor's last report.
     pub blocks: Option<BlockStats>,
-    /// Process of the guest, as seen on the host.
+    /// Process of the guest on the host.
     pub outside: Outside,
     /// Identity in the journal: uuid, process and boot.
     pub identity: IdentityTracker,
@@ -168,8 +164,8 @@ impl ManagedGuest {
         self.part.is_none() || self.identity.is_worth_a_note(now_ms)
     }
 
-    /// Sets the run state. The clock of a stopped guest stands still, so its daemon gets the
-    /// current time when the guest resumes.
+    /// Sets the run state. The clock of a stopped guest stops, so its daemon gets the current time
+    /// when the guest resumes.
     pub(crate) fn is_in(&mut self, state: RunState, now: Now) {
         let before = std::mem::replace(&mut self.state, state);
         if matches!((before, state), (RunState::Paused(_), RunState::Running))
@@ -202,7 +198,8 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns true if the guest sleeps soundly: its usage has justified no request for some time.
+    /// Returns true if the guest sleeps soundly, because its usage has justified no request for
+    /// some time.
     pub fn is_sound(&self, now_ms: u64) -> bool {
         let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
         now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_idle_since_sample(now_ms)
@@ -225,17 +222,17 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns true if the virtual CPUs have hardly run since the newest sample, which then still
-    /// holds. This is not sleep. A guest that was busy a second ago and has a newer sample is idle
-    /// too. [`CpuWatch::is_asleep`] is the state for display.
+    /// Returns true if the virtual CPUs have hardly run since the newest sample, which is then
+    /// still valid. This is not sleep. A guest that was busy a second ago and has a newer sample is
+    /// idle too. [`CpuWatch::is_asleep`] is the state for display.
     pub fn is_idle_since_sample(&self, now_ms: u64) -> bool {
         self.memory
             .settled_view()
             .is_some_and(|memory| self.cpu.was_idle_for(now_ms.saturating_sub(memory.at_ms)))
     }
 
-    /// Returns true if the memory sample still holds, so that a request need not wake the guest. A
-    /// balloon's sample does not hold once a daemon has connected, because the daemon reports more.
+    /// Returns true if the memory sample is still valid, so that a request need not wake the guest.
+    /// A balloon's sample becomes invalid when a daemon connects, because the daemon reports more.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
         let is_balloons = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
@@ -317,7 +314,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Handles a reboot: earlier reports no longer hold.
+    /// Handles a reboot, after which earlier reports are invalid.
     pub fn rebooted(&mut self) {
         self.identity.rebooted(&self.found);
         self.memory.rebooted();

@@ -16,8 +16,8 @@ pub(super) fn own() -> Groups {
 }
 
 /// Reads the processes of guests. For a sleeping guest, only the kernel's kills are counted, and
-/// occasionally the pages merged by KSM. Kills of other processes during its sleep are no sign of
-/// its own end.
+/// occasionally the pages merged by KSM. Kills of other processes during its sleep do not explain
+/// its end.
 pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
     let kills = AllKills::read(&Root::default());
     for guest in guests.values_mut() {

@@ -54,7 +54,6 @@ pub(crate) struct Entitlement<'a> {
     pub lease: &'a Lease,
 }
 
-/// All guests.
 #[derive(Default)]
 pub(crate) struct Guests {
     users: Users,
@@ -68,7 +67,7 @@ pub(crate) struct Guests {
     own_groups: Groups,
     /// Memory that the limits of control groups leave free.
     pub(crate) rooms: Rooms,
-    /// Sizes of gone guests that may come back.
+    /// Sizes of gone guests that may return.
     saved: SavedSizes,
     /// Time of the last request to guests without a balloon.
     looked_ms: u64,

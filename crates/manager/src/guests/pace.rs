@@ -13,8 +13,8 @@ const TICK_MS: u64 = 250;
 const NEW_A_TURN: Bytes = Bytes::mib(1024);
 
 impl Guests {
-    /// Returns the time to the next reading of all guests. It is long while all guests sleep
-    /// soundly and nothing moves, because more readings would show nothing.
+    /// Returns the time to the next reading of all guests. The interval is long while all guests
+    /// sleep soundly and nothing moves, because further readings would show no change.
     pub(crate) fn tick_ms(&self, now: Now) -> u64 {
         let rests = |guest: &ManagedGuest| {
             let is_watched = self.attention(guest.id) != Attention::default();
@@ -86,8 +86,8 @@ mod tests {
         let memory = Bytes::mib(64);
         // The mapping is at least as large as the guest's memory.
         let room = std::hint::black_box(vec![1_u8; memory.0 as usize]);
-        // The process also has the memory of all other tests. If that exceeded the guest's size,
-        // the measurement would look wrong and be repeated sooner.
+        // The process also has the memory of all other tests. If the process exceeded the guest's
+        // size, the measurement would appear wrong and be repeated sooner.
         let mut one = OneGuest::start(memory, Bytes::mib(1 << 20));
         let measured = |one: &mut OneGuest, second| {
             one.step(GuestEvent::PassBegins, second);

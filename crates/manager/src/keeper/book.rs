@@ -38,11 +38,11 @@ pub enum Verdict {
         /// Time of the next check.
         until_ms: u64,
     },
-    /// Leave: the manager has ended in order.
+    /// Leave, because the manager has ended in order.
     Leave,
-    /// Restore the guests: the manager is dead.
+    /// Restore the guests, because the manager is dead.
     Rescue,
-    /// Kill the hung manager, then restore the guests.
+    /// Kill the hung manager, and then restore the guests.
     End,
 }
 
@@ -112,8 +112,8 @@ impl Book {
         self.guests.values()
     }
 
-    /// Returns the guests that have given up memory of this host, which comes out of its free
-    /// memory.
+    /// Returns the guests that have given up memory of this host, which its free memory must
+    /// provide.
     pub fn of_this_host(&self) -> impl Iterator<Item = &Held> {
         self.guests().filter(|held| !matches!(held.place, Place::Messages { .. }))
     }

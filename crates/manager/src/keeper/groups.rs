@@ -30,7 +30,6 @@ pub(super) struct GuestGroups {
 }
 
 impl GuestGroups {
-    /// Returns the guests of a book.
     pub(super) fn of(book: &Book, root: &Path) -> GuestGroups {
         let guests = book.of_this_host().map(|held| {
             let (process, actual) = (held.process(), Bytes(held.held));

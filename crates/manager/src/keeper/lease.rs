@@ -349,7 +349,7 @@ mod tests {
         let mut lease = Lease::start("sleep".into(), vec!["1000".into()], 0).unwrap();
         let pid = Pid::from_child(&lease.keeper.as_ref().unwrap().0);
         lease.give_up();
-        // Without a wait the ended process can still be seen, any number of times.
+        // An ended process stays visible to this call until it is reaped.
         let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), end).unwrap();
         lease.turn(1);

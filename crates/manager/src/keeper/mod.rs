@@ -1,4 +1,4 @@
-//! The lease: if the manager dies for any reason, its guests get their memory back.
+//! The lease. If the manager dies for any reason, its guests get their memory back.
 //!
 //! ```text
 //!   manager: Lease ── a line a change, a beat each 2 s ──► keeper: Book ── the pipe ends, or no

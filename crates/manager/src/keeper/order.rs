@@ -119,7 +119,7 @@ impl Held {
 
 /// Returns the line with its end.
 pub fn encode(order: &Order) -> Vec<u8> {
-    // Serialization cannot fail: an order contains no maps with keys other than strings.
+    // Serialization cannot fail, because an order contains no maps with keys other than strings.
     let mut line = serde_json::to_vec(order).unwrap_or_default();
     line.push(b'\n');
     line

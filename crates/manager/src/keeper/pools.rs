@@ -16,7 +16,6 @@ const OWNER: u64 = u64::MAX;
 pub(super) struct Pools(Vec<ZvmRelease>);
 
 impl Pools {
-    /// Returns the pools of a book.
     pub(super) fn of(book: &Book, now_ms: u64) -> Pools {
         let mut users: BTreeMap<&str, Vec<(u64, String)>> = BTreeMap::new();
         for held in book.guests() {

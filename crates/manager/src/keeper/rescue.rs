@@ -68,7 +68,6 @@ struct Patient {
     outcome: Option<Outcome>,
 }
 
-/// A rescue.
 #[derive(Clone, Debug, Default)]
 pub struct Rescue {
     patients: BTreeMap<u64, Patient>,
@@ -148,7 +147,7 @@ impl Rescue {
             patient.actual = actual;
             // A grant that is not in use yet counts, and is not granted again.
             if patient.asked.is_none() && patient.given == Bytes::ZERO {
-                // A guest may report any size. A size below its last known one is ignored.
+                // A guest may report any size. A size below the last known size is ignored.
                 patient.level = patient.level.max(actual.min(patient.restore));
             }
             self.is_news = true;
@@ -192,7 +191,7 @@ impl Rescue {
         }
     }
 
-    /// Notes that a guest's connection is lost. It may come back.
+    /// Notes that a guest's connection is lost. The connection may be restored.
     pub fn lost(&mut self, id: u64) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = false;
@@ -326,7 +325,7 @@ impl Rescue {
     }
 }
 
-/// Returns the part of `pot` due to a guest that lost `taken` of `all`.
+/// Returns the part of `pot` due to a guest that lost `taken` of the total `all`.
 fn part(taken: Bytes, pot: Bytes, all: Bytes) -> Bytes {
     let part = u128::from(pot.0) * u128::from(taken.0) / u128::from(all.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(taken)

@@ -31,7 +31,7 @@ pub struct Options {
     pub limits: Limits,
     /// Root of /proc and /sys; `/` except in tests.
     pub root: Root,
-    /// File in which the manager lists guests that are parked or have given memory.
+    /// File in which the manager lists guests that are parked or have given up memory.
     pub parked: Option<PathBuf>,
 }
 
@@ -111,7 +111,7 @@ fn to_do(book: &Book) -> &'static str {
     }
 }
 
-/// OOM score adjustment of the keeper: the kernel never kills it.
+/// OOM score adjustment of the keeper, with which the kernel never kills it.
 const NEVER: &str = "-1000";
 /// OOM score adjustment of the manager. The kernel kills all processes but the keeper before it,
 /// whatever its size.
@@ -130,8 +130,8 @@ pub(crate) fn spare_manager(root: &Root) {
     set_score(root, LATE);
 }
 
-/// Sets this process's score. A score below the initial one takes CAP_SYS_RESOURCE. Without it the
-/// kernel chooses by size, as usual.
+/// Sets this process's score. A score below the initial score needs CAP_SYS_RESOURCE. Without that
+/// capability the kernel chooses by size, as usual.
 fn set_score(root: &Root, score: &str) {
     let file = root.path().join("proc/self/oom_score_adj");
     let opened = File::options().write(true).open(file);

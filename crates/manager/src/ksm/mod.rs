@@ -6,8 +6,8 @@
 //!                     what was found at the start ─► Saved ─► the keeper, or put back at the end
 //! ```
 //!
-//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule. It does not
-//! touch KSM after another program has changed KSM's settings.
+//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule. After another
+//! program has changed KSM's settings, the manager no longer touches KSM.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,8 +59,8 @@ struct Span {
 const COST_MS: u64 = 10_000;
 
 impl Ksm {
-    /// Opens KSM below `root`, which is `/` except in tests. Only the mode `off` changes something:
-    /// it stops the kernel's scan at once.
+    /// Opens KSM below `root`, which is `/` except in tests. Only the mode `off` changes something,
+    /// as it stops the kernel's scan at once.
     pub fn open(root: &Path, mode: KsmMode) -> Ksm {
         let mut ksm = Ksm {
             files: KsmFiles::at(root),

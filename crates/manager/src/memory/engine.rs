@@ -1,9 +1,10 @@
 //! A policy engine: the arbiter with its settings and the operator's rules. It can instead carry
 //! out the rules of other managers (`[policy] kind`).
 //!
-//! An active engine sees the guests as they are. A shadow (a second policy, or a dry run) decides
-//! but changes nothing. A shadow's input shows the guests as if its own targets had been met.
-//! Memory that it would have reclaimed is then free on the host, and not available in the guest.
+//! The input of an active engine is the real state of the guests. A shadow (a second policy, or a
+//! dry run) decides but changes nothing. A shadow's input shows the guests as if its own targets
+//! had been met. Memory that it would have reclaimed is then free on the host, and not available in
+//! the guest.
 
 use super::rules::{GuestContext, OperatorRules};
 use crate::Error;

@@ -203,9 +203,9 @@ impl Memory {
             let record = self.records.entry(id).or_default();
             record.last = Some((decision.clone(), now.wall_ms));
             if let Some(size) = command {
-                // The lease comes first. If the manager dies between lease and target, the lease
-                // promises too much, but no memory is reclaimed without a promise. Returned memory
-                // counts once it is there.
+                // The lease is changed before the target. If the manager dies between lease and
+                // target, the lease promises too much, but no memory is reclaimed without a
+                // promise. Returned memory counts only once the guest has it.
                 effects.push(hold(guest, size.min(guest.memory.actual)));
                 // The daemon is notified first. Otherwise it would attribute the change to its own
                 // kernel.
@@ -239,8 +239,8 @@ impl Memory {
         }
     }
 
-    /// Records the reason for stale data of held guests, once it is clear that their balloons
-    /// report no numbers.
+    /// Records the reason for stale data of guests that get no decision, once it is clear that
+    /// their balloons report no numbers.
     fn tell_mute(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let Some(guest) = world.guests.get(*id) else { continue };

@@ -14,7 +14,6 @@ pub(crate) struct Schedule {
     next_ask_ms: u64,
     pass_ms: Option<u64>,
     last_pass_ms: u64,
-    /// Number of passes.
     passes: u64,
     /// Duration of the last pass.
     pass_us: Option<u64>,
@@ -44,7 +43,7 @@ impl Schedule {
         is_time
     }
 
-    /// Notes that requests were sent. A pass follows, after a wait if responses are to come.
+    /// Notes that requests were sent. A pass follows, after a wait for the expected responses.
     pub(crate) fn asked(&mut self, are_answers_open: bool, now_ms: u64) {
         let at = if are_answers_open { now_ms + PATIENCE_MS } else { now_ms };
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));

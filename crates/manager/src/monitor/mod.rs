@@ -1,4 +1,5 @@
-//! The monitor: records everything once a second, next to the manager and without delaying it.
+//! The monitor, which records everything once a second, next to the manager and without delaying
+//! it.
 //!
 //! ```text
 //!   Recorder ─► ManagerView ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
@@ -7,10 +8,10 @@
 //!
 //! The manager only hands over its view. A separate thread reads the files of a hundred processes,
 //! and writes to a disk that may be slow. This thread has normal priority. With a lower priority, a
-//! CPU shortage could delay it for seconds in the middle of a moment, and the values of that moment
-//! would be inconsistent. A late monitor skips moments, which shows as a gap. On a busy host,
-//! costly values are read less often. Counters lose nothing by that, and the record contains the
-//! number of readings.
+//! CPU shortage could interrupt it for seconds within a moment, and that moment's values would be
+//! inconsistent. A late monitor skips moments, which shows as a gap. On a busy host, costly values
+//! are read less often. Counters lose nothing by that, and the record contains the number of
+//! readings.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -34,7 +35,7 @@ const LEAST_ROUNDS: u32 = 10;
 const FILES_MAX: u64 = 65_536;
 /// Open files reserved for the manager.
 const FILES_LEFT: u64 = 512;
-/// Messages kept until they are taken.
+/// Maximum number of messages stored until they are read.
 const NOTICES_MAX: usize = 20;
 
 mod recording;
@@ -72,8 +73,8 @@ pub struct Live {
 type Reported = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
 impl Live {
-    /// Returns what happened between the newest moment and the one before. Processes are reported
-    /// less often, so their values cover the time between their last two reports.
+    /// Returns the activity between the two newest moments. Processes are reported less often, so
+    /// their values cover the time between their last two reports.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval::between(&self.before, &self.moment);
         interval.processes.clone_from(&self.processes);

@@ -38,7 +38,6 @@ pub(crate) struct Job {
     pub task: Task,
 }
 
-/// Task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Page out all memory of the process, or a part of it while the guest runs.
@@ -55,7 +54,6 @@ pub(crate) struct Report {
     pub result: JobResult,
 }
 
-/// Result of a job.
 #[derive(Clone, Debug)]
 pub(crate) enum JobResult {
     /// The memory was paged out, for this CPU time in microseconds.

@@ -89,8 +89,9 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     all
 }
 
-/// Sets the working set: the memory that the guest cannot spare, by one rule for all sources. A
-/// balloon does not report the active part of the cache, so the working set is then unknown.
+/// Sets the working set, which is the memory that the guest cannot spare, by one rule for all
+/// sources. A balloon does not report the active part of the cache, so the working set is then
+/// unknown.
 pub(super) fn put_working_set(row: &mut Row<G>) {
     let [actual, available, active] =
         [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));

@@ -27,7 +27,6 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     waiting: BTreeMap<u64, Waiting>,
-    /// Number of reservations.
     reservations: u64,
 }
 

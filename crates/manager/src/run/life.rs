@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use store::kinds;
 
 impl Manager {
-    /// Starts a manager with a file of settings, by default the usual one.
+    /// Starts a manager with the given file of settings, or the default file.
     pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
         let (parts, mut notices) = start::parts(config_path, options)?;
         let mut manager = Manager::new(parts)?;

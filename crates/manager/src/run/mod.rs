@@ -126,7 +126,8 @@ macro_rules! world {
 }
 
 impl Manager {
-    /// Runs one turn: waits for the next event, at most until something is due, and handles it.
+    /// Runs one turn. It waits for the next event, at most until something is due, and handles the
+    /// event.
     pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
         let ready = self.wait(signals)?;
         let now = self.now();
@@ -492,7 +493,6 @@ impl Manager {
         self.run.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
     }
 
-    /// Returns the number of guests.
     pub fn guests(&self) -> usize {
         self.guests.len()
     }

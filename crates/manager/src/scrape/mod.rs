@@ -1,4 +1,4 @@
-//! The metrics, served over HTTP on loopback or on a socket of their own.
+//! The metrics, served over HTTP on loopback or on a separate socket.
 //!
 //! ```text
 //!   publish(moment) ─► Latest ─► text, made when it is asked for and kept until the next moment

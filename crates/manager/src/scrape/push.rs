@@ -28,7 +28,7 @@ pub struct MetricsPush {
     lost: u64,
 }
 
-/// Puts a pushing sink before another one, if configured. Returns the reason if it cannot start.
+/// Wraps a sink with a pushing sink, if configured. Returns the reason if pushing cannot start.
 pub fn pushing(
     settings: &MetricsSettings,
     next_sink: Option<Box<dyn Sink>>,

@@ -1,4 +1,5 @@
-//! Hostile guests and clients, and failures around a manager: the invariants must still hold.
+//! Hostile guests and clients, and failures around a manager. The invariants must still be
+//! satisfied.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

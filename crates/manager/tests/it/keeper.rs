@@ -1,6 +1,6 @@
 //! The keeper as a process, with a manager that is killed, hangs, or ends in order.
 //!
-//! All processes run this program: two act as QEMUs, a dummy manager holds a lease, and the lease
+//! All processes run this program. Two act as QEMUs, a dummy manager has a lease, and the lease
 //! starts the keeper. Each role is a separate test, which does nothing without a working directory.
 
 use std::collections::BTreeMap;
@@ -154,7 +154,7 @@ impl Scene {
         kill_process(pid, signal).expect("a signal");
     }
 
-    /// Returns the guests' targets, once both have one.
+    /// Returns the guests' targets, once both guests have a target.
     fn targets(&self) -> BTreeMap<&'static str, u64> {
         self.targets_while(&|_| true)
     }

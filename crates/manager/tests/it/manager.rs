@@ -215,7 +215,7 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
     assert_eq!(boots.len(), 2, "{boots:?}");
 }
 
-/// The guest's process holds too little memory to support a claim above its actual size.
+/// The guest's process has too little resident memory to support a claim above its actual size.
 #[test]
 fn ordered_minimum_is_given_by_the_manager() {
     let mut scene = Scene::kept("ordered", "");

@@ -96,7 +96,7 @@ fn report_h10_next_manager_restores_what_a_killed_one_took() {
     scene.run(500);
     let targets: Vec<_> = scene.fake.targets().iter().map(|(_, id, to)| (*id, *to)).collect();
     assert_eq!(targets, [(guest, TWO)], "the guest may have been on its way to less");
-    // The guest had shrunk further before the target came.
+    // The guest had shrunk further before the target arrived.
     scene.fake.set_actual(guest, Bytes::mib(1900));
     scene.run(3_000);
     assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
@@ -170,7 +170,7 @@ fn report_h10_guest_without_a_process_is_known_again() {
     assert_eq!(scene.held(), 1, "the guest lacks what was taken before");
 }
 
-/// Adds a guest of 4 GiB that returns with 1 GiB, in this state, in a process of its own.
+/// Adds a guest of 4 GiB that returns with 1 GiB, in this state, in a separate process.
 fn come_back(scene: &mut Scene, process: &Sleeper, is_restored: bool, state: RunState) -> Id {
     let process = ProcessId::of(process.pid());
     let (actual, plain) = (Bytes::mib(1024), Fake::found("web", FOUR));

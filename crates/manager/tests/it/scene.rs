@@ -158,7 +158,7 @@ impl Scene {
         Client(stream)
     }
 
-    /// Returns the manager's response to a request, if it comes within a second.
+    /// Returns the manager's response to a request, if it arrives within a second.
     pub fn ask(&mut self, client: &mut UnixStream, request: &str) -> Option<serde_json::Value> {
         writeln!(client, "{request}").unwrap();
         self.run(1_000);

@@ -57,7 +57,7 @@ impl Linux {
 }
 
 /// The source itself, shared with the test. The test can wait for the end of its program while the
-/// manager's clock stands still.
+/// manager's clock is stopped.
 struct Shared(Rc<RefCell<Zvm>>);
 
 impl Hypervisor for Shared {

@@ -1,4 +1,4 @@
-//! Shrinking of guests: the amount that each guest gives up, and the obstacles.
+//! Shrinks of guests, with the amount that each guest gives up, and the obstacles.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -202,8 +202,8 @@ fn given_of(
     shares.into_iter().sum()
 }
 
-/// Returns true for a guest that gives up memory only after all others, because the host's gain is
-/// unmeasured, or much smaller than the guest's loss.
+/// Returns true for a guest that gives up memory only after all others. The host's gain from such a
+/// guest is unmeasured, or much smaller than the guest's loss.
 fn gives_last(state: &GuestState<'_>, kind: Reclaim) -> bool {
     state.sample.resident.is_none() || state.history.is_thin(&state.assessment, kind)
 }

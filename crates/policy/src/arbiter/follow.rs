@@ -7,7 +7,7 @@ use super::sample::{Key, Mode};
 use super::state::{GuestState, HostBudget};
 use crate::rivals::Orders;
 
-/// Turns orders into a size for each guest. Returns no refusals, since these rules have no
+/// Turns orders into a size for each guest. Returns no refusals, because these rules have no
 /// reservations.
 pub(super) fn obey(
     states: &mut [GuestState<'_>],

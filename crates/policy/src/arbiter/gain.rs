@@ -233,7 +233,7 @@ impl Holding {
         };
         // If no more memory is resident than the guest has, the balloon did return its memory. In
         // that case only the hypervisor's own part can have been mistaken for guest memory. After a
-        // fruitless move the guest has its memory again, and the rest stays resident as before.
+        // fruitless move the guest has its memory again, and other memory stays resident as before.
         let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
         let is_gone = resident <= actual && !(learnt.in_vain.is_some() && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };

@@ -85,9 +85,9 @@ fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
     Part { cap, weight: u64::from(state.sample.limits.shares) }
 }
 
-/// Grants memory to booting guests, up to the host's surplus above its set point, since they cannot
-/// report a need. QEMU still has the previous size, and the guest's driver would move to it. The
-/// first command is therefore sent in any case.
+/// Grants memory to booting guests, up to the host's surplus above its set point, because they
+/// cannot report a need. QEMU still has the previous size, and the guest's driver would move to it.
+/// The first command is therefore sent in any case.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
     let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));

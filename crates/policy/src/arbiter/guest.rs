@@ -62,7 +62,7 @@ enum Boot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Boots {
     now: Boot,
-    /// Start of the last boot that was given time.
+    /// Start of the last boot with such a time.
     last_ms: Option<u64>,
 }
 
@@ -287,7 +287,8 @@ impl GuestHistory {
                     until_ms: now_ms + PROMISE_MS,
                 });
                 if sample.resident.is_none() {
-                    // The use of this memory cannot be seen, so the promise lasts its whole time.
+                    // The use of this memory cannot be measured, so the promise lasts its full
+                    // time.
                     self.promise = self.promise.map(|p| Promise { resident: Bytes(u64::MAX), ..p });
                 }
             }

@@ -1,4 +1,5 @@
-//! Arbitration: one pass over the host and its guests decides which guests get or give memory.
+//! Arbitration. One pass over the host and its guests decides which guests get memory and which
+//! guests give it up.
 //!
 //! ```text
 //!   samples ─► GuestHistory (rates, strain, headroom, health of the balloon) ─► Assessment
@@ -69,7 +70,7 @@ const SPOKEN: [Clause; 5] =
 /// The arbiter, with its state between passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arbiter {
-    /// Boxed, since each pass takes every entry out and puts it back.
+    /// Boxed, because each pass removes every entry and inserts it again.
     guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
     fall: Fall,
@@ -118,7 +119,7 @@ impl Arbiter {
         self.lack
     }
 
-    /// Returns the memory held by reservations.
+    /// Returns the memory of satisfied reservations.
     pub fn held(&self) -> Bytes {
         self.reservations.held()
     }
@@ -377,7 +378,7 @@ fn close(
     if action == Action::Shrink && !goes_on {
         guest.begin_movement();
     }
-    // A guest that waits for memory while it shrinks keeps the rest.
+    // The shrink of a guest that waits for memory stops at its current size.
     let halt = clause == Clause::Strained && guest.balloon.may_shrink();
     let command = match action {
         Action::Hold if halt => Some(actual),
@@ -442,8 +443,8 @@ fn close(
     state.history
 }
 
-/// Returns true if the action belongs to the guest's movement: its next step, or a rest between two
-/// steps. Any other action ends the movement.
+/// Returns true if the action belongs to the guest's movement: its next step, or a pause between
+/// two steps. Any other action ends the movement.
 fn goes_on(movement: &mut Option<Movement>, action: Action, clause: Clause, now_ms: u64) -> bool {
     let rests = action == Action::Hold && matches!(clause, Clause::Content | Clause::Moving);
     let before = movement.filter(|movement| match action {

@@ -4,7 +4,7 @@ use super::reason::Clause;
 
 /// Pause after which a new movement begins.
 const BREAK_MS: u64 = 10_000;
-/// Longest movement, so that an endless one is reported now and then.
+/// Longest movement, so that an endless movement is still reported occasionally.
 const LENGTH_MS: u64 = 600_000;
 
 /// A series of shrinks for one reason.
@@ -26,7 +26,7 @@ impl Movement {
         clause == self.clause && self.lasts(now_ms)
     }
 
-    /// Returns true if a further step may still come.
+    /// Returns true if the movement may still get a further step.
     pub fn lasts(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.seen_ms) < BREAK_MS
             && now_ms.saturating_sub(self.began_ms) < LENGTH_MS

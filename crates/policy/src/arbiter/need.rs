@@ -6,7 +6,7 @@ use super::sample::{GuestSample, RuleVerdicts};
 use super::view::MemoryView;
 use counters::Bytes;
 
-/// Least amount given at once to a guest in need.
+/// Smallest amount granted at once to a guest in need.
 const NEED_MIN: Bytes = Bytes::mib(16);
 
 /// The current need of a guest.
@@ -50,8 +50,8 @@ impl Need {
         // Learned headroom is no reason for a request, because the guest does not wait for it.
         let headroom = headroom::plain(view, sample);
         let lack = headroom.less(view.available);
-        // More memory does not help a guest that has free memory and still waits, because of a
-        // limit of its own.
+        // More memory does not help a guest that waits although it has free memory, because one of
+        // its own limits causes the wait.
         let has_room = view.free.unwrap_or(view.available) >= headroom;
         if view.strained && !has_room {
             let hard = view.psi_permille.is_some_and(|psi| psi > 0)

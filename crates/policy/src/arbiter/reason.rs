@@ -14,7 +14,7 @@ named! {
         Max = "max",
         /// The largest step of a guest in one pass.
         Step = "step",
-        /// The memory that the host can give.
+        /// The memory that the host can grant.
         Host = "host",
         /// The share against other guests.
         Shares = "shares",
@@ -36,7 +36,7 @@ named! {
 }
 
 impl Action {
-    /// Returns the action's name in the journal. Some holds have names of their own there.
+    /// Returns the action's name in the journal. Some holds have special names there.
     pub fn told(self, clause: Clause) -> &'static str {
         match (self, clause) {
             (Action::Hold, Clause::Stuck) => "stuck",
@@ -168,7 +168,7 @@ named! {
         Superseded = "superseded",
         /// The balloon stopped on the way.
         Stuck = "stuck",
-        /// The guest's kernel took memory back.
+        /// The guest's kernel deflated the balloon.
         TookBack = "took-back",
         /// Another manager moved the balloon.
         Foreign = "foreign",

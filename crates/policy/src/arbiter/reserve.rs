@@ -39,7 +39,8 @@ impl Reservations {
         let (mut held, mut failed) = (Vec::new(), Vec::new());
         for one in self.0.iter_mut().filter(|r| !r.held) {
             if one.size > free {
-                // First come, first served: a small reservation must not starve a large one.
+                // Reservations are served in order, because a small reservation must not starve a
+                // large one.
                 break;
             }
             free = free.less(one.size);

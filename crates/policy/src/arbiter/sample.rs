@@ -163,8 +163,8 @@ pub struct GuestSample {
 }
 
 impl GuestSample {
-    /// Returns the most memory that the guest may have. Control groups never take away memory that
-    /// it has.
+    /// Returns the most memory that the guest may have. Control groups never reduce it below the
+    /// current size.
     pub fn most(&self) -> Bytes {
         let group_max =
             self.process.group_max.map(|most| most.max(self.actual.unwrap_or(Bytes::ZERO)));

@@ -25,7 +25,7 @@ pub enum Reclaim {
     HotCache,
     /// Cache in use, also of guests within their share.
     AnyHotCache,
-    /// Memory of processes, which goes to the guest's swap.
+    /// Memory of processes, which the guest swaps out.
     ProcessMemory,
 }
 

@@ -8,8 +8,7 @@ pub(super) const PROGRESS: Bytes = Bytes::mib(1);
 /// wait for a CPU.
 pub(super) const TURNING_MS: u64 = 15_000;
 
-/// Returns the difference that is ignored, because balloons come to rest slightly off their
-/// targets.
+/// Returns the difference that is ignored, because balloons stop slightly off their targets.
 pub(super) fn slack(size: Bytes) -> Bytes {
     PROGRESS.max(size.permille(4))
 }

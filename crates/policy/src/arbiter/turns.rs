@@ -10,7 +10,7 @@ const FORGET_MS: u64 = 1_800_000;
 pub enum Direction {
     /// The guest got memory.
     Up,
-    /// The guest gave memory.
+    /// The guest returned memory.
     Down,
 }
 

@@ -1,7 +1,8 @@
 use super::*;
 use counters::Pages;
 
-/// A host with a ksmd that takes `us_a_page` microseconds a page, over `all_pages` pages of guests.
+/// A host with a ksmd that needs `us_a_page` microseconds for each page, over `all_pages` pages of
+/// guests.
 struct Model {
     now_ms: u64,
     sample: Sample,

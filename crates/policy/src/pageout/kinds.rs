@@ -10,7 +10,7 @@ use crate::arbiter::Key;
 pub struct Config {
     /// Idle time of the virtual CPUs after which a guest counts as asleep.
     pub after_ms: u64,
-    /// Fill level of swap, in thousandths, above which the rest is left for urgent needs.
+    /// Fill level of swap, in thousandths, above which the remaining swap is left for urgent needs.
     pub swap_max_permille: u64,
     /// Most time in which tasks of the host may wait for memory, in hundredths of a percent.
     pub pressure_max: u64,
@@ -26,8 +26,8 @@ pub struct HostSample {
     /// Fill level of swap or of the compressed memory behind it, whichever is fuller, in
     /// thousandths.
     pub swap_full_permille: Option<u64>,
-    /// Time in which some task waited for memory, in hundredths of a percent: the higher of the
-    /// last 10 and 60 s.
+    /// Time in which some task waited for memory, in hundredths of a percent. It is the higher
+    /// value of the last 10 and 60 s.
     pub pressure: Option<u64>,
     /// Free memory that the host lacks.
     pub lack: Bytes,

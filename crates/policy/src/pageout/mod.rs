@@ -1,4 +1,4 @@
-//! Page-out: one pure step selects the guests for the host's own reclaim.
+//! Page-out. A pure step selects the guests for the host's own reclaim.
 //!
 //! ```text
 //!   guests that sleep, the host's swap and pressure ─► PageOut::step ─► Order: take, look
@@ -389,7 +389,8 @@ impl PageOut {
     }
 }
 
-/// Returns true if a trial was stored and compresses so badly that the rest is not worth it.
+/// Returns true if a trial was stored and compresses so badly that page-out of the remaining memory
+/// is not worth its cost.
 pub fn has_failed(stored: Bytes, takes: Bytes) -> bool {
     stored >= TRIAL && ratio(stored, takes) < RATIO_PERMILLE
 }

@@ -337,7 +337,7 @@ fn large_running_guest_is_taken_in_parts_while_little_returns() {
     let seen = lever.seen(Key(1), held(7700, 492));
     assert_eq!(seen, Some(Finding::CameBack(Bytes::mib(28))));
     assert_eq!(lever.working_set(Key(1)), None, "the rest is unknown");
-    // The next part begins behind the first one. Most of it becomes resident again.
+    // The next part begins behind the first part. Most of it becomes resident again.
     let order = Order::TakePart(Key(1), part(700, 512));
     assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS + 250), [order]);
     let second = Taken { before: held(7700, 492), after: held(7180, 1012), ..first };

@@ -7,8 +7,7 @@
 //!
 //! Each rule follows its published formula, named in its file, and is as unsafe as the original. It
 //! shrinks a starved guest if the original would do so. Only a guest's own minimum and maximum are
-//! respected. The rules are pure: time comes in as an argument, and all arithmetic is in whole
-//! numbers.
+//! respected. The rules are pure. Time is an argument, and all arithmetic is in whole numbers.
 
 mod mom;
 mod pi;

@@ -1,5 +1,5 @@
-//! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules): guests shrink together
-//! while the host has less than a fifth free, and grow together while it has more.
+//! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules). All guests shrink
+//! while less than a fifth of the host is free, and all grow while more is free.
 //!
 //! Samples are collected every 5 s, and every 10 s the mean of the last ten decides. Memory of a
 //! guest that is not free counts as used, its page cache too. Under pressure a guest shrinks by at

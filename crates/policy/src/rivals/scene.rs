@@ -32,7 +32,7 @@ pub(super) fn used_permille(host: &HostSample) -> u64 {
     1000 - part(host.available, host.total, 1000).min(1000)
 }
 
-/// Returns one size as a part of another, in parts of `whole`.
+/// Returns `size` as a part of `of`, in parts of `whole`.
 pub(super) fn part(size: Bytes, of: Bytes, whole: u64) -> u64 {
     (u128::from(size.0) * u128::from(whole) / u128::from(of.0.max(1))) as u64
 }

@@ -1,5 +1,5 @@
 //! senpai (github.com/facebookincubator/senpai, senpai.py), the origin of the plugin of that name
-//! in facebookincubator/oomd: it reclaims memory until some task begins to wait for memory.
+//! in facebookincubator/oomd. It reclaims memory until some task begins to wait for memory.
 //!
 //! For each guest by itself, once a second: the time `t` that its tasks waited for memory is added
 //! up. Above 10 ms it backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s after the

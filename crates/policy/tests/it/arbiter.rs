@@ -446,7 +446,7 @@ fn burst_is_served_in_one_step_from_the_host_surplus() {
     };
     let wants = config().set_point.plus(config().hysteresis);
     let one = [starved(1, gib(2), 1000)];
-    // A burst doubles the guest, and never takes it beyond its maximum.
+    // A burst doubles the guest, but never exceeds its maximum.
     assert_eq!(grown(wants.plus(gib(20)), &one), [4096]);
     assert_eq!(grown(wants.plus(gib(20)), &[starved(1, gib(5), 1000)]), [8192]);
     // Half of the surplus beyond the need itself, which is a quarter of the guest's size.

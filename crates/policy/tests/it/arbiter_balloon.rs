@@ -180,7 +180,7 @@ fn report_h05_a_guest_that_boots_has_its_maximum() {
 #[test]
 fn report_h05_a_guest_that_boots_is_not_shrunk() {
     let (mut arbiter, size) = shrunk_and_rebooted();
-    // QEMU empties the balloon, and its driver goes back to QEMU's size.
+    // QEMU empties the balloon, and its driver then moves to QEMU's size again.
     for (second, actual) in [(3, gib(8)), (4, gib(8)), (5, gib(6)), (10, size), (30, size)] {
         let now_ms = second * 1000;
         let seen = pass(&mut arbiter, Bytes::mib(100), &[booting(actual)], now_ms);

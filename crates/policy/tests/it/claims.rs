@@ -157,7 +157,7 @@ fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
     }
     assert!(actual > Bytes::mib(512), "the first grant is on trust");
     assert!(granted_ms.is_some_and(|at| at <= 11_000), "{granted_ms:?}");
-    // The guest gets more as soon as its use is seen.
+    // The guest gets more memory as soon as its use is measured.
     let used = starving(OTHER, actual, actual, 61_000);
     let passed = pass(&mut arbiter, gib(20), &[used], 61_000);
     assert_eq!(

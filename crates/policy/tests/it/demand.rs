@@ -49,7 +49,8 @@ fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     GuestSample { memory, ..calm }
 }
 
-/// Runs a pass over a refaulting guest and three idle ones, with `beyond` free above the set point.
+/// Runs a pass over a refaulting guest and three idle guests, with `beyond` free above the set
+/// point.
 fn farm(arbiter: &mut Arbiter, reader: GuestSample, beyond: Bytes, now_ms: u64) -> Pass {
     let all = [2, 3, 4].map(|key| idle(key, now_ms));
     let all = [&[reader], all.as_slice()].concat();
@@ -141,8 +142,8 @@ fn grant_for_another_reason_is_no_trial_for_refaults() {
         let decided = farm(&mut arbiter, one, beyond, second * 1000);
         command(&decided, 1).unwrap_or(has)
     };
-    // The guest has little available, and a host with a surplus gives it half as much again. A few
-    // occasional refaults show no lack of memory.
+    // The guest has little available memory, and a host with a surplus grants it an additional half
+    // of its size. A few occasional refaults show no lack of memory.
     let (mut has, mut second, mut pages) = (gib(2), 0, 0);
     while has < gib(3) {
         (second, pages) = (second + 1, pages + 10);

@@ -7,8 +7,8 @@ use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 /// A host that lacks 2 GiB to its set point, and no more.
 const SHORT: Bytes = Bytes::mib(4608);
 
-/// A guest that uses 1 GiB and has this much cold cache and the rest free, in a process with this
-/// resident memory.
+/// A guest that uses 1 GiB, has this much cold cache, and has its other memory free, in a process
+/// with this resident memory.
 fn with(actual: Bytes, cache: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     let mut sample = guest(1, actual, actual.less(GIB), now_ms);
     sample.resident = Some(resident);
@@ -35,7 +35,7 @@ fn free_memory_that_is_not_in_the_hosts_is_not_taken() {
 
 #[test]
 fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
-    // A shrink by 3 GiB would give the host only 256 MiB.
+    // A shrink by 3 GiB would gain only 256 MiB for the host.
     let thin = || with(gib(4), Bytes::ZERO, GIB.plus(Bytes::mib(256)), 1000);
     let full = (2..10).map(|key| GuestSample { key: Key(key), ..with(gib(4), GIB, gib(4), 1000) });
     let short = crate::arbiter::config().set_point.less(Bytes::mib(700));
@@ -83,14 +83,14 @@ fn free_memory_is_not_learned_from_a_shrinking_guest() {
     let arrived = GuestSample { actual: Some(to), resident: Some(resident.less(lack)), ..sample };
     let second = pass(&mut arbiter, set_point.less(Bytes::mib(1300)), &[arrived], 2100);
     let next = command(&second, 1).expect("the rest of the free memory");
-    // The guest gives up all free memory by its values at rest, and not 300 MiB less.
+    // The guest gives up all free memory by its values outside of a move, and not 300 MiB less.
     assert!(next <= gib(2).plus(Bytes::mib(64)), "{} MiB", next.as_mib());
 }
 
 #[test]
 fn fruitless_free_memory_does_not_protect_cache() {
     let mut arbiter = Arbiter::new();
-    // Hypervisors have 200 MiB of their own, which appear to be touched free memory.
+    // The hypervisor's own part is 200 MiB, which appear to be touched free memory.
     let resident = gib(2).plus(Bytes::mib(200));
     let mut sizes = [gib(4); 8];
     let host = crate::arbiter::config().set_point.less(Bytes::mib(700));
@@ -169,7 +169,7 @@ fn fruitless_guest_rests_twice_as_long_up_to_160_min() {
     assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
 }
 
-/// A barren guest, in a process with a measured 64 MiB of its own.
+/// A guest with a balloon that returns nothing, in a process with a measured own part of 64 MiB.
 fn measured(actual: Bytes, now_ms: u64) -> GuestSample {
     let private = Some(gib(4).plus(Bytes::mib(64)));
     let process = Process { private, ..Process::default() };
@@ -181,7 +181,7 @@ fn report_h06_shrink_in_vain_is_given_back_for_nothing() {
     let mut arbiter = Arbiter::new();
     let first = pass(&mut arbiter, SHORT, &[measured(gib(4), 1000)], 1000);
     let to = command(&first, 1).expect("a target");
-    // A host with nothing left to give.
+    // A host without any memory to grant.
     let none = Bytes::ZERO;
     let second = pass(&mut arbiter, none, &[measured(to, 2000)], 2000);
     let decision = of(&second, 1).expect("decided");

@@ -160,7 +160,7 @@ fn a_fault_holds_its_own_group_only() {
 
 #[test]
 fn a_step_is_computed_even_where_no_rule_needs_it() {
-    // The original holds as well, and these rules must hold in the same cases.
+    // The original also makes no change here, and these rules must behave the same.
     let lines = "MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\nCMM_INC=\"1\"\nCMM_DEC=\"1 / 0\"\n";
     let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, 5000));
     let fault = decision.memory.and_then(Result::err).map(|f| f.kind);

@@ -102,7 +102,7 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
             let now_ms = second * 1000;
             let taken = Bytes::mib(if asked && second == 3 { 200 } else { 0 });
             let actual = gib(9).less(taken);
-            // The guest uses over 7 GiB: its limit is about 1 GiB of cold memory, and twice that
+            // The guest uses over 7 GiB, so its limit is about 1 GiB of cold memory, and twice that
             // without a balloon.
             let available = if second < 3 { gib(2) } else { Bytes::mib(cold) };
             let mut one = GuestSample { request, ..guest(1, actual, available, now_ms) };
@@ -119,7 +119,7 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
 }
 
 /// Each report gets only one grant, so memory that arrived after the report counts towards it. A
-/// guest that waited until it got memory has enough, if its next report says so.
+/// guest that waited until it got memory has enough, if its next report shows no need.
 #[test]
 fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
     let mut arbiter = Arbiter::new();

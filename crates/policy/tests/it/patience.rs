@@ -92,8 +92,8 @@ fn fall_within_milliseconds_does_not_make_a_host_short() {
         assert_eq!(command(&decided, 1), None, "at {at_ms}");
         assert!(!arbiter.is_short());
     }
-    // A fall that goes on for a second is a rate: 3 GiB are gone, and 0.6 GiB are left above the
-    // set point.
+    // A fall that lasts for a second is a rate. Here 3 GiB were used, and 0.6 GiB are left above
+    // the set point.
     let decided = pass(&mut arbiter, gib(7), &[idle(1, 2040)], 2040);
     assert!(arbiter.is_short());
     assert!(command(&decided, 1).is_some());

@@ -1,4 +1,4 @@
-//! Parsing of the answer to each command, and refusal of malformed ones.
+//! Parsing of the answer to each command, and refusal of malformed answers.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,7 @@
 //! Journal of the host manager's decisions, with their inputs, the deciding clause, the bounds
 //! reached, and the outcomes.
 //!
-//! `schema` defines the tables, `write` adds rows and prunes old ones, `read` queries them, and
+//! `schema` defines the tables, `write` adds rows and prunes old rows, `read` queries them, and
 //! `types` has the values for both.
 
 mod inputs;

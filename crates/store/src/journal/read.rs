@@ -21,7 +21,7 @@ const DECISION: &str = "SELECT id, guest, at_ms, policy, action, clause, reason,
                         to_bytes, bounds, inputs, acted FROM decision";
 
 impl Journal {
-    /// Returns all guests, in the order in which they were first seen.
+    /// Returns all guests, in the order of their first records.
     pub fn guests(&self) -> Result<Vec<GuestRow>, Error> {
         let failed = cannot("list its guests");
         let sql = "SELECT key, uuid, name, class, pid, start_ticks, boot, first_ms, last_ms \
@@ -180,8 +180,8 @@ impl Journal {
         let policy = Policy::from_name(&policy)
             .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
-        // The limit is one byte more, so that a text that is too long is not mistaken for one that
-        // fits.
+        // The limit is one byte more, so that a text that is too long is not mistaken for a text
+        // that fits.
         let inputs = text(row, 10, INPUTS_TEXT_MAX + 1).map_err(&failed)?;
         let inputs = inputs::decode(&inputs).map_err(wrong)?;
         let acted = row.get(11).map_err(&failed)?;

@@ -14,9 +14,7 @@ pub struct GuestKey(pub i64);
 /// A guest in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestRow {
-    /// Key of the guest.
     pub key: GuestKey,
-    /// Identity of the guest.
     pub guest: GuestIdentity,
     /// Time of the first sighting, in milliseconds since 1970.
     pub first_ms: i64,
@@ -83,7 +81,6 @@ named! {
     }
 }
 
-/// Outcome of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Time of the observation, in milliseconds since 1970.

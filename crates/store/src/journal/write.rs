@@ -131,8 +131,8 @@ impl Journal {
         Ok(Pruned { rows: rows.0 + rows.1, more: rows.0 == most || rows.1 == most })
     }
 
-    /// Removes the oldest rows while the file holds more than `most_bytes`, a bounded number per
-    /// call.
+    /// Removes the oldest rows while the file is larger than `most_bytes`. Each call removes a
+    /// bounded number.
     pub fn prune_to_size(&mut self, most_bytes: u64) -> Result<Pruned, Error> {
         if self.bytes()? <= most_bytes {
             return Ok(Pruned::default());

@@ -1,4 +1,4 @@
-//! Handling of a damaged file: it is moved aside unchanged, and a new file replaces it.
+//! Handling of a damaged file. It is moved aside unchanged, and a new file replaces it.
 //!
 //! Causes are a power cut on a disk that ignores flushes, a repaired file system, or a truncated
 //! copy. A damaged file may still be useful to an operator, but blocks the current recording. A

@@ -52,10 +52,9 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     Ok(found)
 }
 
-/// Returns the first finished quarter of an hour that has minutes but no row of its own. An
-/// unreadable file is skipped, so that it does not block the others, and the first error is
-/// returned as well. All files share the lock timeout of a single one, because a reader can lock
-/// the file of each day.
+/// Returns the first finished quarter of an hour that has minutes but no quarter row. An unreadable
+/// file is skipped, so that it does not block the other files, and the first error is returned as
+/// well. All files together have one lock timeout, because a reader can lock the file of each day.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),

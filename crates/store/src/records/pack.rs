@@ -2,7 +2,7 @@
 //!
 //! A chain is a list of moments. The first moment is complete, and each later moment contains only
 //! changes. Numbers are varints with seven bits a byte, lowest first. Signed numbers are
-//! zigzag-folded first, so that small ones of either sign are short.
+//! zigzag-folded first, so that small numbers of either sign are short.
 //!
 //! ```text
 //!   chain    = moment*

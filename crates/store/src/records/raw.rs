@@ -156,8 +156,8 @@ impl RawFile {
             flow.is_break()
         };
         let mut last_ms = i64::MIN;
-        // One transaction reads both tables, because a finished minute moves from one to the other
-        // in one transaction.
+        // One transaction reads both tables, because a finished minute moves from one table to the
+        // other in one transaction.
         let transaction = self.0.unchecked_transaction().map_err(&failed)?;
         let mut statement = transaction
             .prepare(

@@ -163,7 +163,7 @@ impl Records {
     }
 
     /// Sums the processes of a time, with the same steps as intervals. A day of processes by the
-    /// minute has a million rows, which no caller needs one by one.
+    /// minute has a million rows, which no caller needs individually.
     pub fn processes(&self, span: Span, fields: &[ProcessField]) -> Result<Processes, Error> {
         let mut sum = Processes::new();
         let Some(course) = self.course(span)? else { return Ok(sum) };

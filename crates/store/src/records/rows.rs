@@ -151,7 +151,7 @@ impl RowFile {
         let done = self.try_write(span);
         if done.is_err() {
             // A full disk has already ended the transaction. Its new columns and names are gone. If
-            // the remaining ones cannot be read again, the recorder reopens the file.
+            // the columns and names cannot be read again, the recorder reopens the file.
             let _ = self.connection.execute_batch("ROLLBACK");
             let _ = self.read_known();
         }
@@ -287,7 +287,6 @@ impl RowFile {
             .map_err(cannot("write a name in a recording"))
     }
 
-    /// Returns all guests of the file.
     pub fn guests(&self) -> Result<HashMap<i64, GuestIdentity>, Error> {
         let names = "SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest ORDER BY key";
         self.pairs("guest", names, |row| {
@@ -302,7 +301,6 @@ impl RowFile {
         })
     }
 
-    /// Returns all tiers of the file.
     pub fn tiers(&self) -> Result<HashMap<i64, String>, Error> {
         self.pairs("tier", "SELECT key, name FROM tier ORDER BY key", |row| text(row, 1, NAME_MAX))
     }

@@ -65,8 +65,8 @@ impl<F: Table> Scan<F> {
         Ok(Scan { text, fields })
     }
 
-    /// Visits the rows in `from_ms..to_ms`: number, owner, covered time and values, which the
-    /// visitor may take.
+    /// Visits the rows in `from_ms..to_ms`: number, owner, covered time and values. The visitor may
+    /// move the values out.
     fn each(
         &self,
         file: &RowFile,

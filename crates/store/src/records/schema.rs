@@ -79,7 +79,7 @@ impl Grain {
     }
 }
 
-/// A set of fields with a table of its own.
+/// A set of fields with a separate table.
 pub trait Table: Field {
     /// The last part of the table's name.
     const NAME: &'static str;

@@ -49,7 +49,7 @@ pub struct Sql {
 }
 
 impl Records {
-    /// Opens the files for SQL queries: the newest ones, if not all fit.
+    /// Opens the files for SQL queries, or only the newest files if there are too many.
     pub fn sql(&self) -> Result<Sql, Error> {
         let dir = self.dir();
         let failed = |source| Error::Open { path: dir.into(), source };

@@ -6,7 +6,6 @@ use model::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Name of the column.
     pub name: &'static str,
     /// Unit of the values.
     pub unit: &'static str,
@@ -21,11 +20,9 @@ pub struct Column {
 /// A table for queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableText {
-    /// Name of the table.
     pub name: String,
     /// Meaning of a row.
     pub words: &'static str,
-    /// Columns of the table.
     pub columns: Vec<Column>,
 }
 

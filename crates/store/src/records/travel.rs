@@ -84,9 +84,7 @@ pub struct Taken {
     pub spans: u64,
     /// Number of samples of a second.
     pub moments: u64,
-    /// Number of passes.
     pub passes: u64,
-    /// Number of decisions.
     pub decisions: u64,
 }
 

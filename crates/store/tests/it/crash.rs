@@ -1,5 +1,5 @@
-//! Tests that kill a process while it writes a journal: committed data survives intact, and the
-//! file opens.
+//! Tests that kill a process while it writes a journal. Committed data must survive intact, and the
+//! file must open.
 
 use crate::common::{Dir, EVER, START_MS, decision, guest, keys, read};
 use std::io::{BufRead, BufReader, Write};

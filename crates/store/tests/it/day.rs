@@ -1,6 +1,6 @@
 //! A generated host with guests, as read by a monitor. Most guests sleep most of the time, some
-//! work by the hour, a few always. Numbers vary as recorded ones do, and the same seed gives the
-//! same host.
+//! work during certain hours, and a few always work. Values vary like recorded values, and the same
+//! seed generates the same host.
 
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Kind, Moment, ProcessField as P,

@@ -68,7 +68,7 @@ fn recorded_moments_survive_a_kill() {
             .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let time = |line: &str| line.strip_prefix("recorded ").and_then(|ms| ms.parse().ok());
-        // Each round has another number of moments, so that the kill hits another one.
+        // Each round has another number of moments, so that the kill happens at another moment.
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it goes on").expect("text");
             recorded_ms = time(&line).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Tests of the writer: it keeps unwritten records, reports a failure once, and never blocks its
+//! Tests of the writer, which keeps unwritten records, reports a failure once, and never blocks its
 //! caller.
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest, keys, read};

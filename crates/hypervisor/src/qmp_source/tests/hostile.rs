@@ -240,7 +240,7 @@ fn a_flood_is_read_within_a_budget_and_reported_once_a_turn() {
     let mut set = PollSet::new();
     world.source.fds(&mut set);
     assert_eq!(set.len(), 1);
-    // The end of the connection is noticed all the same.
+    // The end of the connection is still noticed.
     drop(set);
     drop(qemu);
     let key = world.source.places.values().next().unwrap().key;

@@ -419,7 +419,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     second.greet();
     world.talk(&mut second);
     assert_eq!(world.take_events(), []);
-    // The second monitor takes over when the first is gone.
+    // The second monitor replaces the first when that is closed.
     drop(first);
     world.turn(0);
     assert!(matches!(world.take_events().as_slice(), [Event::Gone(gone, _)] if *gone == id));
@@ -430,7 +430,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     assert!(matches!(world.take_events().last(), Some(Event::Found(_, _))));
 }
 
-/// Returns the events for a QEMU at its second look. The kernel reports a process without the
+/// Returns the events for a QEMU at its second check. The kernel reports a process without the
 /// QEMU's threads and with this many pages.
 fn liar(pages: u64) -> Vec<Event> {
     let mut world = World::new();

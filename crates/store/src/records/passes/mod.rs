@@ -72,7 +72,6 @@ impl Running {
     }
 }
 
-/// Recorder of passes.
 #[derive(Debug)]
 pub struct PassRecorder {
     path: PathBuf,
