@@ -18,7 +18,7 @@ pub const BUSY_PERCENT: f64 = 10.0;
 /// The shortest time between two messages to check, independent of the daemon's rules. The daemon's
 /// own clock decides the time of its check, and this value only limits the messages.
 pub const LOOK_MIN_MS: u64 = 250;
-/// Interval of a daemon that has not sent its own.
+/// Interval assumed for a daemon that has not sent its own interval.
 const UPDATE_MS: u64 = 1_000;
 
 /// The handling of daemons' requests for memory.
@@ -91,7 +91,7 @@ pub struct Agent {
     pub bounds: GuestBounds,
     grants: PoolGrants,
     naming: Naming,
-    /// Set if a hello was received since the connection was made.
+    /// True if a hello was received since the connection was made.
     is_here: bool,
     hello: Option<Hello>,
     status: Option<Status>,
@@ -163,7 +163,7 @@ impl Agent {
         (self.status, self.last_sample) = (None, None);
     }
 
-    /// Gives up a file that is late, and returns the event.
+    /// Ends a file that has not arrived in time, and returns the event.
     pub fn late_file(&mut self, now_ms: u64) -> Option<DaemonEvent> {
         self.files.expire(now_ms).map(DaemonEvent::File)
     }
@@ -315,7 +315,7 @@ impl Agent {
         Some(ToGuest::Grant(Grant { sequence, pages, reason }))
     }
 
-    /// Returns true if a clone was not sent its identity yet.
+    /// Returns true if a clone was not yet sent its identity.
     pub fn wants_name(&self) -> bool {
         self.naming == Naming::Due
     }

@@ -20,7 +20,7 @@ const MESSAGE_COST: u64 = 512;
 /// The most bytes that wait for a guest that does not read. Further messages are dropped, because
 /// each message is independent, and a later message replaces it.
 const OUT_MAX: usize = 16 * 1024;
-/// The most bytes read from one guest in one turn, so that the others have a turn.
+/// The most bytes read from one guest in one turn, so that other guests are served too.
 const TURN: usize = 8 * 1024;
 
 /// A port with its queues and its budget.
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(port.budget.left(), 32_768);
     }
 
-    /// Lets a guest write one piece at a time for a minute, as fast as it is read. Returns the
-    /// number of reads, and of messages decoded.
+    /// Simulates a guest that writes one piece at a time for a minute, as fast as it is read.
+    /// Returns the number of reads, and of messages decoded.
     fn a_minute_of(piece: &[u8]) -> (u64, u64) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         let mut port = Port::new(host, 0).unwrap();

@@ -15,7 +15,7 @@ const REST_NS: u64 = 300_000_000;
 /// Totals of virtual CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretches {
-    /// Bursts of work: below 0.05 s, 0.2 s and 1 s, and longer ones.
+    /// Numbers of bursts of work shorter than 0.05 s, 0.2 s and 1 s, and of longer bursts.
     pub(crate) counts: [u64; 4],
     /// Time in idle times shorter than 0.3 s.
     pub(crate) short_rest_ns: u64,
@@ -51,7 +51,7 @@ impl Stretches {
             return;
         }
         let earlier_ns = std::mem::take(&mut open.length_ns);
-        // Work without a dispatch is the end of an earlier burst.
+        // Work without a dispatch belongs to a burst that began before the last reading.
         let count = dispatches.max(u64::from(queued_ns > 0));
         let each_ns = queued_ns.checked_div(count).unwrap_or(0);
         if earlier_ns > 0 {

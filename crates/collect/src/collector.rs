@@ -92,11 +92,11 @@ impl Collector {
         }
     }
 
-    /// Returns the moment of a view. The manager's values take precedence over the values read.
+    /// Returns the moment of a view. The manager's values take precedence over values read here.
     pub fn collect(&mut self, view: ManagerView, care: Care) -> Moment {
         let ManagerView { at_ms, now_ms, host: known, guests: all, .. } = view;
         let is_new = |guest: &GuestView| !self.guests.contains_key(&guest.id);
-        // A new guest was one of the other processes until now.
+        // A new guest was counted among the other processes until now.
         if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
@@ -285,7 +285,8 @@ mod tests {
         process(9, 0);
         let mut collector = Collector::open(tree.path(), 1000);
         collector.collect(view(0, vec![known(7)]), Care::Usual);
-        // The guest's virtual CPU ran for half a second, and its other threads for a quarter.
+        // The guest's virtual CPU ran for half a second, and its other threads for a quarter of a
+        // second.
         run(&tree, 7, 500);
         process(7, 75);
         process(9, 20);

@@ -5,7 +5,8 @@
 //!                 └─► /dev/net/tun ─► fdinfo: its name ─► /sys/class/net/NAME/statistics
 //! ```
 //!
-//! Images are not read, and none stays open, because that would keep a file system busy.
+//! Images are not read, and no image stays open, because an open file would keep its file system
+//! busy.
 
 use model::{GuestField, Row};
 use std::collections::BTreeMap;
@@ -81,7 +82,8 @@ impl Images {
         (image.bytes, image.seen_ms) = (bytes, now_ms);
     }
 
-    /// Counts the cached bytes of a file, if the last count is old and the round has room.
+    /// Counts the cached bytes of a file, if the last count is old and the round's limit is not
+    /// reached.
     fn count(&mut self, key: Key, path: &Path, page_bytes: u64, now_ms: u64) {
         let Some(image) = self.all.get_mut(&key) else { return };
         let is_due = image.counted_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS);

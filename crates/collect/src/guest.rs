@@ -268,7 +268,7 @@ impl GuestReader {
         }
     }
 
-    /// Returns the fields. Those from the manager or the daemon are missing.
+    /// Returns the fields. Fields from the manager or the daemon are missing.
     pub fn row(&self) -> &Row<GuestField> {
         &self.row
     }

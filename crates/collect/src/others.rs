@@ -76,7 +76,7 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Creates a reader of all processes below a root, except the calling one.
+    /// Creates a reader of all processes below a root, except the calling process.
     pub(crate) fn open(root: &Path) -> Others {
         let mut buffer = Buffer::default();
         let text = Kept::open(&root.join("proc/self/stat"));
@@ -151,7 +151,7 @@ impl Others {
         self.looked_ms.map(|_| self.ran)
     }
 
-    /// Returns all processes; `None` if there are too many, or none is visible.
+    /// Returns all processes; `None` if there are too many processes, or no process is visible.
     fn all(&mut self) -> Option<BTreeMap<u32, Process>> {
         let mut all = BTreeMap::new();
         for entry in std::fs::read_dir(&self.proc).ok()?.flatten() {
@@ -221,7 +221,7 @@ mod tests {
         others.look(0, &guests);
         assert_eq!(ms(&others), (0, 0), "earlier run time does not count");
 
-        // A guest and the manager run too, and are counted elsewhere.
+        // A guest and the manager also run, but are counted elsewhere.
         process(&tree, 1, 0, 9, 0);
         process(&tree, 20, 5, 110, 1000);
         process(&tree, 30, 5, 900, 0);

@@ -61,7 +61,7 @@ impl TierReader {
         }
     }
 
-    /// Returns all tiers by name. zswap's activity is in the host's own counters.
+    /// Returns all tiers by name. zswap's activity is part of the host's own counters.
     pub fn read(&mut self, host: &Row<HostField>, now_ms: u64) -> BTreeMap<String, Row<TierField>> {
         let mut tiers = self.swaps();
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {

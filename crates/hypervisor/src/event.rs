@@ -86,7 +86,8 @@ pub struct Found {
     pub port: Option<PathBuf>,
     /// Run state of the guest.
     pub state: RunState,
-    /// True if the guest was restored from a saved state and continues with the memory it had then.
+    /// True if the guest was restored from a saved state and continues with its memory at the time
+    /// of the save.
     pub is_restored: bool,
     /// Place where the guest was found: a socket's path, or a libvirt URI.
     pub source: String,

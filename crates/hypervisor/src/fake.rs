@@ -1,7 +1,7 @@
 //! Simulated guests, for tests of the layers above.
 //!
-//! A test keeps one handle and gives a clone to the manager. Changes are reported in the manager's
-//! next turn, and the test can inspect the manager's requests.
+//! A test keeps one handle, and the manager gets a clone of it. Changes are reported in the
+//! manager's next turn, and the test can inspect the manager's requests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -255,7 +255,7 @@ impl Hypervisor for Fake {
         let event = match &found.balloon {
             Balloon::Refuses(words) => Event::Refused(guest, words.clone()),
             _ => {
-                // Time before the target does not count for a slow balloon.
+                // Time before the target was set does not count for a slow balloon.
                 if found.actual == found.target {
                     found.moved_ms = now_ms;
                 }

@@ -19,7 +19,7 @@ use crate::{ProcessId, ProcessView};
 /// Pages with entries read at once.
 const PAGES_AT_ONCE: u64 = 64 * 1024;
 
-/// A guest's memory. Pages are counted from its first one.
+/// A guest's memory. Pages are counted from the first page.
 #[derive(Debug)]
 pub struct GuestMemory {
     process: ProcessId,

@@ -22,7 +22,7 @@ const DIR: &str = "sys/kernel/mm/ksm";
 const DRIVEN: [&str; 4] = [ADVISOR, "pages_to_scan", "sleep_millisecs", "run"];
 /// The setting that selects the advisor for the number of pages.
 const ADVISOR: &str = "advisor_mode";
-/// Advisor mode that leaves the number of pages to others.
+/// Advisor mode in which the advisor does not set the number of pages.
 const NO_ADVISOR: &str = "none";
 /// Longest text. The files contain numbers or a few words.
 const TEXT_MAX: u64 = 256;
@@ -35,7 +35,7 @@ const TICK_US: u64 = 10_000;
 #[derive(Debug)]
 pub struct KsmFiles {
     root: PathBuf,
-    /// Directory of the ksmd thread, searched when CPU time is read first.
+    /// Directory of the ksmd thread, searched at the first reading of CPU time.
     thread: OnceLock<Option<PathBuf>>,
 }
 

@@ -75,7 +75,7 @@ pub trait Hypervisor {
     /// Adds the descriptors to poll.
     fn fds<'a>(&'a self, set: &mut PollSet<'a>);
 
-    /// Returns the time of the next turn, which is due even without readiness.
+    /// Returns the time of the next turn, even if no descriptor becomes ready.
     fn next_ms(&self) -> u64;
 
     /// Processes input and timers. `ready` contains the ready descriptors among those added by

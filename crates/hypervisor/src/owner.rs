@@ -43,13 +43,13 @@ impl Owner {
         Owner(rustix::process::geteuid().as_raw())
     }
 
-    /// Returns the owner of everything in a directory, if one user alone besides root may write
+    /// Returns the owner of all entries of a directory, if only one user besides root may write
     /// there.
     pub fn of_directory(path: &Path) -> Option<Owner> {
         Directory::at(path).ok()?.owner_of_all()
     }
 
-    /// Returns true if this user controls this process anyway: root, or the process's own user.
+    /// Returns true for root and the process's own user, which control this process anyway.
     pub fn is_trusted(self) -> bool {
         self == Owner::ROOT || self == Owner::own()
     }
@@ -210,7 +210,7 @@ impl Directory {
         Ok(Entry::Directory(Directory { path, owner, writers, device }))
     }
 
-    /// Returns the user that can have put an entry into this directory.
+    /// Returns the user that may have created this entry of the directory.
     fn entry_owner(&self, entry: &Metadata) -> Result<Owner, Refused> {
         match self.writers {
             Writers::Owner => Ok(self.owner),
@@ -390,7 +390,8 @@ mod tests {
             let access = PortAccess { owner, user, monitor: dir.map(|dir| dir.join("g1.qmp")) };
             access.connect(port).is_ok()
         };
-        // A socket named by another user's monitor, then by a QEMU of ours without rights.
+        // The socket is named by another user's monitor, and then by a QEMU of this user that runs
+        // without rights.
         assert!(!opens(OTHER, Some(OTHER), Some(&dir), &path));
         assert!(!opens(Owner::own(), Some(OTHER), Some(&dir), &path));
         assert!(!opens(OTHER, None, Some(&dir), &path));

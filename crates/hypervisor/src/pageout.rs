@@ -20,8 +20,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::ProcessId;
 use crate::sys::{self, Stretch};
 
-/// Size of a slice in bytes of addresses. A slice is one system call, which compresses that much in
-/// a few milliseconds. The caller may stop between two calls.
+/// Size of a slice in bytes of addresses. A slice needs one system call, which compresses its
+/// memory in a few milliseconds. The caller may stop between two calls.
 const SLICE: usize = 8 << 20;
 /// Most stretches in one slice. The kernel accepts 1,024 stretches.
 const STRETCHES_MAX: usize = 512;
@@ -77,7 +77,7 @@ impl PageOut {
         let pidfd = pidfd.map_err(|errno| error(errno.into()))?;
         let path = format!("proc/{}/maps", process.pid);
         let maps = Kept::open(&Path::new("/").join(path));
-        // A process that is still alive proves that both descriptors are its own.
+        // If the process is still alive, both descriptors belong to it.
         match (process.is_alive(), maps.is_open()) {
             (true, true) => Ok(PageOut { process: pidfd, maps }),
             (true, false) => Err(refused("its mappings may not be read")),
@@ -247,8 +247,8 @@ impl<'a> Mapping<'a> {
 mod tests {
     use super::*;
 
-    /// Mappings as in QEMU: a program, a heap, a device and a mapping of the kernel's. A guest's
-    /// memory is there in three kinds: behind a file, in a memfd and anonymous.
+    /// Mappings as in QEMU: a program, a heap, a device and a mapping of the kernel. Guest memory
+    /// appears in three kinds: backed by a file, in a memfd, and anonymous.
     const MAPS: &str = "\
 55d0e0000000-55d0e0800000 r-xp 00000000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e0a00000-55d0e0e00000 r--p 00800000 fe:00 1234                       /usr/bin/qemu (deleted)

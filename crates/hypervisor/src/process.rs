@@ -41,7 +41,7 @@ impl ProcessId {
         ProcessId::of_under(Path::new("/"), pid)
     }
 
-    /// The same as [`ProcessId::of`], below another root than `/`.
+    /// Does the same as [`ProcessId::of`], below another root than `/`.
     pub fn of_under(root: &Path, pid: u32) -> Option<ProcessId> {
         let stat = Stat::read(&open(root, pid, "stat"))?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
@@ -58,7 +58,7 @@ impl ProcessId {
         self.is_alive_under(Path::new("/"))
     }
 
-    /// The same as [`ProcessId::is_alive`], below another root than `/`.
+    /// Does the same as [`ProcessId::is_alive`], below another root than `/`.
     pub fn is_alive_under(self, root: &Path) -> bool {
         let stat = Stat::read(&open(root, self.pid, "stat"));
         stat.is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.is_dead)
@@ -71,8 +71,8 @@ impl ProcessId {
 pub(crate) struct ThreadNumbers(BTreeMap<u32, u32>);
 
 impl ThreadNumbers {
-    /// Returns the numbers here of threads that a process names by its own numbers. The two differ
-    /// in a container.
+    /// Converts thread numbers of a process's own namespace to numbers of this namespace. The two
+    /// differ in a container.
     pub(crate) fn here(&mut self, process: ProcessId, root: &Path, named: &[u32]) -> Vec<u32> {
         let dir = root.join(format!("proc/{}", process.pid));
         if inner_number(&dir).is_none() {
@@ -101,7 +101,7 @@ pub struct Stat {
     pub major_faults: u64,
     /// Start time, in clock ticks since the host's boot.
     pub start_ticks: u64,
-    /// True if the process has ended and only its number is left.
+    /// True if the process has ended, and only its number still exists.
     pub is_dead: bool,
 }
 
@@ -168,7 +168,7 @@ impl ProcessView {
         ProcessView::open_under(Path::new("/"), process)
     }
 
-    /// The same as [`ProcessView::open`], below another root than `/`.
+    /// Does the same as [`ProcessView::open`], below another root than `/`.
     pub fn open_under(root: &Path, process: ProcessId) -> Option<ProcessView> {
         let view = ProcessView {
             stat: open(root, process.pid, "stat"),
@@ -246,7 +246,7 @@ impl ProcessView {
             swapped: size("VmSwap"),
             hides_swap: shmem > anonymous && self.host_swaps(),
             hugepages: resident("HugetlbPages"),
-            // Kernels count memory pinned for a device in either value.
+            // Kernels count memory pinned for a device in one of these two values.
             locked: resident("VmLck").max(resident("VmPin")),
             anonymous,
             files: resident("RssFile"),

@@ -95,7 +95,7 @@ impl StatsQuestion {
     pub(crate) fn found(&mut self, period_s: u32) {
         self.home_s = Some(unmarked(period_s));
         if unmarked(period_s) != period_s {
-            // A process of pinhead died and left its period behind.
+            // A pinhead process died and left its own period behind.
             (self.restore_s, self.is_away) = (0, true);
             self.enter(Phase::Restore);
         }
@@ -208,7 +208,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes note that a period was set. A period from a call of an abandoned request is ignored.
+    /// Notes that a period was set. A period from a call of an abandoned request is ignored.
     pub(crate) fn period_is_set(&mut self, period_s: u32, now_ms: u64) {
         match self.phase {
             Phase::Clear if period_s == 0 => {
@@ -227,7 +227,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes note that a call failed. Without a response there is nothing to report.
+    /// Notes that a call failed. Without a response there is nothing to report.
     pub(crate) fn failed(&mut self) {
         if self.is_wanted {
             // The failed call belongs to an abandoned request.

@@ -113,7 +113,7 @@ impl Stranger {
         Some(Stranger { dir: dir.to_path_buf(), user: Some(NOBODY), monitors: Vec::new() })
     }
 
-    /// Creates monitors of this process's user, in an existing directory that is kept.
+    /// Creates monitors of this process's user, in an existing directory that is not removed.
     pub fn of_ours(dir: &Path) -> Stranger {
         Stranger { dir: dir.to_path_buf(), user: None, monitors: Vec::new() }
     }

@@ -43,7 +43,7 @@ impl Vcpus {
         Vcpus::new_under(Path::new("/"), pid, tids)
     }
 
-    /// The same as [`Vcpus::new`], below another root than `/`.
+    /// Does the same as [`Vcpus::new`], below another root than `/`.
     pub fn new_under(root: &Path, pid: u32, tids: &[u32]) -> Vcpus {
         let path = |tid: &u32| root.join(format!("proc/{pid}/task/{tid}/schedstat"));
         let mut threads: Vec<(u32, Kept)> = Vec::new();

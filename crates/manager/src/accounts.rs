@@ -8,7 +8,7 @@ use std::path::Path;
 const LIST_MAX: u64 = 4 << 20;
 
 /// Finds a user or a group by its number, or by its name in such a list. Users and groups of a
-/// directory service need a number.
+/// directory service are not in such a list, and need a number.
 pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     if let Ok(number) = name.parse() {
         return Ok(Some(number));

@@ -127,7 +127,7 @@ impl Attachments {
         }
     }
 
-    /// Handles input. A connection closes at the end of its `pinhead up`.
+    /// Handles input. A closed connection means that its `pinhead up` has ended.
     pub fn turn(&mut self, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         for (dir, one) in &mut self.all {
@@ -247,7 +247,7 @@ impl Attachment {
         }
     }
 
-    /// Reports why guests are not handed over, once until they are.
+    /// Reports why guests are not handed over. The report is repeated only after a handover.
     fn complain(&mut self, dir: &Path, reason: &str, answers: &mut Answers) {
         if !std::mem::replace(&mut self.is_reported, true) {
             let dir = dir.display();
@@ -257,7 +257,7 @@ impl Attachment {
     }
 }
 
-/// Returns the classes with printable names: another user's farm may send anything.
+/// Returns the classes with printable names, because another user's farm may send any text.
 fn classes(told: BTreeMap<String, String>) -> BTreeMap<String, String> {
     told.into_iter().map(|(name, class)| (name, base::plain(&class, CLASS_MAX))).collect()
 }
@@ -310,7 +310,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixListener;
 
-    /// Returns a directory as `pinhead up` has it, with a listening control socket, and a guest
+    /// Returns a directory like that of `pinhead up`, with a listening control socket, and a guest
     /// there.
     fn listen() -> (Scratch, UnixListener, Found) {
         let scratch = Scratch::new();

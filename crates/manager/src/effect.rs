@@ -32,12 +32,12 @@ pub(crate) struct Override {
     pub mode: Option<Mode>,
 }
 
-/// Reasons to send a guest more requests than the activity of its virtual CPUs calls for.
+/// Reasons to send a guest more requests than the activity of its virtual CPUs justifies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attention {
-    /// Set while the balloon moves.
+    /// True while the balloon moves.
     pub moves: bool,
-    /// Set while tasks of the guest wait for memory.
+    /// True while tasks of the guest wait for memory.
     pub strained: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum GuestEvent {
     Override(Id, Override),
     /// The reasons to watch a guest closely have changed.
     Attend(Id, Attention),
-    /// A guest's virtual CPUs were stopped by the manager, or run again.
+    /// A guest's virtual CPUs were stopped by the manager, or resumed.
     Parked(Id, bool),
     /// A client wants a daemon's list of tasks.
     AskScan(Id),
@@ -78,7 +78,7 @@ pub(crate) enum GuestEvent {
     /// page reporting.
     PageOutBegins(Id),
     PageOutEnded(Id),
-    /// The `pinhead up` of this directory has handed its guests over, or not.
+    /// The `pinhead up` of this directory has handed over its guests, or has not.
     Lent(PathBuf, Lent),
     /// The `pinhead up` of a directory wants the next timer of a guest.
     AskTimer(PathBuf, String),
@@ -246,7 +246,7 @@ impl Return {
 }
 
 impl Override {
-    /// Returns the limits with the operator's changes, which only the guest's size overrides.
+    /// Returns the limits with the operator's changes, capped at the guest's size.
     pub(crate) fn applied(&self, limits: Limits, memory: Bytes) -> Limits {
         let max = self.max.unwrap_or(limits.max).min(memory);
         Limits {

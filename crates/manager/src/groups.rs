@@ -11,7 +11,7 @@
 //! limit. Page-out therefore frees nothing below that limit, and a guest that faults such memory in
 //! again uses no more of it.
 //!
-//! A group that contains the manager and all of its guests is treated as the host.
+//! A group that contains the manager and all of its guests is treated like the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ impl Pot {
     }
 }
 
-/// The room that the limits of all groups leave their guests.
+/// The room that the limits of all groups leave to their guests.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     pots: BTreeMap<PathBuf, Pot>,

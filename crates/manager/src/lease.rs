@@ -12,16 +12,16 @@ use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
-/// The lease of this manager's targets. In a dry run there is nothing to restore, and no keeper.
+/// The lease of this manager's targets. A dry run has nothing to restore, and therefore no keeper.
 #[derive(Debug)]
 pub struct Lease {
     keeper: Option<keeper::Lease>,
     reported_restarts: u64,
-    /// Set once the missing keeper was reported.
+    /// True once the missing keeper was reported.
     is_absence_reported: bool,
     /// Guests that are parked or have less than their full size, for the next manager.
     written: ParkedFile,
-    /// Full sizes of guests without a process, for this manager alone.
+    /// Full sizes of guests without a visible process, for the lifetime of this manager.
     unseen: UnseenSizes,
 }
 

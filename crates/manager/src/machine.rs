@@ -62,7 +62,7 @@ impl MachineReader {
         let psi = Counter::Psi(PsiResource::Memory, PsiLine::Some, PsiField::Total);
         Ok(MachineReader {
             reader: Reader::open(root, &wanted)?,
-            // The kernel may have PSI compiled in and switched off.
+            // The kernel may support PSI but have it disabled.
             pressure: Reader::open(root, &[psi]).ok(),
             row: [f64::NAN; 4],
             swap: Reader::open(root, &[meminfo("SwapTotal"), meminfo("SwapFree")]).ok(),
@@ -181,13 +181,13 @@ impl Machine {
 
 /// Maximum number of swap areas in a kernel.
 const SWAPS_MAX: usize = 32;
-/// Pages per second swapped out that show a shortage: 4 MiB.
+/// Pages per second swapped out that show a shortage of memory: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages per second swapped in that show a shortage while tasks wait for memory.
 const HOST_SWAP_IN: f64 = 256.0;
 /// Part of the time with some task waiting for memory, in thousandths, that shows a shortage if the
 /// host swaps in too. Alone it means little, because a container at its own limit also waits, and
-/// memory of guests would not help it.
+/// memory reclaimed from guests would not help it.
 const HOST_PSI: f64 = 100.0;
 
 /// Rates of the host's counters.
@@ -222,7 +222,7 @@ impl HostRates {
     }
 }
 
-/// The last reading of the host, and the rates since the reading before.
+/// The last reading of the host, and the rates since the previous reading.
 #[derive(Debug, Default)]
 pub(crate) struct HostMeter {
     last: Option<(Machine, u64)>,
@@ -253,13 +253,13 @@ impl HostMeter {
         self.last.map(|(machine, _)| machine)
     }
 
-    /// Returns the memory available for guests, within the budget as in all decisions.
+    /// Returns the memory available for guests, limited by the budget like in all decisions.
     pub(crate) fn available(&self, settings: &Settings, used: Bytes) -> Option<Bytes> {
         let machine = self.machine()?;
         Some(machine.sample(settings.budget(machine.total), used, false, 0).available)
     }
 
-    /// Returns the arbiter's input, if the host was read now.
+    /// Returns the arbiter's input, if the last reading of the host succeeded.
     pub(crate) fn sample(
         &self,
         settings: &Settings,

@@ -28,7 +28,7 @@ pub struct InHost {
     pub shared: Bytes,
     /// Shared memory in files on disk. The kernel counts it as cache, and so as available.
     pub in_files: Bytes,
-    /// Private memory in reserved huge pages, which are no part of the common memory.
+    /// Private memory in reserved huge pages, which are not available for general use.
     pub huge: Bytes,
     /// Private memory that KSM has merged with other pages.
     pub merged: Bytes,
@@ -45,7 +45,7 @@ pub struct Own {
     pub is_measured: bool,
 }
 
-/// Estimate of a QEMU's own memory if it cannot be measured: 25 to 40 MiB with emulation.
+/// Estimate of a QEMU's own memory if it cannot be measured. With emulation it has 25 to 40 MiB.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// Largest guest that is measured. In larger guests the hypervisor's part is relatively small, and
 /// a walk over their pages is slow: a millisecond for 100 MiB of small pages.
@@ -108,7 +108,7 @@ struct Mark {
 #[derive(Debug, Default)]
 pub struct Outside {
     view: Option<ProcessView>,
-    /// True if data of the process's user is trusted where the host cannot measure.
+    /// True if values from this user's process are trusted even if the host cannot verify them.
     is_trusted: bool,
     /// Location of the guest's memory, if it may be read.
     ram: Option<GuestRam>,
@@ -234,7 +234,7 @@ impl Outside {
         }
     }
 
-    /// Returns the reason why a guest of this size keeps its memory resident in any case.
+    /// Returns the reason why the memory of a guest of this size stays resident in any case.
     pub fn pinned(&self, memory: Bytes) -> Option<Pinned> {
         let Apart { locked, hugepages, anonymous, shmem, .. } = self.apart;
         let is_locked = memory > Bytes::ZERO && locked >= memory;
@@ -317,7 +317,7 @@ pub(crate) fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
         || ram.is_some_and(GuestRam::is_in_memory_file);
     let shared = match is_in_file {
         false => held.shared,
-        // If the kernel counts guest memory separately, pages from files on disk are programs.
+        // If guest memory is counted separately, pages from files on disk can only be programs.
         true if is_nowhere_else => held.shared.min(apart.files),
         true => Bytes::ZERO,
     };

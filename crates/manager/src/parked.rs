@@ -12,8 +12,8 @@
 //! such files belong to dead managers. If a listed guest's virtual CPUs have run since, it was
 //! resumed by hand. If such a guest is stopped, it was paused by hand.
 //!
-//! A dead manager's file is changed by its keeper and taken over by the next manager, perhaps at
-//! the same time. Both lock the file, and then check whether it still exists.
+//! A dead manager's keeper may change the manager's file while the next manager takes over the
+//! file. Both lock the file, and then check whether it still exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -83,7 +83,7 @@ impl ParkedFile {
             file.sizes.extend(alive);
         }
         let left = parked.into_iter().map(|(process, ran_ns)| Stood { process, ran_ns });
-        // These ids count down from the top, because sources' ids count up from the bottom.
+        // These ids count down from the maximum, because sources' ids count up from 1.
         file.guests = (0..=u64::MAX).rev().map(Id).zip(left).collect();
         file.save();
         if file.trouble.is_none() {
@@ -195,7 +195,7 @@ fn files(socket: &Path) -> Vec<PathBuf> {
     names.map(|entry| entry.path()).collect()
 }
 
-/// Opens a file of this user's, and locks it until it is dropped.
+/// Opens a file of this user, and locks it until it is dropped.
 fn hold(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     for _ in 0..TRIES_MAX {

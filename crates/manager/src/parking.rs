@@ -38,7 +38,7 @@ struct Waiting {
     /// Client of the request; `None` during the wake of a guest that was not parked in time.
     to: Option<Return>,
     since_ms: u64,
-    /// Set once the hypervisor has responded to a repeated request, so that no earlier request is
+    /// True once the hypervisor has responded to a repeated request, so that no earlier request is
     /// open.
     is_heard: bool,
 }
@@ -209,8 +209,8 @@ impl Parking {
         awake(id).chain(stage.answer(Err(Failure::new(why)))).collect()
     }
 
-    /// Handles a guest that is gone. If only its monitor is lost, its stage is kept, and so is the
-    /// keeper's list.
+    /// Handles a guest that is gone. If only its monitor is lost, the guest keeps its stage and its
+    /// entry in the keeper's list.
     fn gone(&mut self, id: Id, process: Option<ProcessId>) -> Vec<Effect> {
         let Some(process) = process.filter(|process| process.is_alive()) else {
             return self.ended(id, "The guest is gone");

@@ -37,7 +37,7 @@ const TICK_NS: u64 = 10_000_000;
 /// Open requests, and the last responses.
 #[derive(Debug, Default)]
 pub(crate) struct Scans {
-    /// True if running guests get a request once a minute, for the record.
+    /// True if running guests get a request once a minute, so that their tasks are recorded.
     is_minutely: bool,
     open: BTreeMap<Id, Open>,
     last: BTreeMap<Id, (u64, Rc<Scanned>)>,

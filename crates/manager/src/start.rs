@@ -20,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use store::{Journal, Writer};
 
-/// Paths of libvirt's system socket; a host has one of them.
+/// Possible paths of libvirt's system socket. A host has only one of them.
 const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
 
 /// Returns the parts of a manager from the given file of settings, or the default file, and
@@ -125,7 +125,7 @@ fn control(settings: &Settings, place: &Place) -> Result<Server, Error> {
     Ok(server.group_may(settings.control.group_may))
 }
 
-/// Returns the sources of guests, and the reasons for missing ones.
+/// Returns the sources of guests, and the reasons for unavailable sources.
 fn sources(
     settings: &Settings,
     trust: &Trust,

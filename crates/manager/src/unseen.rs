@@ -1,5 +1,6 @@
-//! Sizes to restore of guests without a visible process, which may be in a container. A guest that
-//! loses its monitor for a second is found again as another guest, with less than its full size.
+//! Sizes to restore of guests without a visible process, which may be in a container. If the
+//! monitor of such a guest is lost for a second, the guest is found again as another guest below
+//! its full size.
 
 use std::collections::BTreeMap;
 

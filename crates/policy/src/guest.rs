@@ -90,7 +90,7 @@ pub struct PoolDecision {
 }
 
 /// The decisions of one interval. An unmanaged group is `None`. A group without a value in this
-/// interval holds, with the fault as its reason.
+/// interval stays unchanged, with the fault as the reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuestDecision {
     /// Decision about the CPUs.
@@ -108,7 +108,7 @@ pub struct Start {
     pub pool: Option<Pages>,
 }
 
-/// Returns the most CPUs that the rules allow and the guest has.
+/// Returns the number of CPUs that the rules allow, at most the CPUs of the guest.
 fn cpu_max(program_max: u32, present: u32) -> u32 {
     if program_max == 0 { present } else { program_max.min(present) }
 }

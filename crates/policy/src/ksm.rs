@@ -56,7 +56,7 @@ const CPU_MIN_US: u64 = 10_000;
 /// The kernel's settings of KSM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// True if KSM scans. Merged pages stay merged either way.
+    /// True if KSM scans. Merged pages stay merged in both cases.
     pub runs: bool,
     /// Pages a turn.
     pub pages_to_scan: u64,
@@ -71,7 +71,7 @@ pub struct Sample {
     pub guests: usize,
     /// Number of users with guests.
     pub owners: usize,
-    /// Number of guests that ever arrived; it grows with each new guest.
+    /// Number of guests that have ever arrived, which grows with each new guest.
     pub arrivals: u64,
     /// Free memory of the host, within the budget if there is one.
     pub available: Bytes,
@@ -159,7 +159,8 @@ impl Ksm {
         let is_new = sample.arrivals > self.arrivals;
         self.arrivals = sample.arrivals;
         let was_short = self.short;
-        // The arbiter's moves leave free memory close to the set point, on either side of it.
+        // The arbiter keeps free memory close to the set point, above or below it. A small
+        // deviation is therefore no shortage.
         self.short = if was_short {
             sample.available < sample.set_point.plus(sample.hysteresis)
         } else {

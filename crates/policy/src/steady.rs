@@ -1,7 +1,7 @@
 //! A trial of rules under steady load, in which the rules must settle.
 //!
-//! The model is crude on purpose: CPUs are busy or idle, memory is in use, cached or free. Rules
-//! that plug and unplug in turn here, under a constant load, do so on a real guest too.
+//! The model is crude on purpose. CPUs are busy or idle, and memory is in use, cached or free.
+//! Rules that plug and unplug in turn here, under a constant load, do so on a real guest too.
 
 use crate::guest::{CpuAction, Cpus, Resources, step};
 use counters::{Counter, CpuField, History, Pages};

@@ -156,7 +156,7 @@ impl Command {
             }
             Command::MigrateIncoming { uri } => ("migrate-incoming", json!({ "uri": uri })),
             Command::SaveDevices { path } => {
-                // QEMU keeps its disks, so that the guest may continue.
+                // QEMU keeps control of its disks, so that the guest may continue.
                 ("xen-save-devices-state", json!({ "filename": path, "live": false }))
             }
             Command::Human { line } => ("human-monitor-command", json!({ "command-line": line })),

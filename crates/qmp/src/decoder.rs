@@ -24,7 +24,7 @@ pub struct Decoder {
     /// Offset up to which the buffer has no newline after `start`. A long line fed byte by byte is
     /// therefore not searched from its start each time.
     scanned: usize,
-    /// Set after a line became too long. All bytes up to the next newline are dropped.
+    /// True after a line became too long. All bytes up to the next newline are dropped.
     skipping: bool,
 }
 
@@ -60,7 +60,7 @@ impl Decoder {
         Some(line)
     }
 
-    /// Drops the rest of a line that is already lost.
+    /// Drops the remaining part of a line that was too long.
     fn drop_partial_line(&mut self) {
         self.buffer.clear();
         // A burst may have made the buffer large. The memory is freed, because an idle monitor does

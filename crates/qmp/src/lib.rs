@@ -32,5 +32,5 @@ pub use reply::{
     BlockStats, Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
 };
 
-/// The JSON of answers and event data with a shape that depends on the command or the event.
+/// JSON of answers and of event data, with a shape that depends on the command or the event.
 pub use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Accepting clients of a listening socket: a few in each turn, with a pause when descriptors run
+//! Accepts clients of a listening socket, a few in each turn, with a pause when descriptors run
 //! out.
 
 use std::io;
@@ -49,7 +49,7 @@ impl Acceptor {
         self.paused_until_ms
     }
 
-    /// Accepts clients until there is none left or the turn's share is reached.
+    /// Accepts clients until no client waits, or the limit of a turn is reached.
     pub fn turn<S>(
         &mut self,
         now_ms: u64,

@@ -76,8 +76,8 @@ impl<'a> PollSet<'a> {
         self.wait_for(None, wait_ms)
     }
 
-    /// Waits like `wait`, but does not pass to the kernel again the connections that the watcher
-    /// has already registered.
+    /// Waits like `wait`, but passes only those connections to the kernel that the watcher has not
+    /// registered yet.
     pub fn wait_with(self, watcher: &mut Watcher, wait_ms: u64) -> io::Result<Ready> {
         let watched = |one: &Entry<'a>| {
             let Entry { fd, flags, number, .. } = *one;

@@ -19,7 +19,8 @@ impl Reply {
         Reply { head, body, sent: 0 }
     }
 
-    /// Writes as much as a non-blocking stream accepts now. True if all of it is sent.
+    /// Writes as much as a non-blocking stream accepts now. Returns true if the whole response is
+    /// sent.
     pub fn send(&mut self, mut stream: impl Write) -> io::Result<bool> {
         loop {
             let rest = match self.sent.checked_sub(self.head.len()) {

@@ -6,11 +6,11 @@ const PAUSE_MAX: u32 = 16;
 /// Pause after the third failure in a row.
 const LASTING: u32 = 4;
 
-/// Failures in a row. Only the first is reported, and the pause grows after each.
+/// Failures in a row. Only the first failure is reported, and the pause grows after each failure.
 #[derive(Debug, Default)]
 pub struct Backoff {
     is_failing: bool,
-    /// Turns between two attempts, and turns left until the next.
+    /// Turns between two attempts, and turns left until the next attempt.
     pause: u32,
     left: u32,
 }

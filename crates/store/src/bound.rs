@@ -33,8 +33,8 @@ pub fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String
     Ok(cut(text, max).to_owned())
 }
 
-/// Order of rows. In a file written by pinhead each row has a higher key than the rows before it.
-/// In a hostile file two pointers may lead to one page, so that the rows never end.
+/// Order of rows. In a file written by pinhead, each row has a higher key than the previous row. In
+/// a hostile file, two pointers may lead to the same page, so that the rows never end.
 #[derive(Debug)]
 pub struct Order<K> {
     table: &'static str,
@@ -58,8 +58,8 @@ impl<K: PartialOrd> Order<K> {
     }
 }
 
-/// Converts a size or a count to SQLite's integer. Values beyond its range are clamped; no machine
-/// has that much.
+/// Converts a size or a count to SQLite's integer. Values beyond its range are clamped, but no
+/// machine reaches them.
 pub fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -27,8 +27,8 @@ pub const BUSY_READER: Duration = Duration::from_millis(2_000);
 /// Page cache in KiB, negative as SQLite requires. An index by guest touches a page for each of a
 /// thousand guests in one batch, and all these pages must fit.
 const CACHE: i64 = -16_384;
-/// Length in pages of 4 KiB at which the write-ahead log is checkpointed. The same pages are
-/// written again and again, and a checkpoint waits for the disk, so a long log costs less.
+/// Length in pages of 4 KiB at which the write-ahead log is checkpointed. A long log costs less,
+/// because the same pages are written repeatedly, and a checkpoint waits for the disk.
 const LOG_PAGES: i64 = 4_096;
 /// Length in bytes to which the log is truncated after a checkpoint.
 const LOG_MAX: i64 = 32 << 20;
@@ -42,7 +42,7 @@ const VALUE_MAX: i32 = 32 << 20;
 pub const COPY: &str = ".copying";
 /// Suffixes of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// Tables that SQLite creates itself: for `AUTOINCREMENT`, and for `ANALYZE` and `PRAGMA optimize`,
+/// Tables that SQLite creates itself for `AUTOINCREMENT`, and for `ANALYZE` and `PRAGMA optimize`,
 /// which any user may have run.
 const SQLITES_OWN: [&str; 3] = [
     "CREATE TABLE sqlite_sequence(name,seq)",
@@ -241,8 +241,8 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
 }
 
 /// Returns true if an error comes from a missing log. A user without write access to the directory
-/// cannot create the log's index. Without a log no process has the file open for writing, so the
-/// file can be read as it is.
+/// cannot create the log's index. If there is no log, no process has the file open for writing, so
+/// the file can be read without one.
 pub fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     let is_refused = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
@@ -270,7 +270,7 @@ fn looked_at(
 }
 
 /// Returns the name of the first table, index, view or trigger that no file of this kind has. A
-/// computed column, or a default value, can make gigabytes out of a small file.
+/// computed column, or a default value, can expand a small file to gigabytes.
 ///
 /// Definitions that are not valid text are refused, because the library would abort on a request
 /// for the name of such a column.

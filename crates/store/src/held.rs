@@ -79,8 +79,8 @@ impl Failures {
         self.backoff.worked()
     }
 
-    /// Counts a failure to write to a file, which this process must have closed. Returns the
-    /// failure's news if it is the first in a row. Starts a copy if the file is locked.
+    /// Counts a failure to write to a file, which this process must have closed. Returns news of
+    /// the failure if it is the first in a row. Starts a copy if the file is locked.
     pub fn failed(&mut self, path: &Path, error: Error) -> Option<News> {
         let is_news = self.backoff.failed();
         if self.backoff.is_lasting() {

@@ -237,7 +237,7 @@ impl Writer {
 }
 
 /// Returns the journal, and opens it if it is closed or its file was replaced. After a user has
-/// removed a journal, a new one must begin, and the unlinked file must not grow on.
+/// removed the journal, a new journal must begin, and the unlinked file must not grow further.
 fn open<'a>(
     path: &Option<PathBuf>,
     journal: &'a mut Option<Journal>,

@@ -49,7 +49,7 @@ impl Description {
         let is_virtio = |balloon: Node<'_, '_>| {
             balloon.attribute("model").is_some_and(|model| model.starts_with("virtio"))
         };
-        // QEMU's default is off, and libvirt only passes on explicit settings.
+        // QEMU's default is off, and libvirt passes on only explicit settings.
         let is_on = |name| balloon.map(|node| node.attribute(name) == Some("on"));
         let period = balloon.and_then(|node| child(node, "stats")?.attribute("period"));
         let port = children(devices, "channel").find(is_our_port);
@@ -167,7 +167,7 @@ fn pinned(domain: Node<'_, '_>, devices: Node<'_, '_>) -> Option<Pinned> {
     let is_passed = |device: Node<'_, '_>| {
         let kind = device.attribute("type");
         match device.tag_name().name() {
-            // IBM Z's channels and crypto cards pin only the pages in use at the moment.
+            // IBM Z's channels and crypto cards pin only the pages in current use.
             "hostdev" if kind == Some("mdev") => device.attribute("model") == Some("vfio-pci"),
             "hostdev" => kind == Some("pci"),
             // A network card of the host.

@@ -23,7 +23,7 @@ const DEVICES_MS: u64 = 60_000;
 /// The same interval once libvirt has reported a change of memory.
 pub(super) const CHANGED_MS: u64 = 10_000;
 
-/// Purpose of a guest's call.
+/// Purpose of a call for a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Xml,
@@ -67,8 +67,8 @@ pub(super) struct Reach {
     pub(super) answers: bool,
     /// True if the hypervisor failed to respond, on this or an earlier connection.
     pub(super) is_stuck: bool,
-    /// True if this connection has listed the guest by its number. Calls carry only the UUID, which
-    /// a domain started later may share.
+    /// True if this connection has listed the guest by its number. Calls contain only the UUID,
+    /// which a domain started later may have too.
     pub(super) is_known: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One connection to libvirt's daemon: bytes moved, and replies matched with their calls.
+//! One connection to libvirt's daemon. It moves bytes, and matches replies with their calls.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -25,8 +25,8 @@ const OPEN_MAX: usize = 4;
 /// guests that respond.
 const LATE_MAX: usize = 3;
 
-/// Most bytes read per turn, so that a flooding daemon takes no more than its share. A list of all
-/// domains fits.
+/// Most bytes read per turn, so that a flooding daemon gets no more than its share of time. A list
+/// of all domains fits.
 const READ_MAX: usize = 1 << 20;
 
 /// A step of the connection's setup, as opposed to a guest's call.

@@ -10,10 +10,10 @@ use super::search::Outcome;
 use super::{Libvirt, trouble};
 use crate::{Event, Found, Id, Machine, Pause, ProcessId, RunState};
 
-/// Control state of a domain that may have an open command, but answers queries.
+/// libvirt's control state of a domain that may have an open command, but answers queries.
 const CONTROL_JOB: u32 = 1;
 
-/// Detail of an event `Started`: the domain woke up, and is not new.
+/// Detail of an event `Started` for a domain that woke up, and is not new.
 const STARTED_AWAKE: i32 = 4;
 
 impl Libvirt {
@@ -404,7 +404,7 @@ impl Libvirt {
         self.guests.queue(id);
     }
 
-    /// Returns the guest of an event. A domain that has just stopped has no number any more.
+    /// Returns the guest of an event. A domain that has just stopped no longer has a number.
     fn id_of(&mut self, domain: &Domain) -> Option<Id> {
         let guest = self.guests.by_uuid(&domain.uuid)?;
         (domain.id < 0 || guest.domain.id == domain.id).then_some(guest.id)

@@ -12,7 +12,7 @@ use super::{Libvirt, trouble};
 use crate::Event;
 use crate::owner::{self, Refused};
 
-/// Interval of the lists of all domains, in case an event was lost.
+/// Interval of the lists of all domains, which find changes if an event was lost.
 const LIST_MS: u64 = 30_000;
 
 impl Libvirt {
@@ -166,7 +166,7 @@ impl Libvirt {
         self.report(sentence);
     }
 
-    /// Sends the due calls, as far as there is room.
+    /// Sends the due calls, until there is no room for another call.
     pub(super) fn ask(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         if up.list_ms.is_some_and(|at_ms| at_ms <= now_ms) {
@@ -261,7 +261,7 @@ impl Libvirt {
         self.came(domain, None, now_ms);
     }
 
-    /// Marks a guest of the list before as known on the new connection.
+    /// Marks a guest of the previous list as known on the new connection.
     pub(super) fn is_back(&mut self, id: crate::Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_ignored = false;

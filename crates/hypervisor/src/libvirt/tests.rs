@@ -423,7 +423,7 @@ fn trouble_is_reported_once_and_retried_with_backoff() {
     assert!(sentence.contains("start its daemon"), "{sentence}");
 }
 
-/// Returns the problem that is reported for a daemon prepared like this, until `at_ms`.
+/// Returns the problem that is reported until `at_ms` for a daemon prepared by `prepare`.
 fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
     let mut scene = Scene::new(&[(1, 5)]);
     prepare(&mut scene);

@@ -30,7 +30,7 @@ const LOOKED_MAX: usize = 65_536;
 const LOOKED_OF_OTHERS: usize = 4_096;
 /// The same limit for an untrusted user, because only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
-/// Most untrusted users that are recorded. Two users are as informative as all of them.
+/// Most untrusted users that are recorded. It is enough to know that there are several.
 const OTHERS_MAX: usize = 64;
 
 /// A path pattern. `*` matches any characters, and `?` matches one character. As in a shell,
@@ -58,7 +58,7 @@ pub(super) struct Search {
     pub(super) denied: Vec<PathBuf>,
     /// Directories that any user may write to.
     pub(super) open: Vec<PathBuf>,
-    /// The first directory of each owner that was not read to its end.
+    /// For each owner, the first directory that was not read completely.
     pub(super) cut: BTreeMap<Owner, PathBuf>,
     /// Untrusted users with a socket in a place for guests.
     pub(super) others: BTreeSet<Owner>,

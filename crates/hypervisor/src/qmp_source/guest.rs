@@ -36,7 +36,7 @@ struct News {
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
-    /// Recent statistics that were requested again and are to be reported again.
+    /// Recent statistics that were requested again, and must be reported again.
     repeated: Option<BalloonStats>,
 }
 
@@ -224,7 +224,7 @@ impl QmpGuest {
                     Err(failure) => Event::Refused(self.id, cut(&failure.desc).to_owned()),
                 });
                 if let Some(wanted) = self.wanted.take() {
-                    // The guest has a balloon, or it would have no pending target.
+                    // The guest has a balloon. Otherwise it would have no pending target.
                     let _ = self.set_target(wanted, link, now_ms);
                 }
             }
@@ -321,7 +321,8 @@ impl QmpGuest {
                     self.last_words = reason.map(|reason| cut(reason).to_owned());
                 }
                 self.run = state::of_event(name, self.run).unwrap_or(self.run);
-                // The event is not enough: a guest is also stopped when it has migrated away.
+                // The event is not enough, because a guest is also stopped when it has migrated
+                // away.
                 self.ask_status(link, now_ms);
             }
             _ => {}
@@ -381,7 +382,8 @@ impl QmpGuest {
             .then(|| watched.balloon.plus(watched.beside));
         let machine = &mut watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
-        // A machine has memory: a process about to end may show 0.
+        // A size of 0 is ignored, because every machine has memory. A process that is about to end
+        // may report 0.
         let memory = memory.filter(|memory| *memory > Bytes::ZERO);
         let tids =
             vcpu_tids.map(|tids| own_threads(&tids, self.process, &mut watched.numbers, root));

@@ -13,7 +13,7 @@ use reactor::{Budget, Connection, read_some, write_some};
 /// Bytes per second that a QEMU may send. QEMU sends at most one event of each kind per second,
 /// with some 200 bytes. Responses to this process's requests are larger, but rare.
 const BYTES_A_SECOND: u64 = 64 * 1024;
-/// Bytes that a QEMU may send at once: the longest accepted response, and another.
+/// Bytes that a QEMU may send at once, enough for two responses of the maximum length.
 const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
 /// Most bytes read from one QEMU per turn, so that the others get their turn.
 const TURN: usize = 64 * 1024;

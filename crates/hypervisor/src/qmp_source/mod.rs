@@ -77,8 +77,8 @@ impl QmpSource {
         QmpSource::under(PathBuf::from("/"), patterns, trust, ids)
     }
 
-    /// The same as [`QmpSource::new`], with another root than `/` for /proc. The patterns do not
-    /// change with the root.
+    /// Does the same as [`QmpSource::new`], with another root than `/` for /proc. The patterns do
+    /// not change with the root.
     pub fn under<P: AsRef<str>>(
         root: PathBuf,
         patterns: &[P],

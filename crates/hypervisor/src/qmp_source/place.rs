@@ -24,7 +24,7 @@ use crate::{Event, IdSource, Owner, ProcessId, Trust};
 /// greeting. A missing greeting after this time means that another client uses the monitor.
 const GREETING_MS: u64 = 5_000;
 /// Time for a response during the probe. It doubles with each attempt, so that a QEMU on a busy
-/// host is found at last.
+/// host is found in the end.
 const ANSWER_MS: u64 = 5_000;
 const ANSWER_MAX_MS: u64 = 30_000;
 /// First and longest wait before the next attempt. The wait doubles with each failure.
@@ -110,7 +110,7 @@ enum End {
     Twice,
     /// The kernel reports a process at the other end that has none of the guest's threads.
     Stranger,
-    /// The owner has used up the allowance for new guests.
+    /// The owner has no allowance left for new guests.
     TooMany,
 }
 
@@ -157,8 +157,8 @@ impl Place {
         }
     }
 
-    /// Takes note that the socket exists. Another inode or owner means another QEMU, so the next
-    /// attempt is due now.
+    /// Notes that the socket exists. Another inode or owner means another QEMU, so the next attempt
+    /// is due now.
     pub(super) fn seen(&mut self, socket: &Socket, now_ms: u64) {
         if (self.inode, self.owner) != (socket.inode, socket.owner) {
             (self.inode, self.owner) = (socket.inode, socket.owner);
@@ -336,7 +336,7 @@ impl Active {
         }
     }
 
-    /// Moves to the next stage once this one is complete, or fails on a timeout.
+    /// Moves to the next stage when the current stage is complete, or fails on a timeout.
     fn promote(
         &mut self,
         now_ms: u64,

@@ -177,8 +177,8 @@ fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// Returns the threads of the process that QEMU names, by their numbers here. A compromised QEMU
-/// could name the threads of any process.
+/// Returns the threads of the process that QEMU names, with their numbers in this namespace. A
+/// compromised QEMU could name the threads of any process.
 pub(super) fn own_threads(
     tids: &[u32],
     process: Option<ProcessId>,

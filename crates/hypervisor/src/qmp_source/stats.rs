@@ -7,8 +7,8 @@ use super::link::{Link, Purpose};
 use crate::BalloonStats;
 use crate::stats_question::{LookPace, StatsCall};
 
-/// A poll is one command on a socket of this guest alone, with a response in a fraction of a
-/// millisecond.
+/// Polls are cheap. Each poll is one command on the guest's own socket, with a response in a
+/// fraction of a millisecond.
 pub(super) const PACE: LookPace = LookPace { first_ms: 4, most_ms: 250 };
 
 /// Makes a call of the request. Returns false if too many requests are open.

@@ -2,7 +2,7 @@
 //! users.
 //!
 //! Root's own sockets are reported in full. A user can create any number of sockets and guests. The
-//! limits keep such a user from filling the connections and the journal of the others.
+//! limits prevent such a user from exhausting connections and filling the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

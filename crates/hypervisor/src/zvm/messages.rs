@@ -22,8 +22,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Timeout of the program, counted while it could run. CP answers a message at once, so a slower
-/// program hangs.
+/// Timeout of the program, which counts only time in which the program could run. CP answers a
+/// message at once, so a slower program hangs.
 const DEADLINE_MS: u64 = 5_000;
 /// Interval of the checks for the program's end if the kernel has no pidfd.
 const LOOK_MS: u64 = 50;
@@ -236,7 +236,7 @@ mod tests {
         set.wait(30_000).unwrap();
     }
 
-    /// Returns the next answers, with the time standing still while the program runs.
+    /// Returns the next answers. The manager's time stops while the program runs.
     fn answers(messages: &mut Messages, now_ms: u64) -> Vec<Answer> {
         loop {
             let found = messages.turn(now_ms);

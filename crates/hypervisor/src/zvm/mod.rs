@@ -1,5 +1,5 @@
 //! z/VM users as guests. Their counters come from z/VM (DIAGNOSE X'2FC', in the kernel's debugfs).
-//! Their kernels' `cmm` pool is the balloon, set by special messages.
+//! The `cmm` pool of each user's kernel is the balloon, set by special messages.
 //!
 //! ```text
 //!   diag_2fc ─► zmon::hypfs ─► User ─► Found, Counted, Actual, Gone
@@ -48,7 +48,8 @@ pub struct ZvmOptions {
     pub counters: PathBuf,
     /// The program that sends commands to CP.
     pub program: PathBuf,
-    /// Name patterns of the users with managed memory. Without patterns all users are only shown.
+    /// Name patterns of the users with managed memory. Without patterns, users are shown but not
+    /// managed.
     pub managed: Vec<String>,
     /// The user that this process runs in, if known. It is only shown, because this process would
     /// have to wait for itself.
@@ -74,7 +75,7 @@ pub struct Zvm {
     /// Memory of all users, by the last read.
     used: Option<Bytes>,
     trouble: Option<String>,
-    /// Set once too many users were reported.
+    /// True once too many users were reported.
     is_cut: bool,
 }
 

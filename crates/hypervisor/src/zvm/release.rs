@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// outlive it.
 const SURE_MS: u64 = 6_000;
 
-/// Empties the pools of some users. After a killed manager each pool is emptied a second time, once
-/// none of that manager's messages can arrive any more.
+/// Empties the pools of some users. After a killed manager each pool is emptied a second time, when
+/// that manager's messages can no longer arrive.
 #[derive(Debug)]
 pub struct ZvmRelease {
     messages: Messages,

@@ -48,8 +48,8 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     reader.finish(settings)
 }
 
-/// Reads a file and the file of its shadow policy. Without a path the default file is read. If that
-/// does not exist, all settings are defaults.
+/// Reads a file and the file of its shadow policy. Without a path the default file is read. If the
+/// default file does not exist, all settings are defaults.
 pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
     load_or(path, Path::new(DEFAULT_PATH), place)
 }

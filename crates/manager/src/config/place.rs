@@ -42,8 +42,8 @@ impl Place {
         }
     }
 
-    /// Returns the path of the journal: root's below /var/lib, other users' in their state
-    /// directory.
+    /// Returns the path of the journal, which is below /var/lib for root, and in the state
+    /// directory for other users.
     pub fn journal(&self) -> Option<PathBuf> {
         match self.is_root {
             true => Some("/var/lib/pinhead/journal.db".into()),
@@ -81,10 +81,10 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
     }
     let refused =
         |fault: String, advice: &str| Err(no_place(io::ErrorKind::PermissionDenied, fault, advice));
-    // A link may belong to another user, and lead anywhere.
+    // A link may belong to another user, and lead to any place.
     let found = std::fs::symlink_metadata(&dir).map_err(cannot)?;
     match Owner::of_directory(&dir) {
-        // In a shared directory, only its owner can remove it.
+        // In a shared directory, only the owner of a file can remove it.
         _ if Owner(found.uid()) != Owner::own() => {
             refused(format!("belongs to user {}", found.uid()), "")
         }

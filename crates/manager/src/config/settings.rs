@@ -27,14 +27,15 @@ const LATE_MS: u64 = 500;
 const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest without a class.
 const SHARES: u32 = 100;
-/// A user's default part of the host, for all of the user's guests together.
+/// Default limit of a user's guests together, as a part of the host's memory.
 const USER_MAX: Share = Share::Permille(250);
 /// Allowed intervals. A shorter interval would be spent on reading, and guests answer no faster.
 /// With a longer interval, a lease would run out between two passes.
 const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
-/// Highest tax on idle memory. At 100% an idle guest would have no claim at all.
+/// Highest tax on idle memory. With 100%, an idle guest would have no claim to its memory.
 const IDLE_TAX_MAX: u64 = 990;
-/// Allowed times before page-out. Even an idle guest's timers run every few seconds.
+/// Allowed times before page-out. Shorter times make no sense, because even an idle guest's timers
+/// run every few seconds.
 const PAGE_OUT_MS: RangeInclusive<u64> = 5_000..=DAY_MS;
 /// Lowest size limit of the journal, enough for a day of a hundred guests.
 const JOURNAL_MIN: Bytes = Bytes::mib(1);
@@ -378,7 +379,7 @@ impl Settings {
 }
 
 impl MonitorSettings {
-    /// Returns the limits of recordings. A started day or hour counts in full.
+    /// Returns the limits of recordings. Partial days and hours are rounded up.
     pub fn keep(&self) -> Keep {
         let whole = |ms: u64, unit_ms: u64| u32::try_from(ms.div_ceil(unit_ms)).unwrap_or(u32::MAX);
         Keep {

@@ -81,7 +81,7 @@ fn report_h11_no_default_takes_the_monitor_of_another_program() {
 fn the_example_is_the_defaults() {
     let example = include_str!("../../../../packaging/host.toml");
     assert_eq!(ok(example), ok(""));
-    // Without the comment signs the file is a full and valid example.
+    // Without the comment signs, the file is a complete and valid example.
     let is_setting = |line: &&str| line.starts_with("#[") || line.contains(" = ");
     let full: Vec<_> = example.lines().filter(is_setting).collect();
     let full = full.join("\n").replace('#', "");

@@ -33,7 +33,7 @@ pub fn open(path: &Path, ask: &Ask, patience: Duration) -> Result<(UnixStream, A
     }
 }
 
-/// Connects within `patience`, also to a listener that accepts no connections.
+/// Connects within `patience`, even to a listener that never accepts the connection.
 fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Error> {
     reactor::connect_within(path, patience).map_err(|error| explain(path, patience, error))
 }

@@ -30,8 +30,8 @@ pub enum Ask {
         /// Name or UUID of the guest.
         guest: String,
     },
-    /// Free memory for a guest that is about to start. The response comes when the memory is free,
-    /// or after the timeout.
+    /// Free memory for a guest that is about to start. The response is sent when the memory is
+    /// free, or after the timeout.
     Reserve {
         /// Size of the memory.
         mib: u64,

@@ -7,7 +7,7 @@ use reactor::Budget;
 use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
 
-/// Requests per second of a client: a screen drawn ten times a second sends 20.
+/// Requests per second of a client. A screen drawn ten times a second sends 20.
 const REQUESTS_A_SECOND: u64 = 50;
 /// Requests of a client in a burst.
 const REQUESTS_BURST: u64 = 100;
@@ -15,7 +15,7 @@ const REQUESTS_BURST: u64 = 100;
 /// response.
 const OPEN_MAX: usize = 8;
 /// Bytes that may wait for a client. A response about a thousand guests has about a megabyte, and
-/// each open request may have such a response.
+/// each open request may get such a response.
 pub(super) const OUT_MAX: usize = 8 << 20;
 /// Unsent bytes of a client's responses above which its next requests are not read.
 const OUT_FULL: usize = 64 * 1024;
@@ -53,7 +53,8 @@ pub(super) enum Gone {
 }
 
 impl Gone {
-    /// Returns a clause for the operator; `None` if there is nothing to report.
+    /// Returns the reason as a clause of a sentence for the operator; `None` if there is nothing to
+    /// report.
     pub(super) fn why(self) -> Option<&'static str> {
         match self {
             Gone::Left | Gone::Idle => None,
@@ -76,7 +77,7 @@ pub(super) struct Client {
     pub(super) open: usize,
     budget: Budget,
     pub(super) active_ms: u64,
-    /// Time at which the client last read something, or at which nothing waited.
+    /// Time at which the client last read some output, or at which no output waited.
     taken_ms: u64,
     /// True if the client sends no more requests. It may still read.
     ended: bool,

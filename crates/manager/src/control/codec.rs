@@ -144,7 +144,7 @@ fn change(members: &mut Members) -> Result<Change, Failure> {
         "min" => Change::Min(members.share()?),
         "max" => Change::Max(members.share()?),
         "pin" => Change::Pin(members.share()?),
-        // The limit is below that of the type, so the cast keeps the value.
+        // The limit is below the type's maximum, so the cast is lossless.
         "shares" => Change::Shares(members.number("value", 1, 1_000_000)? as u32),
         "release" => Change::Release,
         "manage" => Change::Manage,
@@ -161,7 +161,7 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
     Failure::new(format!("There is no {kind} `{}`", shown(name))).help(help)
 }
 
-/// Returns a piece of a request for a message: short, and without control characters.
+/// Returns a part of a request for use in a message, short and without control characters.
 fn shown(text: &str) -> String {
     text.chars().take(40).collect::<String>().escape_debug().to_string()
 }

@@ -48,7 +48,7 @@ pub struct FarmGuest {
     pub cpu_percent: Option<f64>,
 }
 
-/// A port of a guest, and the port of the host's 127.0.0.1 that it is forwarded from.
+/// A port of a guest, and the port of 127.0.0.1 on the host that is forwarded to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedPort {
     /// Port in the guest.
@@ -62,13 +62,13 @@ impl FarmGuest {
     pub fn shown_state(&self) -> &str {
         match self.state.as_str() {
             "up" | "unmanaged" | "managed" if !self.ready => "starting",
-            // A guest configured without a daemon is up without one.
+            // A guest that is configured without a daemon counts as up without it.
             "unmanaged" => "up",
             state => state,
         }
     }
 
-    /// Returns the address at which a port of the guest, or else its first port, is reached.
+    /// Returns the address for access to the given port of the guest, or else to its first port.
     pub fn reached_at(&self, port: Option<u16>) -> Option<SocketAddr> {
         let found = self.ports.iter().find(|one| port.is_none_or(|port| one.guest == port))?;
         Some(SocketAddr::from((Ipv4Addr::LOCALHOST, found.host)))
@@ -91,7 +91,7 @@ pub struct Captured {
     pub files: BTreeMap<String, String>,
 }
 
-/// Request of a farm for a lent guest's next timer, sent on the connection of its manager.
+/// Request of a farm for the next timer of a lent guest. It is sent on the manager's connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskNextTimer {
     /// Name of the guest.
@@ -107,7 +107,7 @@ pub struct NextTimer {
     pub in_ms: Option<u64>,
 }
 
-/// Guests lent to a manager, with ports and balloons, while its connection is open.
+/// Guests lent to a manager, with ports and balloons, while the manager's connection is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lent {
     /// Class of each guest, by the guest's name.

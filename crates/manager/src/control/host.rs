@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnersRow {
     /// Memory in use, which is the sum of the following fields. It is the total less the available
-    /// memory, plus used memory that counts as available, such as guests' shared memory in files
-    /// and ZFS's shrinkable cache.
+    /// memory, plus used memory that counts as available. Such memory is shared memory of guests in
+    /// files, and ZFS's shrinkable cache.
     pub used_bytes: Option<u64>,
     /// Memory of guests, without shared memory.
     pub guests_bytes: u64,
     /// Own memory of hypervisors.
     pub hypervisors_bytes: u64,
-    /// Memory that guests share, counted once: templates, programs.
+    /// Memory that guests share, counted once, such as templates and programs.
     pub shared_bytes: u64,
     /// Memory of compressed swap.
     pub compressed_bytes: Option<u64>,

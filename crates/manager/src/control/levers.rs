@@ -14,7 +14,7 @@ pub struct Levers {
     pub uptime_ms: u64,
 }
 
-/// A lever. A value that it does not have or that is not measured is null.
+/// A lever. A value that the lever does not have, or that is not measured, is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeverRow {
     /// Name of the lever: page-reporting, balloon, page-out, ksm.
@@ -27,8 +27,8 @@ pub struct LeverRow {
     pub guests: Option<u64>,
     /// Number of uses.
     pub times: Option<u64>,
-    /// Gain of the host: for KSM and the balloon the current gain, for others since the manager's
-    /// start.
+    /// Gain of the host. It is the current gain for KSM and the balloon, and the gain since the
+    /// manager's start for other levers.
     pub gained_bytes: Option<u64>,
     /// Size of the gained memory in compressed swap, if it is compressed.
     pub compressed_bytes: Option<u64>,

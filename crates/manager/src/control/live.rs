@@ -1,8 +1,8 @@
 //! Activity of the last second, as the control socket reports it.
 //!
-//! Values have the names of the tables in crate `model`. A counter's value is its growth, a gauge's
-//! value is its mean. Unknown values are left out. A reader skips unknown names, so that the two
-//! sides may have different versions.
+//! Values have the names of the tables in crate `model`. A counter's value is its growth, and a
+//! gauge's value is its mean. Unknown values are left out. A reader skips unknown names, so that
+//! the two sides may have different versions.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A guest's tasks, as the control socket reports them.
 //!
-//! Counts are since the guest's boot, the task's start, or the start of the guest's process. A
+//! Counts begin at the guest's boot, the task's start, or the start of the guest's process. A
 //! client computes rates from two requests.
 
 use agent::AskCounts;

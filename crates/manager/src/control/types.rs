@@ -1,4 +1,4 @@
-//! Responses of the control socket. The types are the protocol: a change here changes the protocol
+//! Responses of the control socket. The types are the protocol. A change here changes the protocol,
 //! and belongs in docs/host.md.
 //!
 //! Units stand last in names. An unknown value is null.
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::words::{GuestMode, GuestRunState, SizeAction};
 use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
-/// Limit below which a guest counts as asleep: CPU time of its virtual CPUs, in percent of one CPU.
-/// An idle Linux stays below this, also under emulation, unless its kernel ticks without work.
+/// CPU time of a guest's virtual CPUs below which it counts as asleep, in percent of one CPU. An
+/// idle Linux stays below this, also under emulation, unless its kernel ticks without work.
 pub const ASLEEP_PERCENT: u64 = 2;
 
 /// A request that failed.
@@ -145,7 +145,7 @@ pub struct GuestRow {
     /// Mode of the guest: managed, pinned or released.
     pub mode: GuestMode,
     pub state: GuestRunState,
-    /// Reason for leaving the guest alone, such as missing data.
+    /// Reason why the guest is not managed now, such as missing data.
     pub unusable: Option<String>,
     /// True if a guest daemon is connected.
     pub daemon: bool,
@@ -169,7 +169,8 @@ pub struct GuestRow {
     pub own_bytes: Option<u64>,
     /// True if the hypervisor's own part was measured, false if it is estimated.
     pub own_measured: bool,
-    /// Resident memory shared with other processes: of a template, of programs.
+    /// Resident memory shared with other processes, such as the memory of a template or of
+    /// programs.
     pub shared_bytes: Option<u64>,
     /// Host memory used by the guest's compressed swap.
     pub compressed_bytes: Option<u64>,

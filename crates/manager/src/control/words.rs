@@ -40,8 +40,8 @@ named! {
 }
 
 named! {
-    /// Decision about a guest's size. Responses of the manager contain the first three; its journal
-    /// also contains the others.
+    /// Decision about a guest's size. Responses of the manager contain only the first three. Its
+    /// journal also contains the others.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum SizeAction {

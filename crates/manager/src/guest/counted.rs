@@ -20,7 +20,7 @@ use zvm::CountedUser;
 const WAITS_PERMILLE: u32 = 50;
 /// Number of last samples.
 const SAMPLES: u32 = 20;
-/// Time in which a user's known need decays to zero.
+/// Time in which the user's needed size decays to zero.
 const FORGET_MS: u64 = 3_600_000;
 
 /// State of a user from z/VM's counters.
@@ -31,7 +31,7 @@ pub struct Counted {
     /// Number of recent samples, and of those that found the user waiting for a page.
     samples: (u32, u32),
     usage: Option<Usage>,
-    /// Resident memory when the user last waited, and the time of that.
+    /// Resident memory when the user last waited, and the time of that wait.
     needed: Option<(Bytes, u64)>,
     resident: Bytes,
 }
@@ -149,10 +149,10 @@ mod tests {
         assert_eq!(counted.held().of_guest(), Bytes::mib(800));
         assert_eq!(available(&mut counted, &guest(2, 150, 0), GIB, 2_000), 924, "the minimum");
         assert_eq!(counted.usage().unwrap().cpu_percent, 25.0);
-        // The user has 600 MiB left, and three of ten samples find it waiting.
+        // The user has only 600 MiB, and waits in three of ten samples.
         let small = Bytes::mib(600);
         assert_eq!(available(&mut counted, &guest(3, 590, 3), small, 3_000), 10);
-        // The user has what it needs. The need is remembered and then forgotten.
+        // The user has enough memory. The needed size is remembered at first, and then forgotten.
         assert_eq!(available(&mut counted, &guest(4, 700, 3), GIB, 4_000), 1_024 - 590);
         let half = 3_000 + FORGET_MS / 2;
         assert_eq!(available(&mut counted, &guest(5, 500, 3), GIB, half), 1_024 - 295);

@@ -49,7 +49,8 @@ pub struct CpuWatch {
     /// window without a reading.
     recent_percent: [Option<f64>; ASLEEP_WINDOWS],
     parked: Stands,
-    /// True if the virtual CPUs ran by the hypervisor's own counters; `None` without such counters.
+    /// True if the virtual CPUs ran, as counted by the hypervisor itself; `None` without such a
+    /// count.
     ran_elsewhere: Option<bool>,
     /// Usage in the last whole window.
     pub usage: Option<Usage>,
@@ -263,7 +264,8 @@ mod tests {
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 1.9).last(), Some(&true));
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 2.1).last(), Some(&false));
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 0.0).last(), Some(&true));
-        // A fifth of a CPU for one second of five is four percent of a CPU, twice the limit.
+        // A fifth of a CPU for one of five seconds is four percent of a CPU, which is twice the
+        // limit.
         assert_eq!(watch(&mut cpu, &mut now_ms, 1, 20.0), [false]);
         watch(&mut cpu, &mut now_ms, 5, 0.0);
         cpu.take(None, now_ms, now_ms + 250);

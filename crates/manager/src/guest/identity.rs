@@ -26,7 +26,7 @@ pub struct IdentityTracker {
 }
 
 impl IdentityTracker {
-    /// Returns the tracker of a guest as it was found.
+    /// Returns the tracker of a newly found guest.
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
         IdentityTracker {
@@ -99,7 +99,7 @@ fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> G
     }
 }
 
-/// Returns true if a note is due again, and then counts it as noted.
+/// Returns true if a note is due again, and then stores its time.
 fn is_due(noted_ms: &mut Option<u64>, every_ms: u64, now_ms: u64) -> bool {
     let is_due = noted_ms.is_none_or(|at| now_ms >= at + every_ms);
     if is_due {

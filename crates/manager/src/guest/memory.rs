@@ -53,7 +53,7 @@ pub struct GuestMemory {
     pub stats_asked_ms: Option<u64>,
     /// Memory resident on the host.
     pub held: Option<InHost>,
-    /// Set during page-out. Memory that leaves then is not counted as page reporting.
+    /// True during page-out. Memory that leaves then is not counted as page reporting.
     pub is_taken: bool,
     /// Memory returned by free page reporting.
     pub reported: Bytes,
@@ -78,7 +78,7 @@ struct Answers {
     samples: u32,
     /// Requests for statistics since the daemon's last sample.
     missing: u32,
-    /// Set once the balloon has reported a number since the guest's start, which shows that its
+    /// True once the balloon has reported a number since the guest's start, which shows that its
     /// driver is loaded.
     by_balloon: bool,
 }
@@ -139,7 +139,7 @@ impl GuestMemory {
         (self.restore.size, self.target) = (size, None);
     }
 
-    /// Returns true if a size is on the way down to this manager's target.
+    /// Returns true if a size can occur during a shrink to this manager's target.
     pub fn is_on_its_way(&self, size: Bytes) -> bool {
         self.target.is_some_and(|target| target <= size.plus(SLACK))
     }
@@ -150,7 +150,7 @@ impl GuestMemory {
         self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
-    /// Returns the actual size, or the target if the balloon is on its way down or returns to it.
+    /// Returns the actual size, or the target if the balloon is shrinking to it or returning to it.
     pub fn least(&self) -> Bytes {
         self.target.or(self.restore.risen_from).unwrap_or(self.actual).min(self.actual)
     }

@@ -46,7 +46,8 @@ pub struct ManagedGuest {
     pub found: Found,
     /// Limits of the guest's memory.
     pub limits: Limits,
-    /// Totals of all guests of its owner, unless that is root or the manager's own user.
+    /// Totals of all guests of the guest's owner, unless the owner is root or the manager's own
+    /// user.
     pub part: Option<UserPart>,
     /// State of the handover by its `pinhead up`.
     lent: Lent,
@@ -117,7 +118,7 @@ impl ManagedGuest {
         if !rose && self.memory.is_on_its_way(size) {
             return;
         }
-        // The guest's kernel may deflate the balloon without a notice.
+        // The guest's kernel may deflate the balloon without notice.
         let is_own = rose && self.found.can.deflate_on_oom == Some(true);
         self.memory.left_at(size, rose, is_own, now_ms);
     }
@@ -189,7 +190,7 @@ impl ManagedGuest {
         if self.lent != Lent::No {
             self.daemon.tick(now_ms);
         }
-        // Reading the virtual CPUs is most of the cost of a hundred sleeping guests.
+        // Reading the virtual CPUs causes most of the cost of a hundred sleeping guests.
         if let Some(cpu_percent) = self.cpu.tick(self.is_sound(now_ms), now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
         }
@@ -263,7 +264,7 @@ impl ManagedGuest {
     /// that left without the balloon was returned by free page reporting.
     pub fn read_resident(&mut self, now_ms: u64) {
         if self.demand.is_urgent {
-            // A guest that reports a need is judged by its current state.
+            // A need is judged by the guest's current state, so the virtual CPUs are read again.
             self.cpu.tick(false, now_ms);
             self.outside.look_at_swap();
         }
@@ -271,7 +272,7 @@ impl ManagedGuest {
         self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
-    /// Returns true if the hypervisor's own part is to be measured again.
+    /// Returns true if the hypervisor's own part must be measured again.
     pub fn is_own_due(&self, now_ms: u64) -> bool {
         self.outside.is_own_due(self.memory.holds_more_than_it_has(), now_ms)
     }
@@ -392,7 +393,8 @@ impl ManagedGuest {
             });
         }
         if self.part.is_some() && self.found.process.is_none() {
-            // Another user can hide the process, and with it the evidence for the guest's claims.
+            // Another user can hide the process, and thereby the evidence against the guest's
+            // claims.
             return Usable::No("it is another user's, and its process is not to be seen");
         }
         if !self.answers {

@@ -107,7 +107,7 @@ impl Guests {
         guest.part = part;
         guest.is_parked_by_its_farm(now.ms);
         if by.acts && run_dir(&guest.found).is_some() {
-            // The port is left alone until `pinhead up` has answered.
+            // The port stays closed until `pinhead up` has answered.
             guest.lend(Lent::No);
         }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));

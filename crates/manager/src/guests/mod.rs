@@ -73,7 +73,7 @@ pub(crate) struct Guests {
     looked_ms: u64,
     /// Number of readings of the guests' processes.
     looks: u64,
-    /// Set once a guest without a visible process was reported.
+    /// True once a guest without a visible process was reported.
     is_unseen_told: bool,
     /// Number of guests that have ever arrived.
     pub(crate) arrivals: u64,
@@ -98,7 +98,8 @@ impl Guests {
         self.guests.len()
     }
 
-    /// Returns the number of users with guests here; `others` are users with unmanaged guests.
+    /// Returns the number of users with guests here, including `others`, the users with unmanaged
+    /// guests.
     pub(crate) fn owners(&self, mut others: BTreeSet<Owner>) -> usize {
         others.extend(self.iter().map(|guest| guest.found.owner));
         others.len()
@@ -119,7 +120,7 @@ impl Guests {
         self.iter().map(|guest| (guest.id, guest.limits)).collect()
     }
 
-    /// Returns true if a request for a guest's memory made now is unanswered.
+    /// Returns true if a request for a guest's memory sent at this time is unanswered.
     pub(crate) fn has_open_question(&self, now: Now) -> bool {
         self.iter().any(|guest| guest.memory.question_ms == Some(now.ms))
     }
@@ -130,7 +131,7 @@ impl Guests {
     }
 
     /// Returns the guest with this name, UUID or monitor path. Another user's guest has that user's
-    /// name as a prefix. It is not found by its UUID, which that user chooses.
+    /// name as a prefix. Such a guest is not found by its UUID, because that user chooses it.
     pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
         let is_at = |found: &Found| found.has_monitor() && found.source == name;
         let fits = |guest: &ManagedGuest| {
@@ -203,7 +204,7 @@ impl Guests {
                 self.overrides.insert(id, over);
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 guest.entitle(by.settings, Some(&over));
-                // The operator may have changed the limits of its groups just before.
+                // The operator may just have changed the limits of the guest's groups.
                 groups::renew(guest);
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
@@ -287,7 +288,7 @@ impl Guests {
                 continue;
             }
             if !guest.found.can.balloon {
-                // A balloon or a daemon's port may have been attached since.
+                // A balloon or a daemon's port may have been attached since the last request.
                 effects.extend(
                     looks.then_some(Effect::AskActual { guest: *id, source: guest.source }),
                 );
@@ -373,7 +374,7 @@ impl Guests {
                 effects.extend(self.share_out(guest.found.owner, by));
                 return effects;
             }
-            // The loop reports trouble, because it belongs to no guest.
+            // The loop reports trouble, because trouble does not concern a single guest.
             Event::Trouble(_) => {}
         }
         Vec::new()
@@ -443,8 +444,9 @@ impl Guests {
                 return dir.map(|dir| Effect::TellTimer(dir, timer)).into_iter().collect();
             }
             DaemonEvent::Bye => guest.demand.withdraw(),
-            // The host's scheduler serves a guest that waits for a CPU. The daemon's status is only
-            // shown and recorded. Files and names cannot arrive, because the manager requests none.
+            // A guest that waits for a CPU needs no action, because the host's scheduler serves it.
+            // The daemon's status is only shown and recorded. Files and names cannot arrive,
+            // because the manager requests none.
             DaemonEvent::Need(Pressure::Cpu)
             | DaemonEvent::Status
             | DaemonEvent::File(_)
@@ -460,7 +462,7 @@ impl Guests {
     }
 }
 
-/// Returns a word that names this guest and no other.
+/// Returns a name that identifies this guest and no other.
 fn address(guest: &ManagedGuest) -> &str {
     match guest.found.has_monitor() {
         true => &guest.found.source,

@@ -20,7 +20,7 @@ pub(super) struct OneGuest {
 }
 
 impl OneGuest {
-    /// Starts a guest with `memory`, of which its balloon leaves `actual`.
+    /// Starts a guest with `memory`. Its balloon leaves it `actual`.
     pub fn start(memory: Bytes, actual: Bytes) -> OneGuest {
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();

@@ -260,8 +260,8 @@ mod tests {
         journal
     }
 
-    /// Prunes once a minute for `minutes`, starting `at_hour` after the last entry. Returns the
-    /// number of remaining entries.
+    /// Prunes once a minute for `minutes`, starting `at_hour` hours after the last entry. Returns
+    /// the number of remaining entries.
     fn left(journal: &mut JournalWriter, minutes: u64, at_hour: i64) -> usize {
         for minute in 1..=minutes {
             let ms = journal.next_prune_ms.max(minute * PRUNE_MS);
@@ -278,7 +278,7 @@ mod tests {
     fn finding2_15_clock_that_runs_ahead_costs_a_day_an_hour() {
         let mut journal = hourly(700);
         assert_eq!(left(&mut journal, 5, 0), 700);
-        // Ninety days ahead, for an hour, and then correct again.
+        // The clock is ninety days ahead for an hour, and then correct again.
         let after = left(&mut journal, 65, 90 * 24);
         assert!((670..700).contains(&after), "{after}");
         assert_eq!(left(&mut journal, 5, 0), after);

@@ -223,14 +223,14 @@ impl Lease {
     }
 
     /// Ends the manager's side, so that the keeper restores everything. The exit status shows
-    /// whether it could. The manager must have closed its connections before: a QEMU monitor serves
-    /// one client.
+    /// whether it could. The manager must have closed its connections before, because a QEMU
+    /// monitor serves one client.
     pub fn finish(self) -> io::Result<ExitStatus> {
         self.end(false)
     }
 
-    /// A command that killed the manager may also have killed the keeper, such as `killall` with
-    /// their common name. Then another keeper restores the guests.
+    /// Ends the manager's side. If the keeper was killed, for example by `killall` with the common
+    /// name of both, another keeper restores the guests.
     fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
         let mut tries = 1..ENDS_MAX;
         loop {

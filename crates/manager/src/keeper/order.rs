@@ -25,7 +25,7 @@ pub enum Order {
         /// Start time of the process, so that no other process is mistaken for the manager.
         start_ticks: u64,
     },
-    /// A guest has less memory than before, or is about to.
+    /// A guest has less memory than its full size, or is about to have less.
     Guest(Held),
     /// A guest has its former memory, or is gone.
     Drop(u64),

@@ -21,7 +21,7 @@ use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
 use crate::parked::strike_out;
 
-/// Time in which a killed manager is gone, unless the kernel itself waits for it.
+/// Time within which a killed manager ends, unless the kernel itself delays the end.
 const DEATH_MS: u64 = 5000;
 
 /// Options of a keeper.
@@ -31,7 +31,7 @@ pub struct Options {
     pub limits: Limits,
     /// Root of /proc and /sys; `/` except in tests.
     pub root: Root,
-    /// File in which the manager lists guests that are parked or have given up memory.
+    /// File in which the manager lists guests that are parked or have less than their full size.
     pub parked: Option<PathBuf>,
 }
 
@@ -242,7 +242,7 @@ fn rescue(
     Ok(report_wakes(wakes, ended, log))
 }
 
-/// Returns the host's free memory, with the shrinkable part of ZFS's cache.
+/// Returns the host's available memory, including the shrinkable part of ZFS's cache.
 fn available(memory: &mut Option<Reader>, root: &Root) -> Option<Bytes> {
     let mut row = [f64::NAN];
     memory.as_mut()?.read(0.0, &mut row).ok()?;

@@ -38,7 +38,7 @@ pub struct Ksm {
     is_driven: bool,
     /// A message to the operator, reported once.
     note: Option<String>,
-    /// Set once a pause because of several users was reported.
+    /// True once a pause because of several users was reported.
     is_apart_told: bool,
     saved: Option<Saved>,
     written: Option<Settings>,
@@ -197,7 +197,8 @@ impl Ksm {
         }
     }
 
-    /// Writes a file. A failure ends the driving, and is reported once.
+    /// Writes a file. After a failure, the manager no longer drives KSM. The failure is reported
+    /// once.
     fn write(&mut self, name: &str, text: &str) {
         if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(moves(&mut engine), 5);
         let imagined = engine.imagined.as_ref().and_then(|sizes| sizes.get(&Key(1)).copied());
         assert_eq!(imagined, Some(Bytes::mib(500)));
-        // The same rules keep their state; other rules start from scratch.
+        // An engine with the same rules keeps their state. Other rules start from scratch.
         let remembered = engine.rival.clone();
         assert_ne!(remembered, Rival::of(Kind::Proxmox));
         let mut next = dry(config, Rival::of(Kind::Proxmox));

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use store::{Policy, kinds};
 use trace::Trace;
 
-/// The policy that acts, its shadow, and what was decided about each guest.
+/// The policy that acts, its shadow, and the decisions about each guest.
 pub(crate) struct Memory {
     /// The active engine; in a dry run its decisions are not carried out.
     pub(crate) engine: PolicyEngine,
@@ -62,7 +62,8 @@ impl Memory {
         self.records.get(&guest)
     }
 
-    /// Returns some guest's inputs of the last pass, for the values in it that are the host's.
+    /// Returns any guest's inputs of the last pass, from which a caller reads the values of the
+    /// host.
     pub(crate) fn newest(&self) -> Option<&policy::arbiter::Inputs> {
         self.records.values().find_map(|record| record.recent.front())
     }
@@ -118,7 +119,7 @@ impl Memory {
         }
     }
 
-    /// Sends the keeper each guest's gap to its size to restore.
+    /// Sends the keeper the missing memory of each guest.
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
@@ -220,7 +221,8 @@ impl Memory {
         self.refuse(pass, world, effects);
     }
 
-    /// Answers requests that got nothing in this pass with the guest's size and the reason.
+    /// Answers memory requests that were not granted in this pass. The answer has the guest's size
+    /// and the reason.
     fn refuse(&self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
         for guest in world.guests.iter().filter(|guest| guest.demand.sequence.is_some()) {
             let is_granted = |decision: &Decision| {
@@ -263,7 +265,7 @@ impl Memory {
         }
     }
 
-    /// Leaves guests to another manager that moves their balloons, and reports that.
+    /// Stops managing guests with balloons moved by another manager, and reports that.
     fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let is_foreign = self.engine.arbiter.is_foreign(Key(id.0), now.ms);
@@ -279,8 +281,7 @@ impl Memory {
         }
     }
 
-    /// Stores the inputs of this pass, and puts guests under close watch that move or wait for
-    /// memory.
+    /// Stores the inputs of this pass, and has guests that move or wait for memory watched closely.
     fn remember(&mut self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
         let Memory { engine, records, .. } = self;
         for (key, inputs) in &pass.inputs {

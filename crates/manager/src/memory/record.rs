@@ -17,7 +17,7 @@ pub(crate) struct Record {
     pub recent: VecDeque<Inputs>,
     /// Last clause reported to the operator, until a decision has another clause.
     pub told: Option<Clause>,
-    /// Set once the guest's pinned memory was reported to the operator.
+    /// True once the guest's pinned memory was reported to the operator.
     is_locked_told: bool,
     /// True while another manager moves the balloon.
     pub is_foreign: bool,

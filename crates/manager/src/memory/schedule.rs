@@ -60,7 +60,7 @@ impl Schedule {
         self.pass_ms = self.pass_ms.map(|_| now_ms);
     }
 
-    /// Returns true if a pass is due. A pass before the guests are known is left out.
+    /// Returns true if a pass is due. No pass is made before the guests are known.
     pub(crate) fn is_time_to_pass(&mut self, now_ms: u64) -> bool {
         if self.pass_ms.is_none_or(|due| now_ms < due) {
             return false;

@@ -125,7 +125,7 @@ impl Monitor {
             // A panic is caught here, because the join happens only at the end of the manager.
             if catch_unwind(AssertUnwindSafe(|| worker.run(&views))).is_err() {
                 let shared = Arc::clone(&worker.shared);
-                // The sink may have caused the panic, and may panic again when dropped.
+                // The sink may have caused the panic, and may panic again when it is dropped.
                 let _ = catch_unwind(AssertUnwindSafe(move || drop(worker)));
                 fail(&shared);
             }
@@ -314,7 +314,7 @@ impl Worker {
             Arc::make_mut(&mut self.processes).insert(who.clone(), grown.collect());
         }
         self.reports.retain(|who, _| moment.guests.contains_key(who));
-        // The live data shares this map: a copy is made only if a guest has gone.
+        // The live data shares this map, so it is copied only if a guest has disappeared.
         if self.processes.keys().any(|who| !moment.guests.contains_key(who)) {
             let is_there = |who: &GuestIdentity| moment.guests.contains_key(who);
             Arc::make_mut(&mut self.processes).retain(|who, _| is_there(who));

@@ -44,7 +44,7 @@ const STALLED_PASSES: u32 = 30;
 /// An event for the owner of page-out.
 #[derive(Debug)]
 pub(crate) enum PageOutEvent {
-    /// Sent once a second, with the host's state, and with the reason if there is no lever.
+    /// Sent once a second, with the host's state, and with the reason if page-out is unavailable.
     Second { host: HostSample, off: Option<String> },
     /// Sent four times a second.
     Tick,
@@ -66,7 +66,7 @@ pub(crate) struct PageOuts {
     idle_since_ms: BTreeMap<Id, u64>,
     /// Guests that the kernel refuses to page out.
     refused: BTreeSet<Id>,
-    /// Messages already sent to the user. Each is sent once.
+    /// Messages already sent to the user, because each is sent only once.
     told: BTreeSet<String>,
     ledger: Ledger,
     /// Number of slices paged out until the last pass.
@@ -122,7 +122,7 @@ impl PageOuts {
         vec![Effect::note(PAGE_OUT, text.clone(), None), Effect::Notify(text)]
     }
 
-    /// Returns the reason if page-out is off for all guests.
+    /// Returns the reason why page-out is off for all guests, if it is off.
     fn why_off(&self, world: &World<'_>) -> Option<String> {
         if world.settings.page_out.mode == PageOutMode::Off {
             return Some("[pageout] mode = \"off\"".to_owned());
@@ -136,7 +136,7 @@ impl PageOuts {
         self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
     }
 
-    /// Returns the reason if a parked guest keeps its memory.
+    /// Returns the reason why a parked guest is not paged out, if there is one.
     pub(crate) fn why_kept(
         &self,
         world: &World<'_>,

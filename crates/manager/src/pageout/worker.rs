@@ -60,7 +60,7 @@ pub(crate) enum JobResult {
     Taken { taken: Box<Taken>, cpu_us: u64 },
     /// The process has this resident memory.
     Seen(Held),
-    /// The process has ended, or the job could not be done now.
+    /// The process has ended, or the job was impossible at that time.
     Gone,
     /// The kernel refuses, for this reason.
     Refused(String),

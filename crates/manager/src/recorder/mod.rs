@@ -20,8 +20,8 @@ const BLOCKS_MS: u64 = 15_000;
 /// Maximum number of passes that wait for the next second.
 const PASSES_MAX: usize = 256;
 
-/// Times of the last recorded reports, so that each is recorded once, and inputs of passes since
-/// the last second.
+/// Times of the last recorded reports, so that each report is recorded once, and inputs of passes
+/// since the last second.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     scans_ms: BTreeMap<Id, u64>,
@@ -68,7 +68,7 @@ impl Recorder {
         host.set(HostField::Spare, spare.map(|size| size.0));
         host.set(HostField::Together, Some(owners.shared.0));
         if world.settings.zvm.is_on() {
-            // The monitor reads this machine, which is a guest itself.
+            // The monitor reads only this machine, which is itself a guest of the managed host.
             let machine = world.host.machine();
             host.set(HostField::Total, machine.map(|machine| machine.total.0));
             host.set(HostField::Available, machine.map(|machine| machine.available.0));

@@ -39,7 +39,7 @@ fn bytes(kib: Option<u64>) -> Option<u64> {
     kib.map(|kib| kib.saturating_mul(KIB))
 }
 
-/// Returns a guest's values by the manager, the hypervisor and the daemon.
+/// Returns a guest's values from the manager, the hypervisor and the daemon.
 fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
@@ -57,7 +57,7 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
         (Some(MemorySample::Daemon(sample)), Some(_)) => put_memory(&mut row, sample, most),
         (Some(MemorySample::Balloon(stats)), _) => put_balloon(&mut row, stats),
-        // The last sample of a daemon that has gone is not recorded again.
+        // The last sample of a daemon that has disconnected is not recorded again.
         _ => {}
     }
     put_working_set(&mut row);

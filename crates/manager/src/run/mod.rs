@@ -109,7 +109,8 @@ mod owner {
     pub(super) const SOURCES: u64 = 6;
 }
 
-/// Read access of owners to the manager, with the owner's own part borrowed for writing.
+/// Provides owners with read access to the manager, while the owner's own part is borrowed for
+/// writing.
 macro_rules! world {
     ($manager:expr) => {
         World {
@@ -126,8 +127,8 @@ macro_rules! world {
 }
 
 impl Manager {
-    /// Runs one turn. It waits for the next event, at most until something is due, and handles the
-    /// event.
+    /// Runs one turn. The loop waits for the next event, at most until something is due, and
+    /// handles the event.
     pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
         let ready = self.wait(signals)?;
         let now = self.now();

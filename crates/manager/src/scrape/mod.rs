@@ -79,8 +79,8 @@ struct Text {
 }
 
 impl ScrapeServer {
-    /// Returns the configured server; `None` without one. A failure is reported to the operator,
-    /// and does not stop the management of guests.
+    /// Returns the server if it is configured. A failure is reported to the operator, and does not
+    /// stop the management of guests.
     pub(crate) fn of(settings: &MetricsSettings) -> (Option<ScrapeServer>, Option<String>) {
         let Some(listen) = &settings.listen else { return (None, None) };
         let (host, version) = (push::host_name(settings), push::VERSION.to_owned());

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const DIR: &str = "PINHEAD_TEST_DIR";
-/// Name of a QEMU, or the process IDs of both.
+/// Environment variable with the name of a QEMU, or with the process IDs of both.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
 const GUESTS: [&str; 2] = ["a", "b"];
 /// File that exists while the guests are stopped, and the file that lists them.
@@ -223,11 +223,12 @@ fn child(part: &str, dir: &Path, qemu: &str) -> Child {
         .expect("a child")
 }
 
-/// Returns the words with numbers that a child prints, among the test harness's output.
+/// Returns the words with numbers in a child's output, without the output of the test harness.
 fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + use<> {
     let output = BufReader::new(child.stdout.take().expect("its output"));
     output.lines().map_while(Result::ok).filter_map(|line| {
-        // The harness begins a line before it calls the test.
+        // The harness starts a line before it calls the test, so the test's output may be behind
+        // it.
         let mut words = line.rsplit(' ');
         let number = words.next()?.parse().ok()?;
         Some((words.next()?.to_owned(), number))

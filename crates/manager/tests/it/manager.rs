@@ -239,7 +239,7 @@ fn ordered_minimum_is_given_by_the_manager() {
     assert!(scene.actual(guest) >= 2048, "{:?}", scene.decisions("web"));
 }
 
-/// The operator's DIMM counts for the guest, whatever the balloon's target.
+/// A DIMM plugged by the operator counts as guest memory, whatever the balloon's target is.
 #[test]
 fn report_h02_a_guest_has_what_was_plugged_into_it() {
     let mut scene = Scene::kept("plugged", "");

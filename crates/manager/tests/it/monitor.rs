@@ -126,7 +126,7 @@ fn a_moment_has_the_host_and_every_guest() {
         scene.fake.add(Fake::found(name, Bytes::mib(1024)));
     }
     scene.run(1000);
-    // The first moment may be from before the guests were found.
+    // The first moment may be older than the discovery of the guests.
     let first = scene.next();
     let moment = if first.guests.len() == 2 {
         first

@@ -31,7 +31,7 @@ const SIZE_MIB: u64 = 1_024;
 const ALL_MIB: u64 = 16 * 1_024;
 const PAGE_BYTES: u64 = 4096;
 
-/// A user with Linux: programs, a cache that fills the rest, and a pool.
+/// A user with Linux, which has programs, a pool, and a cache in the remaining memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Linux {
     programs_mib: u64,
@@ -208,7 +208,7 @@ impl Scene {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// Delivers new messages, and samples four times a second which users wait.
+    /// Delivers new messages, and records four times a second which users wait.
     fn live(&mut self) {
         for message in &self.messages()[self.heard..] {
             self.heard += 1;

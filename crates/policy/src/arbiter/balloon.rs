@@ -1,4 +1,5 @@
-//! Progress of a balloon's last request: reached, moving, stuck, or moved by another manager.
+//! Progress of a balloon's last request, which may be reached, moving, stuck, or overridden by
+//! another manager.
 
 use super::gain::{Holding, Yield};
 use super::reason::{Arrival, Clause, Left, Outcome};
@@ -15,7 +16,7 @@ const TAKE_MS_MAX: u64 = 600_000;
 /// Longest wait between two attempts to deflate a stuck balloon. It is shorter, because the guest
 /// may be in need.
 const GIVE_MS_MAX: u64 = 60_000;
-/// Two unrequested changes of size within this time count as another manager's.
+/// Two unrequested changes of size within this time are attributed to another manager.
 const FOREIGN_WINDOW_MS: u64 = 60_000;
 /// Changes closer together than this count as one change.
 const BREAK_MS: u64 = 3_000;
@@ -79,7 +80,7 @@ pub struct BalloonTracker {
     max: Option<Bytes>,
     /// Size at rest, to detect unrequested changes.
     rest: Option<Bytes>,
-    /// Set for a while after the target was replaced.
+    /// Present for a while after the target was replaced.
     turning: Option<Turning>,
     stray: Stray,
     /// Consecutive failed attempts to inflate the balloon.
@@ -300,8 +301,8 @@ impl BalloonTracker {
                 left: None,
             };
         }
-        // The balloon moved away from its target. The guest's kernel did that if memory was short,
-        // else another manager.
+        // The balloon moved away from its target. If memory was short, the guest's kernel moved it,
+        // and otherwise another manager.
         let wrong = match target.shrinks() {
             true => actual > target.nearest.plus(slack(target.nearest)),
             false => target.nearest > actual.plus(slack(actual)),
@@ -411,7 +412,8 @@ impl BalloonTracker {
         let was_away = self.max.is_some_and(|max| rest.plus(slack(rest)) >= max);
         match self.stray.goes_back(rest, actual, was_away, now_ms) {
             Back::No => self.stray.before = None,
-            // The change counts as another manager's until the balloon is back at its target.
+            // The change is attributed to another manager until the balloon has returned to its
+            // target.
             Back::OnItsWay => {
                 self.stray.before.get_or_insert((self.unexplained_ms, self.foreign_until_ms));
                 self.unexplained(now_ms);
@@ -463,7 +465,7 @@ impl BalloonTracker {
         }
     }
 
-    /// Learns from a shrink how much memory the host got. Returns that amount.
+    /// Learns from a shrink how much memory the host gained. Returns that amount.
     fn yielded(
         &mut self,
         target: &Target,

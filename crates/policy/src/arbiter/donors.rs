@@ -104,7 +104,7 @@ pub(super) fn take(
         demand = demand.less(gives);
         all = all.plus(gives);
     }
-    // An idle guest is not woken for a small amount that another guest could use.
+    // An idle guest is not woken only because another guest could use a small amount.
     gather(&mut given, if clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
     let mut refused = Vec::new();
     for (state, Gift { size, .. }) in states.iter_mut().zip(given) {
@@ -229,7 +229,7 @@ fn step(state: &GuestState<'_>, urgency: Urgency, config: &Config) -> Bytes {
     state.verdicts.shrink_size.unwrap_or(plain).min(actual.permille(most).max(STEP_MIN))
 }
 
-/// Shrinks guests by the operator's rules, whatever the host has.
+/// Shrinks guests by the operator's rules, independent of the host's free memory.
 fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     for state in states.iter_mut() {
         let free = state.to.is_none()

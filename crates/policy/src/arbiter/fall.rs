@@ -8,8 +8,8 @@ use counters::Bytes;
 /// second.
 const WINDOW_MS: u64 = 500;
 
-/// The fall of free memory that is not promised. Use of promised memory lowers both free and
-/// promised memory, so their difference does not change.
+/// The fall of free memory that is not promised. Use of promised memory reduces both free memory
+/// and promises, so their difference stays the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fall {
     /// Free memory at the end of the last pass, after its promises, in bytes. It is negative if

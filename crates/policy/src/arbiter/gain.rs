@@ -66,7 +66,8 @@ impl Lesson {
         FORGET_MS << self.barren.saturating_sub(1).min(DOUBLINGS_MAX)
     }
 
-    /// Returns the expected gain in thousandths, by the part of the lesson that is not forgotten.
+    /// Returns the expected gain in thousandths, from the part of the lesson that is not yet
+    /// forgotten.
     fn permille(&self, now_ms: u64) -> u64 {
         let seen = self.seen_permille();
         let forget_ms = self.forget_ms();
@@ -114,7 +115,7 @@ impl Rate {
     }
 }
 
-/// Returns `amount` × `by` / `of`, or the largest size if `of` is 0 and `amount` is not.
+/// Returns `amount` × `by` / `of`, or the largest size if only `of` is 0.
 fn scaled(amount: Bytes, by: u64, of: u64) -> Bytes {
     match (amount.0, of) {
         (0, _) => Bytes::ZERO,

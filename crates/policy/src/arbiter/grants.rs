@@ -7,7 +7,7 @@ use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
-/// A request: the guest's index, the amount and the clause.
+/// A request with the guest's index, the amount and the clause.
 type Ask = (usize, Bytes, Clause);
 
 /// Grants needs from free memory. Other guests have to give up the missing memory.

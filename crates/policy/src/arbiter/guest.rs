@@ -200,7 +200,7 @@ impl GuestHistory {
         self.got = Some(Bytes::ZERO);
     }
 
-    /// Records the end of a move. Returns the host's gain from all steps so far.
+    /// Records the end of a move. Returns the host's gain from all steps of the movement so far.
     pub fn add_up(&mut self, got: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
         if let Some(movement) = &mut self.movement {
             movement.see(now_ms);

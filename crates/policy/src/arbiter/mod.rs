@@ -86,7 +86,8 @@ impl Arbiter {
         Arbiter::default()
     }
 
-    /// Records that a guest restarted in the same process, or is new and must be left to boot.
+    /// Records that a guest restarted in the same process, or is new, and must not be shrunk during
+    /// its boot.
     pub fn rebooted(&mut self, key: Key) {
         self.guests.entry(key).or_default().forget();
     }
@@ -158,8 +159,8 @@ impl Arbiter {
         self.pass_by(None, config, host, samples, verdicts_of, now_ms)
     }
 
-    /// Runs one pass in which `orders` decide about managed guests. Sizes that the operator fixed
-    /// stay. Guests that are unusable, or moved by another manager, get no request.
+    /// Runs one pass in which `orders` decide about managed guests. Sizes fixed by the operator
+    /// stay unchanged. Guests that are unusable, or moved by another manager, get no request.
     pub fn follow(
         &mut self,
         orders: &Orders,
@@ -233,7 +234,7 @@ impl Arbiter {
             let guest = close(state, inputs, budget.is_some(), now_ms, &mut pass);
             guests.insert(key, guest);
         }
-        // A guest without a sample is gone, and is forgotten.
+        // A guest without a sample has ended, and its history is dropped.
         self.guests = guests;
         if let Some(host) = fresh {
             let claim = |s: &GuestSample| self.guests.get(&s.key).map(|guest| guest.claim(s));

@@ -4,7 +4,7 @@ use counters::Bytes;
 
 /// Time without progress for which balloons wait.
 const PATIENCE_MS: u64 = 20_000;
-/// Decrease of the lack, from its highest value, that counts as progress.
+/// Decrease of the missing memory, from its highest value, that counts as progress.
 const PROGRESS: Bytes = Bytes::mib(32);
 
 /// Progress while balloons wait.
@@ -31,7 +31,8 @@ impl Patience {
         if lack.plus(PROGRESS) <= most {
             self.most = Some((lack, now_ms));
         } else {
-            // A growing shortage is no progress. A shortage that has grown and shrinks is.
+            // A growing shortage is no progress. A shortage that grew and now shrinks counts as
+            // progress.
             self.most = Some((most.max(lack), since_ms));
             self.is_over |= now_ms.saturating_sub(since_ms) >= PATIENCE_MS;
         }

@@ -10,7 +10,7 @@ named! {
     pub enum Bound {
         /// The guest's minimum.
         Min = "min",
-        /// The guest's maximum, or the size that its own rules are content with.
+        /// The guest's maximum, or the size requested by its own rules.
         Max = "max",
         /// The largest step of a guest in one pass.
         Step = "step",
@@ -191,7 +191,8 @@ pub struct Left {
 pub struct Reserved {
     /// Identifier.
     pub id: u64,
-    /// Ok if the memory is free and kept free, else the guests that refused, with their clauses.
+    /// `Ok` if the memory is free and kept free. Otherwise the guests that could not shrink, with
+    /// their clauses.
     pub outcome: Result<(), Vec<(Key, Clause)>>,
 }
 

@@ -2,7 +2,7 @@
 
 use counters::Bytes;
 
-/// The identifier of a guest from its discovery to its end. It is never reused.
+/// The identifier of a guest from its discovery to its end. Identifiers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u64);
 
@@ -16,7 +16,8 @@ pub struct Config {
     /// Free memory that no grant may use.
     pub reserve: Bytes,
     /// Surcharge on idle memory over memory in use, in thousandths of its owner's shares, like the
-    /// idle memory tax of VMware ESX. With 750, idle memory costs four times as much.
+    /// idle memory tax of VMware ESX. With 750, idle memory has four times the price of memory in
+    /// use.
     pub idle_tax_permille: u64,
     /// Largest part of its memory that a guest gives up in one pass, in thousandths.
     pub step_permille: u64,

@@ -19,7 +19,7 @@ pub enum Reclaim {
     /// Free memory and cold cache, of guests that do not refault. A kernel that refaults reports
     /// all of its cache as cold.
     ColdCache,
-    /// Free memory and cold cache, of guests that refault as well.
+    /// Free memory and cold cache, also of guests that refault.
     ThrashedCache,
     /// Cache in use, of guests above their share.
     HotCache,

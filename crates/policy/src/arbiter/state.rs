@@ -20,7 +20,7 @@ pub struct GuestState<'a> {
     /// Share of the host's memory for guests.
     pub share: Bytes,
     pub bounds: Vec<Bound>,
-    /// Size to request, if the balloon stopped or was moved.
+    /// Size to request if the balloon stopped or was moved by others.
     pub cap: Option<Bytes>,
     pub outcome: Option<Outcome>,
 }

@@ -32,7 +32,7 @@ impl Turns {
         self.since_ms = now_ms;
     }
 
-    /// Halves the counts when their time is over.
+    /// Halves the counts when `FORGET_MS` has passed.
     pub fn fade(&mut self, now_ms: u64) {
         if now_ms.saturating_sub(self.since_ms) >= FORGET_MS {
             (self.reversals, self.lessons) = (self.reversals / 2, self.lessons / 2);

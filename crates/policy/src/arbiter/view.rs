@@ -4,7 +4,7 @@ use super::sample::Memory;
 use base::PAGE_BYTES;
 use counters::Bytes;
 
-/// Part of the time with a waiting task, in thousandths, from which the guest counts as waiting.
+/// Part of the time with a waiting task above which the guest counts as waiting, in thousandths.
 const PSI_STRAINED_PERMILLE: u64 = 10;
 /// Pages a second from swap that count as strain. One process that is swapped in occasionally stays
 /// below.

@@ -238,7 +238,7 @@ impl PageOut {
         memory.is_some_and(is_part) && !guest.is_in_need && !guest.is_excepted
     }
 
-    /// Returns the memory of a guest beyond its known need.
+    /// Returns the memory of a guest above its known need.
     fn expected(&self, guest: &GuestSample) -> Bytes {
         let Some(memory) = self.guests.get(&guest.key) else {
             return guest.held.unwrap_or(Bytes::ZERO);
@@ -428,7 +428,7 @@ fn lever(config: &Config, host: &HostSample) -> Lever {
         (None, _) | (_, None) => Lever::Unknown,
         (Some(Bytes::ZERO), _) => Lever::NoSwap,
         (_, Some(full)) if full >= config.swap_max_permille => Lever::SwapFull,
-        // Without a measure of pressure, the fill level of swap is the bound.
+        // If the host does not measure pressure, only the fill level of swap limits page-out.
         _ if host.pressure.is_some_and(|waited| waited > config.pressure_max) => Lever::Pressure,
         _ => Lever::Ready,
     }

@@ -12,7 +12,7 @@ fn host() -> HostSample {
     }
 }
 
-/// A guest that has slept for long, with this much memory.
+/// Returns a guest that has slept for long, with this much memory.
 fn sleeper(key: u64, held_mib: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
@@ -29,7 +29,7 @@ fn held(own_mib: u64, swapped_mib: u64) -> Held {
     Held { own: Bytes::mib(own_mib), swapped: Bytes::mib(swapped_mib) }
 }
 
-/// A page-out that left 2 MiB, with these MiB stored, in this compressed size.
+/// Returns a page-out that left 2 MiB, with these MiB stored, in this compressed size.
 fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     Taken {
         before: held(before_mib, 0),
@@ -41,8 +41,8 @@ fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     }
 }
 
-/// A lever with a guest of 30 MiB that was paged out at time 0, and has a measured working set of 8
-/// MiB.
+/// Returns a lever with a guest of 30 MiB that was paged out at time 0, and has a measured working
+/// set of 8 MiB.
 fn taken_once() -> PageOut {
     let mut lever = PageOut::default();
     assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0), [Order::Take(Key(1))]);
@@ -151,7 +151,8 @@ fn returned_memory_stays_within_its_part_of_the_working_set() {
         for order in lever.step(&CONFIG, &host(), &[sleeper(1, own)], now_ms) {
             match order {
                 Order::Look(key) => {
-                    // The guest wakes once an hour, and then touches 5 MiB if they are swapped out.
+                    // The guest wakes once an hour, and then touches 5 MiB if that memory is
+                    // swapped out.
                     if minute % 60 == 0 && swapped >= 22 {
                         (own, swapped, promoted) = (own + 5, swapped - 5, promoted + 5);
                     }
@@ -265,7 +266,7 @@ fn short() -> HostSample {
     HostSample { lack: Bytes::mib(1024), ..host() }
 }
 
-/// A running guest with this much memory.
+/// Returns a running guest with this much memory.
 fn runner(key: u64, held_mib: u64) -> GuestSample {
     GuestSample { asleep_ms: None, ..sleeper(key, held_mib) }
 }
@@ -417,7 +418,7 @@ fn expected_gain_is_half_of_takeable_memory_beyond_needs() {
     assert_eq!(expected(&lever, &RUNNING), 100, "taken memory is no gain");
     let moving = guests.map(|guest| GuestSample { is_moving: true, ..guest });
     assert_eq!(lever.expected_gain(&RUNNING, &moving, 0).as_mib(), 100, "balloons arrive");
-    // 4 GiB of swap, of which 80 % may be used.
+    // The swap has 4 GiB, of which 80 % may be used.
     let nearly = HostSample { swap_full_permille: Some(770), ..short() };
     lever.step(&RUNNING, &nearly, &guests, 0);
     assert_eq!(expected(&lever, &RUNNING), 4096 * 30 / 1000 / 2);

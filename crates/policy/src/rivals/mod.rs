@@ -49,7 +49,7 @@ named! {
 pub struct Orders {
     /// Clause of these rules.
     pub clause: Clause,
-    /// Part of the host that they count as free (MOM) or in use (the others), in thousandths.
+    /// Part of the host's memory that counts as free (MOM) or in use (other rules), in thousandths.
     pub host_permille: Option<u64>,
     /// Targets that change.
     pub list: Vec<Order>,

@@ -1,9 +1,9 @@
 //! The balloon of qemus' containers (github.com/qemus/qemu, docs/ballooning.md): a PI controller
 //! that keeps four fifths of the host in use.
 //!
-//! Each guest has its own controller, like each container of the original. It runs every 5 s:
-//! `target = actual − (0.5 e + 0.05 ∫e) × maximum`, with `e = 0.2 − free / total` and its integral
-//! over seconds limited to ±1. The floor is a third of the maximum, or the guest's used memory
+//! Each guest has its own controller, like each container of the original. It runs every 5 s, with
+//! `target = actual − (0.5 e + 0.05 ∫e) × maximum`. Here `e = 0.2 − free / total`, and its integral
+//! over seconds is limited to ±1. The floor is a third of the maximum, or the guest's used memory
 //! without cache if that is more. The used memory does not count if less than a tenth of the host
 //! is free. While tasks on the host wait for memory for 10 to 50 % of the time, the ceiling falls
 //! from the maximum to that third. At a bound the integral is reset to the value that leads to that
@@ -22,7 +22,8 @@ const FREE_GOAL: i128 = 200_000;
 const FREE_HARD: i128 = 100_000;
 const FLOOR_PERMILLE: u64 = 330;
 const HYSTERESIS: u64 = 128 << 20;
-/// Waiting time, in thousandths, at which the ceiling begins to fall, and at which it is lowest.
+/// Waiting times, in thousandths, at which the ceiling begins to fall, and at which it reaches its
+/// lowest value.
 const WAITS: u64 = 100;
 const WAITS_MAX: u64 = 500;
 
@@ -57,7 +58,7 @@ impl Pi {
         (seen, scene.samples.iter().filter_map(order).collect())
     }
 
-    /// Returns the fall of the ceiling, in thousandths of the way to the floor.
+    /// Returns the fall of the ceiling, in thousandths of the distance to the floor.
     fn fallen(&self) -> u64 {
         (self.waited / 1000).clamp(WAITS, WAITS_MAX).saturating_sub(WAITS) * 1000
             / (WAITS_MAX - WAITS)

@@ -1,5 +1,5 @@
-//! Proxmox's automatic ballooning (pve-manager, PVE/Service/pvestatd.pm with PVE/AutoBalloon.pm):
-//! the host's used memory is steered to four fifths, whatever guests need.
+//! Proxmox's automatic ballooning (pve-manager, PVE/Service/pvestatd.pm with PVE/AutoBalloon.pm).
+//! It steers the host's used memory to four fifths, whatever guests need.
 //!
 //! Every 10 s the host's surplus or lack, `0.8 total − used`, is divided among the guests. Their
 //! memory above the minimum is then in proportion to their shares, with a change of at most 100 MiB

@@ -1,4 +1,4 @@
-//! Each rival against its formula, with numbers worked out by hand.
+//! Each rival compared with its formula, with values computed by hand.
 
 use super::*;
 use crate::arbiter::{Action, Arbiter, Config, HostSample, Key, Limits, Memory, Process, Usable};
@@ -16,7 +16,7 @@ fn host(available_mib: u64) -> HostSample {
     }
 }
 
-/// A guest with at most 8000 MiB, and at least 1000.
+/// Returns a guest with a maximum of 8000 MiB and a minimum of 1000 MiB.
 fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSample {
     let actual = Bytes::mib(actual_mib);
     GuestSample {
@@ -89,7 +89,7 @@ fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
     let mut mom = Rival::Mom(Mom::default());
     assert_eq!(pass(&mut mom, 10, &host(6_400), &[guest(1, 4000, 3000, 0)]), [3800]);
     assert!(pass(&mut mom, 15, &host(6_400), &[guest(1, 3800, 2800, 0)]).is_empty(), "too soon");
-    // A guest full of cache is not shrunk. On a full host it is, to below its used memory.
+    // A guest full of cache is not shrunk. On a full host it is shrunk below its used memory.
     let mut mom = Rival::Mom(Mom::default());
     assert!(pass(&mut mom, 10, &host(6_400), &[guest(1, 4000, 100, 0)]).is_empty());
     let mut mom = Rival::Mom(Mom::default());
@@ -174,7 +174,7 @@ fn a_guests_bounds_hold_and_what_the_operator_fixed_stays() {
     pinned.limits.mode = Mode::Pinned(Bytes::mib(4000));
     let samples = [guest(1, 1040, 600, 0), pinned];
     assert_eq!(pass(&mut proxmox, 10, &host(0), &samples), [1000]);
-    // MOM has no floor of its own, and qemus' controller a lower one.
+    // MOM has no floor of its own, and qemus' controller has a lower floor.
     for kind in [Kind::Mom, Kind::Pi] {
         let Some(mut rival) = Rival::of(kind) else { panic!("{kind}") };
         let mut tight = guest(1, 4000, 3000, 0);
@@ -232,7 +232,7 @@ fn orders_are_carried_out_and_told_as_decisions_of_their_rules() {
         "4000 -> 3900 MiB: by the rules of Proxmox: 100 % of the host is in use, and they want 80 %"
     );
     assert_eq!((broken_one.clause, broken_one.command), (Clause::Unusable, None));
-    // The target is reached, and until the next beat nothing is news.
+    // The target is reached, and nothing is reported until the next beat.
     let pass = at(12, &[guest(1, 3900, 0, 0), broken]);
     assert_eq!((pass.outcomes.len(), pass.decisions.len()), (1, 0), "{pass:?}");
 }

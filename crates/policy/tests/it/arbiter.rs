@@ -20,7 +20,8 @@ pub fn host(available: Bytes, at_ms: u64) -> HostSample {
     HostSample { at_ms, total: gib(64), available, strained: false, page_out: Bytes::ZERO }
 }
 
-/// A guest of 8 GiB with 4 GiB, all but 1 GiB of it cold or free, reported just now.
+/// Returns a guest with a maximum of 8 GiB and a size of 4 GiB. It has just reported that all but 1
+/// GiB is cold or free.
 pub fn idle(key: u64, at_ms: u64) -> GuestSample {
     guest(key, gib(4), gib(3), at_ms)
 }
@@ -61,7 +62,7 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
     }
 }
 
-/// A guest with nothing available and waiting tasks.
+/// Returns a guest with nothing available and waiting tasks.
 pub fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
     GuestSample { urgent: true, ..guest(key, actual, Bytes::mib(10), at_ms) }
 }
@@ -199,10 +200,10 @@ fn missing_or_stale_data_moves_nothing() {
         assert_eq!(of(&decided, key).map(|d| d.clause), Some(Clause::Stale), "{key}");
         assert_eq!(command(&decided, key), None, "{key}");
     }
-    // A guest that has not run since its report is as it was.
+    // The report of a guest that has not run since is still valid.
     let idle_since = GuestSample { idle_since_sample: true, ..idle(3, 1000) };
     assert!(command(&pass(&mut arbiter, short, &[idle_since], 6000), 3).is_some());
-    // Without a sample of the host nothing is done about guests.
+    // Without a sample of the host, nothing is decided about guests.
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut verdicts, 1000);
     assert_eq!(of(&blind, 1).map(|d| (d.clause, d.command)), Some((Clause::Blind, None)));
@@ -449,7 +450,7 @@ fn burst_is_served_in_one_step_from_the_host_surplus() {
     // A burst doubles the guest, but never exceeds its maximum.
     assert_eq!(grown(wants.plus(gib(20)), &one), [4096]);
     assert_eq!(grown(wants.plus(gib(20)), &[starved(1, gib(5), 1000)]), [8192]);
-    // Half of the surplus beyond the need itself, which is a quarter of the guest's size.
+    // The guest gets half of the surplus above its need. The need is a quarter of the guest's size.
     assert_eq!(grown(wants.plus(Bytes::mib(1024)), &one), [2048 + 512 + 256]);
     assert_eq!(grown(wants, &one), [2048 + 512]);
     // A small surplus is divided by shares.

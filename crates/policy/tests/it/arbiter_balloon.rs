@@ -149,7 +149,7 @@ fn balloon_that_turns_late_is_not_foreign() {
     }
 }
 
-/// Returns an arbiter with a guest that it shrank to this size and that restarted a second later.
+/// Returns an arbiter with a guest that was shrunk to this size and restarted a second later.
 fn shrunk_and_rebooted() -> (Arbiter, Bytes) {
     let mut arbiter = Arbiter::new();
     let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
@@ -159,7 +159,7 @@ fn shrunk_and_rebooted() -> (Arbiter, Bytes) {
     (arbiter, size)
 }
 
-/// A booting guest has reported nothing yet.
+/// Returns a booting guest that has reported nothing yet.
 fn booting(actual: Bytes) -> GuestSample {
     GuestSample { memory: None, ..guest(1, actual, Bytes::ZERO, 0) }
 }
@@ -213,8 +213,8 @@ fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
     }
 }
 
-/// Returns an arbiter with a guest without deflate-on-oom that was shrunk and rose to 8 GiB by
-/// itself, and the requested size.
+/// Returns an arbiter with a guest without deflate-on-oom that was shrunk, and then grew to 8 GiB
+/// by itself. Also returns the requested size.
 fn risen() -> (Arbiter, Bytes) {
     let (mut arbiter, short) = (Arbiter::new(), Bytes::mib(100));
     let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("a shrink");

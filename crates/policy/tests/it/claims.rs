@@ -16,7 +16,7 @@ fn gib(count: u64) -> Bytes {
     Bytes(GIB.0 * count)
 }
 
-/// Runs a pass on a host of 24 GiB with this much free.
+/// Runs a pass on a host of 24 GiB with this much free memory.
 fn pass(arbiter: &mut Arbiter, available: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
     let config = Config::of_host(gib(24));
     let host = HostSample {
@@ -38,7 +38,8 @@ fn command(pass: &Pass, key: u64) -> Option<Bytes> {
     of(pass, key).and_then(|d| d.command)
 }
 
-/// A guest of 8 GiB with this size, all of it touched, with this much free memory and hot cache.
+/// Returns a guest with a maximum of 8 GiB and this size, which is all resident. It reports this
+/// much free memory and hot cache.
 fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
@@ -70,7 +71,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
     }
 }
 
-/// A guest that claims that all of its memory is in use, and that its tasks wait for more.
+/// Returns a guest that claims that all of its memory is in use, and that its tasks wait for more.
 fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample {
     let mut sample = guest(key, actual, Bytes::ZERO, Bytes::ZERO, at_ms);
     if let Some(memory) = &mut sample.memory {
@@ -79,7 +80,7 @@ fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample
     GuestSample { urgent: true, resident: Some(resident), ..sample }
 }
 
-/// A process that claims to be a guest of 64 GiB.
+/// Returns a process that claims to be a guest of 64 GiB.
 fn fake(actual: Bytes, at_ms: u64) -> GuestSample {
     let sample = starving(OTHER, actual, Bytes::mib(10), at_ms);
     let limits = Limits { min: gib(9), max: gib(64), ..sample.limits };
@@ -185,7 +186,7 @@ fn finding_10_wait_counts_only_with_cpu_time_and_memory_seen() {
 
 #[test]
 fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
-    // The guest really fills its 12 GiB, really runs, and wants 16 GiB.
+    // The guest really uses its 12 GiB, really runs, and needs 16 GiB.
     let mut arbiter = Arbiter::new();
     for turn in 1..60 {
         let now_ms = turn * 1000;
@@ -253,7 +254,7 @@ fn report_h06_grant_to_a_locked_guest_is_not_free_for_others() {
     };
     let first = command(&pass(&mut arbiter, free, &[locked(1000)], 1000), REAL).expect("a need");
     assert!(first > gib(2));
-    // The grant has not arrived, and the host still shows it as free.
+    // The grant has not arrived, and the host still reports it as free.
     let guests = [locked(2000), starving(OTHER, gib(2), gib(2), 2000)];
     let second = pass(&mut arbiter, free, &guests, 2000);
     let given = |key| command(&second, key).map_or(Bytes::ZERO, |to| to.less(gib(2)));

@@ -37,7 +37,7 @@ fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
     assert_eq!((givers, taken(&decided)), (1, Bytes::mib(2)));
 }
 
-/// A guest that refaults at this rate, in pages a second.
+/// Returns a guest that refaults at this rate, in pages a second.
 fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     let calm = guest(key, gib(4), gib(3), at_ms);
     let memory = calm.memory.map(|memory| Memory {
@@ -185,7 +185,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
         for now_ms in [1000, 2000] {
             let all = [2, 3, 4].map(|key| idle(key, now_ms));
             let all = [&[reading(1, rate, now_ms)], all.as_slice()].concat();
-            // The first pass sets the rate, on a host with enough memory.
+            // The first pass measures the rate, on a host with enough memory.
             let free = if now_ms == 1000 { config().set_point } else { lacking };
             let decided = pass(&mut arbiter, free, &all, now_ms);
             if now_ms == 2000 {

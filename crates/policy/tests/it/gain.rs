@@ -7,8 +7,8 @@ use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 /// A host that lacks 2 GiB to its set point, and no more.
 const SHORT: Bytes = Bytes::mib(4608);
 
-/// A guest that uses 1 GiB, has this much cold cache, and has its other memory free, in a process
-/// with this resident memory.
+/// Returns a guest that uses 1 GiB, has this much cold cache, and has its other memory free, in a
+/// process with this resident memory.
 fn with(actual: Bytes, cache: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     let mut sample = guest(1, actual, actual.less(GIB), now_ms);
     sample.resident = Some(resident);
@@ -111,7 +111,7 @@ fn fruitless_free_memory_does_not_protect_cache() {
     assert!(sizes.iter().all(|size| *size < gib(2)), "{sizes:?}: all free memory, and cache");
 }
 
-/// A guest with a balloon that returns nothing to its host.
+/// Returns a guest with a balloon that returns nothing to its host.
 fn barren(actual: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     GuestSample { resident: Some(resident), ..guest(1, actual, actual.less(GIB), now_ms) }
 }
@@ -169,7 +169,8 @@ fn fruitless_guest_rests_twice_as_long_up_to_160_min() {
     assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
 }
 
-/// A guest with a balloon that returns nothing, in a process with a measured own part of 64 MiB.
+/// Returns a guest with a balloon that returns nothing, in a process with a measured own part of 64
+/// MiB.
 fn measured(actual: Bytes, now_ms: u64) -> GuestSample {
     let private = Some(gib(4).plus(Bytes::mib(64)));
     let process = Process { private, ..Process::default() };

@@ -16,7 +16,7 @@ fn program(text: &str) -> Program {
     program.expect("a file without errors is a program")
 }
 
-/// Returns the program's history with this load average. MemFree was not read.
+/// Returns the program's history with this load average. The history lacks MemFree.
 fn history(program: &Program, loadavg: f64) -> History {
     let mut history = History::new(program.counters.len(), program.intervals);
     for _ in 0..=program.intervals {

@@ -6,7 +6,7 @@ use policy::arbiter::{
     Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, RuleVerdicts, Usable,
 };
 
-/// A guest with own rules that are content with 2 GiB; all of its memory is resident.
+/// Returns a guest with own rules that request 2 GiB. All of its memory is resident.
 fn content(actual: Bytes, now_ms: u64) -> GuestSample {
     GuestSample { request: Some(gib(2)), ..guest(1, actual, actual.less(GIB), now_ms) }
 }
@@ -75,7 +75,7 @@ fn a_step_that_ends_after_its_movement_is_added_up_too() {
         sums.extend(decided.outcomes.iter().map(|outcome| outcome.got_in_all));
         let Some(to) = command(&decided, 1) else { continue };
         if !sums.is_empty() {
-            // The guest is unusable for a moment, while its second step is under way.
+            // The guest is unusable for a moment during its second step.
             let paused = GuestSample { usable: Usable::No("paused"), ..content(actual, now_ms) };
             let held = pass(&mut arbiter, gib(30), &[paused], now_ms + 200);
             assert_eq!(held.decisions.first().map(|d| d.clause), Some(Clause::Unusable));
@@ -159,7 +159,7 @@ fn guest_below_its_minimum_gets_the_rest_before_a_new_report() {
         let one = GuestSample { actual: Some(actual), ..report };
         command(&pass(arbiter, free, &[one], now_ms), 1)
     };
-    // The host first has half of it above its reserve, and then enough.
+    // The host first has half of the need above its reserve, and then enough.
     let half = Bytes::mib(512);
     for (has, what) in [(gib(1), "is on its way"), (gib(1).plus(half), "has come")] {
         let mut arbiter = Arbiter::new();

@@ -4,7 +4,8 @@ use crate::arbiter::{command, config, gib, guest, host, of, pass_on, starved};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Pass};
 
-/// A guest of 4 GiB with 3 GiB available, all of it page cache, and this much of it in use.
+/// Returns a guest of 4 GiB with 3 GiB available, all of it page cache. This much of the cache is
+/// in use.
 fn caching(key: u64, hot: Bytes) -> GuestSample {
     let mut sample = guest(key, gib(4), gib(3), 1000);
     if let Some(memory) = &mut sample.memory {

@@ -287,7 +287,8 @@ fn words(text: &str) -> Vec<Word> {
     words.map(|word| Word::Owned(word.to_owned())).collect()
 }
 
-/// Returns the guests' keys for `IN ()`. They are numbers, so no other SQL gets into the statement.
+/// Returns the guests' keys for `IN ()`. They are numbers, so they cannot inject other SQL into the
+/// statement.
 fn list(guests: &[GuestKey]) -> Result<String, Error> {
     if guests.len() > GUESTS_MAX {
         return Err(Error::TooManyGuests { asked: guests.len(), most: GUESTS_MAX });

@@ -43,7 +43,7 @@ fn begins_as_database(path: &Path) -> io::Result<bool> {
 }
 
 /// Moves a file aside with its companions, and removes the oldest set-aside files. No connection of
-/// this process may have it open. Returns the new path.
+/// this process may have the file open. Returns the new path.
 pub fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let aside = beside(path, &format!("{MARK}{}", stamp(now_ms)));

@@ -85,7 +85,8 @@ fn unfolded_of(dir: &Path, day: Period, now_ms: i64, wait: Duration) -> Result<O
     Ok(spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms)))
 }
 
-/// Returns the row of a quarter of an hour, summed from its minutes, if their file exists.
+/// Returns the row of a quarter of an hour, summed from its minutes, if the file of these minutes
+/// exists.
 pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     let opened = RowFile::read_within(dir, Period::day_of(at_ms), db::BUSY)?;
     let Some(day) = opened else { return Ok(None) };

@@ -68,7 +68,7 @@ impl Records {
         &self.dir
     }
 
-    /// Returns the start of the first minute and the end of the last; `None` if nothing is
+    /// Returns the start of the first minute and the end of the last minute; `None` if nothing is
     /// recorded.
     pub fn extent(&self) -> Result<Option<(i64, i64)>, Error> {
         let mut extent: Option<(i64, i64)> = None;
@@ -120,7 +120,7 @@ impl Records {
     }
 
     /// Visits the intervals with only the wanted fields of these parts. A report needs a dozen of a
-    /// guest's sixty fields, and reading the others would be most of the work.
+    /// guest's sixty fields, and reading all fields would be most of the work.
     pub fn visit_fields(
         &self,
         span: Span,
@@ -326,7 +326,7 @@ impl Records {
     }
 }
 
-/// Removes the current minute from the rows to be read. Returns true unless a row of a longer time
+/// Removes the current minute from the rows to be read. Returns false if a row of a longer time
 /// contains the minute.
 fn cut_out(pieces: &mut Vec<Piece>, now: &Running) -> bool {
     let has_it = |piece: &Piece| (piece.from_ms..piece.to_ms).contains(&now.begins_ms());

@@ -66,7 +66,7 @@ pub struct Recorder {
     untidy: Backoff,
     /// Minutes until the next removal of an old file.
     rest: u32,
-    /// Time up to which all quarters of an hour have their rows.
+    /// Time up to which every quarter of an hour has its row.
     folded_ms: i64,
     lost: u64,
 }

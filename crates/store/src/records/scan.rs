@@ -1,9 +1,9 @@
 //! Reading of rows, restricted to the wanted columns of a file's tables.
 //!
-//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of them.
-//! A statement therefore names its columns, and is prepared once per file. A table that is not
-//! wanted is not read. Rows are in the order of their time, so each step is a contiguous range of a
-//! table.
+//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of these
+//! columns. A statement therefore names its columns, and is prepared once per file. A table that is
+//! not wanted is not read. Rows are in the order of their time, so each step is a contiguous range
+//! of a table.
 
 use super::rows::RowFile;
 use super::schema::{ROWS, Table, column_names};
@@ -94,7 +94,7 @@ impl<F: Table> Scan<F> {
     }
 }
 
-/// Reads a number. Any other type counts as missing, because no version writes one.
+/// Reads a number. Any other type counts as missing, because no version writes another type.
 fn number(row: &SqlRow<'_>, place: usize) -> Option<i64> {
     row.get_ref(place).ok()?.as_i64().ok()
 }
@@ -248,8 +248,8 @@ fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<
     }
 }
 
-/// Returns the sums of a table by key, in the order of first occurrence. Within one span, no key
-/// has two rows.
+/// Returns the sums of a table by key, in the order of first occurrence. A key has at most one row
+/// in each span.
 fn sums<F: Table>(
     scan: &Scan<F>,
     file: &RowFile,

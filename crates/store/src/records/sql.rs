@@ -1,8 +1,8 @@
 //! Read-only SQL queries of the user over all files as one set of tables.
 //!
 //! Files are attached to a database in memory, and a temporary view for each table joins their rows
-//! with times and names, as in `tables()`. A query cannot reach any other file: attaching is
-//! disabled, and only statements that return rows are executed.
+//! with times and names, as in `tables()`. A query cannot reach any other file, because attaching
+//! is disabled, and only statements that return rows are executed.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -156,8 +156,8 @@ impl Sql {
     }
 }
 
-/// Attaches a file read-only. A user without write access next to a file that no process has open
-/// reads it as immutable.
+/// Attaches a file read-only. If no process has the file open, a user without write access to its
+/// directory reads it as immutable.
 fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Result<(), Error> {
     let with = |option| {
         connection.execute(&format!("ATTACH ? AS {name}"), [db::uri(path, option)])?;

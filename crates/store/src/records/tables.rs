@@ -9,7 +9,7 @@ pub struct Column {
     pub name: &'static str,
     /// Unit of the values.
     pub unit: &'static str,
-    /// `counter` for growth, `gauge` for a mean, or `text`, `time`, `number`.
+    /// `counter` for growth, `gauge` for a mean, or one of `text`, `time` and `number`.
     pub kind: &'static str,
     /// Source of the values.
     pub source: &'static str,

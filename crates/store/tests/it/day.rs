@@ -103,7 +103,7 @@ impl World {
                     start_ticks: Some(100_000 + rng.below(1_000_000)),
                     boot: "1".into(),
                 };
-                // One in ten works always, three by the hour, the others sleep.
+                // Of ten guests, one always works, three work during certain hours, and six sleep.
                 let (load, hours) = match number % 10 {
                     0 => (300 + rng.below(700), u32::MAX),
                     1..=3 => (50 + rng.below(400), rng.next() as u32 & rng.next() as u32),

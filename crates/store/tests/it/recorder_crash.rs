@@ -1,5 +1,5 @@
-//! Tests that kill a recording process, or fill the disk: recorded data survives, and recording
-//! continues.
+//! Tests that kill a recording process, or fill the disk. Recorded data must survive, and recording
+//! must continue.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;

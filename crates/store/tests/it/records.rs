@@ -1,4 +1,4 @@
-//! Tests of recordings: moments in, and minutes, quarters of an hour and samples out.
+//! Tests of recordings. Moments are written, and minutes, quarters of an hour and samples are read.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -111,7 +111,7 @@ fn minutes_come_out_as_they_went_in() {
 fn raw_samples_come_out_as_they_went_in() {
     let dir = Dir::new("records-raw");
     let mut moments = moments(5, START_MS, 1_000, 200);
-    // Missing and extreme values, and guests that are left out.
+    // Some values are missing or extreme, and some guests are left out.
     for (number, moment) in moments.iter_mut().enumerate() {
         for (place, row) in moment.guests.values_mut().enumerate() {
             let value = [None, Some(0), Some(u64::MAX), Some(1)][(number + place) % 4];
@@ -301,8 +301,8 @@ fn old_recordings_are_removed() {
     let keep = Keep { minutes_days: 2, quarters_days: 40, raw_hours: 1, ..Keep::USUAL };
     let mut world = World::new(1, START_MS);
     let mut recorder = Recorder::new(&dir.0, keep);
-    // Six minutes each day for 60 days, across midnights, and an hour with one moment a minute, as
-    // upkeep continues each minute.
+    // Six minutes each day for 60 days, across midnights, and an hour with one moment a minute,
+    // because upkeep runs once a minute.
     for number in 0..60 * 100 {
         let (day, number) = (number / 100 * 86_400_000, number % 100);
         let in_day = if number < 36 { number * 10_000 } else { (number - 30) * 60_000 };

@@ -18,7 +18,7 @@ const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 type Fields = [usize; 4];
 const VERSION_1: Fields = [62, 56, 13, 10];
 const VERSION_2: Fields = [71, 122, 13, 10];
-/// The minute before 15:00, the last of a quarter of an hour.
+/// The minute before 15:00, which is the last minute of a quarter of an hour.
 const FROM_MS: i64 = START_MS + 59 * 60_000;
 
 fn golden(version: u32) -> PathBuf {

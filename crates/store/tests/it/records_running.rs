@@ -71,7 +71,7 @@ fn the_running_minute_follows_the_others_and_is_counted_once() {
         }
     };
     check("while it is recorded");
-    // After closing, both its rows and its samples are there.
+    // After the close, both the rows and the samples of the minute exist.
     recorder.close().expect("written");
     check("after it was closed");
     // A recorder that continues has more of the minute than the rows.

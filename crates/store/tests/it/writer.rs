@@ -115,7 +115,7 @@ fn old_rows_are_pruned_by_time_and_by_size() {
     assert!(bytes <= 64 * 1024, "{bytes}");
 }
 
-/// A manager that must never wait for a disk can move the writer to another thread.
+/// The writer can be moved to another thread, so that its manager never waits for a disk.
 #[test]
 fn a_writer_can_be_given_to_a_thread() {
     let mut writer = Writer::to(Journal::in_memory().expect("memory"));

@@ -78,7 +78,7 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert!(asks(&mut world, &mut qemu).contains(&machine(512)));
 }
 
-/// The balloon of this QEMU exceeds the memory, and the memory blocks change each time.
+/// The balloon of this QEMU exceeds the memory, and its memory blocks differ in each response.
 #[test]
 fn report_h02_machine_that_changes_all_the_time_is_asked_seldom() {
     let mut world = World::new();
@@ -461,7 +461,8 @@ fn report_h09_listener_counts_where_its_threads_are_nobodys() {
     assert_eq!(found.memory, Bytes(512 * MIB));
 }
 
-/// Mistaken for QEMU, the program would limit the guest to its own few pages.
+/// If the program were mistaken for QEMU, the guest's memory would be limited to the few pages of
+/// the program.
 #[test]
 fn report_h09_program_before_a_monitor_is_named() {
     let events = liar(2560);

@@ -42,7 +42,7 @@ impl World {
         self.tree.file(&format!("proc/{own}/task/71/schedstat"), "");
     }
 
-    /// Runs a turn after this much time. Every connection is tried.
+    /// Advances the time, and runs a turn that tries every connection.
     fn turn(&mut self, passed_ms: u64) {
         self.now_ms += passed_ms;
         self.source.turn(None, self.now_ms, &mut self.events);
@@ -68,7 +68,7 @@ impl World {
         self.found_as(qemu)
     }
 
-    /// The same as `found`, for a QEMU that listens already.
+    /// Does the same as `found`, for a QEMU that listens already.
     fn found_as(&mut self, mut qemu: Qemu) -> (Qemu, Id, Found) {
         self.turn(SCAN_MS);
         self.turn(0);

@@ -39,7 +39,7 @@ CREATE INDEX pass_at ON pass (at_ms);
 ";
 /// Maximum number of blocks waiting to be written.
 const WAITING_MAX: usize = 30;
-/// Maximum number of passes in a block, so that a stopped clock does not fill the memory.
+/// Maximum number of passes in a block, so that a stopped clock cannot fill the memory.
 const PASSES_MAX: u64 = 4_096;
 /// Maximum number of one-minute blocks removed per minute. If the clock is ahead for an hour, only
 /// about a day is lost.
