@@ -93,7 +93,7 @@ impl Others {
         is_last || self.looked_ms.is_none_or(|then| now_ms.saturating_sub(then) >= apart_ms)
     }
 
-    /// Reads all processes except `guests`, which are counted elsewhere.
+    /// Reads all processes. The `guests` are counted elsewhere.
     pub(crate) fn look(&mut self, now_ms: u64, guests: &BTreeSet<u32>) {
         let is_first = self.looked_ms.replace(now_ms).is_none();
         let Some(now) = self.all() else {

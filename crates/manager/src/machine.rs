@@ -253,7 +253,7 @@ impl HostMeter {
         self.last.map(|(machine, _)| machine)
     }
 
-    /// Returns the memory available for guests, limited by the budget like in all decisions.
+    /// Returns the memory available for guests, within the budget, as in all decisions.
     pub(crate) fn available(&self, settings: &Settings, used: Bytes) -> Option<Bytes> {
         let machine = self.machine()?;
         Some(machine.sample(settings.budget(machine.total), used, false, 0).available)

@@ -26,7 +26,7 @@ pub use zvm::{ZvmMode, ZvmSettings};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Path of the settings by default.
+/// Default path of the settings.
 pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
 
 /// Loaded settings.

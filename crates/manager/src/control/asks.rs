@@ -145,7 +145,7 @@ pub enum Change {
     Pin(#[serde(serialize_with = "as_text")] Share),
     /// End of the guest's management.
     Release,
-    /// Management by the guest's class again.
+    /// Return to management by the guest's class.
     Manage,
 }
 

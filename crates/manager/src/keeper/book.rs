@@ -114,8 +114,8 @@ impl Book {
         self.guests.values()
     }
 
-    /// Returns the guests that have given up memory of this host, which its free memory must
-    /// provide.
+    /// Returns the guests that have given up memory of this host. The host's free memory must
+    /// supply it.
     pub fn of_this_host(&self) -> impl Iterator<Item = &Held> {
         self.guests().filter(|held| !matches!(held.place, Place::Messages { .. }))
     }

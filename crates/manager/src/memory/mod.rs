@@ -44,8 +44,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Returns the owner with an active policy and a shadow. `is_recorded` is set if passes are
-    /// recorded.
+    /// Returns the owner of the guests' memory, with its active policy and, if configured, a
+    /// shadow. `is_recorded` is set if passes are recorded.
     pub(crate) fn new(
         mut engine: PolicyEngine,
         shadow: Option<(PolicyEngine, Settings)>,

@@ -6,8 +6,8 @@
 //!   accept ─► read one request ────┴─► answer it ─► close
 //! ```
 //!
-//! No call blocks. A client with a wrong or slow request, or that does not read its response, is
-//! disconnected. Frequent requests get the same text again.
+//! No call blocks. A client that sends a wrong or slow request, or does not read its response, is
+//! disconnected. Requests in quick succession get the same text.
 
 mod listen;
 mod push;

@@ -364,7 +364,7 @@ fn a_hanging_manager_is_ended_first() {
 fn short_host_memory_is_divided_among_guests() {
     let scene = Scene::new("short", 100);
     scene.signal(Signal::KILL);
-    // Of 100 MiB free, 40 are the reserve.
+    // Of 100 MiB of free memory, 40 MiB are the reserve.
     let each = HELD.0 + (30 << 20);
     assert_eq!(scene.targets().into_values().collect::<Vec<_>>(), [each, each]);
     scene.end();

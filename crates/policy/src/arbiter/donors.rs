@@ -104,7 +104,7 @@ pub(super) fn take(
         demand = demand.less(gives);
         all = all.plus(gives);
     }
-    // An idle guest is not woken only because another guest could use a small amount.
+    // A small amount that another guest could use does not justify waking an idle guest.
     gather(&mut given, if clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
     let mut refused = Vec::new();
     for (state, Gift { size, .. }) in states.iter_mut().zip(given) {

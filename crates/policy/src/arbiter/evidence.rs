@@ -36,8 +36,8 @@ impl Evidence {
         Evidence { most, contradicts: is_too_much || sample.runs == Some(false) }
     }
 
-    /// Returns the further memory that a guest with `actual` may get on its own claim. The limit is
-    /// twice its visible use, so that a guest that uses its grants is never limited.
+    /// Returns the further memory that a guest of size `actual` may get on its own claim. The limit
+    /// is twice its visible use, so that a guest that uses its grants is never limited.
     pub fn backs(&self, actual: Bytes) -> Bytes {
         match self.contradicts {
             true => Bytes::ZERO,

@@ -212,7 +212,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Returns the holding of a guest with `actual`, of which it reported `free` as free. The
+    /// Returns the holding of a guest of size `actual` that reported `free` as its free memory. The
     /// doubtful part of `resident` is not expected as a gain before a lesson.
     pub fn of(
         actual: Bytes,

@@ -11,7 +11,7 @@ const HEADROOM_MAX: Bytes = Bytes::mib(1024);
 
 /// Returns the headroom without any lesson.
 pub(super) fn plain(view: &MemoryView, sample: &GuestSample) -> Bytes {
-    // A kernel that kills processes before it deflates the balloon keeps more memory free.
+    // A guest needs more headroom if its kernel kills processes before it deflates the balloon.
     let share = if sample.deflates_on_oom { 8 } else { 4 };
     Bytes(view.used.0 / share).clamp(HEADROOM_MIN, HEADROOM_MAX)
 }

@@ -39,8 +39,8 @@ pub const RATED_MIN: Bytes = Bytes::mib(4);
 /// Delay of the measurement after a part of a running guest. A running guest soon touches the
 /// memory that it needs.
 pub const LOOK_PART_MS: u64 = 15_000;
-/// Amount paged out at once of a running guest, which also limits the memory faulted in if the
-/// guest uses all of it.
+/// Amount of a running guest's memory that is paged out at once. It also limits the memory that is
+/// faulted in if the guest uses all of it.
 pub const PART: Bytes = Bytes::mib(256);
 /// Number of parts for a large guest, in which one part exceeds `PART`.
 const PARTS: u64 = 16;

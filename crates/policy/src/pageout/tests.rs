@@ -306,7 +306,7 @@ fn less_busy_running_guest_gives_what_the_host_lacks() {
         let [Order::TakePart(Key(2), part)] = orders[..] else { panic!("{orders:?}") };
         assert_eq!((part.from, part.most.0 >> 20), (0, most_mib), "{lack_mib}");
     }
-    // A sleeping guest's few interrupts count for nothing.
+    // The few interrupts of a sleeping guest are ignored.
     let sleepers = [GuestSample { busy_percent: 1, ..sleeper(1, 340) }, sleeper(2, 180)];
     let orders = PageOut::default().step(&RUNNING, &short(), &sleepers, 0);
     assert_eq!(orders, [Order::Take(Key(1))]);

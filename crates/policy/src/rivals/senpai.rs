@@ -3,9 +3,10 @@
 //!
 //! For each guest by itself, once a second: the time `t` that its tasks waited for memory is added
 //! up. Above 10 ms it backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s after the
-//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. Then `t` begins at 0. The
-//! floor is 100 MiB. The size is the balloon's, where senpai sets a control group's limit. A guest
-//! that does not report its waits is not resized. oomd's stop at a full swap is left out.
+//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. After each change, `t`
+//! restarts at 0. The floor is 100 MiB. The size is the balloon's, where senpai sets a control
+//! group's limit. A guest that does not report its waits is not resized. oomd's stop at a full swap
+//! is left out.
 
 use super::scene::{Beat, Order, Scene};
 use crate::arbiter::{GuestSample, Key};

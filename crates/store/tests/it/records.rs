@@ -281,7 +281,7 @@ fn quarters_say_what_their_minutes_say() {
         fine.iter().for_each(|minute| sum.add(minute));
         assert_eq!(coarse, &sum);
     }
-    // A year of which only this part is recorded.
+    // Only this part of the year is recorded.
     let year = records.intervals(0, i64::MAX, 86_400_000).expect("read");
     assert_eq!(year.len(), 2);
     assert_eq!(year[0].from_ms, from_ms + 3_600_000 - 86_400_000);
