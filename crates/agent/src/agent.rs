@@ -12,13 +12,13 @@ use crate::files::{Captured, Captures};
 use crate::question::{AlarmQuestion, SampleQuestion};
 use crate::tasks::{TaskGather, TaskScan};
 
-/// CPU usage above which a settled daemon should look: an idle kernel runs now and then by itself,
-/// and each look would keep it awake.
+/// CPU usage above which a settled daemon gets a message to check its guest. An idle kernel runs
+/// occasionally by itself, and each check would keep it awake.
 pub const BUSY_PERCENT: f64 = 10.0;
-/// The shortest time between two messages to look, independent of the daemon's rules. The daemon's
-/// clock decides when it looks; this only limits the messages.
+/// The shortest time between two messages to check, independent of the daemon's rules. The daemon's
+/// own clock decides the time of its check, and this value only limits the messages.
 pub const LOOK_MIN_MS: u64 = 250;
-/// Interval of a daemon that has not sent its own.
+/// Interval assumed for a daemon that has not sent its own interval.
 const UPDATE_MS: u64 = 1_000;
 
 /// The handling of daemons' requests for memory.
@@ -27,7 +27,8 @@ pub enum PoolGrants {
     /// Requests are answered.
     #[default]
     Yes,
-    /// Requests are not answered, and daemons act as without a host: this host only observes.
+    /// Requests are not answered, because this host only observes. Daemons act as if there were no
+    /// host.
     No,
 }
 
@@ -39,7 +40,7 @@ pub enum DaemonEvent {
     /// The daemon has sent its status: see [`Agent::status`].
     Status,
     /// The guest's memory statistics, and the earliest time at which they were valid. The time is
-    /// `None` for the answer to a request that was repeated meanwhile.
+    /// `None` for the answer to a request that was repeated before the answer.
     Sample(Box<Memory>, Option<u64>),
     /// The daemon's rules want a pool of this size.
     PoolRequest(PoolRequest),
@@ -49,9 +50,9 @@ pub enum DaemonEvent {
     Need(Pressure),
     /// A file is complete, or failed.
     File(Captured),
-    /// The guest wants to run in this many milliseconds; `None`: not within a day.
+    /// Milliseconds until the guest's next timer; `None` if that is more than a day away.
     Alarm(Option<u64>),
-    /// The guest has taken its identity, or the reason why not.
+    /// The guest has accepted its identity, or the reason for a failure.
     Named(Result<(), String>),
     /// The name of the guest's previous host.
     CameFrom(String),
@@ -62,7 +63,7 @@ pub enum DaemonEvent {
 /// Numbers of requests to a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskCounts {
-    /// Requests to look, because its virtual CPUs had run.
+    /// Requests to check its guest, because the virtual CPUs had run.
     pub looks: u64,
     /// Requests for memory statistics.
     pub samples: u64,
@@ -70,11 +71,11 @@ pub struct AskCounts {
     pub scans: u64,
 }
 
-/// The state of a guest's identity. A clone starts from its template's state: before it has its
-/// identity, its daemon's messages are about the template's guest.
+/// The state of a guest's identity. A clone starts from its template's state. Before the clone has
+/// its own identity, its daemon's messages are about the template's guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Naming {
-    /// The guest has its identity, as every guest that boots.
+    /// The guest has its identity, like every guest that was booted.
     #[default]
     Done,
     /// The identity was not sent yet.
@@ -90,7 +91,7 @@ pub struct Agent {
     pub bounds: GuestBounds,
     grants: PoolGrants,
     naming: Naming,
-    /// Set if a hello was received since the connection was made.
+    /// True if a hello was received since the connection was made.
     is_here: bool,
     hello: Option<Hello>,
     status: Option<Status>,
@@ -112,7 +113,7 @@ impl Agent {
         Agent { bounds, grants, ..Agent::default() }
     }
 
-    /// Does the same for a clone, which has no identity yet.
+    /// Creates the same state for a clone that has no identity yet.
     pub fn unnamed(bounds: GuestBounds, grants: PoolGrants) -> Agent {
         Agent { naming: Naming::Due, ..Agent::new(bounds, grants) }
     }
@@ -157,24 +158,24 @@ impl Agent {
         self.memory_needs
     }
 
-    /// Drops the reports of the guest's state, because another host has it now.
+    /// Drops the reports of the guest's state, because the guest is on another host now.
     pub fn forget_state(&mut self) {
         (self.status, self.last_sample) = (None, None);
     }
 
-    /// Gives up a file that is late, and returns the event.
+    /// Ends a file that has not arrived in time, and returns the event.
     pub fn late_file(&mut self, now_ms: u64) -> Option<DaemonEvent> {
         self.files.expire(now_ms).map(DaemonEvent::File)
     }
 
-    /// Marks the daemon as gone: the guest has restarted, or the port is closed, and earlier
-    /// reports are stale.
+    /// Marks the daemon as gone. The guest has restarted, or the port is closed, so earlier reports
+    /// are stale.
     pub fn gone(&mut self) {
         self.is_here = false;
         self.question.answered();
     }
 
-    /// Takes a message: returns the answer to it, and the event for the owner.
+    /// Handles a message. Returns the answer to the message, and the event for the owner.
     pub fn take(&mut self, message: ToHost, now_ms: u64) -> (Option<ToGuest>, Option<DaemonEvent>) {
         if self.naming != Naming::Done {
             return (None, self.take_name(message));
@@ -206,7 +207,7 @@ impl Agent {
             }
             ToHost::Chunk(chunk) => self.files.take(&chunk).map(DaemonEvent::File),
             ToHost::Need(pressure) => {
-                // The daemon has woken by itself, and looks.
+                // The daemon woke by itself, and checks its guest now.
                 self.looked_ms = now_ms;
                 self.memory_needs += u64::from(pressure == Pressure::Memory);
                 Some(DaemonEvent::Need(pressure))
@@ -239,7 +240,7 @@ impl Agent {
 
     fn take_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
         let ToHost::Identified(Identified { refusal }) = message else { return None };
-        // A daemon that was not sent an identity cannot confirm one.
+        // A daemon that was not sent an identity cannot confirm an identity.
         if self.naming != Naming::Sent {
             return None;
         }
@@ -250,13 +251,13 @@ impl Agent {
         Some(DaemonEvent::Named(Ok(())))
     }
 
-    /// Returns true if the daemon need not look before its guest's virtual CPUs have run.
+    /// Returns true if the daemon need not check its guest before the virtual CPUs have run.
     pub fn is_settled(&self) -> bool {
         self.status().is_some_and(|status| status.settled)
     }
 
-    /// Takes the usage of the guest's virtual CPUs, in percent of one CPU: a settled daemon should
-    /// look, as often as its rules do.
+    /// Handles the usage of the guest's virtual CPUs, in percent of one CPU. A settled daemon of a
+    /// busy guest gets a message to check, at most at the interval of its rules.
     pub fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Option<ToGuest> {
         let update_ms = self.hello().map_or(UPDATE_MS, |hello| u64::from(hello.update_ms));
         let is_due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(LOOK_MIN_MS);
@@ -274,46 +275,47 @@ impl Agent {
         ToGuest::Welcome(Welcome { memory_pages: self.bounds.pages(), grants, paces: true })
     }
 
-    /// Requests the guest's memory statistics. `None` if no daemon is connected.
+    /// Requests the guest's memory statistics. Returns `None` if no daemon is connected.
     pub fn ask_sample(&mut self, now_ms: u64) -> Option<ToGuest> {
         self.hello()?;
         self.asked.samples += 1;
         Some(ToGuest::Sample(Sample { sequence: self.question.ask(now_ms) }))
     }
 
-    /// Returns true if the answer is worth waiting for: not too many requests were unanswered.
+    /// Returns true if an answer is likely, because few enough requests are unanswered.
     pub fn is_worth_waiting(&self) -> bool {
         self.question.is_worth_waiting()
     }
 
-    /// Requests the guest's tasks. `None` if no daemon is connected.
+    /// Requests the guest's tasks. Returns `None` if no daemon is connected.
     pub fn ask_tasks(&mut self) -> Option<ToGuest> {
         self.hello()?;
         self.asked.scans += 1;
         Some(ToGuest::Scan(self.tasks.begin()))
     }
 
-    /// Requests the time at which the guest wants to run. `None` if no daemon is connected.
+    /// Requests the time of the guest's next timer. Returns `None` if no daemon is connected.
     pub fn ask_alarm(&mut self) -> Option<ToGuest> {
         self.hello()?;
         Some(ToGuest::AskAlarm(AskAlarm { sequence: self.alarm.ask() }))
     }
 
-    /// Requests a file; returns the number of the request. `None` while too many are open.
+    /// Requests a file, and returns the number of the request. Returns `None` while too many
+    /// requests are open.
     pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<(u32, ToGuest)> {
         let sequence = self.files.begin(file, now_ms)?;
         Some((sequence, ToGuest::Capture(Capture { sequence, file })))
     }
 
-    /// Returns the message with the memory that the guest keeps, and the reason. `None` if no
-    /// daemon is connected, or its kernel has its own pool.
+    /// Returns the message with the memory that the guest keeps, and the reason. It is `None` if no
+    /// daemon is connected, or if the guest's kernel has its own pool.
     pub fn grant(&self, sequence: u32, keeps: Bytes, reason: String) -> Option<ToGuest> {
         self.hello().filter(|hello| hello.pool != PoolKind::Cmm)?;
         let pages = self.bounds.memory.less(keeps).0 / PAGE_BYTES;
         Some(ToGuest::Grant(Grant { sequence, pages, reason }))
     }
 
-    /// Returns true if a clone was not sent its identity yet.
+    /// Returns true if a clone was not yet sent its identity.
     pub fn wants_name(&self) -> bool {
         self.naming == Naming::Due
     }

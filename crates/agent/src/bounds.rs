@@ -4,13 +4,13 @@ use base::PAGE_BYTES;
 use counters::Bytes;
 use wire::Status;
 
-/// The smallest default floor of a guest, and its smallest share of the guest's memory. Linux 6.12
-/// of Debian keeps 42 MiB of 96 for itself: in 48 MiB it has less than 1 MiB for a program.
+/// The smallest default floor of a guest, and its smallest share of the guest's memory. Debian's
+/// Linux 6.12 uses 42 of 96 MiB itself. With 48 MiB it would leave less than 1 MiB for programs.
 const FLOOR: Bytes = Bytes::mib(64);
 const FLOOR_PERMILLE: u64 = 150;
 
-/// Returns the default floor: the memory that a guest keeps whatever it requests. A guest without a
-/// floor could give away memory that its kernel needs to answer at all.
+/// Returns the default floor, which is the memory that a guest keeps whatever it requests. A guest
+/// without a floor could give up memory that its kernel needs to respond at all.
 pub fn floor(memory: Bytes) -> Bytes {
     memory.permille(FLOOR_PERMILLE).max(FLOOR).min(memory)
 }
@@ -18,7 +18,7 @@ pub fn floor(memory: Bytes) -> Bytes {
 /// The limits that a guest was started with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestBounds {
-    /// The guest's memory: it can never have more.
+    /// The guest's memory, which is also its maximum.
     pub memory: Bytes,
     /// The guest's CPUs, if known.
     pub cpus: Option<u32>,
@@ -36,8 +36,8 @@ impl GuestBounds {
         self.memory.less(pool)
     }
 
-    /// Returns the pages of the pool that a guest gets for its request, and the reason if they are
-    /// fewer.
+    /// Returns the pages of the pool that a guest gets for its request, and the reason if there are
+    /// fewer than requested.
     pub fn granted(&self, pool_pages: u64, floor: Bytes) -> (u64, String) {
         let most = self.memory.less(floor).0 / PAGE_BYTES;
         let reason = match pool_pages > most {

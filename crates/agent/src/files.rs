@@ -4,9 +4,10 @@ use wire::{Chunk, File};
 
 /// The longest file that is accepted from a guest.
 const FILE_MAX: usize = 64 * 1024;
-/// Time after which a file is given up.
+/// Time after which an incomplete file is dropped.
 const PATIENCE_MS: u64 = 5_000;
-/// The most files that are requested from one guest at once: all files, twice.
+/// The most files that are requested from one guest at once, which is twice the number of all
+/// files.
 const OPEN_MAX: usize = 2 * File::ALL.len();
 
 /// A file of a guest, at one moment.
@@ -14,7 +15,6 @@ const OPEN_MAX: usize = 2 * File::ALL.len();
 pub struct Captured {
     /// The number of the request.
     pub sequence: u32,
-    /// The file.
     pub file: File,
     /// The file's text; `None` if it did not arrive completely or in time.
     pub bytes: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ impl Captures {
         Some(self.last)
     }
 
-    /// Takes a piece. Pieces arrive in order; one that does not fit ends its file.
+    /// Handles a piece. Pieces arrive in order. A piece out of order ends its file.
     pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
         let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
         let open = &mut self.open[place];
@@ -65,7 +65,7 @@ impl Captures {
         Some(Captured { sequence: open.sequence, file: open.file, bytes })
     }
 
-    /// Gives up a file that has taken too long.
+    /// Ends a file that has not arrived in time.
     pub(crate) fn expire(&mut self, now_ms: u64) -> Option<Captured> {
         let late = |o: &Open| now_ms.saturating_sub(o.since_ms) > PATIENCE_MS;
         let place = self.open.iter().position(late)?;

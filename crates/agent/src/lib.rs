@@ -6,7 +6,7 @@
 //!   owner: sample, tasks, file, grant, identify ─► AgentLink
 //! ```
 //!
-//! [`Agent`] does no I/O and contains no policy: its owner decides which guests are granted memory.
+//! [`Agent`] does no I/O and contains no policy. Its owner decides which guests are granted memory.
 //! A daemon's reports are claims. They are capped at the guest's limits, and a flood is read within
 //! a budget.
 

@@ -1,4 +1,4 @@
-//! A daemon with its port: sends the answers and requests of [`Agent`].
+//! A daemon with its port. It sends the answers and requests of [`Agent`].
 
 use std::time::Duration;
 
@@ -59,14 +59,15 @@ impl AgentLink {
         self.is_lost = true;
     }
 
-    /// Returns the connection and its events while the port is open; `None` without a budget: a
-    /// closed other end would otherwise be reported again and again until the port may be read.
+    /// Returns the connection and its events while the port is open. It returns `None` without a
+    /// budget, because a closed other end would otherwise be reported repeatedly until the port may
+    /// be read.
     pub fn connection(&self) -> Option<(&Connection, PollFlags)> {
         let port = self.port.as_ref()?;
         Some((port.connection(), port.flags())).filter(|(_, flags)| !flags.is_empty())
     }
 
-    /// Refills the port's budget, and gives up late files.
+    /// Refills the port's budget, and ends late files.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         if let Some(port) = &mut self.port {
             port.refill(now_ms);
@@ -74,7 +75,7 @@ impl AgentLink {
         std::iter::from_fn(|| self.agent.late_file(now_ms)).collect()
     }
 
-    /// Takes the daemon's messages, and sends the waiting ones.
+    /// Handles the daemon's messages, and sends waiting messages.
     pub fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Vec<DaemonEvent> {
         let mut events = Vec::new();
         let Some(port) = &mut self.port else { return events };
@@ -115,36 +116,37 @@ impl AgentLink {
         self.send(&self.agent.welcome());
     }
 
-    /// Handles a restart of the guest: its daemon will send a hello.
+    /// Handles a restart of the guest, after which its daemon will send a hello.
     pub fn rebooted(&mut self) {
         self.agent.gone();
     }
 
-    /// Takes the usage of the guest's virtual CPUs, in percent of one CPU.
+    /// Handles the usage of the guest's virtual CPUs, in percent of one CPU.
     pub fn load(&mut self, cpu_percent: f64, now_ms: u64) {
         let look = self.agent.look(cpu_percent, now_ms);
         self.send_if(look);
     }
 
-    /// Requests the guest's memory statistics. False if no answer is to be expected.
+    /// Requests the guest's memory statistics. Returns false if no answer is expected.
     pub fn ask_sample(&mut self, now_ms: u64) -> bool {
         let question = self.agent.ask_sample(now_ms);
         self.send_if(question) && self.agent.is_worth_waiting()
     }
 
-    /// Requests the guest's tasks. False if no daemon is connected.
+    /// Requests the guest's tasks. Returns false if no daemon is connected.
     pub fn ask_tasks(&mut self) -> bool {
         let question = self.agent.ask_tasks();
         self.send_if(question)
     }
 
-    /// Requests the time at which the guest wants to run. False if no daemon is connected.
+    /// Requests the time of the guest's next timer. Returns false if no daemon is connected.
     pub fn ask_alarm(&mut self) -> bool {
         let question = self.agent.ask_alarm();
         self.send_if(question)
     }
 
-    /// Requests a file; the answer has this number. `None` while too many are open.
+    /// Requests a file, and returns the number that its answer will have. Returns `None` while too
+    /// many requests are open.
     pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<u32> {
         let (sequence, question) = self.agent.ask_file(file, now_ms)?;
         self.send(&question);
@@ -168,7 +170,8 @@ impl AgentLink {
         self.send_if(message);
     }
 
-    /// Returns the bytes that were no message, and the turns in which the daemon sent too much.
+    /// Returns the bytes that were no valid message, and the number of turns in which the daemon
+    /// sent too much.
     pub fn misbehaviour(&self) -> (Dropped, u64) {
         self.port.as_ref().map_or_else(Default::default, |port| (port.dropped(), port.floods))
     }

@@ -1,4 +1,4 @@
-//! The host's end of a daemon's port: bounded in both directions.
+//! The host's end of a daemon's port, bounded in both directions.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -7,20 +7,20 @@ use std::path::Path;
 use reactor::{Budget, Connection, PollFlags, connect, read_some, write_some};
 use wire::{Decoder, Dropped, ToGuest, ToHost};
 
-/// Bytes a second that a guest may send; a status is 150, and comes once a second.
+/// Bytes a second that a guest may send. A status has 150 bytes, and arrives once a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
-/// Bytes that a guest may send at once: all its captured files fit.
+/// Bytes that a guest may send at once, enough for all its captured files.
 const BURST: u64 = 256 * 1024;
-/// The minimum cost of a read: a guest that sends single bytes wakes this process for each of them,
-/// and each wake-up checks all descriptors. The budget allows sixteen a second.
+/// The minimum cost of a read. A guest that sends single bytes wakes this process for each byte,
+/// and each wake-up checks all descriptors. The budget allows sixteen reads a second.
 const READ_COST: u64 = 2 * 1024;
-/// The cost of a message beyond its bytes: some of them cause a QEMU request or a pass. A daemon
-/// sends two or three a second.
+/// The cost of a message in addition to its bytes, because some messages cause a QEMU request or a
+/// pass. A daemon sends two or three messages a second.
 const MESSAGE_COST: u64 = 512;
-/// The most bytes that wait for a guest that does not read. Further messages are dropped: each
-/// message is independent, and the next one is as good.
+/// The most bytes that wait for a guest that does not read. Further messages are dropped, because
+/// each message is independent, and a later message replaces it.
 const OUT_MAX: usize = 16 * 1024;
-/// The most bytes read from one guest in one turn, so that the others have a turn.
+/// The most bytes read from one guest in one turn, so that other guests are served too.
 const TURN: usize = 8 * 1024;
 
 /// A port with its queues and its budget.
@@ -30,7 +30,7 @@ pub struct Port {
     decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
-    /// The cost of the last read beyond the budget: it held many messages.
+    /// The cost of the last read beyond the budget, because the read contained many messages.
     debt: u64,
     /// Messages that were not sent because the guest does not read.
     pub unsent: u64,
@@ -53,8 +53,8 @@ impl Port {
         })
     }
 
-    /// Connects to the socket of a port without blocking: a socket with a full queue gives
-    /// `WouldBlock`, as one that serves another client does.
+    /// Connects to the socket of a port without blocking. A socket with a full queue gives
+    /// `WouldBlock`, and so does a socket that serves another client.
     pub fn connect(path: &Path, now_ms: u64) -> io::Result<Port> {
         Port::new(connect(path)?, now_ms)
     }
@@ -69,7 +69,7 @@ impl Port {
         &self.stream
     }
 
-    /// Returns the events to poll for: a guest without a budget is not read, and its messages wait
+    /// Returns the events to poll for. A guest without a budget is not read, and its messages wait
     /// in its own memory.
     pub fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
@@ -121,7 +121,7 @@ impl Port {
         Some(message)
     }
 
-    /// Returns the guest's bytes that were no message.
+    /// Returns the guest's bytes that were no valid message.
     pub fn dropped(&self) -> Dropped {
         self.decoder.dropped()
     }
@@ -166,13 +166,13 @@ mod tests {
         assert_eq!(taken, 262_144);
         assert_eq!(port.floods, 1);
         assert!(port.dropped().bytes >= 262_143);
-        // After its time it is read again, in the middle of a message.
+        // After the refill the port is read again, in the middle of a message.
         port.refill(1000);
         assert_eq!(port.budget.left(), 32_768);
     }
 
-    /// Lets a guest write one piece at a time for a minute, as fast as it is read. Returns the
-    /// number of reads, and of messages decoded.
+    /// Simulates a guest that writes one piece at a time for a minute, as fast as it is read.
+    /// Returns the number of reads, and of messages decoded.
     fn a_minute_of(piece: &[u8]) -> (u64, u64) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         let mut port = Port::new(host, 0).unwrap();
@@ -231,7 +231,8 @@ mod tests {
         port.send(&ToGuest::Look).unwrap();
         let (mut guest, _) = listener.accept().unwrap();
         assert!(guest.read(&mut [0; 64]).unwrap() > 0);
-        // No process accepts these: the queue's worth of clients is kept, and the next is refused.
+        // No process accepts these clients. As many as fit into the queue wait, and the next client
+        // is refused.
         rustix::net::listen(&listener, 1).unwrap();
         let mut kept = Vec::new();
         let refused = loop {

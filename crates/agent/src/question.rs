@@ -19,21 +19,21 @@ pub(crate) struct AlarmQuestion {
 }
 
 impl AlarmQuestion {
-    /// Starts a request; returns its number.
+    /// Starts a request, and returns its number.
     pub(crate) fn ask(&mut self) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
         self.is_open = true;
         self.sequence
     }
 
-    /// Returns true once if this is the answer to it.
+    /// Returns true once if this is the answer to the request.
     pub(crate) fn is_answered_by(&mut self, sequence: u32) -> bool {
         sequence == self.sequence && std::mem::take(&mut self.is_open)
     }
 }
 
 impl SampleQuestion {
-    /// Starts a request; returns its number.
+    /// Starts a request, and returns its number.
     pub(crate) fn ask(&mut self, now_ms: u64) -> u32 {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.asked_ms = now_ms;
@@ -41,13 +41,13 @@ impl SampleQuestion {
         self.sequence
     }
 
-    /// The daemon has sent a message, so it is alive.
+    /// Notes that the daemon has sent a message, and is therefore alive.
     pub(crate) fn answered(&mut self) {
         self.unanswered = 0;
     }
 
-    /// Returns the earliest time at which an answer was valid: the time of its request. `None` for
-    /// the answer to a request that was repeated meanwhile, which is ignored.
+    /// Returns the earliest time at which an answer was valid, which is the time of its request. It
+    /// is `None` for the answer to a request that was repeated since. Such an answer is ignored.
     pub(crate) fn true_at(&self, sequence: u32, now_ms: u64) -> Option<u64> {
         match sequence {
             0 => Some(now_ms),
@@ -60,7 +60,7 @@ impl SampleQuestion {
         self.unanswered < UNANSWERED_MAX
     }
 
-    /// Returns true if the answer to the current request is worth waiting for.
+    /// Returns true if an answer to the current request is likely enough to wait for it.
     pub(crate) fn is_worth_waiting(&self) -> bool {
         self.unanswered <= UNANSWERED_MAX
     }

@@ -1,9 +1,9 @@
-//! A guest's tasks: assembled from the parts of a daemon's answer.
+//! A guest's tasks, assembled from the parts of a daemon's answer.
 
 use wire::{Processes, Scan, Task, Totals};
 
-/// Number of top tasks requested, once ranked by dispatches and once by CPU time. An idle guest has
-/// fewer tasks awake.
+/// Number of top tasks requested, ranked by dispatches and again by CPU time. In an idle guest
+/// fewer tasks are active.
 const TOP: u8 = 100;
 /// The most tasks of an answer, whatever was requested.
 const TASKS_MAX: usize = 512;
@@ -13,11 +13,10 @@ const TASKS_MAX: usize = 512;
 pub struct TaskScan {
     /// The request.
     pub sequence: u32,
-    /// The request before.
+    /// The previous request.
     pub previous: u32,
     /// Counts of all tasks.
     pub totals: Totals,
-    /// Tasks.
     pub tasks: Vec<Task>,
 }
 
@@ -30,7 +29,7 @@ pub(crate) struct TaskGather {
 }
 
 impl TaskGather {
-    /// Starts the next request. An answer to an older one is no longer expected.
+    /// Starts the next request. An answer to an older request is no longer expected.
     pub(crate) fn begin(&mut self) -> Scan {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.next_part = 0;
@@ -38,8 +37,8 @@ impl TaskGather {
         Scan { sequence: self.sequence, top: TOP }
     }
 
-    /// Takes a part; returns the complete answer with the last one. Unexpected, misordered or
-    /// excess parts are dropped, and the request with them.
+    /// Handles a part, and returns the complete answer with the last part. Unexpected, misordered
+    /// or excess parts are dropped, together with the request.
     pub(crate) fn take(&mut self, part: Processes) -> Option<TaskScan> {
         let mut open = self.open.take().filter(|open| open.sequence == part.sequence)?;
         if part.part != self.next_part || open.tasks.len() + part.tasks.len() > TASKS_MAX {

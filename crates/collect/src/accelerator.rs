@@ -6,8 +6,8 @@ use std::path::Path;
 use procfs::parse::number;
 use procfs::{Buffer, Kept};
 
-/// Maximum number of a process's descriptors searched for its virtual machine's, which an emulator
-/// opens early.
+/// Maximum number of a process's descriptors searched for the descriptor of its virtual machine,
+/// which is opened early.
 const FDS_MAX: usize = 4096;
 /// Maximum number of virtual machines searched for a guest's statistics.
 const MACHINES_MAX: usize = 10_000;
@@ -17,7 +17,7 @@ const VM_LINK: &str = "anon_inode:kvm-vm";
 /// Accelerator of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
-    /// Hardware virtualisation; the kernel counts guest time.
+    /// Hardware virtualisation, for which the kernel counts guest time.
     Kvm,
     /// Emulation. The kernel counts a guest time of 0, which is recorded as missing.
     Emulated,

@@ -1,23 +1,23 @@
-//! Bursts of work of a virtual CPU and the rests between them, estimated once a second. The inputs
-//! are run time, wait time and dispatches since the last reading.
+//! Bursts of work of a virtual CPU and the idle times between them, estimated once a second. The
+//! inputs are run time, wait time and dispatches since the last reading.
 //!
 //! A virtual CPU with n dispatches in a second counts n bursts of equal length. If it worked the
 //! whole second, its current burst continues, so that long bursts are found over several readings.
-//! Tracing every burst would be exact, but cost the host more than most guests do.
+//! A trace of every burst would be exact, but would cost the host more than most guests do.
 
-/// Working time in percent above which a virtual CPU did not rest.
+/// Working time in percent above which a virtual CPU was never idle.
 const WHOLE_PERCENT: u64 = 95;
 /// Upper limits of the kinds of bursts, in nanoseconds.
 const ENDS_NS: [u64; 3] = [50_000_000, 200_000_000, 1_000_000_000];
-/// Rests below this are pauses within one piece of work, such as a wait for a response.
+/// Idle times below this are pauses within one piece of work, such as a wait for a response.
 const REST_NS: u64 = 300_000_000;
 
 /// Totals of virtual CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretches {
-    /// Bursts of work: below 0.05 s, 0.2 s and 1 s, and longer ones.
+    /// Numbers of bursts of work shorter than 0.05 s, 0.2 s and 1 s, and of longer bursts.
     pub(crate) counts: [u64; 4],
-    /// Time in rests shorter than 0.3 s.
+    /// Time in idle times shorter than 0.3 s.
     pub(crate) short_rest_ns: u64,
 }
 
@@ -51,7 +51,7 @@ impl Stretches {
             return;
         }
         let earlier_ns = std::mem::take(&mut open.length_ns);
-        // Work without a dispatch is the end of an earlier burst.
+        // Work without a dispatch belongs to a burst that began before the last reading.
         let count = dispatches.max(u64::from(queued_ns > 0));
         let each_ns = queued_ns.checked_div(count).unwrap_or(0);
         if earlier_ns > 0 {
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!((all.counts, all.short_rest_ns), ([10, 0, 0, 0], 900 * MS));
         all.take(&mut open, 200 * MS, 2, SECOND);
         assert_eq!(all.counts, [10, 2, 0, 0]);
-        // Rests of 0.4 s each count as rests.
+        // Idle times of 0.4 s each are not short.
         assert_eq!(all.short_rest_ns, 900 * MS);
         all.take(&mut open, 600 * MS, 1, SECOND);
         assert_eq!(all.counts, [10, 2, 1, 0]);

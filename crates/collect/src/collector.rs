@@ -13,7 +13,8 @@ use crate::host::HostReader;
 use crate::others::Others;
 use crate::tier::TierReader;
 
-/// Time before another attempt to open a process that was ending, or had no file descriptor left.
+/// Time before another attempt to open a process that was ending, or for which no file descriptor
+/// was left.
 const RETRY_MS: u64 = 10_000;
 
 /// A guest from the manager.
@@ -21,7 +22,6 @@ const RETRY_MS: u64 = 10_000;
 pub struct GuestView {
     /// Id of the guest in the manager, never reused.
     pub id: u64,
-    /// Identity of the guest.
     pub who: GuestIdentity,
     /// Process of the guest, if it is known.
     pub process: Option<ProcessId>,
@@ -66,7 +66,7 @@ pub struct Collector {
     opened: usize,
 }
 
-/// A guest with a watched process, or one not yet opened.
+/// A guest with its process, which may not be opened yet.
 #[derive(Debug, Default)]
 struct Watched {
     reader: Option<GuestReader>,
@@ -92,15 +92,15 @@ impl Collector {
         }
     }
 
-    /// Returns the moment of a view. The manager's values take precedence over the values read.
+    /// Returns the moment of a view. The manager's values take precedence over values read here.
     pub fn collect(&mut self, view: ManagerView, care: Care) -> Moment {
         let ManagerView { at_ms, now_ms, host: known, guests: all, .. } = view;
         let is_new = |guest: &GuestView| !self.guests.contains_key(&guest.id);
-        // A new guest was one of the other processes until now.
+        // A new guest was counted among the other processes until now.
         if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
-        // The host's sums are read right after the guests' values. If CPUs are short, the monitor
+        // The host's sums are read right after the guests' values. If CPUs are busy, the monitor
         // may have to wait in between.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
@@ -152,8 +152,8 @@ impl Collector {
         moment
     }
 
-    /// Returns a last moment without the manager, with all kernel counters read once more. Run time
-    /// is therefore complete up to the end.
+    /// Returns a last moment without the manager. All kernel counters are read once more, so that
+    /// run time is complete up to the end.
     pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
         self.look_at_others(now_ms);
         let mut host = self.host.read(now_ms);
@@ -183,8 +183,8 @@ impl Collector {
         host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
-    /// Returns the number of guests with files opened by the last moment, which takes longer than
-    /// reading.
+    /// Returns the number of guests for which the last moment opened files. Opening takes longer
+    /// than reading.
     pub fn opened(&self) -> usize {
         self.opened
     }
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(row.get(GuestField::MinorFaults), Some(5), "the manager's value wins");
         assert_eq!(row.get(GuestField::MajorFaults), Some(12));
 
-        // One of them runs; the other's row stays unchanged, and its counters do not grow.
+        // One guest runs. The other guest's row stays unchanged, and its counters do not grow.
         run(&tree, 7, 500);
         let now = collector.collect(view(2000, vec![known(7), known(8)]), Care::Usual);
         assert_eq!(now.host.get(HostField::GuestsAwake), Some(1));
@@ -285,7 +285,8 @@ mod tests {
         process(9, 0);
         let mut collector = Collector::open(tree.path(), 1000);
         collector.collect(view(0, vec![known(7)]), Care::Usual);
-        // The guest's virtual CPU ran for half a second, and its other threads for a quarter.
+        // The guest's virtual CPU ran for half a second, and its other threads for a quarter of a
+        // second.
         run(&tree, 7, 500);
         process(7, 75);
         process(9, 20);

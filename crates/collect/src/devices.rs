@@ -5,7 +5,8 @@
 //!                 └─► /dev/net/tun ─► fdinfo: its name ─► /sys/class/net/NAME/statistics
 //! ```
 //!
-//! Images are not read, and none stays open, because that would keep a file system busy.
+//! Images are not read, and no image stays open, because an open file would keep its file system
+//! busy.
 
 use model::{GuestField, Row};
 use std::collections::BTreeMap;
@@ -19,19 +20,19 @@ use procfs::{Buffer, Kept};
 
 /// Interval between scans of a process's descriptors, each of which is a link to read.
 const LIST_MS: u64 = 60_000;
-/// Maximum number of descriptors scanned; an emulator opens its disks early.
+/// Maximum number of descriptors scanned. An emulator opens its disks early.
 const FDS_MAX: usize = 1024;
-/// Maximum numbers of images and tap devices counted for a guest.
+/// Maximum number of images, and of tap devices, counted for a guest.
 const IMAGES_MAX: usize = 64;
 const TAPS_MAX: usize = 8;
-/// Minimum size of an image; smaller files are firmware, logs or locks.
+/// Minimum size of an image. Smaller files are firmware, logs or locks.
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
 /// Unit of a file's allocated blocks, independent of the file system.
 const BLOCK_BYTES: u64 = 512;
-/// Maximum number of files per round with their cache counted. The kernel walks over all cached
-/// pages, which takes milliseconds for a large file.
+/// Maximum number of files per round for which the cached pages are counted. The kernel walks over
+/// all cached pages, which takes milliseconds for a large file.
 const COUNTED_A_ROUND: usize = 4;
-/// Time after which a file that no guest had open is forgotten; a sleeping guest is read more
+/// Time after which a file that no guest had open is forgotten. Even a sleeping guest is read more
 /// often.
 const FORGET_MS: u64 = 3 * LIST_MS;
 /// Prefixes of links to memory.
@@ -52,7 +53,7 @@ struct Image {
     seen_ms: u64,
 }
 
-/// Image files of all guests, each once, since many guests may share a base image.
+/// Image files of all guests, each once, because many guests may share a base image.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     all: BTreeMap<Key, Image>,
@@ -81,7 +82,8 @@ impl Images {
         (image.bytes, image.seen_ms) = (bytes, now_ms);
     }
 
-    /// Counts the cached bytes of a file, if the last count is old and the round has room.
+    /// Counts the cached bytes of a file, if the last count is old and the round's limit is not
+    /// reached.
     fn count(&mut self, key: Key, path: &Path, page_bytes: u64, now_ms: u64) {
         let Some(image) = self.all.get_mut(&key) else { return };
         let is_due = image.counted_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS);
@@ -198,8 +200,8 @@ impl Devices {
         Some(Images::sum(keys.filter_map(|(key, _)| images.all.get(key))))
     }
 
-    /// Fills in the counters of tap devices. They are missing if there is no device, or one is not
-    /// readable.
+    /// Fills in the counters of tap devices. They are missing if there is no device, or a device is
+    /// not readable.
     pub(crate) fn network(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         for (at, (_, field)) in TAP_FILES.iter().enumerate() {
             let values = self.taps.iter().map(|tap| tap.files[at].number(buffer));
@@ -259,7 +261,8 @@ mod tests {
         let held = one.unwrap();
         assert_eq!((held.files, held.bytes >= 2 << 20), (1, true));
         assert_eq!(images.held(), one);
-        // Before kernel 6.5 the cache is unknown. Data just written are in the cache.
+        // Before kernel 6.5 the cache is unknown. From that version on, the data just written is in
+        // the cache.
         assert!(held.cached.is_none_or(|bytes| bytes == 2 << 20), "{held:?}");
         tree.remove("proc/7");
         tree.remove("proc/8");

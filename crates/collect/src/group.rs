@@ -10,8 +10,8 @@ use procfs::{Buffer, Kept};
 /// Possible mount points of the CPU controller in cgroup v1.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
 
-/// Counters of the group. Without a group of its own, a guest has no values, because they would
-/// include its neighbours.
+/// Counters of the group. A guest without a group of its own has no values, because a shared
+/// group's values include its neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     cpu_stat: Kept,
@@ -26,7 +26,7 @@ pub(crate) struct Group {
     low: Kept,
 }
 
-/// Keys of memory.stat that count pages, and one in bytes. Older kernels lack some keys.
+/// Keys of memory.stat that count pages, and one key in bytes. Older kernels lack some keys.
 const MEMORY_STAT: &[(&str, GuestField)] = &[
     ("zswapped", GuestField::GroupZswapped),
     ("zswpin", GuestField::GroupZswapIn),
@@ -69,8 +69,8 @@ impl Group {
         }
     }
 
-    /// Fills in the time throttled by its limit, the pressure stall times, and the host's treatment
-    /// of its memory.
+    /// Fills in the time throttled by its limit, the pressure stall times, and the reclaim of its
+    /// memory.
     pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         let throttled = self.cpu_stat.once(buffer).and_then(|text| value_of(text, self.name));
         let throttled_ns = throttled.and_then(|time| time.checked_mul(self.unit_ns));
@@ -105,8 +105,8 @@ impl Group {
     }
 }
 
-/// Returns the guest's own group. libvirt puts a guest's threads in groups below; the root group is
-/// never a guest's own.
+/// Returns the guest's own group. libvirt puts a guest's threads in child groups. The root group is
+/// never a guest's own group.
 fn own_group(mut path: PathBuf) -> Option<PathBuf> {
     for below in ["emulator", "libvirt"] {
         if path.file_name().is_some_and(|name| name == below) {

@@ -16,15 +16,15 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{numbers, value_of};
 use procfs::{Buffer, Kept};
 
-/// Maximum run time of virtual CPUs since the last reading for a sleeping guest, as an idle kernel
-/// runs now and then.
+/// Maximum run time of virtual CPUs since the last reading up to which a guest counts as asleep,
+/// because an idle kernel runs occasionally.
 const SLEEP_NS: u64 = 20_000_000;
 /// Same limit as a divisor of the elapsed time: one fiftieth of a CPU.
 const SLEEP_PART: u64 = 50;
 /// Interval of readings of values that change seldom or are costly, while the guest runs.
 const SELDOM_MS: u64 = 5_000;
-/// Interval of readings of a sleeping guest, or on a short host, since the emulator's work in that
-/// time counts too.
+/// Interval of readings of a sleeping guest, or on a host short of memory. The readings include the
+/// emulator's work in that time.
 const ASLEEP_MS: u64 = 15_000;
 /// Interval of scans for new threads, each of which reads a directory.
 const LIST_MS: u64 = 15_000;
@@ -34,9 +34,9 @@ const LIST_MS: u64 = 15_000;
 pub enum Care {
     /// Everything that has changed.
     Usual,
-    /// The minimum, on a short host.
+    /// The minimum, on a host short of memory.
     Least,
-    /// Everything that is read of a running guest, even if the guest sleeps.
+    /// Everything that is read from a running guest, even if this guest sleeps.
     AsIfAwake,
 }
 
@@ -127,8 +127,8 @@ impl GuestReader {
         })
     }
 
-    /// Reads the guest; [`row`](GuestReader::row) then returns its fields. `read` has counters of
-    /// its virtual CPUs that were just read.
+    /// Reads the guest; [`row`](GuestReader::row) then returns its fields. `read` contains counters
+    /// of its virtual CPUs that the manager has just read.
     pub fn read(
         &mut self,
         read: &[ThreadRan],
@@ -163,7 +163,7 @@ impl GuestReader {
             Care::AsIfAwake => true,
         };
         if !(due || wanted) {
-            // A guest without threads would otherwise never be checked, and be kept forever.
+            // A guest without threads would otherwise never be checked, and never be removed.
             return match (awake, self.vcpus.len()) {
                 (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,
@@ -192,7 +192,8 @@ impl GuestReader {
         let row = &mut self.row;
         let is_kvm = self.accelerator == Accelerator::Kvm;
         // Under emulation the kernel cannot separate a virtual CPU's own code from the emulator's,
-        // and both are left out. If the accelerator is unknown, a guest time above zero is KVM's.
+        // so both values are left out. If the accelerator is unknown, a guest time above zero
+        // proves KVM.
         let wants_times = self.counts_block_io || self.accelerator != Accelerator::Emulated;
         if let Some(times) = wants_times.then(|| self.vcpus.times(buffer)).flatten() {
             let guest = Some(times.guest_ns).filter(|ns| is_kvm || *ns > 0);
@@ -210,8 +211,8 @@ impl GuestReader {
             let waited = self.others.times(buffer).map(|times| times.block_io_ns);
             row.set(GuestField::OtherBlockIo, waited);
         }
-        // Threads that came and went between two scans are in the process's sum, which is exact to
-        // a tick or two.
+        // Threads that started and ended between two scans are included in the process's sum, which
+        // is exact to a tick or two.
         let unlisted = process.cpu_ns.saturating_sub(vcpus_ns);
         let run_ns = others.map(|ran| ran.run_ns.max(unlisted));
         let before = row.get(GuestField::OtherRun);
@@ -254,8 +255,8 @@ impl GuestReader {
         self.devices.network(&mut self.row, buffer);
     }
 
-    /// Updates the other threads' run time from the whole process's. The other threads of a
-    /// sleeping guest, or of one on a short host, have not been read for a while.
+    /// Updates the other threads' run time from the whole process's. The other threads of a guest
+    /// that sleeps, or on a host short of memory, have not been read for a while.
     pub(crate) fn process_ran(&mut self, cpu_ns: Option<u64>) {
         let (vcpus, others) = (GuestField::VcpuRun, GuestField::OtherRun);
         if let (Some(cpu_ns), Some(ran_ns)) = (cpu_ns, self.row.get(vcpus))
@@ -267,7 +268,7 @@ impl GuestReader {
         }
     }
 
-    /// Returns the fields. Those from the manager or the daemon are missing.
+    /// Returns the fields. Fields from the manager or the daemon are missing.
     pub fn row(&self) -> &Row<GuestField> {
         &self.row
     }
@@ -286,7 +287,7 @@ struct Process {
     is_dead: bool,
     minor_faults: u64,
     major_faults: u64,
-    /// CPU time of all threads, ended ones included.
+    /// CPU time of all threads, including ended threads.
     cpu_ns: u64,
     start_ticks: u64,
 }

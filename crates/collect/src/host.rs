@@ -140,7 +140,7 @@ impl HostReader {
         }
     }
 
-    /// Returns the kernel's current counters. Fields that only the manager knows are missing.
+    /// Returns the kernel's current counters. Fields that only the manager can provide are missing.
     pub fn read(&mut self, now_ms: u64) -> Row<HostField> {
         let mut row = Row::default();
         self.stat(&mut row, now_ms);
@@ -227,7 +227,7 @@ impl HostReader {
     }
 }
 
-/// Returns the run time of threads; `None` if there is none, or one is not readable.
+/// Returns the run time of threads; `None` if there is no thread, or a thread is not readable.
 fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     let mut sum = None;
     for thread in threads {
@@ -237,7 +237,7 @@ fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     sum
 }
 
-/// Returns the visible threads of the kernel; in a container there is none.
+/// Returns the visible threads of the kernel. A container shows none.
 fn kernel_threads(root: &Path, buffer: &mut Buffer) -> Vec<(String, u64)> {
     let Ok(entries) = std::fs::read_dir(root.join("proc")) else { return Vec::new() };
     let pid = |name: &std::ffi::OsStr| number(name.as_encoded_bytes());
@@ -288,7 +288,7 @@ mod tests {
             );
             tree.file(&format!("proc/{pid}/schedstat"), &format!("{pid}000 1 1\n"));
         }
-        // A process with the name of a kernel thread.
+        // This process only has the name of a kernel thread.
         tree.file("proc/99/stat", "99 (ksmd) S 1 0 0 0 -1 4194560\n");
         tree.file("proc/99/schedstat", "999999999 1 1\n");
         tree

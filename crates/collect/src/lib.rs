@@ -10,10 +10,10 @@
 //!   manager state ──────────► ManagerView ──────────────────────────► Collector ─► Moment
 //! ```
 //!
-//! No guest is woken: all data are counters that the host's kernel keeps anyway. Files are opened
-//! once and read repeatedly. A value that the kernel lacks is missing, and never 0. A counter that
-//! falls slightly, as some of the kernel's do, keeps its old value, so that it is not taken for a
-//! restart.
+//! No guest is woken, because all data are counters that the host's kernel maintains anyway. Files
+//! are opened once and read repeatedly. A value that the kernel lacks is missing, and never 0. Some
+//! kernel counters fall slightly. Such a counter keeps its old value, so that the fall is not
+//! mistaken for a restart.
 
 #![deny(unsafe_code)]
 

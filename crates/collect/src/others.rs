@@ -5,11 +5,11 @@
 //!     ─► growth since the last reading, without guests and manager ─► two sums
 //! ```
 //!
-//! A process that starts and ends between two readings is not lost: its parent waits for it, and
-//! the kernel adds its run time to the parent's children. Run time seen while it was alive is
-//! subtracted again, at the latest with the next reading. The delay is needed because a reading
-//! takes time: a process may end before its parent's wait is seen. A parent that ignores its
-//! children loses their time, and the sum is then too low.
+//! The run time of a process that starts and ends between two readings is not lost. Its parent
+//! waits for it, and the kernel adds its run time to the parent's children. Run time read while the
+//! process was alive is subtracted again, at the latest after the next reading. The delay is needed
+//! because a reading takes time, so a process may end before its parent's wait is visible. If a
+//! parent ignores its children, the kernel drops their run time, and the sum is too low.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,26 +22,26 @@ use procfs::parse::task::StatField::{
 use procfs::parse::task::{TaskStat, is_kernel};
 use procfs::{Buffer, Kept};
 
-/// Maximum number of processes; more would take the monitor over 50 ms.
+/// Maximum number of processes. More processes would take the monitor over 50 ms.
 const PROCESSES_MAX: usize = 4096;
-/// Milliseconds per process between two readings. A process costs some 10 µs, or 20 with cold
-/// caches, so this limits the load to half a thousandth of a CPU.
+/// Milliseconds per process between two readings. Reading a process takes some 10 µs, or 20 µs with
+/// cold caches, so this limits the load to half a thousandth of a CPU.
 const APART_MS_EACH: u64 = 40;
-/// Minimum distance of readings, which is that of moments.
+/// Minimum interval of readings, which is the interval of moments.
 const APART_MIN_MS: u64 = 900;
-/// Maximum distance of readings, so that a minute's row has at least one.
+/// Maximum interval of readings, so that a minute's row has at least one reading.
 const APART_MAX_MS: u64 = 60_000;
-/// Length of a minute, and start of its last moment. Moments are a second apart, and the last one
-/// must include all run time.
+/// Length of a minute, and start of its last moment. Moments are a second apart, and the last
+/// moment must include all run time.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 
 /// Run time of other processes since the first reading, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// Processes, with their ended children.
+    /// Run time of processes, with their ended children.
     pub(crate) processes_ns: u64,
-    /// Threads of the kernel.
+    /// Run time of the kernel's threads.
     pub(crate) kernel_ns: u64,
 }
 
@@ -65,17 +65,18 @@ pub(crate) struct Others {
     looked_ms: Option<u64>,
     /// Run time of ended children, as counted by the last reading.
     ended_ns: u64,
-    /// Run time of processes that had ended by the last reading, without a parent's wait seen yet.
+    /// Run time of processes that had ended by the last reading, before the wait of their parent
+    /// was visible.
     late_ns: u64,
-    /// Run time counted twice: a reading saw the processes alive, and then their parent after it
-    /// had waited for them.
+    /// Run time counted twice, because one reading included the live processes, and also their
+    /// parent after its wait for them.
     twice_ns: u64,
     ran: Ran,
     buffer: Buffer,
 }
 
 impl Others {
-    /// Creates a reader of all processes below a root, except the calling one.
+    /// Creates a reader of all processes below a root, except the calling process.
     pub(crate) fn open(root: &Path) -> Others {
         let mut buffer = Buffer::default();
         let text = Kept::open(&root.join("proc/self/stat"));
@@ -92,7 +93,7 @@ impl Others {
         is_last || self.looked_ms.is_none_or(|then| now_ms.saturating_sub(then) >= apart_ms)
     }
 
-    /// Reads all processes; `guests` are counted elsewhere.
+    /// Reads all processes. The `guests` are counted elsewhere.
     pub(crate) fn look(&mut self, now_ms: u64, guests: &BTreeSet<u32>) {
         let is_first = self.looked_ms.replace(now_ms).is_none();
         let Some(now) = self.all() else {
@@ -128,7 +129,7 @@ impl Others {
     }
 
     /// Counts the run time of ended children, from parents' waits and from processes that have
-    /// gone. The two may come from different, successive readings.
+    /// disappeared. The two may come from different, successive readings.
     fn end(&mut self, children_ns: u64, gone_ns: u64) {
         let left_ns = children_ns.saturating_sub(self.late_ns);
         let (left_ns, gone_ns) = (left_ns.saturating_sub(gone_ns), gone_ns.saturating_sub(left_ns));
@@ -150,7 +151,7 @@ impl Others {
         self.looked_ms.map(|_| self.ran)
     }
 
-    /// Returns all processes; `None` if there are too many, or none is visible.
+    /// Returns all processes; `None` if there are too many processes, or no process is visible.
     fn all(&mut self) -> Option<BTreeMap<u32, Process>> {
         let mut all = BTreeMap::new();
         for entry in std::fs::read_dir(&self.proc).ok()?.flatten() {
@@ -162,7 +163,7 @@ impl Others {
             }
             let mut path = self.proc.join(name);
             path.push("stat");
-            // The time of a process that has just ended is in its parent's.
+            // The run time of a process that has just ended is included in its parent's.
             let text = Kept::open(&path);
             if let Some(process) = text.once(&mut self.buffer).and_then(Process::parse) {
                 all.insert(pid, process);
@@ -190,7 +191,7 @@ mod tests {
 
     const PF_KTHREAD: u64 = 0x0020_0000;
 
-    /// Writes a process with ticks of its own and of its children.
+    /// Writes a process with its own ticks and the ticks of its children.
     fn process(tree: &Tree, pid: u32, start: u64, own: u64, children: u64) {
         let flags = if pid < 10 { PF_KTHREAD } else { 0 };
         tree.file(
@@ -220,24 +221,24 @@ mod tests {
         others.look(0, &guests);
         assert_eq!(ms(&others), (0, 0), "earlier run time does not count");
 
-        // A guest and the manager run too, and are counted elsewhere.
+        // A guest and the manager also run, but are counted elsewhere.
         process(&tree, 1, 0, 9, 0);
         process(&tree, 20, 5, 110, 1000);
         process(&tree, 30, 5, 900, 0);
         process(&tree, 40, 5, 900, 0);
-        // A new child.
+        // A new child starts.
         process(&tree, 50, 80, 3, 0);
         others.look(1000, &guests);
         assert_eq!(ms(&others), (130, 20));
 
-        // The child has ended: its parent now has its total run time, and that of another child
-        // that was never seen.
+        // The child has ended. Its parent now has its total run time, and the run time of another
+        // child that was never read.
         tree.remove("proc/50");
         process(&tree, 20, 5, 110, 1000 + 4 + 50);
         others.look(2000, &guests);
         assert_eq!(ms(&others), (130 + 10 + 500, 20));
 
-        // A guest ends: its parent now has its total run time, which is not that of other
+        // A guest ends. Its parent now has its total run time, which must not count for other
         // processes.
         tree.remove("proc/30");
         process(&tree, 20, 5, 110, 1000 + 54 + 900);

@@ -3,11 +3,12 @@
 use base::is_small_fall;
 use model::{Field, Kind, Row};
 
-/// Keeps counters that fell slightly since the last row at their old values, and saves the row as
-/// the last one.
+/// Keeps counters that fell slightly since the last row at their old values, and saves the row for
+/// the next comparison.
 ///
 /// The kernel sums some counters from parts read at different moments, and idle time can fall
-/// slightly. A fall that is taken for a restart would count all time since boot again.
+/// slightly. If such a fall were mistaken for a restart, all time since boot would be counted
+/// again.
 pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
     for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
         if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))

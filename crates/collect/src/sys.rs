@@ -7,15 +7,15 @@ use std::os::fd::AsRawFd;
 /// Number of cachestat, the same on every architecture.
 const CACHESTAT: libc::c_long = 451;
 
-/// Returns the number of a file's pages in the cache, without reading the file. `None` if the
-/// kernel does not report it: before Linux 6.5, and for files without permission.
+/// Returns the number of a file's pages in the cache, without reading the file. Returns `None` if
+/// the kernel does not report it, which is so before Linux 6.5, and for files without permission.
 pub(crate) fn cached_pages(file: &File) -> Option<u64> {
-    // From the start; a length of 0 means the whole file.
+    // The range begins at the start, and a length of 0 means the whole file.
     let range = [0_u64; 2];
     // Pages cached, dirty, in writeback, evicted, and recently evicted.
     let mut counts = [0_u64; 5];
-    // SAFETY: the range and the counts have the layout that the kernel reads and fills, and
-    // outlive the call; the descriptor is open.
+    // SAFETY: the range and the counts have the layout that the kernel reads and fills, and outlive
+    // the call, and the descriptor is open.
     let done = unsafe {
         libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0)
     };

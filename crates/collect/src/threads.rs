@@ -10,7 +10,7 @@ use procfs::parse::task::StatField::{BlockIoTicks, GuestTicks};
 use procfs::parse::task::TaskStat;
 use procfs::{Buffer, Kept};
 
-/// Maximum number of virtual CPUs: no guest has more.
+/// Maximum number of virtual CPUs. No guest has more.
 pub(crate) const VCPUS_MAX: usize = 512;
 /// Maximum number of other threads with open files. An emulator has four, and some workers during
 /// I/O.
@@ -25,7 +25,7 @@ pub(crate) struct Times {
     pub(crate) guest_ns: u64,
 }
 
-/// A thread with its counters at the last reading, and their growth since the one before.
+/// A thread with its counters at the last reading, and their growth since the previous reading.
 #[derive(Debug, Default)]
 struct Thread {
     tid: u64,
@@ -54,7 +54,8 @@ impl Threads {
         Threads { tasks: root.join(format!("proc/{pid}/task")), ..Threads::default() }
     }
 
-    /// Returns the virtual CPUs of a process. Under emulation one thread may stand for several.
+    /// Returns the virtual CPUs of a process. Under emulation one thread may run several virtual
+    /// CPUs.
     pub(crate) fn vcpus(root: &Path, pid: u32, tids: &[u32]) -> Threads {
         let mut threads = Threads::none(root, pid);
         for tid in tids.iter().take(VCPUS_MAX).map(|tid| u64::from(*tid)) {
@@ -74,8 +75,8 @@ impl Threads {
         }
     }
 
-    /// Searches for new threads other than those counted `elsewhere`. Opens the file named `stat`,
-    /// if there is a name.
+    /// Searches for new threads other than those counted `elsewhere`. Also opens each thread's file
+    /// named `stat`, unless the name is empty.
     pub(crate) fn list(&mut self, elsewhere: &Threads, stat: &str) {
         let Ok(entries) = std::fs::read_dir(&self.tasks) else { return };
         for entry in entries.flatten() {
@@ -93,13 +94,12 @@ impl Threads {
         }
     }
 
-    /// Returns the number of threads.
     pub(crate) fn len(&self) -> usize {
         self.threads.len()
     }
 
-    /// Returns the sum of all counters so far; ended threads keep their last values. `None` if no
-    /// thread was ever seen. Threads in `read` are not read again.
+    /// Returns the sum of all counters so far, including the last values of ended threads. Returns
+    /// `None` if no thread was ever read. Threads in `read` are not read again.
     pub(crate) fn ran(&mut self, read: &[ThreadRan], buffer: &mut Buffer) -> Option<Schedstat> {
         let sum = &mut self.ran;
         self.threads.retain_mut(|thread| {
@@ -128,8 +128,8 @@ impl Threads {
         (!self.threads.is_empty() || *sum != Schedstat::default()).then_some(*sum)
     }
 
-    /// Returns bursts and short rests from the counters of [`ran`](Threads::ran). `None` at the
-    /// first reading, because the time before it is unknown.
+    /// Returns bursts and short idle times from the counters of [`ran`](Threads::ran). Returns
+    /// `None` at the first reading, because the time before it is unknown.
     pub(crate) fn stretches(&mut self, now_ms: u64) -> Option<Stretches> {
         let before_ms = self.stretched_ms.replace(now_ms)?;
         let passed_ns = now_ms.saturating_sub(before_ms).saturating_mul(1_000_000);
@@ -187,10 +187,10 @@ mod tests {
         task(10, "5 5 5\n");
         others.list(&vcpus, "");
         assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
-        // An empty file is a thread that has just ended, in a tree of plain files.
+        // An empty file stands for a thread that has just ended, in a tree of plain files.
         task(9, "");
         assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
-        // A new thread with the same id does not continue the old one's counters.
+        // A new thread with the same id does not continue the old thread's counters.
         assert_eq!((vcpus.len(), others.len()), (1, 3));
     }
 

@@ -11,7 +11,7 @@ use procfs::{Buffer, Kept};
 
 /// Maximum number of swap areas in the kernel.
 const SWAPS_MAX: usize = 32;
-/// Maximum number of zram devices. A guest may have one as its swap disk.
+/// Maximum number of zram devices. A guest may have such a device as its swap disk.
 const ZRAM_MAX: usize = 256;
 /// Bytes in a sector of a block device's counters, independent of the device.
 const SECTOR_BYTES: u64 = 512;
@@ -61,7 +61,7 @@ impl TierReader {
         }
     }
 
-    /// Returns all tiers by name. zswap's activity is in the host's own counters.
+    /// Returns all tiers by name. zswap's activity is part of the host's own counters.
     pub fn read(&mut self, host: &Row<HostField>, now_ms: u64) -> BTreeMap<String, Row<TierField>> {
         let mut tiers = self.swaps();
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {

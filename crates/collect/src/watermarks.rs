@@ -7,8 +7,8 @@ use std::path::Path;
 use procfs::parse::{lines, number, words};
 use procfs::{Buffer, Kept};
 
-/// Interval of readings. Watermarks change only by configuration, and lists within narrow bounds,
-/// but the file is long.
+/// Interval of readings. The file is long, but watermarks change only by configuration, and lists
+/// vary within narrow bounds.
 const APART_MS: u64 = 15_000;
 
 /// Keys of /proc/zoneinfo. Lines of per-CPU lists have a colon after the key.
@@ -35,7 +35,7 @@ impl Watermarks {
         Watermarks { zoneinfo, read_ms: None, sums: [None; COUNT] }
     }
 
-    /// Fills in the sums, and reads them again if that is due.
+    /// Fills in the sums, and reads them again if a reading is due.
     pub(crate) fn read(
         &mut self,
         row: &mut Row<HostField>,

@@ -5,12 +5,12 @@
 //!   the next wake:        InMemory::fetch ─► process_vm_readv, a byte of each page in swap
 //! ```
 //!
-//! No other page is touched. A page in memory need not be fetched, and a read would turn a page
-//! merged by KSM into a page of its own.
+//! No other page is read. A page in memory need not be fetched, and a read would split a page
+//! merged by KSM.
 //!
 //! The kernel brings a page back from swap for any reader. So another CPU can fetch pages while the
 //! process resumes. `MADV_WILLNEED` exists for this purpose, but skips private pages of a mapped
-//! file, and all memory of a clone is of that kind.
+//! file. All memory of a clone consists of such pages.
 
 use base::PageRun;
 
@@ -19,15 +19,15 @@ use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
 
-/// Most pages in memory for which the set is of use. A process with more was not paged out before,
-/// so its pages do not show the need of a wake.
+/// Most resident pages for which a set is recorded. A process with more pages was not paged out
+/// before, so its pages do not show what it needs at a wake-up.
 const PAGES_MAX: u64 = 8192;
-/// Pages in one call. Before each call the process is checked, and left alone if it is stopped. The
-/// kernel accepts 1,024.
+/// Pages in one call. Each call first checks the process, and skips a stopped process. The kernel
+/// accepts 1,024 pages.
 const PAGES_AT_ONCE: usize = 512;
 
-/// Pages in memory that belong to a process alone. Pages of files are excluded: they stay in the
-/// host's page cache, come back at once, and do not show what was paged out.
+/// Pages in memory that belong to a process alone. Pages of files are excluded, because they stay
+/// in the host's page cache and do not show what was paged out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InMemory {
     runs: Vec<PageRun>,
@@ -35,7 +35,7 @@ pub struct InMemory {
 
 impl InMemory {
     /// Returns the pages of a process's own memory that are in the host's memory now. A stopped
-    /// process yields none, because it may just be being paged out.
+    /// process yields none, because its page-out may be in progress.
     pub fn of(process: ProcessId) -> Result<InMemory, PageOutError> {
         InMemory::at_most(process, PAGES_MAX)
     }
@@ -74,7 +74,7 @@ impl InMemory {
         PageRun::pages(&self.runs)
     }
 
-    /// Brings back the pages that are in swap. The process is checked before each 512 pages: those
+    /// Fetches the pages that are in swap. The process is checked before each 512 pages. The pages
     /// of a stopped process are skipped, and an ended process is an error.
     pub fn fetch(&self, process: ProcessId) -> Result<(), PageOutError> {
         let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;

@@ -1,7 +1,7 @@
 //! Errors in the configuration of a source of guests.
 
-/// The errors of this crate. Later failures are events and not errors: a source without guests
-/// today may have some tomorrow.
+/// The errors of this crate. Later failures are events and not errors, because a source without
+/// guests may get guests later.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(

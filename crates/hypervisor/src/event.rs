@@ -12,7 +12,6 @@ pub struct Id(pub u64);
 /// Identity of a process that survives the reuse of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId {
-    /// Process id.
     pub pid: u32,
     /// Start time, in clock ticks since the host's boot (/proc/PID/stat, field 22).
     pub start_ticks: u64,
@@ -21,21 +20,22 @@ pub struct ProcessId {
 /// Capabilities of a guest, as its hypervisor reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// True if the guest has a balloon device. Only using the device shows if a driver responds.
+    /// True if the guest has a balloon device. Only its use shows if a driver responds.
     pub balloon: bool,
     /// True if the balloon reports statistics.
     pub statistics: bool,
-    /// True if the guest's kernel deflates the balloon before it kills; `None` if unknown.
+    /// True if the guest's kernel deflates the balloon before an OOM kill; `None` if unknown.
     pub deflate_on_oom: Option<bool>,
     /// True if the guest reports free pages; `None` if unknown.
     pub page_reporting: Option<bool>,
     /// True if the guest has a port for a daemon.
     pub port: bool,
-    /// Reason why the guest's memory stays resident on the host, as far as its machine shows one.
+    /// Reason why the guest's memory stays resident on the host, if its machine shows such a
+    /// reason.
     pub pinned: Option<Pinned>,
 }
 
-/// Reason why a guest's memory stays resident on the host although its balloon takes it.
+/// Reason why a guest's memory stays resident on the host although its balloon inflates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
     /// A passed-through device may access all of the memory at any time.
@@ -86,7 +86,8 @@ pub struct Found {
     pub port: Option<PathBuf>,
     /// Run state of the guest.
     pub state: RunState,
-    /// True if the guest was restored from a saved state and continues with the memory it had then.
+    /// True if the guest was restored from a saved state and continues with its memory at the time
+    /// of the save.
     pub is_restored: bool,
     /// Place where the guest was found: a socket's path, or a libvirt URI.
     pub source: String,
@@ -244,7 +245,7 @@ pub struct Machine {
 pub enum Event {
     /// A guest was found.
     Found(Id, Box<Found>),
-    /// The guest has rebooted in the same process. Earlier reports no longer hold.
+    /// The guest has rebooted in the same process. Earlier reports are invalid.
     Rebooted(Id),
     /// The run state has changed.
     State(Id, RunState),
@@ -272,6 +273,6 @@ pub enum Event {
     Answers(Id, bool),
     /// The guest is gone, with the reason.
     Gone(Id, String),
-    /// A problem of no single guest, reported once until it changes.
+    /// A problem that concerns no single guest, reported once until it changes.
     Trouble(String),
 }

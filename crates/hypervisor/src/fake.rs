@@ -1,7 +1,7 @@
 //! Simulated guests, for tests of the layers above.
 //!
-//! A test keeps one handle and gives a clone to the manager. Changes are reported in the manager's
-//! next turn, and the test can inspect the manager's requests.
+//! A test keeps one handle, and the manager gets a clone of it. Changes are reported in the
+//! manager's next turn, and the test can inspect the manager's requests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,8 +74,8 @@ impl Fake {
         Fake { inner: Rc::new(RefCell::new(inner)) }
     }
 
-    /// Returns a running guest with all of its memory and all capabilities. The host cannot watch
-    /// it, as it has no process and no port.
+    /// Returns a running guest with all of its memory and all capabilities. The guest has no
+    /// process and no port, so the host cannot watch it.
     pub fn found(name: &str, memory: Bytes) -> Found {
         let mut uuid = [0; 16];
         for (byte, of_name) in uuid.iter_mut().zip(name.bytes()) {
@@ -140,7 +140,6 @@ impl Fake {
         self.emit(Event::Actual(guest, actual));
     }
 
-    /// Reboots a guest.
     pub fn reboot(&self, guest: Id) {
         self.emit(Event::Rebooted(guest));
     }
@@ -150,7 +149,6 @@ impl Fake {
         self.emit(Event::State(guest, state));
     }
 
-    /// Removes a guest.
     pub fn remove(&self, guest: Id, reason: &str) {
         if self.inner.borrow_mut().guests.remove(&guest).is_some() {
             self.emit(Event::Gone(guest, reason.to_owned()));
@@ -217,7 +215,7 @@ impl Guest {
             true => Bytes(before.0.saturating_add(step).min(self.target.0)),
             false => Bytes(before.0.saturating_sub(step).max(self.target.0)),
         };
-        // A slow balloon accumulates time until it is worth a byte.
+        // A slow balloon accumulates time until it may move by a byte.
         if self.actual != before || self.actual == self.target {
             self.moved_ms = now_ms;
         }
@@ -257,7 +255,7 @@ impl Hypervisor for Fake {
         let event = match &found.balloon {
             Balloon::Refuses(words) => Event::Refused(guest, words.clone()),
             _ => {
-                // Time before the target does not count for a slow balloon.
+                // Time before the target was set does not count for a slow balloon.
                 if found.actual == found.target {
                     found.moved_ms = now_ms;
                 }

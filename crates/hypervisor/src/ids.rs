@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::Id;
 
-/// Generates ids. Clones share one counter, so that no two sources of a manager give two guests the
-/// same id.
+/// Generates ids. Clones share one counter, so that the sources of a manager never assign the same
+/// id to two guests.
 #[derive(Clone, Debug, Default)]
 pub struct IdSource {
     given: Rc<Cell<u64>>,

@@ -18,11 +18,11 @@ use procfs::parse::{number, schedstat};
 /// Directory of the files, below the root.
 const DIR: &str = "sys/kernel/mm/ksm";
 /// The settings that a driver changes, in the order of writing. The advisor of newer kernels
-/// refuses a number of pages while it chooses the number itself, so it goes first.
+/// refuses a number of pages while it chooses the number itself, so its mode is written first.
 const DRIVEN: [&str; 4] = [ADVISOR, "pages_to_scan", "sleep_millisecs", "run"];
 /// The setting that selects the advisor for the number of pages.
 const ADVISOR: &str = "advisor_mode";
-/// Advisor mode that leaves the number of pages to others.
+/// Advisor mode in which the advisor does not set the number of pages.
 const NO_ADVISOR: &str = "none";
 /// Longest text. The files contain numbers or a few words.
 const TEXT_MAX: u64 = 256;
@@ -35,7 +35,7 @@ const TICK_US: u64 = 10_000;
 #[derive(Debug)]
 pub struct KsmFiles {
     root: PathBuf,
-    /// Directory of the ksmd thread, searched when CPU time is read first.
+    /// Directory of the ksmd thread, searched at the first reading of CPU time.
     thread: OnceLock<Option<PathBuf>>,
 }
 
@@ -69,8 +69,8 @@ impl KsmFiles {
         text(&self.path(name))?.trim().parse().ok()
     }
 
-    /// Returns a setting. The advisor lists all its modes with the active one in brackets: then the
-    /// active one is returned.
+    /// Returns a setting. The advisor lists all its modes with the active mode in brackets. In that
+    /// case only the active mode is returned.
     pub fn setting(&self, name: &str) -> Option<String> {
         let text = text(&self.path(name))?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -10,8 +10,8 @@
 //!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► the driver of the sharing of guests' equal pages
 //! ```
 //!
-//! No function here blocks: a back end adds the descriptors it polls, reads what has arrived, and
-//! returns events. Capabilities of a hypervisor are queried, never assumed.
+//! No function here blocks. A back end adds its descriptors to the poll set, reads received data,
+//! and returns events. Capabilities of a hypervisor are queried, never assumed.
 
 #![deny(unsafe_code)]
 
@@ -64,7 +64,7 @@ use std::collections::BTreeSet;
 use counters::Bytes;
 use reactor::PollSet;
 
-/// Least size of a balloon's target, as QEMU does not accept a size of 0.
+/// Smallest target of a balloon, because QEMU does not accept a size of 0.
 const BALLOON_MIN: Bytes = Bytes::mib(1);
 
 /// One source of guests.
@@ -75,11 +75,11 @@ pub trait Hypervisor {
     /// Adds the descriptors to poll.
     fn fds<'a>(&'a self, set: &mut PollSet<'a>);
 
-    /// Returns the time of the next turn, which is due even without readiness.
+    /// Returns the time of the next turn, even if no descriptor becomes ready.
     fn next_ms(&self) -> u64;
 
-    /// Processes input and timers. `ready` has the ready descriptors of those that `fds` added;
-    /// `None` means that none was polled, and all are tried.
+    /// Processes input and timers. `ready` contains the ready descriptors among those added by
+    /// `fds`. `None` means that no descriptor was polled, and all are tried.
     fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>);
 
     /// Requests a size for the guest. A later event reports if it was accepted.

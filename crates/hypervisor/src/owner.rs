@@ -1,4 +1,4 @@
-//! Ownership of guests: the one user in control of the place of the monitor's socket.
+//! Ownership of guests: the one user that controls the place of the monitor's socket.
 //!
 //! ```text
 //!   /run/pinhead/up/7/g1.qmp            root's, whichever user QEMU itself runs as
@@ -7,9 +7,9 @@
 //!   /srv/open/g1.qmp, anybody writes    nobody's: any user could have put it there
 //! ```
 //!
-//! Statements of the guest or its QEMU about itself do not count, nor does the number of a process:
-//! the user chooses both. This process may manage guests of root and of its own user. It manages
-//! another user's guests only if that user is named.
+//! Claims of the guest or its QEMU do not count, nor does the number of a process, because the user
+//! controls both. This process may manage guests of root and of its own user. It manages another
+//! user's guests only if that user is named.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// Limit of symbolic links on the way to one directory.
 const LINKS_MAX: u32 = 8;
-/// Mode bit of a directory in which users may replace only their own entries.
+/// Mode bit of a directory in which a user may only replace entries that the user owns.
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
@@ -36,7 +36,6 @@ const FUSE: u32 = 0x6573_5546;
 pub struct Owner(pub u32);
 
 impl Owner {
-    /// Root.
     pub const ROOT: Owner = Owner(0);
 
     /// Returns the user of this process.
@@ -44,13 +43,13 @@ impl Owner {
         Owner(rustix::process::geteuid().as_raw())
     }
 
-    /// Returns the owner of everything in a directory, if one user alone besides root may write
+    /// Returns the owner of all entries of a directory, if only one user besides root may write
     /// there.
     pub fn of_directory(path: &Path) -> Option<Owner> {
         Directory::at(path).ok()?.owner_of_all()
     }
 
-    /// Returns true if this user controls this process anyway: root, or the process's own user.
+    /// Returns true for root and the process's own user, which control this process anyway.
     pub fn is_trusted(self) -> bool {
         self == Owner::ROOT || self == Owner::own()
     }
@@ -101,7 +100,7 @@ impl From<io::Error> for Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writers {
     Owner,
-    /// All users, each only their own entries.
+    /// All users, but each user only that user's own entries.
     EachTheirOwn,
     Anybody,
 }
@@ -211,7 +210,7 @@ impl Directory {
         Ok(Entry::Directory(Directory { path, owner, writers, device }))
     }
 
-    /// Returns the user that can have put an entry into this directory.
+    /// Returns the user that may have created this entry of the directory.
     fn entry_owner(&self, entry: &Metadata) -> Result<Owner, Refused> {
         match self.writers {
             Writers::Owner => Ok(self.owner),
@@ -222,7 +221,7 @@ impl Directory {
 }
 
 /// Returns the metadata of a directory that may be a mount point. Any user may mount a FUSE file
-/// system, and it may claim that root owns it: such a place has no owner.
+/// system, and the file system may claim that root owns it. Such a place has no owner.
 fn mounted(path: &Path) -> Result<Metadata, Refused> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let pinned = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -280,7 +279,8 @@ pub(crate) fn of_socket(path: &Path) -> Result<Owner, Refused> {
 }
 
 /// Connects to a socket of this user, without waiting. A path under the control of another user may
-/// have been replaced meanwhile: that user must have created the socket and listen on it.
+/// have been replaced since the check. The user must therefore have created the socket and listen
+/// on it.
 pub fn connect(path: &Path, owner: Owner) -> io::Result<UnixStream> {
     match owner.is_trusted() {
         true => reactor::connect(path),
@@ -288,8 +288,8 @@ pub fn connect(path: &Path, owner: Owner) -> io::Result<UnixStream> {
     }
 }
 
-/// Connects to a socket if first its creator and then its listener pass the checks. The socket is
-/// pinned before, so a socket of another creator is never connected to if the path changes.
+/// Connects to a socket if its creator, and then its listener, pass the checks. The socket is
+/// pinned before the checks, so a change of the path cannot lead to another creator's socket.
 fn connect_if(
     path: &Path,
     is_maker: impl Fn(Owner) -> bool,
@@ -314,15 +314,17 @@ pub(crate) fn peer(stream: &UnixStream) -> io::Result<Owner> {
     Ok(Owner(reactor::peer(stream)?.uid))
 }
 
-/// Rules for the sockets that may be opened as a guest's port on the word of a monitor or libvirt.
+/// Rules for the sockets that may be opened as a guest's port because a monitor or libvirt named
+/// them.
 ///
 /// Three kinds of sockets are accepted:
-/// - A socket of the user that QEMU runs as: QEMU could connect to the socket as well.
+/// - A socket of the user that QEMU runs as, because QEMU could connect to the socket as well.
 /// - A socket in the directory of the monitor, if the guest's owner controls the directory. The
-///   names may differ only in the ending (`g1.port` of `g1.qmp`), as others belong to other guests.
+///   names may differ only in the ending (`g1.port` and `g1.qmp`), because other names belong to
+///   other guests.
 /// - A socket of root, if libvirt has named it.
 ///
-/// Any other socket would let a user have root open a socket that is closed to that user.
+/// Any other socket would let a user make root open a socket that the user may not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortAccess {
     pub(crate) owner: Owner,
@@ -388,7 +390,8 @@ mod tests {
             let access = PortAccess { owner, user, monitor: dir.map(|dir| dir.join("g1.qmp")) };
             access.connect(port).is_ok()
         };
-        // A socket named by another user's monitor, then by a QEMU of ours without rights.
+        // The socket is named by another user's monitor, and then by a QEMU of this user that runs
+        // without rights.
         assert!(!opens(OTHER, Some(OTHER), Some(&dir), &path));
         assert!(!opens(Owner::own(), Some(OTHER), Some(&dir), &path));
         assert!(!opens(OTHER, None, Some(&dir), &path));
@@ -397,7 +400,7 @@ mod tests {
         assert!(!opens(Owner::own(), own, Some(&dir), &link), "a link leads anywhere");
         assert!(!opens(OTHER, Some(OTHER), None, &path), "another user's libvirt");
         assert!(secret.accept().is_err(), "connected before the check");
-        // Our own QEMU could open the socket as well, and our libvirt is trusted like ourselves.
+        // This user's QEMU could open the socket as well, and this user's libvirt is trusted.
         assert!(opens(Owner::own(), own, Some(&dir), &path));
         assert!(opens(Owner::own(), Some(OTHER), None, &path));
     }

@@ -43,8 +43,8 @@ impl Pagemap {
         Ok(Pagemap { file, bytes: Vec::new() })
     }
 
-    /// Returns the entries of `count` pages from this one on, with the pages' numbers. Pages of a
-    /// mapping that has vanished are left out.
+    /// Returns the entries of `count` pages from page `first` on, with the pages' numbers. Pages of
+    /// a mapping that has vanished are left out.
     pub(crate) fn pages(&mut self, first: u64, count: usize) -> impl Iterator<Item = (u64, Entry)> {
         self.bytes.resize(count.saturating_mul(ENTRY), 0);
         let at = first.saturating_mul(ENTRY as u64);

@@ -4,9 +4,9 @@
 //!   /proc/PID/maps ─► the process's own memory ─► slices ─► process_madvise(MADV_PAGEOUT)
 //! ```
 //!
-//! The kernel compresses or swaps the memory page by page, and each page comes back by itself when
-//! it is touched. So no data is lost whenever page-out ends, and guests need not cooperate. The
-//! kernel skips pages that several processes map.
+//! The kernel compresses or swaps the memory page by page, and faults each page in again when it is
+//! touched. Page-out may therefore end at any time without a loss of data, and guests need not
+//! cooperate. The kernel skips pages that several processes map.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,17 +20,17 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::ProcessId;
 use crate::sys::{self, Stretch};
 
-/// Size of a slice in bytes of addresses. A slice is one system call, which compresses that much in
-/// a few milliseconds. The caller may stop between two calls.
+/// Size of a slice in bytes of addresses. A slice needs one system call, which compresses its
+/// memory in a few milliseconds. The caller may stop between two calls.
 const SLICE: usize = 8 << 20;
-/// Most stretches in one slice. The kernel accepts 1,024.
+/// Most stretches in one slice. The kernel accepts 1,024 stretches.
 const STRETCHES_MAX: usize = 512;
-/// Most slices of a process: two TiB of addresses. No guest's process has more.
+/// Most slices of a process, which are two TiB of addresses. No guest's process has more.
 const SLICES_MAX: usize = 1 << 18;
 /// Path prefixes of files that exist only in memory, behind shared mappings.
 pub(crate) const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];
 
-/// Reason why no memory was taken.
+/// Reason why no memory was paged out.
 #[derive(Debug)]
 pub enum PageOutError {
     /// The process has ended.
@@ -39,7 +39,7 @@ pub enum PageOutError {
     Refused(io::Error),
 }
 
-/// A process with memory that can be handed over.
+/// A process with memory that can be paged out.
 #[derive(Debug)]
 pub struct PageOut {
     process: OwnedFd,
@@ -58,8 +58,8 @@ impl PageOut {
         sys::page_out(process.as_fd(), &[]).map(drop)
     }
 
-    /// Hands over the process's own memory, starting with the first slice that ends behind this
-    /// address. Each step of the iterator hands over one slice and returns the slice's end address.
+    /// Pages out the process's own memory, starting with the first slice that ends behind this
+    /// address. Each step of the iterator pages out one slice and returns the slice's end address.
     pub fn take_from(
         process: ProcessId,
         address: u64,
@@ -77,7 +77,7 @@ impl PageOut {
         let pidfd = pidfd.map_err(|errno| error(errno.into()))?;
         let path = format!("proc/{}/maps", process.pid);
         let maps = Kept::open(&Path::new("/").join(path));
-        // A process that is still alive proves that both descriptors are its own.
+        // If the process is still alive, both descriptors belong to it.
         match (process.is_alive(), maps.is_open()) {
             (true, true) => Ok(PageOut { process: pidfd, maps }),
             (true, false) => Err(refused("its mappings may not be read")),
@@ -92,7 +92,7 @@ impl PageOut {
         text.map(Slice::all_of).ok_or_else(|| refused("its list of mappings is too long"))
     }
 
-    /// Hands a slice to the kernel's reclaim. Stretches that the kernel cannot reclaim (locked, of
+    /// Passes a slice to the kernel's reclaim. Stretches that the kernel cannot reclaim (locked, of
     /// huge pages, of a device) are skipped.
     fn take(&self, slice: &Slice) -> Result<(), PageOutError> {
         let mut rest = slice.0.as_slice();
@@ -229,8 +229,8 @@ impl<'a> Mapping<'a> {
     }
 
     /// Returns true if the dynamic linker wrote to this mapping and then made it read-only (RELRO).
-    /// It is a part of the program's data, which continues behind it in memory and in the file.
-    /// Each process has its own copy: more than 3 MiB in QEMU with its libraries.
+    /// Such a mapping is a part of the program's data, which continues behind it in memory and in
+    /// the file. Each process has its own copy, which in QEMU with its libraries exceeds 3 MiB.
     fn is_relocated(&self, next: &Mapping<'_>) -> bool {
         let is_data = matches!(next.rights, [_, b'w', _, b'p', ..]);
         let is_file = self.file.starts_with(b"/") && !self.file.starts_with(b"/dev/");
@@ -247,8 +247,8 @@ impl<'a> Mapping<'a> {
 mod tests {
     use super::*;
 
-    /// Mappings as in QEMU: a program, a heap, a device and a mapping of the kernel's. A guest's
-    /// memory is there in three kinds: behind a file, in a memfd and anonymous.
+    /// Mappings as in QEMU: a program, a heap, a device and a mapping of the kernel. Guest memory
+    /// appears in three kinds: backed by a file, in a memfd, and anonymous.
     const MAPS: &str = "\
 55d0e0000000-55d0e0800000 r-xp 00000000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e0a00000-55d0e0e00000 r--p 00800000 fe:00 1234                       /usr/bin/qemu (deleted)

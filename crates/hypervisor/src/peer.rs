@@ -1,8 +1,9 @@
 //! The process at the other end of a monitor's socket.
 //!
 //! The kernel reports the number of the process that called listen. That process may have ended
-//! while a child holds the socket, and then another process may have its number. A user could claim
-//! root's QEMU in this way, and hide it. A pidfd (Linux 6.5) never refers to another process.
+//! while a child still has the socket open, and then another process may have its number. In this
+//! way a user could claim that root's QEMU is the user's own, and hide it. A pidfd (Linux 6.5)
+//! never refers to another process.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -18,8 +19,8 @@ use crate::{Owner, ProcessId};
 /// Longest fdinfo that is read.
 const FDINFO_MAX: u64 = 4096;
 
-/// Returns the process that listens at the other end, and the user that it listened as. The process
-/// is `None` if it has ended, has no number in our namespace, or may be another user's.
+/// Returns the process that listens at the other end, and the user as which it listened. The
+/// process is `None` if it has ended, has no number in our namespace, or may be another user's.
 pub(crate) fn of(
     stream: &UnixStream,
     owner: Owner,
@@ -36,7 +37,7 @@ pub(crate) fn of(
 fn is_listener(stream: &UnixStream, pid: u32) -> bool {
     match reactor::peer_pidfd(stream) {
         Ok(pidfd) => number_of(&pidfd) == Some(pid),
-        // An older kernel has no pidfd of the peer. The other comparisons have to do.
+        // An older kernel has no pidfd of the peer. The other comparisons must suffice.
         Err(error) => error.raw_os_error() == Some(Errno::NOPROTOOPT.raw_os_error()),
     }
 }
@@ -49,8 +50,8 @@ fn number_of(pidfd: &OwnedFd) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
 }
 
-/// Returns true if a process belongs to a user now. A listener that has changed its user since, by
-/// a setuid program, does not belong to its first user.
+/// Returns true if a process belongs to a user now. A listener that has since changed its user by a
+/// setuid program does not belong to its first user.
 fn runs_as(process: ProcessId, owner: Owner, root: &Path) -> bool {
     let dir = root.join(format!("proc/{}", process.pid));
     fs::metadata(dir).is_ok_and(|found| Owner(found.uid()) == owner)
@@ -78,7 +79,7 @@ mod tests {
         let pid = child.id();
         assert!(child.wait().unwrap().success());
         let stream = reactor::connect(&path).unwrap();
-        // Another process has the number by now, for example root's QEMU.
+        // Another process has got the number in the meantime, for example root's QEMU.
         tree.process(pid, "qemu", 'S', 777);
         let (user, process) = of(&stream, Owner::own(), tree.path());
         assert_eq!((user, process), (Some(Owner::own()), None), "{pid} is not the listener");

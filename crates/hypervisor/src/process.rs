@@ -1,7 +1,7 @@
 //! View of a guest's process through the host's kernel, without waking the guest.
 //!
-//! Files are opened once and read repeatedly. An open file never shows another process that was
-//! given the same number later.
+//! Files are opened once and read repeatedly. An open file never shows another process that got the
+//! same number later.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,15 +16,15 @@ use procfs::{Buffer, Kept};
 
 use crate::{GuestRam, Held, Owner, ProcessId};
 
-/// Size of the read buffer. The longest of these texts is /proc/PID/status with 1,500 bytes, and
-/// its lists of CPUs and memory nodes grow with the machine. Text beyond the buffer is not needed.
+/// Size of the read buffer. The longest file is /proc/PID/status with 1,500 bytes, in which the
+/// lists of CPUs and memory nodes grow with the machine. Text beyond the buffer is not needed.
 const TEXT_MAX: usize = 8192;
 
-/// Most threads that are read: more vCPUs than QEMU offers.
+/// Most threads that are read. QEMU supports fewer vCPUs.
 pub(crate) const THREADS_MAX: usize = 1 << 13;
 
 /// Returns the number of a task in its own namespace, if that is not the namespace of this process.
-/// `NSpid:` in the task's status has one number per namespace, the innermost last.
+/// `NSpid:` in the task's status has one number per namespace, with the innermost namespace last.
 fn inner_number(task: &Path) -> Option<u32> {
     let mut room = [0; TEXT_MAX];
     let file = Kept::open(&task.join("status"));
@@ -41,7 +41,7 @@ impl ProcessId {
         ProcessId::of_under(Path::new("/"), pid)
     }
 
-    /// The same as [`ProcessId::of`], below another root than `/`.
+    /// Does the same as [`ProcessId::of`], below another root than `/`.
     pub fn of_under(root: &Path, pid: u32) -> Option<ProcessId> {
         let stat = Stat::read(&open(root, pid, "stat"))?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
@@ -58,7 +58,7 @@ impl ProcessId {
         self.is_alive_under(Path::new("/"))
     }
 
-    /// The same as [`ProcessId::is_alive`], below another root than `/`.
+    /// Does the same as [`ProcessId::is_alive`], below another root than `/`.
     pub fn is_alive_under(self, root: &Path) -> bool {
         let stat = Stat::read(&open(root, self.pid, "stat"));
         stat.is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.is_dead)
@@ -66,13 +66,13 @@ impl ProcessId {
 }
 
 /// Numbers of a process's threads in its own namespace, by their numbers here. Each number is read
-/// once: a thread that reuses a number between two reads belongs to the same process.
+/// only once, because a thread that reuses a number belongs to the same process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadNumbers(BTreeMap<u32, u32>);
 
 impl ThreadNumbers {
-    /// Returns the numbers here of threads that a process names by its own numbers. The two differ
-    /// in a container.
+    /// Converts thread numbers of a process's own namespace to numbers of this namespace. The two
+    /// differ in a container.
     pub(crate) fn here(&mut self, process: ProcessId, root: &Path, named: &[u32]) -> Vec<u32> {
         let dir = root.join(format!("proc/{}", process.pid));
         if inner_number(&dir).is_none() {
@@ -96,11 +96,12 @@ impl ThreadNumbers {
 pub struct Stat {
     /// Letter of the process state: `R`, `S`, `D`, or `T` for a process stopped by a signal.
     pub state: char,
-    /// Major faults of all threads since the start of the process: its memory was swapped out.
+    /// Major faults of all threads since the start of the process. They show that its memory was
+    /// swapped out.
     pub major_faults: u64,
     /// Start time, in clock ticks since the host's boot.
     pub start_ticks: u64,
-    /// True if the process has ended and only its number is left.
+    /// True if the process has ended, and only its number still exists.
     pub is_dead: bool,
 }
 
@@ -167,7 +168,7 @@ impl ProcessView {
         ProcessView::open_under(Path::new("/"), process)
     }
 
-    /// The same as [`ProcessView::open`], below another root than `/`.
+    /// Does the same as [`ProcessView::open`], below another root than `/`.
     pub fn open_under(root: &Path, process: ProcessId) -> Option<ProcessView> {
         let view = ProcessView {
             stat: open(root, process.pid, "stat"),
@@ -191,14 +192,14 @@ impl ProcessView {
     /// Returns the resident memory from /proc/PID/statm. The kernel keeps these counters anyway,
     /// with a lag of some pages per thread.
     ///
-    /// smaps would be exact and show shared memory. But reading it locks the memory map and walks
-    /// every page table. A guest of some GiB then stands still for milliseconds each time.
+    /// smaps would be exact and show shared memory. But a read of smaps locks the memory map and
+    /// walks every page table. Each read would stop a guest of some GiB for milliseconds.
     pub fn resident(&self) -> Option<Bytes> {
         self.held().map(Held::resident)
     }
 
-    /// Returns the resident memory in two parts. The kernel divides it by the kind of mapping, not
-    /// by actual sharing: guest memory in a file of its own counts as shared.
+    /// Returns the resident memory in two parts. The kernel divides it by the kind of mapping, and
+    /// not by actual sharing. Guest memory in a separate file therefore counts as shared.
     pub fn held(&self) -> Option<Held> {
         let [_, resident, shared] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
         let size = |pages: u64| pages.checked_mul(self.page_bytes).map(Bytes);
@@ -207,8 +208,8 @@ impl ProcessView {
     }
 
     /// Finds a guest's memory in the process, in blocks of these sizes if they are known. The
-    /// kernel lists all mappings without walking them; one call is enough. `None` means that the
-    /// list may not be read.
+    /// kernel lists all mappings without a walk of their pages, so one call is enough. `None` means
+    /// that the list may not be read.
     pub fn find_ram(&self, memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let mut buffer = Buffer::default();
         let maps = Kept::open(&self.dir.join("maps"));
@@ -218,7 +219,8 @@ impl ProcessView {
     }
 
     /// Returns the part of a guest's memory that is resident on the host. The kernel walks the
-    /// guest's page tables, a millisecond per some hundred MiB: call this rarely.
+    /// guest's page tables, which takes a millisecond per some hundred MiB, so this must be called
+    /// rarely.
     pub fn ram_held(&self, ram: &GuestRam) -> Option<Held> {
         let held = ram.held(File::open(self.dir.join("smaps")).ok()?)?;
         self.stat().filter(|stat| !stat.is_dead).map(|_| held)
@@ -231,7 +233,8 @@ impl ProcessView {
     }
 
     /// Returns the memory outside of the usual resident memory. The kernel formats the whole of
-    /// /proc/PID/status for this, at some ten times the cost of the other reads: call this rarely.
+    /// /proc/PID/status for this, at some ten times the cost of the other reads, so this must be
+    /// called rarely.
     pub fn apart(&self) -> Option<Apart> {
         let mut room = [0; TEXT_MAX];
         let text = self.status.start(&mut room)?;
@@ -243,7 +246,7 @@ impl ProcessView {
             swapped: size("VmSwap"),
             hides_swap: shmem > anonymous && self.host_swaps(),
             hugepages: resident("HugetlbPages"),
-            // Kernels count memory pinned for a device in either value.
+            // Kernels count memory pinned for a device in one of these two values.
             locked: resident("VmLck").max(resident("VmPin")),
             anonymous,
             files: resident("RssFile"),
@@ -271,9 +274,9 @@ impl ProcessView {
         value_of(text, "SwapTotal") != value_of(text, "SwapFree")
     }
 
-    /// Returns the microseconds in which some task of the process's cgroup waited for memory, since
-    /// the cgroup was created. The cgroup may hold other processes. It is the cgroup at the time of
-    /// opening the files.
+    /// Returns the microseconds for which some task of the process's cgroup has waited for memory
+    /// since the cgroup's creation. The cgroup may contain other processes. It is the process's
+    /// cgroup at the time of the open.
     ///
     /// `None` means that the host has no cgroup v2 or no pressure accounting, or that the process
     /// has no cgroup of its own.

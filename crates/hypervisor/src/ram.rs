@@ -7,14 +7,14 @@ use procfs::parse::{named, number, words};
 
 use crate::pageout::MEMORY_FILES;
 
-/// Most bytes read of smaps; no process has a longer list of mappings.
+/// Most bytes read of smaps. No process has a longer list of mappings.
 const SMAPS_MAX: u64 = 8 << 20;
 
 /// Most blocks of a guest's memory: QEMU has 128 nodes and 256 DIMMs.
 const PIECES_MAX: usize = 384;
 
 /// Shortest time between two reported changes of a guest's blocks. Each change makes the kernel
-/// walk all guest memory to measure its hypervisor's.
+/// walk all guest memory to measure the hypervisor's own memory.
 const CHANGES_MS: u64 = 60_000;
 
 /// Time of the last change of a guest's blocks.
@@ -22,8 +22,8 @@ const CHANGES_MS: u64 = 60_000;
 pub(crate) struct RamPace(Option<u64>);
 
 impl RamPace {
-    /// Takes the current blocks, unless a change was taken within a minute. Returns true if the
-    /// blocks have changed.
+    /// Stores the current blocks, unless a change was stored within the last minute. Returns true
+    /// if the blocks have changed.
     pub(crate) fn renew(&mut self, known: &mut Vec<Bytes>, now: Vec<Bytes>, now_ms: u64) -> bool {
         let is_soon = self.0.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < CHANGES_MS);
         if is_soon || *known == now {
@@ -40,7 +40,7 @@ pub struct RamMapping {
     /// First address.
     pub start: u64,
     /// True if writes go to the file behind the mapping. The memory still belongs to the guest
-    /// alone: other processes (network, disks) reach a guest's memory through such files.
+    /// alone. Helper processes (for network or disks) access a guest's memory through such files.
     pub is_shared: bool,
     /// True if the file exists only in memory, by its name.
     pub is_memory_file: bool,
@@ -121,7 +121,7 @@ impl GuestRam {
     }
 
     /// Returns the resident part of the memory from the text of /proc/PID/smaps. Reading stops as
-    /// soon as possible, as the kernel walks the mappings during the read.
+    /// soon as possible, because the kernel walks the mappings during the read.
     pub fn held(&self, smaps: impl Read) -> Option<Held> {
         let mut left = self.0.len();
         let mut found: Option<&RamMapping> = None;
@@ -168,8 +168,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Parses `7f00-7f10 rw-p 00000000 08:02 1234 /a/path`. Other lines of /proc/PID/smaps give
-    /// `None`.
+    /// Parses `7f00-7f10 rw-p 00000000 08:02 1234 /a/path`. For other lines of /proc/PID/smaps it
+    /// returns `None`.
     pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
         let mut words = words(line);
         let (start, end) = pair(words.next()?, b'-')?;

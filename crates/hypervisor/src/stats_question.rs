@@ -6,25 +6,27 @@
 //!     └── Restore the period ◄── news, or time is up ◄── Poll ──┘ once, after a second ◄─────┘
 //! ```
 //!
-//! QEMU has no command for that. QEMU asks the guest at once when the period of its statistics
-//! becomes nonzero, and again when the period has passed since the guest's response. A period of
-//! about a day therefore asks once. An idle guest is woken once for a request, and not again even
-//! if this process dies before it has restored the period.
+//! QEMU has no command for that. It requests statistics from the guest at once when their period
+//! becomes nonzero, and again one period after the guest's response. A period of about a day
+//! therefore makes one request. An idle guest is woken once for it, and not again, even if this
+//! process dies before it has restored the period.
 
 use crate::BalloonStats;
 
-/// Period that asks once, in seconds. The value is odd, so that a period set by another manager is
-/// not mistaken for one left behind by pinhead.
+/// Period that makes QEMU send one request, in seconds. The value is odd, so that a period set by
+/// another manager is not mistaken for a period left behind by pinhead.
 pub(crate) const MARK_S: u32 = 86_399;
-/// Period that earlier releases set through libvirt. A period left behind with this value is ours
-/// too.
+/// Period that earlier releases set through libvirt. A period left behind with this value is also
+/// pinhead's.
 const OLD_MARK_S: u32 = 3_607;
-/// Time after which a guest counts as not responding: its driver is gone, or it hangs.
+/// Time after which a guest counts as not responding, because its driver is gone or the guest
+/// hangs.
 const PATIENCE_MS: u64 = 2_000;
-/// Time after which the guest is asked once more. Statistics carry the second of their arrival, so
-/// an equal response in the same second looks like no response.
+/// Time after which the request is sent once more. Statistics carry the second of their arrival, so
+/// an equal response in the same second cannot be recognized.
 const AGAIN_MS: u64 = 1_000;
-/// Age up to which a response is returned again. It is as good as a new one and wakes no guest.
+/// Age up to which a response is returned again. Such a response is as useful as a new one, and
+/// wakes no guest.
 const FRESH_MS: u64 = 500;
 /// Shortest time between a response and the next request, for the same reason as `AGAIN_MS`.
 const DISTINCT_MS: u64 = 1_000;
@@ -89,11 +91,11 @@ impl StatsQuestion {
         StatsQuestion { pace, ..StatsQuestion::default() }
     }
 
-    /// Takes the period that the guest was found with, if it is known without a request.
+    /// Stores the period that the guest was found with, if it is known without a request.
     pub(crate) fn found(&mut self, period_s: u32) {
         self.home_s = Some(unmarked(period_s));
         if unmarked(period_s) != period_s {
-            // A process of pinhead died and left its period behind.
+            // A pinhead process died and left its own period behind.
             (self.restore_s, self.is_away) = (0, true);
             self.enter(Phase::Restore);
         }
@@ -168,7 +170,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes the period that was read.
+    /// Handles the period that was read.
     pub(crate) fn period_is(&mut self, period_s: u32) {
         if self.phase == Phase::Period {
             self.restore_s = unmarked(period_s);
@@ -177,7 +179,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes the statistics that were read; `None` if the guest has never sent any. Returns the
+    /// Handles the statistics that were read; `None` if the guest has never sent any. Returns the
     /// statistics if they are a response to this request.
     pub(crate) fn known(
         &mut self,
@@ -206,7 +208,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes note that a period was set. A period from a call of an abandoned request is ignored.
+    /// Notes that a period was set. A period from a call of an abandoned request is ignored.
     pub(crate) fn period_is_set(&mut self, period_s: u32, now_ms: u64) {
         match self.phase {
             Phase::Clear if period_s == 0 => {
@@ -225,7 +227,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes note that a call failed. Without a response there is nothing to report.
+    /// Notes that a call failed. Without a response there is nothing to report.
     pub(crate) fn failed(&mut self) {
         if self.is_wanted {
             // The failed call belongs to an abandoned request.
@@ -253,7 +255,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Drops the statistics of before a reboot. A request that waits for their age to pass is over.
+    /// Drops the statistics from before a reboot. A request that waits for them to age is over.
     pub(crate) fn forget(&mut self) {
         self.last = None;
         if self.phase == Phase::Held {

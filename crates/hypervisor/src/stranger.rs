@@ -1,6 +1,7 @@
-//! Fake QEMU monitors for tests, played by scripts. Each is a process of its own and claims the
-//! values of the test. The scripts run as nobody, another user of this machine, or as the test's
-//! own user. Only root can switch users, so other users have no stranger.
+//! Fake QEMU monitors for tests, played by scripts. Each monitor is a separate process and reports
+//! values chosen by the test. The scripts run as nobody, another user of this machine, or as the
+//! test's own user. Only root can switch users, so without root there are no monitors of other
+//! users.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -112,7 +113,7 @@ impl Stranger {
         Some(Stranger { dir: dir.to_path_buf(), user: Some(NOBODY), monitors: Vec::new() })
     }
 
-    /// Creates monitors of this process's user, in an existing directory that is kept.
+    /// Creates monitors of this process's user, in an existing directory that is not removed.
     pub fn of_ours(dir: &Path) -> Stranger {
         Stranger { dir: dir.to_path_buf(), user: None, monitors: Vec::new() }
     }

@@ -14,11 +14,12 @@ pub(crate) struct Stretch {
 
 /// Asks the kernel to reclaim address ranges of the process behind a pidfd. Returns the number of
 /// bytes processed, which is smaller if the kernel meets a range that it skips. No data is lost: a
-/// page is read back when it is needed.
+/// page is read back when it is accessed.
 pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Result<usize> {
     // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
-    // only, and its addresses are those of the other process: nothing of ours is touched. The
-    // advice changes where memory is and never what is in it, so a wrong address costs time only.
+    // only, and its addresses are those of the other process, so no memory of this process is
+    // accessed. The advice changes the place of memory and never its content, so a wrong address
+    // only costs time.
     let done = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
@@ -39,8 +40,8 @@ pub(crate) fn touch(pid: u32, places: &[Stretch]) -> io::Result<usize> {
     let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
-    // only, and its addresses are those of the other process, of which nothing is written. The
-    // kernel writes to as many bytes of ours as there are places.
+    // only, and its addresses are those of the other process, which is not written to. The kernel
+    // writes to one byte of this process for each place.
     let done = unsafe {
         let (from, count) = (places.as_ptr().cast(), places.len() as libc::c_ulong);
         libc::process_vm_readv(pid, &raw const into, 1, from, count, 0)

@@ -14,14 +14,14 @@ const TEXT_MAX: usize = 64;
 pub struct Usage {
     /// Time on a host CPU. Under emulation this is the emulator's time.
     pub cpu_percent: f64,
-    /// Time runnable while the host ran another task: steal, seen from outside.
+    /// Time runnable while the host ran another task. It is the steal time, measured outside of the
+    /// guest.
     pub steal_percent: f64,
 }
 
 /// Counters of one thread since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadRan {
-    /// The thread.
     pub tid: u32,
     /// Its counters.
     pub ran: Schedstat,
@@ -43,7 +43,7 @@ impl Vcpus {
         Vcpus::new_under(Path::new("/"), pid, tids)
     }
 
-    /// The same as [`Vcpus::new`], below another root than `/`.
+    /// Does the same as [`Vcpus::new`], below another root than `/`.
     pub fn new_under(root: &Path, pid: u32, tids: &[u32]) -> Vcpus {
         let path = |tid: &u32| root.join(format!("proc/{pid}/task/{tid}/schedstat"));
         let mut threads: Vec<(u32, Kept)> = Vec::new();
@@ -57,7 +57,7 @@ impl Vcpus {
     }
 
     /// Returns the usage since the last call. It is `None` at the first call, and if no thread can
-    /// be read, as an unreadable guest may not be idle.
+    /// be read, because an unreadable guest may be busy.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
         self.read.clear();
         self.read.extend(each(&self.threads));

@@ -8,7 +8,7 @@ use std::path::Path;
 const LIST_MAX: u64 = 4 << 20;
 
 /// Finds a user or a group by its number, or by its name in such a list. Users and groups of a
-/// directory service need a number.
+/// directory service are not in such a list, and need a number.
 pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     if let Ok(number) = name.parse() {
         return Ok(Some(number));
@@ -16,7 +16,7 @@ pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     let mut text = Vec::new();
     File::open(list).and_then(|file| file.take(LIST_MAX + 1).read_to_end(&mut text))?;
     if text.len() as u64 > LIST_MAX {
-        // The last line may be cut within a number.
+        // A longer list is refused, because its last line could be cut within a number.
         let reason = format!("it has more than {} MiB", LIST_MAX >> 20);
         return Err(io::Error::new(ErrorKind::InvalidData, reason));
     }

@@ -75,7 +75,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
-    // z/VM reports resident memory without the part shared with others.
+    // z/VM's value does not include resident memory that is shared with others.
     let held = guest.memory.held.filter(|_| guest.memory.counted.is_none());
     GuestRow {
         id: guest.id.0,
@@ -220,7 +220,7 @@ pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
     }
 }
 
-/// Returns the host memory used by a guest's swapped part.
+/// Returns the compressed size of a guest's swapped memory on the host.
 pub(crate) fn compressed(view: &View<'_>, guest: &ManagedGuest) -> Option<Bytes> {
     view.world.host.machine()?.compressed_of(guest.outside.seen.swapped?)
 }

@@ -1,6 +1,6 @@
-//! Handover of guests by `pinhead up`, which has the ports of its guests' daemons. It hands them
-//! over on a manager's request. It takes them back when the manager's connection closes for any
-//! reason.
+//! Handover of guests by `pinhead up`, which has the ports of its guests' daemons. `pinhead up`
+//! hands over ports and balloons on a manager's request, and takes them back when the manager's
+//! connection closes for any reason.
 
 use crate::control::{
     Answer, Ask, AskNextTimer, NextTimer, Request, decode_answer, decode_message, encode_message,
@@ -18,35 +18,36 @@ use std::sync::Arc;
 
 /// Name of the control socket of `pinhead up`, in the directory of its guests' sockets.
 const SOCKET: &str = "control";
-/// Bytes that a `pinhead up` may send at once: one response with the names of all its guests, of
-/// which there may be thousands. Any user may listen in a directory of this name, and an endless
-/// sender would keep the manager reading.
+/// Most bytes that a `pinhead up` may send at once, for one response with the names of thousands of
+/// guests. Any user may listen in a directory of this name, and an endless sender would keep the
+/// manager reading.
 const ANSWER_MAX: u64 = 256 * 1024;
-/// Bytes that it may send a second after that: requests for the next timers of guests that it is
-/// about to park.
+/// Bytes that a `pinhead up` may send a second after its first response. They are requests for the
+/// next timers of guests that it is about to park.
 const BYTES_A_SECOND: u64 = 4 * 1024;
 
-/// Time without a response from `pinhead up` after which that is reported. It responds within a
-/// turn.
+/// Time after which a missing response from `pinhead up` is reported. It normally responds within a
+/// turn of its loop.
 const ANSWER_MS: u64 = 5_000;
 /// Time after which a failed or refused request is repeated.
 const AGAIN_MS: u64 = 10_000;
-/// Shortest interval between two complaints about a user's guests. The user's process may agree and
-/// refuse in turn, in any number of directories.
+/// Shortest interval between two complaints about a user's guests. Otherwise a user's process could
+/// fill the log, because it may agree and refuse in turn, in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
-/// Characters of a class's name, at most.
+/// Maximum length of a class's name, in characters.
 const CLASS_MAX: usize = 64;
-/// Characters of a reported reason, at most.
+/// Maximum length of a reported reason, in characters.
 const REASON_MAX: usize = 200;
 
 /// Classes of the guests of a `pinhead up`, by guest name.
 pub type Classes = Arc<BTreeMap<String, String>>;
 
-/// State of the handover of guests by `pinhead up`. Until the handover they keep their ports and
-/// balloons: if silence counted as consent, two managers would move the same balloon.
+/// State of the handover of guests by `pinhead up`. Until the handover `pinhead up` keeps the
+/// guests' ports and balloons. If silence counted as consent, two managers would move the same
+/// balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
-    /// The guest is not of a `pinhead up`, or nothing of it is to be changed.
+    /// The guest was not started by a `pinhead up`, or nothing of the guest is to be changed.
     #[default]
     NotNeeded,
     /// There was no response, or a refusal.
@@ -83,7 +84,7 @@ struct Connection {
     budget: Budget,
 }
 
-/// Results: guests of a directory that were handed over or taken back, and messages.
+/// Results: guests of a directory that were handed over or returned, and messages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Directories with the state of their handover.
@@ -97,8 +98,8 @@ pub struct Answers {
 }
 
 impl Attachments {
-    /// Sends a request for the guest's port to the `pinhead up` that started the guest, if one did.
-    /// It may have handed over its guests already.
+    /// Sends a request for the guest's port to the `pinhead up` that started the guest, if there is
+    /// such a process. It may have handed over its guests already.
     pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let Some(dir) = run_dir(found) else { return answers };
@@ -126,7 +127,7 @@ impl Attachments {
         }
     }
 
-    /// Handles input. A connection closes at the end of its `pinhead up`.
+    /// Handles input. A closed connection means that its `pinhead up` has ended.
     pub fn turn(&mut self, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         for (dir, one) in &mut self.all {
@@ -137,8 +138,8 @@ impl Attachments {
         answers
     }
 
-    /// Sends a guest's next timer to the `pinhead up` of a directory. The process parks the guest
-    /// without it if the process does not read.
+    /// Sends a guest's next timer to the `pinhead up` of a directory. A `pinhead up` that does not
+    /// read parks the guest without the timer.
     pub fn tell_timer(&mut self, dir: &Path, timer: &NextTimer) {
         let open = self.all.get_mut(dir).and_then(|one| one.open.as_mut());
         if let Some(open) = open {
@@ -246,7 +247,7 @@ impl Attachment {
         }
     }
 
-    /// Reports why guests are not handed over, once until they are.
+    /// Reports why guests are not handed over. The report is repeated only after a handover.
     fn complain(&mut self, dir: &Path, reason: &str, answers: &mut Answers) {
         if !std::mem::replace(&mut self.is_reported, true) {
             let dir = dir.display();
@@ -256,12 +257,12 @@ impl Attachment {
     }
 }
 
-/// Returns the classes with printable names: another user's farm may send anything.
+/// Returns the classes with printable names, because another user's farm may send any text.
 fn classes(told: BTreeMap<String, String>) -> BTreeMap<String, String> {
     told.into_iter().map(|(name, class)| (name, base::plain(&class, CLASS_MAX))).collect()
 }
 
-/// Drops new complaints about another user's guests that come too soon.
+/// Drops new complaints about another user's guests that follow too soon.
 fn limit(
     told: &mut BTreeMap<Owner, u64>,
     owner: Owner,
@@ -278,8 +279,8 @@ fn limit(
     }
 }
 
-/// Sends a request for the guests of a run directory. It does not wait: a listener with a full
-/// queue counts as missing, because the listener could leave its queue full forever.
+/// Sends a request for the guests of a run directory, without waiting. A listener with a full queue
+/// counts as missing, because it could keep its queue full forever.
 fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     let mut stream = hypervisor::connect(&dir.join(SOCKET), owner)?;
     // A link could lead a root manager to another user's socket.
@@ -309,7 +310,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixListener;
 
-    /// Returns a directory as `pinhead up` has it, with a listening control socket, and a guest
+    /// Returns a directory like that of `pinhead up`, with a listening control socket, and a guest
     /// there.
     fn listen() -> (Scratch, UnixListener, Found) {
         let scratch = Scratch::new();

@@ -13,12 +13,12 @@ pub struct Clock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Clock {
-    /// Starts the clock.
     pub fn start() -> Clock {
         Clock { start: Instant::now(), hand: None }
     }
 
-    /// Returns a manual clock for tests, set in milliseconds. A wait by it takes no time.
+    /// Returns a manual clock for tests, set in milliseconds. A wait on a manual clock returns at
+    /// once.
     pub fn by_hand(hand: Rc<Cell<u64>>) -> Clock {
         Clock { start: Instant::now(), hand: Some(hand) }
     }

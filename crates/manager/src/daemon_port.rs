@@ -1,4 +1,5 @@
-//! The port of a guest's daemon: opened if its owner is the right one, and again after a loss.
+//! The port of a guest's daemon. It is opened if it belongs to the right user, and reopened after a
+//! loss.
 
 use agent::{AgentLink, DaemonEvent, Port};
 use hypervisor::PortAccess;
@@ -8,7 +9,6 @@ use std::path::PathBuf;
 /// Interval between attempts to open a port.
 const RETRY_MS: u64 = 5_000;
 
-/// A daemon with its port.
 #[derive(Debug)]
 pub struct DaemonPort {
     path: Option<PathBuf>,
@@ -24,15 +24,15 @@ impl DaemonPort {
         DaemonPort { path, access, retry_ms: 0, link }
     }
 
-    /// Takes a new path of the port, or its removal.
+    /// Sets a new path of the port, or removes the path.
     pub fn moved(&mut self, path: Option<PathBuf>) {
         self.link.close();
         (self.path, self.retry_ms) = (path, 0);
     }
 
-    /// Tries to open a closed port, and gives an open one its budget.
+    /// Tries to open a closed port, and renews the budget of an open port.
     pub fn tick(&mut self, now_ms: u64) {
-        // The manager requests no files, so nothing can be late.
+        // The manager requests no files, so no response can be late.
         self.link.tick(now_ms);
         let Some(path) = self.path.as_ref().filter(|_| now_ms >= self.retry_ms) else { return };
         if self.link.is_open() {

@@ -1,5 +1,5 @@
-//! Events and effects of owners. An owner decides and changes only itself: it returns effects, and
-//! the loop carries them out in order.
+//! Events and effects of owners. An owner decides and changes only itself. It returns effects,
+//! which the loop carries out in order.
 
 use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, NextTimer, Peer, Return};
@@ -32,12 +32,12 @@ pub(crate) struct Override {
     pub mode: Option<Mode>,
 }
 
-/// Reasons to send a guest more requests than the activity of its virtual CPUs calls for.
+/// Reasons to send a guest more requests than the activity of its virtual CPUs justifies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attention {
-    /// Set while the balloon moves.
+    /// True while the balloon moves.
     pub moves: bool,
-    /// Set while tasks of the guest wait for memory.
+    /// True while tasks of the guest wait for memory.
     pub strained: bool,
 }
 
@@ -52,19 +52,18 @@ pub(crate) enum GuestEvent {
     Tick,
     /// Guests that have run are due for a request.
     Ask,
-    /// A pass begins: resident memory must be read.
+    /// A pass begins, for which resident memory must be read.
     PassBegins,
-    /// A pass has ended.
     PassEnded,
-    /// The processes of running guests are due for a look.
+    /// The processes of running guests are due for a reading.
     LookAtProcesses,
-    /// The settings may set other limits than before.
+    /// The settings may have changed the guests' limits.
     Settings,
     /// The operator has changed limits by hand.
     Override(Id, Override),
-    /// A guest's close watch changes.
+    /// The reasons to watch a guest closely have changed.
     Attend(Id, Attention),
-    /// A guest's virtual CPUs were stopped by the manager, or run again.
+    /// A guest's virtual CPUs were stopped by the manager, or resumed.
     Parked(Id, bool),
     /// A client wants a daemon's list of tasks.
     AskScan(Id),
@@ -75,11 +74,11 @@ pub(crate) enum GuestEvent {
     Left { guest: Id, at: Bytes, rose: bool },
     /// A guest's hypervisor must set this target.
     Target { guest: Id, size: Bytes },
-    /// Page-out of a guest begins: memory that leaves it now is not returned by page reporting.
+    /// Page-out of a guest begins. Until it ends, memory that leaves the guest is not counted as
+    /// page reporting.
     PageOutBegins(Id),
-    /// Page-out of a guest has ended.
     PageOutEnded(Id),
-    /// The `pinhead up` of this directory has handed its guests over, or not.
+    /// The `pinhead up` of this directory has handed over its guests, or has not.
     Lent(PathBuf, Lent),
     /// The `pinhead up` of a directory wants the next timer of a guest.
     AskTimer(PathBuf, String),
@@ -96,7 +95,7 @@ pub(crate) enum MemoryEvent {
     LimitsChanged,
     /// A guest has rebooted.
     Rebooted(Id),
-    /// Memory must be freed and held.
+    /// Memory must be freed and reserved.
     Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
     /// A reservation was cancelled.
     Unreserve(u64),
@@ -107,15 +106,14 @@ pub(crate) enum MemoryEvent {
 pub(crate) enum RequestEvent {
     /// A client changes a guest's limits.
     Set { to: Return, peer: Peer, guest: String, change: Change },
-    /// A client wants memory freed and held.
+    /// A client wants memory freed and reserved.
     Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
     /// A client cancels a reservation.
     Unreserve { to: Return, reservation: u64 },
-    /// There are too many reservations for this one.
+    /// There are too many reservations, so this reservation is refused.
     Refused(u64),
     /// Reservations have been settled.
     Settled(Vec<Reserved>),
-    /// A client has left.
     Left(ClientId),
 }
 
@@ -128,7 +126,8 @@ pub(crate) enum ParkEvent {
     State(Id, RunState),
     /// Virtual CPUs could not be stopped or resumed, with the reason.
     Stays(Id, String),
-    /// A guest is gone, or only its monitor: then the process may live on and be found again.
+    /// A guest is gone, or only its monitor is. In that case the process may live on and be found
+    /// again.
     Gone(Id, Option<ProcessId>),
     /// A guest was found.
     Found(Id),
@@ -170,8 +169,8 @@ pub(crate) enum Effect {
     Requests(RequestEvent),
     /// Event for the owner of parked guests.
     Parking(ParkEvent),
-    /// Virtual CPUs are about to stop, or have stopped: the keeper must resume them after any end
-    /// of the manager.
+    /// Virtual CPUs are about to stop, or have stopped. The keeper must resume them however the
+    /// manager ends.
     Park(Id),
     /// The virtual CPUs run again.
     Awake(Id),
@@ -191,23 +190,25 @@ pub(crate) enum Effect {
     TellTimer(PathBuf, NextTimer),
     /// Passes on a daemon's list of tasks.
     Scanned(Id, Box<TaskScan>),
-    /// Makes the keeper restore the guest's former size. The guest has `size` now, or will have.
+    /// Makes the keeper restore the guest's former size. The guest's size is `size` now, or will be
+    /// soon.
     Hold { guest: Id, size: Bytes },
-    /// Releases the keeper's hold on a guest that is gone.
+    /// Releases the keeper's duty to restore a guest that is gone.
     Release(Id, Option<ProcessId>),
     /// Drops page-out's state of a guest that has rebooted.
     NewBoot(Id),
-    /// Pages out a guest, or looks at what came back.
+    /// Pages out a guest, or measures its memory after a page-out.
     PageOut(Job),
-    /// Ends a running page-out: its guest needs its memory.
+    /// Ends a running page-out, because its guest needs its memory.
     CutPageOut,
-    /// Sets the memory that the host keeps free, for the keeper.
+    /// Sends the keeper the amount of memory that the host keeps free.
     SetReserve(Bytes),
     /// Writes an event into the journal.
     Note { kind: &'static str, text: String, guest: Option<Arc<model::GuestIdentity>> },
-    /// Writes a decision into the journal. If it `moves`, its outcome follows later.
+    /// Writes a decision into the journal. The outcome of a decision that `moves` memory follows
+    /// later.
     Decided { guest: Id, who: Arc<model::GuestIdentity>, row: Box<store::Decision>, moves: bool },
-    /// Extends the guest's last move by another step, in the journal.
+    /// Adds another step to the guest's last move in the journal.
     GoesOn(Id),
     /// Writes the outcome of a guest's last move into the journal.
     Outcome { guest: Id, row: store::Outcome },
@@ -223,7 +224,7 @@ pub(crate) enum Effect {
     Passed(Box<PassInput>),
     /// Brings the next pass forward.
     Hurry,
-    /// All requests are answered: a waiting pass may begin.
+    /// All requests are answered, so that a waiting pass may begin.
     AllAnswered,
 }
 
@@ -245,7 +246,7 @@ impl Return {
 }
 
 impl Override {
-    /// Returns the limits with the operator's changes, which only the guest's size overrides.
+    /// Returns the limits with the operator's changes, capped at the guest's size.
     pub(crate) fn applied(&self, limits: Limits, memory: Bytes) -> Limits {
         let max = self.max.unwrap_or(limits.max).min(memory);
         Limits {

@@ -34,7 +34,7 @@ pub enum Error {
         .first.escape_debug(), .second.escape_debug()
     )]
     OneUserTwice { first: String, second: String, number: u32 },
-    /// The keeper, which holds the lease, cannot be started.
+    /// The keeper, which restores the guests, cannot be started.
     #[error(
         "The keeper could not be started, without which nobody gives memory back if this \
                  manager dies"

@@ -1,4 +1,5 @@
-//! Limits of the control groups of guests' processes: a guest gets no more than its groups have.
+//! Limits of the control groups of guests' processes. A guest gets no more memory than its groups
+//! allow.
 //!
 //! ```text
 //!   bound of a group ─┬─ kept ─┬─ used: processes, without pages of files
@@ -6,11 +7,11 @@
 //!                     └─ the rest: for its guests, to each the same part
 //! ```
 //!
-//! Version 1 may also limit memory and swap together. Paged-out memory still counts there. Page-out
-//! therefore makes no room below that limit, and a guest that touches such memory again uses no
-//! more of it.
+//! Version 1 may also limit memory and swap together. Paged-out memory still counts against that
+//! limit. Page-out therefore frees nothing below that limit, and a guest that faults such memory in
+//! again uses no more of it.
 //!
-//! A group that contains the manager and all of its guests is treated as the host.
+//! A group that contains the manager and all of its guests is treated like the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,9 +19,9 @@ use std::path::{Path, PathBuf};
 use counters::Bytes;
 use procfs::{AllKills, Buffer, KillWatch, MemoryGroup, Shortage};
 
-/// Part of a limit that stays free, in thousandths: a host's reserve by default.
+/// Part of a limit that stays free, in thousandths. It equals a host's default reserve.
 const KEPT_PERMILLE: u64 = 30;
-/// Least size of that part: a hypervisor grows by some MiB between two looks.
+/// Smallest size of that part, because a hypervisor may grow by some MiB between two readings.
 const KEPT_MIN: Bytes = Bytes::mib(16);
 
 /// Control groups of a guest's process.
@@ -51,13 +52,13 @@ impl Groups {
         self.kills.renew(all);
     }
 
-    /// Returns true if the whole process must stay out of swap.
+    /// Returns true if no part of the process may be swapped out.
     pub(crate) fn bars_swap(&self) -> bool {
         self.bars_swap
     }
 
-    /// Returns the cause of an OOM kill since the last look, if there was one. Groups without a
-    /// limit may contain other processes, so for them there is no result.
+    /// Returns the cause of an OOM kill since the last check, if there was one. Groups without a
+    /// limit may contain other processes, so their kills show nothing about the guest.
     pub(crate) fn killed(&self) -> Option<Shortage> {
         self.kills.killed().filter(|_| !self.bounded.is_empty())
     }
@@ -74,12 +75,12 @@ pub(crate) struct Member<'a> {
     pub touched: Bytes,
     /// Swapped part of the process, as far as it is known.
     pub swapped: Bytes,
-    /// True if the guest may need more memory: the room of its groups is read.
+    /// True if the guest may need more memory, so that the room in its groups must be read.
     pub may_grow: bool,
 }
 
 impl Member<'_> {
-    /// Returns the part of the guest's memory that counts already in a limit with swap.
+    /// Returns the part of the guest's memory that already counts in a limit that includes swap.
     fn touched_or_swapped(&self) -> Bytes {
         self.touched.plus(self.swapped).min(self.actual)
     }
@@ -90,7 +91,7 @@ impl Member<'_> {
 struct Room {
     limit: Bytes,
     free: Bytes,
-    /// Memory of its guests that does not count yet.
+    /// Memory of the group's guests that does not count yet.
     untouched: Bytes,
 }
 
@@ -99,9 +100,9 @@ impl Room {
         Room { limit, free: limit.less(used), untouched: Bytes::ZERO }
     }
 
-    /// Returns the most that a guest may have, as one of `guests`, if `counted` of its memory
-    /// counts already. An overcommitted group is treated like an overcommitted host: untouched
-    /// memory is not held against other guests.
+    /// Returns the most memory that one of `guests` may have, if `counted` of its memory already
+    /// counts. An overcommitted group is treated like an overcommitted host, so memory that a guest
+    /// has not touched does not reduce the room of others.
     fn most(&self, actual: Bytes, counted: Bytes, guests: u64) -> Bytes {
         let free = self.free.less(self.limit.permille(KEPT_PERMILLE).max(KEPT_MIN));
         let part = |free: Bytes| Bytes(free.0 / guests.max(1));
@@ -143,7 +144,7 @@ impl Pot {
         self.with_swap.map_or(self.memory.free, |both| both.free.min(self.memory.free))
     }
 
-    /// Returns the most that a guest may have.
+    /// Returns the largest size that a guest may have.
     fn most(&self, member: &Member<'_>) -> Bytes {
         let most = self.memory.most(member.actual, member.touched, self.guests);
         let counted = member.touched_or_swapped();
@@ -152,7 +153,7 @@ impl Pot {
     }
 }
 
-/// The room that the limits of all groups leave their guests.
+/// The room that the limits of all groups leave to their guests.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     pots: BTreeMap<PathBuf, Pot>,
@@ -161,8 +162,8 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Reads the usage of these guests' groups, as far as their guests may grow. The manager is in
-    /// the groups `own`.
+    /// Reads the usage of these guests' groups, if their guests may grow. The groups `own` contain
+    /// the manager.
     pub(crate) fn of(members: &[Member<'_>], own: &Groups) -> Rooms {
         let read = members.iter().filter(|member| member.may_grow).map(|member| member.groups);
         let bounded = read.chain([own]).flat_map(|groups| &groups.bounded);
@@ -196,7 +197,7 @@ impl Rooms {
         Some((pot.memory.limit, pot.free()))
     }
 
-    /// Returns the most that a guest may have; `None` without a limit.
+    /// Returns the largest size that a guest may have; `None` without a limit.
     pub(crate) fn most(&self, member: &Member<'_>) -> Option<Bytes> {
         let dirs = member.groups.bounded.iter().map(|(group, _)| group.dir());
         let others = dirs.filter(|dir| Some(*dir) != self.common.as_deref());

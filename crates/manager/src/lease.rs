@@ -1,4 +1,4 @@
-//! The keeper of this manager: messages about each guest, and troubles of the keeper.
+//! The keeper of this manager, with messages to it about each guest, and its failures.
 
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
@@ -12,21 +12,21 @@ use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
-/// The lease of this manager's targets. In a dry run there is nothing to restore, and no keeper.
+/// The lease of this manager's targets. A dry run has nothing to restore, and therefore no keeper.
 #[derive(Debug)]
 pub struct Lease {
     keeper: Option<keeper::Lease>,
     reported_restarts: u64,
-    /// Set once the missing keeper was reported.
+    /// True once the missing keeper was reported.
     is_absence_reported: bool,
     /// Guests that are parked or have less than their full size, for the next manager.
     written: ParkedFile,
-    /// Full sizes of guests without a process, for this manager alone.
+    /// Full sizes of guests without a visible process, for the lifetime of this manager.
     unseen: UnseenSizes,
 }
 
 impl Lease {
-    /// Returns the lease of a manager that takes nothing.
+    /// Returns the lease of a manager that reclaims nothing.
     pub fn none() -> Lease {
         Lease {
             keeper: None,
@@ -71,7 +71,8 @@ impl Lease {
         self.written.guests().collect()
     }
 
-    /// Returns the size to restore after this manager or a dead one has left the guest smaller.
+    /// Returns the size to restore of a guest that was left smaller by this manager or by a dead
+    /// manager.
     pub(crate) fn size_of(&self, found: &Found) -> Option<Bytes> {
         match found.process {
             Some(process) => self.written.sizes().get(&process).copied(),
@@ -79,15 +80,16 @@ impl Lease {
         }
     }
 
-    /// Notes that a guest has `size` or is about to: its former size must be restored.
+    /// Notes that a guest has `size` or is about to have it, and that its former size must be
+    /// restored.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
         let restore = guest.restore();
-        // The maximum is left out, because the next manager may have another.
+        // The maximum is left out, because the next manager may have another maximum.
         let again = Some(guest.memory.restore()).filter(|found| size < *found);
         match guest.found.process {
             Some(process) => self.written.set_size(process, again),
-            // Nothing is taken from another user's guest without a process.
+            // Another user's guest without a visible process never loses memory.
             None if guest.part.is_none() => self.unseen.set(&guest.found, again),
             None => {}
         }
@@ -99,9 +101,10 @@ impl Lease {
         keeper.hold(Held { taken: taken.0, ..held });
     }
 
-    /// Notes that a guest's virtual CPUs are stopped or about to be: they must be resumed.
+    /// Notes that a guest's virtual CPUs are stopped or about to be stopped, and must be resumed.
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
-        // Without its process the next manager could not tell the guest from one paused by hand.
+        // Without its process the next manager could not distinguish the guest from a guest paused
+        // by hand.
         if let Some(process) = guest.found.process {
             let stands = matches!(guest.state, RunState::Paused(_));
             let ran_ns = guest.cpu.ran_ns().filter(|_| stands);
@@ -121,8 +124,8 @@ impl Lease {
         }
     }
 
-    /// Notes that a guest is gone. Its process may live and be found again: its size stays in the
-    /// file.
+    /// Notes that a guest is gone. Its size stays in the file, because its process may live on and
+    /// be found again.
     pub fn drop_guest(&mut self, id: Id, process: Option<ProcessId>) {
         if let Some(process) = process.filter(|process| !process.is_alive()) {
             self.written.set_size(process, None);
@@ -146,8 +149,8 @@ impl Lease {
         }
     }
 
-    /// Returns true if memory may be taken, because a keeper would restore it. A manager that takes
-    /// nothing needs no keeper.
+    /// Returns true if memory may be reclaimed, because a keeper would restore it. A manager that
+    /// reclaims nothing needs no keeper.
     pub fn is_kept(&self) -> bool {
         self.keeper.as_ref().is_none_or(keeper::Lease::is_kept)
     }
@@ -181,7 +184,7 @@ impl Lease {
         })
     }
 
-    /// Ends the lease: waits until the keeper has restored everything.
+    /// Ends the lease, and waits until the keeper has restored everything.
     pub fn finish(self) -> Vec<String> {
         let Some(keeper) = self.keeper else { return Vec::new() };
         match keeper.finish() {

@@ -1,4 +1,5 @@
-//! `pinhead host` as a library: memory goes where it is needed, safely, with a reason.
+//! `pinhead host` as a library. It moves memory to the guests that need it, safely and with a
+//! recorded reason.
 //!
 //! ```text
 //!   hypervisor (QMP, libvirt) ─┐                 ┌─► hypervisor: balloon targets
@@ -9,8 +10,7 @@
 //! ```
 //!
 //! The loop is one thread with one poll. The threads of the monitor and of page-out never delay it.
-//! Decisions are made in [`policy::arbiter`], which does no I/O; this crate does all that the
-//! arbiter must not do.
+//! Decisions are made in [`policy::arbiter`], which does no I/O. This crate does all I/O.
 
 #![forbid(unsafe_code)]
 

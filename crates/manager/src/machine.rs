@@ -19,7 +19,6 @@ pub struct Machine {
     pub available: Bytes,
     /// Reserved huge pages, used or not.
     pub huge_pages: Bytes,
-    /// ZFS's cache.
     pub zfs: Option<ZfsCache>,
     /// Pages read from swap since boot.
     pub swap_in: u64,
@@ -46,7 +45,7 @@ pub struct MachineReader {
     zswap: Option<Reader>,
     /// Counters of compressed swap devices.
     zram: Vec<Kept>,
-    /// Size of swap at the last search for devices: it grows with a new device.
+    /// Size of swap at the last search for devices. A new device increases it.
     swap_kib: u64,
     root: Root,
     own: Kept,
@@ -63,7 +62,7 @@ impl MachineReader {
         let psi = Counter::Psi(PsiResource::Memory, PsiLine::Some, PsiField::Total);
         Ok(MachineReader {
             reader: Reader::open(root, &wanted)?,
-            // The kernel may have PSI compiled in and switched off.
+            // The kernel may support PSI but have it disabled.
             pressure: Reader::open(root, &[psi]).ok(),
             row: [f64::NAN; 4],
             swap: Reader::open(root, &[meminfo("SwapTotal"), meminfo("SwapFree")]).ok(),
@@ -129,7 +128,7 @@ fn numbers_of<const N: usize>(reader: &mut Option<Reader>) -> Option<[u64; N]> {
     Some(row.map(|value| value as u64))
 }
 
-/// Returns the counters of the zram devices used as swap. Other zram devices hold file systems.
+/// Returns the counters of the zram devices used as swap. Other zram devices contain file systems.
 pub(crate) fn zram_swaps(root: &Path, buffer: &mut Buffer) -> Vec<Kept> {
     let swaps = Kept::open(&root.join("proc/swaps"));
     let Some(text) = swaps.whole(buffer) else { return Vec::new() };
@@ -150,21 +149,21 @@ impl Machine {
         }
     }
 
-    /// Returns the reading of another host, if this machine runs in a guest of that host. The
-    /// host's counters do not include swap, and this machine's own are not about the host's guests.
+    /// Returns the reading of a host that runs this machine as its guest. That host's counters do
+    /// not include swap, and this machine's own counters are not about that host's guests.
     pub(crate) fn in_guest_of(&self, total: Bytes, available: Bytes) -> Machine {
         Machine { all: total, total, available, own: self.own, ..Machine::default() }
     }
 
-    /// Returns the same reading limited by a control group with its limit and free memory.
+    /// Returns the same reading, limited by a control group's limit and free memory.
     pub(crate) fn within(self, group: Option<(Bytes, Bytes)>) -> Machine {
         let Some((limit, free)) = group else { return self };
         let (total, available) = (self.total.min(limit), self.available.min(free));
         Machine { total, available, huge_pages: Bytes::ZERO, zfs: None, ..self }
     }
 
-    /// Returns the arbiter's input. With a budget, guests may use that much together, whatever else
-    /// the host has; `used` of it is in use.
+    /// Returns the arbiter's input. With a budget, all guests together may use that much, of which
+    /// `used` is in use.
     pub fn sample(
         &self,
         budget: Option<Bytes>,
@@ -180,15 +179,15 @@ impl Machine {
     }
 }
 
-/// Swap areas of a kernel, at most.
+/// Maximum number of swap areas in a kernel.
 const SWAPS_MAX: usize = 32;
-/// Pages per second swapped out that show a shortage: 4 MiB.
+/// Pages per second swapped out that show a shortage of memory: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages per second swapped in that show a shortage while tasks wait for memory.
 const HOST_SWAP_IN: f64 = 256.0;
 /// Part of the time with some task waiting for memory, in thousandths, that shows a shortage if the
-/// host swaps in too. Alone it means little: a container at its own limit waits too, and no guest
-/// can help it.
+/// host swaps in too. Alone it means little, because a container at its own limit also waits, and
+/// memory reclaimed from guests would not help it.
 const HOST_PSI: f64 = 100.0;
 
 /// Rates of the host's counters.
@@ -215,7 +214,7 @@ impl HostRates {
         }
     }
 
-    /// Returns true if the host is short of memory: it swaps, or its tasks wait for memory.
+    /// Returns true if the host is short of memory, because it swaps, or its tasks wait for memory.
     fn is_strained(&self) -> bool {
         let over = |rate: Option<f64>, limit: f64| rate.is_some_and(|rate| rate >= limit);
         over(self.swap_out_s, HOST_SWAP_OUT)
@@ -223,7 +222,7 @@ impl HostRates {
     }
 }
 
-/// The last reading of the host, and the rates since the reading before.
+/// The last reading of the host, and the rates since the previous reading.
 #[derive(Debug, Default)]
 pub(crate) struct HostMeter {
     last: Option<(Machine, u64)>,
@@ -231,8 +230,8 @@ pub(crate) struct HostMeter {
 }
 
 impl HostMeter {
-    /// Takes a reading. A failed reading makes the host unknown: the arbiter then moves nothing.
-    /// Returns a message about that, once.
+    /// Handles a reading. After a failed reading the host is unknown, and the arbiter moves
+    /// nothing. Returns a message about the failure, once.
     pub(crate) fn observe(&mut self, read: Result<Machine, String>, now_ms: u64) -> Option<String> {
         match read {
             Ok(machine) => {
@@ -254,13 +253,13 @@ impl HostMeter {
         self.last.map(|(machine, _)| machine)
     }
 
-    /// Returns the memory available for guests, within the budget as in all decisions.
+    /// Returns the memory available for guests, within the budget, as in all decisions.
     pub(crate) fn available(&self, settings: &Settings, used: Bytes) -> Option<Bytes> {
         let machine = self.machine()?;
         Some(machine.sample(settings.budget(machine.total), used, false, 0).available)
     }
 
-    /// Returns the arbiter's input, if the host was read now.
+    /// Returns the arbiter's input, if the last reading of the host succeeded.
     pub(crate) fn sample(
         &self,
         settings: &Settings,

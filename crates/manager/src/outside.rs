@@ -1,5 +1,5 @@
-//! A guest as its host sees it, without a request to the guest: resident and swapped memory, major
-//! faults, and time spent waiting for memory.
+//! A guest as observed from its host, without a request to the guest: resident and swapped memory,
+//! major faults, and time spent waiting for memory.
 
 use crate::groups::Groups;
 use crate::machine::per_second;
@@ -28,7 +28,7 @@ pub struct InHost {
     pub shared: Bytes,
     /// Shared memory in files on disk. The kernel counts it as cache, and so as available.
     pub in_files: Bytes,
-    /// Private memory in reserved huge pages, which are no part of the common memory.
+    /// Private memory in reserved huge pages, which are not available for general use.
     pub huge: Bytes,
     /// Private memory that KSM has merged with other pages.
     pub merged: Bytes,
@@ -45,27 +45,27 @@ pub struct Own {
     pub is_measured: bool,
 }
 
-/// Estimate of a QEMU's own memory if it cannot be measured: 25 to 40 MiB with emulation.
+/// Estimate of a QEMU's own memory if it cannot be measured. With emulation it has 25 to 40 MiB.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
-/// Largest guest that is measured. In larger guests the own part is small, and a walk over their
-/// pages takes long: a millisecond for 100 MiB of small pages.
+/// Largest guest that is measured. In larger guests the hypervisor's part is relatively small, and
+/// a walk over their pages is slow: a millisecond for 100 MiB of small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
-/// Interval between two measures.
+/// Interval between two measurements.
 const OWN_MS: u64 = 60_000;
-/// Interval while the last measure contradicts other data. An emulator's translated code grows by
-/// tens of MiB in a guest's first minutes.
+/// Interval while the last measurement contradicts other data. An emulator's translated code grows
+/// by tens of MiB in a guest's first minutes.
 const OWN_WRONG_MS: u64 = 5_000;
-/// Difference below which two measures count as equal.
+/// Difference below which two measurements count as equal.
 const OWN_SAME: Bytes = Bytes::mib(8);
 
 impl Own {
-    /// Estimates the own part of a process with `private` memory: small guests run under small
-    /// hypervisors.
+    /// Estimates the own part of a process with `private` memory, because a small guest has a small
+    /// hypervisor.
     fn estimated(private: Bytes) -> Own {
         Own { size: OWN_ESTIMATE.min(Bytes(private.0 / 2)), is_measured: false }
     }
 
-    /// Returns by how much the own part may be larger: an estimate may be half of the true size.
+    /// Returns the possible error of the own part. An estimate may be half of the true size.
     pub fn doubtful(&self) -> Bytes {
         if self.is_measured { Bytes::ZERO } else { self.size }
     }
@@ -83,16 +83,16 @@ impl InHost {
     }
 }
 
-/// Change since the own part was measured, in rising order of its effect.
+/// Change since the own part was measured, in ascending order of its effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Since {
     /// The guest has slept.
     #[default]
     Slept,
-    /// The guest has run: its hypervisor may have grown.
+    /// The guest has run, so its hypervisor may have grown.
     Ran,
-    /// Page-out took what it could of the process, with the hypervisor's own part. The measure is
-    /// wrong.
+    /// Page-out reclaimed memory of the process, including the hypervisor's own part. The
+    /// measurement is wrong.
     PagedOut,
 }
 
@@ -104,38 +104,38 @@ struct Mark {
     psi_us: Option<u64>,
 }
 
-/// The process of a guest, seen from the host.
+/// The process of a guest, measured on the host.
 #[derive(Debug, Default)]
 pub struct Outside {
     view: Option<ProcessView>,
-    /// True if data of the process's user is trusted where the host cannot measure.
+    /// True if values from this user's process are trusted even if the host cannot verify them.
     is_trusted: bool,
     /// Location of the guest's memory, if it may be read.
     ram: Option<GuestRam>,
-    /// True if the own part is worth the walk over the pages.
+    /// True if the own part is worth a walk over the guest's pages.
     is_measured: bool,
     pub(crate) apart: Apart,
-    /// Measured own part of the private memory, and the time of the measure.
+    /// Measured own part of the private memory, and the time of the measurement.
     own: Option<(Bytes, u64)>,
-    /// True if the last two measures were equal.
+    /// True if the last two measurements were equal.
     own_is_steady: bool,
-    /// Change since the last measure.
+    /// Change since the last measurement.
     since_own: Since,
     mark: Option<Mark>,
-    /// Rates seen last.
+    /// Rates of the last reading.
     pub seen: Seen,
     process: Option<ProcessId>,
     /// Control groups of the process.
     pub(crate) groups: Groups,
-    /// Upper limit of the guest's memory from these groups.
+    /// Upper limit of the guest's memory set by these groups.
     pub(crate) most: Option<Bytes>,
 }
 
 impl Outside {
-    /// Watches a process. A process that is unknown or gone shows nothing. For an untrusted user
-    /// only visible memory counts: any process may have memory with an invisible swapped part.
-    /// Mappings of an untrusted process are not read either: reading waits for a lock that the
-    /// process may hold.
+    /// Watches a process. An unknown or ended process yields no data. For an untrusted user only
+    /// visible memory counts, because any process may have memory with an invisible swapped part.
+    /// Mappings of an untrusted process are not read either, because the read waits for a lock that
+    /// the process may hold.
     pub fn new(process: Option<ProcessId>, is_trusted: bool) -> Outside {
         let view = process.and_then(ProcessView::open);
         let mut outside = Outside { view, is_trusted, process, ..Outside::default() };
@@ -144,8 +144,8 @@ impl Outside {
         outside
     }
 
-    /// Returns the same process, of a guest with `memory` in pieces of these sizes if they are
-    /// known.
+    /// Returns the same process, of a guest with `memory` in pieces of these sizes, if the sizes
+    /// are known.
     pub fn with_ram(mut self, memory: Bytes, pieces: &[Bytes]) -> Outside {
         self.replugged(memory, pieces);
         self
@@ -174,12 +174,12 @@ impl Outside {
         Some(InHost { private, shared, in_files, huge, merged, own })
     }
 
-    /// Returns the time of the last measure of the own part; `None` if a measure is possible but
-    /// has not been made.
+    /// Returns the time of the last measurement of the own part; `None` if it could be measured but
+    /// was not yet.
     pub fn own_since(&self) -> Option<u64> {
         match self.ram {
             Some(_) if self.is_measured => self.own.map(|(_, at_ms)| at_ms),
-            // A failed search is not repeated.
+            // A failed search for the guest's memory is not repeated.
             _ => Some(u64::MAX),
         }
     }
@@ -189,15 +189,15 @@ impl Outside {
         self.since_own = self.since_own.max(Since::Ran);
     }
 
-    /// Notes that page-out took what it could of the process.
+    /// Notes that the process was paged out.
     pub fn was_paged_out(&mut self) {
         self.since_own = Since::PagedOut;
         self.look_at_swap();
     }
 
-    /// Returns true if the own part is to be measured again. `looks_wrong` is set if the measure
-    /// contradicts other data. Two equal measures in a row make another early measure useless, and
-    /// so does a guest that has slept since.
+    /// Returns true if the own part is to be measured again. `looks_wrong` is set if the
+    /// measurement contradicts other data. An early repetition is useless after two equal
+    /// measurements, or if the guest has slept since.
     pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
         let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };
         match self.since_own {
@@ -207,8 +207,8 @@ impl Outside {
         }
     }
 
-    /// Returns the guest's place in the order of measures: first those made wrong by page-out, then
-    /// the oldest measure.
+    /// Returns the guest's place in the order of measurements. Measurements made wrong by page-out
+    /// come first, then the oldest ones.
     pub fn own_turn(&self) -> (bool, Option<u64>) {
         (self.since_own != Since::PagedOut, self.own_since())
     }
@@ -234,11 +234,11 @@ impl Outside {
         }
     }
 
-    /// Returns the reason why a guest of this size keeps its memory resident in any case.
+    /// Returns the reason why the memory of a guest of this size stays resident in any case.
     pub fn pinned(&self, memory: Bytes) -> Option<Pinned> {
         let Apart { locked, hugepages, anonymous, shmem, .. } = self.apart;
         let is_locked = memory > Bytes::ZERO && locked >= memory;
-        // Most of its memory lies in huge pages: the rest is the hypervisor's.
+        // Most of its memory lies in huge pages, so the rest belongs to the hypervisor.
         let is_huge = hugepages > anonymous.plus(shmem);
         is_locked.then_some(Pinned::Locked).or(is_huge.then_some(Pinned::HugePages))
     }
@@ -303,21 +303,21 @@ impl Outside {
     }
 }
 
-/// Splits a process's memory into private and shared. Guest memory in a file of its own is private,
-/// though the kernel counts it as shared. If the mappings may not be read, the kind of most of the
-/// pages decides.
+/// Splits a process's memory into private and shared. Guest memory in a separate file is private,
+/// although the kernel counts it as shared. If the mappings may not be read, the kind of most of
+/// the pages decides.
 pub(crate) fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
     let is_in_file = match ram {
         Some(ram) => ram.is_shared(),
         None => apart.shmem > apart.anonymous,
     };
-    // Reserved huge pages are in none of the kernel's other counts.
+    // The kernel counts reserved huge pages in none of its other counts.
     let is_nowhere_else = apart.shmem > apart.files
         || apart.hugepages > Bytes::ZERO
         || ram.is_some_and(GuestRam::is_in_memory_file);
     let shared = match is_in_file {
         false => held.shared,
-        // If guest memory has a count of its own, pages from files on disk are programs.
+        // If guest memory is counted separately, pages from files on disk can only be programs.
         true if is_nowhere_else => held.shared.min(apart.files),
         true => Bytes::ZERO,
     };
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(owned(statm, None, &anonymous), huge);
         let in_file = owned(statm, Some(&ram(true)), &anonymous);
         assert_eq!(in_file, huge, "a file of huge pages, with programs");
-        // On disk, the kernel's counts do not separate the guest's file from programs: all pages
+        // On disk, the kernel's counts do not separate the guest's file from programs, so all pages
         // count as the guest's.
         let all = Held { private: mib(270), shared: Bytes::ZERO };
         let on_disk = Apart { files: mib(230), ..Apart::default() };
@@ -392,7 +392,8 @@ mod tests {
     #[test]
     fn a_hypervisors_own_part_is_measured_or_called_an_estimate() {
         let memory = Bytes::mib(64);
-        // The process's memory is constant: it has read a block, and the block stays in its pipe.
+        // The process's memory is constant, because it has read a block and now waits to write it
+        // to its pipe.
         let mut command = Command::new("dd");
         command.args(["if=/dev/zero", "bs=64M", "count=1"]).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -429,7 +430,7 @@ mod tests {
         let mut strangers = Outside::new(holder, false).with_ram(memory, &[]);
         strangers.measure_own(7);
         assert!(!strangers.held().unwrap().own.is_measured && strangers.own_since().is_some());
-        // No mapping is that large: the size stays an estimate, and the search is not repeated.
+        // No mapping is that large, so the size stays an estimate, and the search is not repeated.
         let mut other = Outside::new(holder, true).with_ram(Bytes(1 << 50), &[]);
         other.measure_own(7);
         assert!(!other.held().unwrap().own.is_measured && other.own_since().is_some());

@@ -1,5 +1,5 @@
-//! Owners of the host's memory. Each byte has one owner: memory shared by guests counts once, not
-//! once for each guest.
+//! Owners of the host's memory. Each byte has only one owner. Memory shared by guests counts once,
+//! not once for each guest.
 
 use crate::guest::ManagedGuest;
 use counters::Bytes;
@@ -19,7 +19,7 @@ pub(crate) struct Owners {
     pub in_files: Bytes,
     /// Memory of the manager.
     pub manager: Bytes,
-    /// Private memory of guests merged by KSM; a shared page counts for each guest.
+    /// Private memory of guests merged by KSM. A shared page counts for each guest.
     merged: Bytes,
     /// Reported memory of guests without a visible process.
     unseen: Bytes,
@@ -46,23 +46,23 @@ impl Owners {
         Owners { shared: shared.sum(), in_files: in_files.sum(), ..owners }
     }
 
-    /// Returns the owners less the memory saved by KSM: a merged page exists once.
+    /// Returns the owners less the memory saved by KSM, because a merged page exists once.
     pub(crate) fn with_saved(self, saved: Bytes) -> Owners {
         Owners { guests: self.guests.less(saved.min(self.merged)), ..self }
     }
 
-    /// Returns the owners with invisible guests, on a host that has handed out `handed_out` in all.
+    /// Returns the owners with invisible guests, on a host with `handed_out` memory in use in all.
     /// Invisible guests may report any size, and count for at most the memory that no visible owner
     /// has.
     pub(crate) fn with_unseen(self, handed_out: Option<Bytes>) -> Owners {
-        // Pages of files on disk are available.
+        // Pages of files on disk count as available.
         let seen = self.sum().less(self.in_files);
         let most = handed_out.map_or(self.unseen, |all| all.less(seen));
         let guests = self.guests.plus(self.unseen.min(most));
         Owners { guests, unseen: Bytes::ZERO, ..self }
     }
 
-    /// Returns the sum, which counts against a budget.
+    /// Returns the sum of all owners, which counts against a budget.
     pub(crate) fn sum(self) -> Bytes {
         self.guests.plus(self.shared).plus(self.manager)
     }
@@ -77,8 +77,8 @@ fn unseen(guest: &ManagedGuest) -> Bytes {
     }
 }
 
-/// Shared memory of processes. Processes with one template map much the same pages: the largest
-/// amount counts for all of them.
+/// Shared memory of processes. Processes with the same template map mostly the same pages, so the
+/// largest amount counts for all of them.
 #[derive(Debug, Default)]
 struct SharedOnce(BTreeMap<Option<BackingFile>, Bytes>);
 

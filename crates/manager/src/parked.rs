@@ -1,4 +1,5 @@
-//! The list of guests that a manager has parked or taken memory from, on disk for the next manager.
+//! The list of guests that a manager has parked or reclaimed memory from, on disk for the next
+//! manager.
 //!
 //! ```text
 //!   SOCKET.PID.parked    a guest that is parked: its process's number, when that started, and
@@ -6,13 +7,13 @@
 //!                        the same with `size`: a guest that is to have so many bytes again
 //! ```
 //!
-//! The keeper wakes and restores the guests at the manager's end. If both are killed, or memory is
-//! short, the next manager does that. This manager holds the socket's lock, so other such files are
-//! of dead managers. A guest with virtual CPUs that have run since was resumed by hand. If it is
-//! stopped then, it was paused by hand.
+//! The keeper wakes and restores the guests at the manager's end. If both processes are killed, or
+//! memory is short, the next manager does that. The next manager holds the socket's lock, so other
+//! such files belong to dead managers. If a listed guest's virtual CPUs have run since, it was
+//! resumed by hand. If such a guest is stopped, it was paused by hand.
 //!
-//! A dead manager's file is changed by its keeper and taken over by the next manager, perhaps at
-//! the same time. Both lock the file, and then check whether it still exists.
+//! A dead manager's keeper may change the manager's file while the next manager takes over the
+//! file. Both lock the file, and then check whether it still exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -25,11 +26,11 @@ use hypervisor::{Id, ProcessId};
 use rustix::fs::OFlags;
 
 const SUFFIX: &str = ".parked";
-/// Bytes of a file that are read: two lines of 67 bytes for each guest of the largest host.
+/// Bytes read of a file, enough for two lines of 67 bytes for each guest of the largest host.
 const BYTES_MAX: u64 = 1 << 20;
 /// Attempts to open a file that is replaced each time.
 const TRIES_MAX: usize = 16;
-/// Number of sizes above which some are of ended processes.
+/// Number of stored sizes above which those of ended processes are removed.
 const SIZES_MIN: usize = 64;
 
 /// A guest that was parked.
@@ -50,14 +51,14 @@ pub(crate) struct Written {
     pub sizes: BTreeMap<ProcessId, Bytes>,
 }
 
-/// The file of this manager, which exists while it has a content. Without a path the list is in
-/// memory only.
+/// The file of this manager, which exists while there is something to list. Without a path the list
+/// is in memory only.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedFile {
     path: Option<PathBuf>,
     guests: BTreeMap<Id, Stood>,
     sizes: BTreeMap<ProcessId, Bytes>,
-    /// Number of sizes at which those of ended processes are removed.
+    /// Number of stored sizes at which those of ended processes are removed.
     sizes_max: usize,
     /// Reason for a failed write, until it is reported.
     trouble: Option<String>,
@@ -82,12 +83,12 @@ impl ParkedFile {
             file.sizes.extend(alive);
         }
         let left = parked.into_iter().map(|(process, ran_ns)| Stood { process, ran_ns });
-        // These ids count down from the top, because sources' ids count up from the bottom.
+        // These ids count down from the maximum, because sources' ids count up from 1.
         file.guests = (0..=u64::MAX).rev().map(Id).zip(left).collect();
         file.save();
         if file.trouble.is_none() {
             for (.., path) in found.iter().filter(|(.., other)| *other != path) {
-                // A remaining file is taken over again by the next manager.
+                // A file that could not be removed is read again by the next manager.
                 let _ = fs::remove_file(path);
             }
         }
@@ -159,8 +160,8 @@ pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
     name.into()
 }
 
-/// Removes guests that a dead manager's keeper has woken, and those that it has restored to these
-/// sizes. A guest with a larger size to restore stays: its maximum was lower.
+/// Removes guests that a dead manager's keeper has woken, and guests that it has restored to these
+/// sizes. A guest with a larger size to restore stays, because that keeper's maximum was lower.
 pub(crate) fn strike_out(
     path: &Path,
     woken: &BTreeSet<ProcessId>,
@@ -168,7 +169,7 @@ pub(crate) fn strike_out(
 ) -> io::Result<()> {
     let held = match hold(path) {
         Ok(held) => held,
-        // There was no parked guest, or the next manager has taken over the file.
+        // Either no guest was listed, or the next manager has taken over the file.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -194,7 +195,7 @@ fn files(socket: &Path) -> Vec<PathBuf> {
     names.map(|entry| entry.path()).collect()
 }
 
-/// Opens a file of this user's, and locks it until it is dropped.
+/// Opens a file of this user, and locks it until it is dropped.
 fn hold(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     for _ in 0..TRIES_MAX {
@@ -204,7 +205,7 @@ fn hold(path: &Path) -> io::Result<File> {
             let text = "it is not a file of this user's";
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
-        // The lock is held for as long as it takes to write a page.
+        // The lock is held only for the write of a page.
         file.lock()?;
         let there = fs::symlink_metadata(path)?;
         if (there.dev(), there.ino()) == (found.dev(), found.ino()) {
@@ -227,7 +228,7 @@ fn record(text: &str) -> Written {
     written
 }
 
-/// Returns a record as it is written after it was read.
+/// Returns the text of a record that was read and written again.
 pub fn record_again(text: &str) -> String {
     lines(&record(text))
 }
@@ -255,8 +256,8 @@ fn lines(written: &Written) -> String {
     parked.chain(sizes).collect()
 }
 
-/// Writes a file as a whole, or removes it if there is nothing to write. It need not survive the
-/// machine, which ends its guests too.
+/// Writes a file as a whole, or removes it if there is nothing to write. The file need not survive
+/// a crash of the machine, which ends its guests too.
 fn write(path: &Path, written: &Written) -> io::Result<()> {
     if *written == Written::default() {
         return match fs::remove_file(path) {

@@ -5,12 +5,14 @@
 //!   wake ─► virtual CPUs run ─► State(Running) ─► answered; its daemon gets the time
 //! ```
 //!
-//! Network traffic for such a guest does not pass through here, so nothing else wakes the guest.
-//! The keeper gets the list of parked guests before a guest is parked, so that it can wake them
-//! after any end of the manager. If both are killed, the next manager finds the list on disk.
+//! Network traffic for such a guest does not pass through the manager, so nothing else wakes the
+//! guest. The keeper gets the list of parked guests before a guest is parked, so that it can wake
+//! them however the manager ends. If both processes are killed, the next manager finds the list on
+//! disk.
 //!
-//! A hung hypervisor may stop a guest long after the request. Such a guest is woken until it
-//! certainly runs. A guest with a lost monitor is still parked when it is found again.
+//! A hung hypervisor may stop a guest long after the request. Requests to wake such a guest are
+//! repeated until it certainly runs. A guest with a lost monitor is still parked when it is found
+//! again.
 
 use crate::attach::run_dir;
 use crate::control::{Answer, Failure, Parked, Peer, Return};
@@ -26,24 +28,26 @@ use store::kinds::{PARKED, WOKEN};
 const PATIENCE_MS: u64 = 4_000;
 /// Time after which a hypervisor has answered or is known to be silent.
 const SURE_MS: u64 = 6_000;
-/// CPU time since the park that shows that a guest was resumed in between: a resumed kernel runs
+/// CPU time since the park above which the guest was resumed in between. A resumed kernel runs
 /// longer in its first second. Requests to a stopped QEMU cost microseconds.
 const LET_RUN_NS: u64 = 10_000_000;
 
 /// A pending request and its start.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// Client of the request; `None` while a guest is woken that could not be parked in time.
+    /// Client of the request; `None` during the wake of a guest that was not parked in time.
     to: Option<Return>,
     since_ms: u64,
-    /// Set once the hypervisor has answered a repeated request: earlier requests are done.
+    /// True once the hypervisor has responded to a repeated request, so that no earlier request is
+    /// open.
     is_heard: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Parking(Waiting),
-    /// Contains the CPU time of the virtual CPUs at the stop, in nanoseconds.
+    /// The guest is parked. The value is the CPU time of the virtual CPUs at the stop, in
+    /// nanoseconds.
     Parked(Option<u64>),
     Waking(Waiting),
 }
@@ -154,7 +158,7 @@ impl Parking {
             (None, RunState::Paused(why)) => {
                 let text = format!("{name} was not parked by this manager: {}", why.words());
                 let failure = Failure::new(text);
-                // The other causes come with their own advice.
+                // The other causes already contain their own advice.
                 let by_hand = why == Pause::ByHand;
                 return Err(if by_hand {
                     failure.help("let it run by what paused it")
@@ -165,7 +169,7 @@ impl Parking {
             (None, _) => return Err(Failure::new(format!("{name} is not parked"))),
         }
         if guest.state == RunState::Migrating {
-            // The guest may run elsewhere already.
+            // The guest may already run elsewhere.
             let text = format!("{name} moves to another host, or is being saved");
             return Err(Failure::new(text).help("wake it where it has gone"));
         }
@@ -205,8 +209,8 @@ impl Parking {
         awake(id).chain(stage.answer(Err(Failure::new(why)))).collect()
     }
 
-    /// Handles a guest that is gone. If only its monitor is lost, its stage is kept, and so is the
-    /// keeper's list.
+    /// Handles a guest that is gone. If only its monitor is lost, the guest keeps its stage and its
+    /// entry in the keeper's list.
     fn gone(&mut self, id: Id, process: Option<ProcessId>) -> Vec<Effect> {
         let Some(process) = process.filter(|process| process.is_alive()) else {
             return self.ended(id, "The guest is gone");
@@ -246,8 +250,8 @@ impl Parking {
             }
         };
         self.guests.insert(id, stage);
-        // The new name is written down before the old one is removed, so that the guest is on disk
-        // all the time.
+        // The new identity is written before the old identity is removed, so that the guest is
+        // always on disk.
         effects.insert(0, Effect::Park(id));
         effects
     }
@@ -283,8 +287,8 @@ impl Parking {
         effects
     }
 
-    /// Ends requests to hung hypervisors. A guest that could not be stopped in time may still stop:
-    /// it is woken until it certainly runs.
+    /// Ends requests to hung hypervisors. A guest that could not be stopped in time may still stop,
+    /// so it is woken until it certainly runs.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.lost.retain(|lost| {

@@ -1,5 +1,5 @@
-//! A guest's tasks: a request to its daemon and a response in parts, which are put together. The
-//! usage of the guest's process on the host is read with them.
+//! A guest's tasks, requested from its daemon. The daemon responds in parts, which are assembled
+//! here. The usage of the guest's process on the host is read at the same time.
 //!
 //! ```text
 //!   `scan` at the control socket ─► Scan ─► daemon ─► Processes (parts) ─► Gather ─► Scanned
@@ -20,16 +20,16 @@ use procfs::{Root, TaskDir};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Shortest interval between requests to a daemon, which answers one in 10 s. An earlier client
-/// gets the last response.
+/// Shortest interval between requests to a daemon, which responds to one request in 10 s. An
+/// earlier client gets the last response.
 const APART_MS: u64 = 10_500;
 /// Timeout of a daemon's response.
 const PATIENCE_MS: u64 = 5_000;
 /// Interval between requests to running guests, if recorded.
 const MINUTE_MS: u64 = 60_000;
-/// Threads of a guest's process that are read, at most.
+/// Maximum number of threads read of a guest's process.
 const THREADS_MAX: usize = 2048;
-/// Clients that wait for one guest's response, at most.
+/// Maximum number of clients that wait for one guest's response.
 const CLIENTS_MAX: usize = 32;
 /// Nanoseconds in a tick of a guest's /proc.
 const TICK_NS: u64 = 10_000_000;
@@ -37,7 +37,7 @@ const TICK_NS: u64 = 10_000_000;
 /// Open requests, and the last responses.
 #[derive(Debug, Default)]
 pub(crate) struct Scans {
-    /// True if running guests get a request once a minute, for the record.
+    /// True if running guests get a request once a minute, so that their tasks are recorded.
     is_minutely: bool,
     open: BTreeMap<Id, Open>,
     last: BTreeMap<Id, (u64, Rc<Scanned>)>,
@@ -191,8 +191,8 @@ pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSi
     side
 }
 
-/// Returns the processes of a response for the record, by name and number. Counts of threads are
-/// summed; unreported threads are missing.
+/// Returns the processes of a response for the record, by name and number. Counts of a process's
+/// threads are added up, without unreported threads.
 pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessField>> {
     let mut rows: BTreeMap<u32, (String, Row<ProcessField>)> = BTreeMap::new();
     for task in &scanned.tasks {
@@ -207,7 +207,7 @@ pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessF
         add(ProcessField::Dispatches, task.dispatches);
         add(ProcessField::Run, task.run_ns);
         let is_first = task.tid == task.pid;
-        // The names of kernel workers change with their work, their numbers do not.
+        // The names of kernel workers change with their work, but their numbers do not.
         let plain = match task.kind.as_str() {
             "kernel" => task.name.split(['-', '+']).next().unwrap_or_default(),
             _ => task.name.as_str(),

@@ -1,4 +1,4 @@
-//! The sources of guests, and their troubles.
+//! The sources of guests, and their problems.
 
 use crate::control::SourceRow;
 use crate::machine::Machine;
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Sources of guests.
 pub(crate) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// Time of each source's next turn, as of the last wait. To compute it, a source looks at all
-    /// of its guests.
+    /// Time of each source's next turn, as of the last wait. It is stored, because a source checks
+    /// all of its guests to compute it.
     due_ms: Vec<u64>,
-    /// Last trouble of each source.
+    /// Last problem of each source.
     troubles: BTreeMap<usize, String>,
 }
 
@@ -30,21 +30,22 @@ impl Sources {
         self.sources.get_mut(source).map(Box::as_mut)
     }
 
-    /// Returns the time of the next turn without any event. Called before a wait.
+    /// Returns the time of the next turn without any event. It is called before each wait.
     pub(crate) fn next_ms(&mut self) -> u64 {
         self.due_ms.clear();
         self.due_ms.extend(self.sources.iter().map(|source| source.next_ms()));
         self.due_ms.iter().copied().min().unwrap_or(u64::MAX)
     }
 
-    /// Adds the sources' descriptors. Each source is an owner of its own, numbered from `first`.
+    /// Adds the sources' descriptors. Each source has its own key in the poll set, counted from
+    /// `first`.
     pub(crate) fn fds<'a>(&'a self, first: u64, set: &mut PollSet<'a>) {
         for (source, owner) in self.sources.iter().zip(first..) {
             source.fds(set.owner(owner));
         }
     }
 
-    /// Returns the events of a source that is ready or due. Called after the wait.
+    /// Returns the events of a source that is ready or due. It is called after the wait.
     pub(crate) fn turn(
         &mut self,
         source: usize,
@@ -63,8 +64,8 @@ impl Sources {
         events
     }
 
-    /// Returns the host that has the guests' memory: this machine as read, unless a source has
-    /// another host.
+    /// Returns the host that has the guests' memory: this machine's reading, unless a source
+    /// manages the memory of another host.
     pub(crate) fn host(&self, own: Result<Machine, procfs::Error>) -> Result<Machine, String> {
         let own = own.map_err(|error| error.to_string())?;
         let mut hosts = self.sources.iter().map(|source| source.host_memory());
@@ -80,7 +81,7 @@ impl Sources {
         self.sources.iter().flat_map(|source| source.others()).collect()
     }
 
-    /// Stores a source's trouble.
+    /// Stores a source's problem.
     pub(crate) fn has_trouble(&mut self, source: usize, trouble: String) {
         self.troubles.insert(source, trouble);
     }

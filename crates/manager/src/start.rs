@@ -20,11 +20,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use store::{Journal, Writer};
 
-/// Paths of libvirt's system socket; a host has one of them.
+/// Possible paths of libvirt's system socket. A host has only one of them.
 const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
 
-/// Returns the parts of a manager from a file of settings, by default the usual one, and messages
-/// to the operator.
+/// Returns the parts of a manager from the given file of settings, or the default file, and
+/// messages to the operator.
 pub(crate) fn parts(
     config_path: Option<PathBuf>,
     options: Options,
@@ -56,7 +56,7 @@ pub(crate) fn parts(
         false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())
             .map_err(|source| Error::Keeper { source })?,
     };
-    // The keeper is started before: it is a process of its own and needs no threads.
+    // The keeper was started before, because it is a separate process and needs no threads.
     let page_out = match options.dry_run {
         true => PageOutWorker::none("a dry run moves nothing"),
         false => PageOutWorker::start(Path::new("/")),
@@ -81,7 +81,7 @@ pub(crate) fn parts(
     Ok((parts, notices))
 }
 
-/// Reports that other rules than ours move memory, if they do.
+/// Returns a message if the rules of another manager move memory.
 pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
     let kind = settings.policy.kind;
     let is_other = kind != Kind::Pinhead;
@@ -112,7 +112,7 @@ pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
 /// guests. The keeper inherits the limit, and needs one descriptor for each guest.
 fn take_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // A refused limit allows fewer guests, and does no other harm.
+    // A refused limit only means that fewer guests can be managed.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -125,7 +125,7 @@ fn control(settings: &Settings, place: &Place) -> Result<Server, Error> {
     Ok(server.group_may(settings.control.group_may))
 }
 
-/// Returns the sources of guests, and the reasons for missing ones.
+/// Returns the sources of guests, and the reasons for unavailable sources.
 fn sources(
     settings: &Settings,
     trust: &Trust,
@@ -174,7 +174,7 @@ fn zvm_options(zvm: &ZvmSettings) -> ZvmOptions {
     }
 }
 
-/// Returns the z/VM user that runs this machine: the level next above, if that is z/VM.
+/// Returns the z/VM user that runs this machine, if the hypervisor directly above is z/VM.
 fn own_user() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sysinfo").ok()?;
     let level = zmon::sysinfo::levels(&text).pop()?;
@@ -210,7 +210,7 @@ fn sink(settings: &MonitorSettings, notices: &mut Vec<String>) -> Option<Box<dyn
 fn journal(settings: &Settings) -> (Writer, Option<String>) {
     let in_memory = |why: String| {
         let writer = Journal::in_memory().map(Writer::to);
-        // Without a file or memory for it, decisions wait in a bounded queue and are lost.
+        // Without a usable file, decisions wait in a bounded queue and are lost.
         (writer.unwrap_or_else(|_| Writer::new(Path::new("/dev/null/journal"))), Some(why))
     };
     let Some(path) = &settings.journal.path else {

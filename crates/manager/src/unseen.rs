@@ -1,12 +1,13 @@
-//! Sizes to restore of guests without a visible process, which may be in a container. A guest that
-//! loses its monitor for a second is found again as another guest, with less than its full size.
+//! Sizes to restore of guests without a visible process, which may be in a container. If the
+//! monitor of such a guest is lost for a second, the guest is found again as another guest below
+//! its full size.
 
 use std::collections::BTreeMap;
 
 use counters::Bytes;
 use hypervisor::Found;
 
-/// Guests with stored sizes, at most. No host has more guests.
+/// Maximum number of stored sizes. No host has as many guests.
 const SIZES_MAX: usize = 10_000;
 
 /// Identity of a guest without a process: its source, its UUID and its name there.
@@ -29,8 +30,8 @@ impl UnseenSizes {
         }
     }
 
-    /// Returns the size to restore of a guest that was found with less. A guest with more was
-    /// restarted.
+    /// Returns the size to restore of a guest that was found with less memory. A guest with more
+    /// memory was restarted.
     pub(crate) fn of(&self, found: &Found) -> Option<Bytes> {
         self.0.get(&name(found)).copied().filter(|size| found.actual < *size)
     }

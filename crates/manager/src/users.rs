@@ -38,7 +38,7 @@ impl Users {
         Trust::naming(self.names.keys().copied())
     }
 
-    /// Returns the name for a user other than root and the manager's user, or `None` for these two.
+    /// Returns the name of a user other than root and the manager's user; `None` for these two.
     pub(crate) fn stranger(&self, owner: Owner) -> Option<String> {
         let name = || self.names.get(&owner).cloned().unwrap_or_else(|| owner.0.to_string());
         (!owner.is_trusted()).then(name)

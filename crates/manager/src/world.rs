@@ -24,7 +24,7 @@ pub(crate) struct World<'a> {
     pub is_leased: bool,
     /// Memory saved by KSM.
     pub ksm_gain: Option<Bytes>,
-    /// Expected gain of page-out in the near future, if the host is short.
+    /// Expected gain of page-out in the near future, if the host is short of memory.
     pub page_out: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! One interval of a guest: the rules are evaluated, and the bounds are kept.
+//! One interval of a guest. The rules are evaluated, and the result is kept within the bounds.
 //!
 //! ```text
 //!   Program   ──┐
@@ -6,8 +6,8 @@
 //!   Resources ──┘
 //! ```
 //!
-//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent: a fault
-//! in one group holds only that group.
+//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent. After a
+//! fault only the affected group stays unchanged.
 
 use counters::{History, Pages};
 use rules::{Fault, Program};
@@ -84,13 +84,13 @@ pub struct PoolDecision {
     pub rule: DecidingRule,
     /// Bound that the target was clamped to.
     pub bound: Option<RuleBound>,
-    /// Size of the step if it was negative. It counts as 0, and the mistake in the rules file is
-    /// worth a warning.
+    /// Size of the step if it was negative. A negative step counts as 0, and the error in the rules
+    /// file is worth a warning.
     pub negative: Option<i64>,
 }
 
 /// The decisions of one interval. An unmanaged group is `None`. A group without a value in this
-/// interval holds, with the fault as its reason.
+/// interval stays unchanged, with the fault as the reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuestDecision {
     /// Decision about the CPUs.
@@ -108,7 +108,7 @@ pub struct Start {
     pub pool: Option<Pages>,
 }
 
-/// Returns the most CPUs that the rules allow and the guest has.
+/// Returns the number of CPUs that the rules allow, at most the CPUs of the guest.
 fn cpu_max(program_max: u32, present: u32) -> u32 {
     if program_max == 0 { present } else { program_max.min(present) }
 }
@@ -127,8 +127,8 @@ pub fn start(program: &Program, resources: Resources) -> Start {
     Start { cpus, pool }
 }
 
-/// Decides one interval. The history must be full, so that the rules find every snapshot that they
-/// look back to.
+/// Decides one interval. The history must be full, so that the rules find every earlier snapshot
+/// that they use.
 pub fn step(program: &Program, history: &History, resources: Resources) -> GuestDecision {
     let cpu = program.cpu.as_ref().zip(resources.cpus).map(|(rules, cpus)| {
         let rule = deciding(|| rules.hotplug(history), || rules.hotunplug(history))?;

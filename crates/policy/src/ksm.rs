@@ -1,15 +1,16 @@
-//! The pace of the host's search for equal pages (KSM): one pure step.
+//! The pace of the host's search for equal pages (KSM), as a pure step.
 //!
 //! ```text
 //!   guests, free memory, KSM's counters ─► Ksm::step ─► Option<Settings>, Phase
 //! ```
 //!
 //! Equal pages of guests are kept once, but the search costs CPU time of the thread `ksmd`. The
-//! search is hard while there is much to find (a new guest, a short host), and steady while that
-//! pays. It is slow while it pays little, and off if there is nothing to gain. Merged pages are
-//! never separated on purpose, since that would take the memory back at once.
+//! search is hard while there is much to find, after the arrival of a guest or in a shortage of
+//! memory. It is steady while the gain is worth its cost. It is slow while the gain is small, and
+//! off if there is nothing to gain. Merged pages are never separated on purpose, because that would
+//! use the saved memory at once.
 //!
-//! The kernel shares pages of all processes that asked for it, of any user. The duration of a write
+//! The kernel merges pages of all processes that requested it, of any user. The duration of a write
 //! shows a guest whether another guest has the same page. The search therefore runs only while all
 //! guests belong to one user.
 
@@ -23,14 +24,14 @@ pub const STEADY_PERMILLE: u64 = 100;
 /// Part of one core that is spent while little is found, in thousandths.
 pub const SLOW_PERMILLE: u64 = 20;
 
-/// Full scans that find everything: the first takes the pages' checksums, the second merges pages
-/// that have not changed since.
+/// Number of full scans that find everything. The first scan computes the pages' checksums, and the
+/// second merges pages that have not changed since.
 const SCANS: u64 = 2;
 /// Longest time of a hard search, on a host of any size.
 const HARD_MS: u64 = 10 * 60_000;
 /// Time after which gain and cost are judged.
 const JUDGED_MS: u64 = 60_000;
-/// Pages gained in a second of CPU time below which the search is worth nothing: 10 MiB.
+/// Pages gained in a second of CPU time below which the search is not worth its cost: 10 MiB.
 const GAIN_MIN: u64 = 2560;
 /// Pages gained in a second of CPU time that are worth the steady pace: 100 MiB.
 const GAIN_FAIR: u64 = 25_600;
@@ -39,23 +40,23 @@ const REST_MS: u64 = 10 * 60_000;
 
 /// Sleep after a scan of `pages_to_scan` pages.
 const SLEEP_MS: u64 = 20;
-/// Pages a turn at the start: the kernel's own pace.
+/// Pages a turn at the start, which is the kernel's own pace.
 const PAGES_START: u64 = 100;
-/// Fewest pages a turn: fewer are all waking and no scanning.
+/// Fewest pages a turn. With fewer pages, the thread would mostly wake and hardly scan.
 const PAGES_MIN: u64 = 16;
-/// Most pages a turn: more would occupy a core for longer than a guest should wait.
+/// Most pages a turn. More pages would occupy a core for longer than a guest should wait.
 const PAGES_MAX: u64 = 20_000;
 /// Least time between two changes of the pace.
 const PACE_MS: u64 = 2000;
 /// Largest factor by which the pace rises at once.
 const RISE: u64 = 4;
-/// CPU time below which a measurement is too coarse, where it is counted in ticks.
+/// CPU time below which a measurement is too coarse if the kernel counts it in ticks.
 const CPU_MIN_US: u64 = 10_000;
 
 /// The kernel's settings of KSM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// True if KSM scans. Merged pages stay merged either way.
+    /// True if KSM scans. Merged pages stay merged in both cases.
     pub runs: bool,
     /// Pages a turn.
     pub pages_to_scan: u64,
@@ -70,7 +71,7 @@ pub struct Sample {
     pub guests: usize,
     /// Number of users with guests.
     pub owners: usize,
-    /// Number of guests that ever arrived; it grows with each new guest.
+    /// Number of guests that have ever arrived, which grows with each new guest.
     pub arrivals: u64,
     /// Free memory of the host, within the budget if there is one.
     pub available: Bytes,
@@ -86,18 +87,18 @@ named! {
     /// The phase of the search.
     #[derive(Default)]
     pub enum Phase {
-        /// Off: there are fewer than two guests, or enough memory.
+        /// Off, because there are fewer than two guests, or enough memory.
         #[default]
         Off = "off",
-        /// Off: the guests belong to several users, and share no pages with each other.
+        /// Off, because the guests belong to several users, which must not share pages.
         Apart = "apart",
-        /// Hard: a guest is new, or the host has become short of memory.
+        /// Hard, because a guest is new, or the host has become short of memory.
         Hard = "hard",
-        /// Steady, as long as it pays.
+        /// Steady, while the gain is worth its cost.
         Steady = "steady",
-        /// Slow, since it pays little.
+        /// Slow, because the gain is small.
         Slow = "slow",
-        /// Resting: nothing found was worth its CPU time. The search is tried again later.
+        /// Paused, because the gain was not worth its CPU time. The search is tried again later.
         Rest = "rest",
     }
 }
@@ -126,7 +127,7 @@ pub struct Ksm {
     phase: Phase,
     /// Start of the phase, or of the last judgement in it.
     since: Option<Mark>,
-    /// Last look at the pace.
+    /// Last check of the pace.
     paced: Option<Mark>,
     pages_to_scan: Option<u64>,
     last_written: Option<Settings>,
@@ -158,7 +159,8 @@ impl Ksm {
         let is_new = sample.arrivals > self.arrivals;
         self.arrivals = sample.arrivals;
         let was_short = self.short;
-        // The arbiter's moves leave free memory close to the set point, on either side of it.
+        // The arbiter keeps free memory close to the set point, above or below it. A small
+        // deviation is therefore no shortage.
         self.short = if was_short {
             sample.available < sample.set_point.plus(sample.hysteresis)
         } else {
@@ -194,7 +196,7 @@ impl Ksm {
         let scans = grown(since.counters.full_scans, mark.counters.full_scans);
         let is_through = scans.is_some_and(|scans| scans >= SCANS);
         match self.phase {
-            // The reason to be off is gone, so there is a need now.
+            // The reason to be off is gone, so a hard search begins.
             Phase::Off | Phase::Apart => Phase::Hard,
             Phase::Hard if is_through || passed_ms >= HARD_MS => Phase::Steady,
             Phase::Rest if passed_ms >= REST_MS || has_lost(&since, mark) => Phase::Steady,
@@ -209,7 +211,7 @@ impl Ksm {
         }
     }
 
-    /// Moves the pages a turn towards the phase's share of a core.
+    /// Adjusts the pages a turn towards the phase's share of a core.
     fn pace(&mut self, mark: Mark) -> Settings {
         let pages = self.pages_to_scan.unwrap_or(PAGES_START);
         let target = self.phase.permille();
@@ -245,8 +247,8 @@ impl Ksm {
     }
 }
 
-/// Returns the phase that a span's gain is worth; `None` if unknown. Without two full scans a
-/// search that found nothing may only have begun, so it has ten times as long.
+/// Returns the phase that a span's gain justifies; `None` if unknown. Before two full scans, a
+/// search without results may only have begun, so it gets ten times as long.
 fn judge(since: &Mark, now: &Mark, is_through: bool) -> Option<Phase> {
     let passed_ms = now.at_ms.saturating_sub(since.at_ms);
     let cpu_us = grown(since.counters.cpu_us, now.counters.cpu_us)?;
@@ -264,7 +266,7 @@ fn judge(since: &Mark, now: &Mark, is_through: bool) -> Option<Phase> {
     Some(if is_worth_it { Phase::Slow } else { Phase::Rest })
 }
 
-/// Returns true if over an eighth of the pages shared at the start of the rest are no longer
+/// Returns true if over an eighth of the pages shared at the start of the pause are no longer
 /// shared.
 fn has_lost(since: &Mark, now: &Mark) -> bool {
     let pages = |mark: &Mark| mark.counters.pages_sharing.map(|pages| pages.0);
@@ -272,19 +274,20 @@ fn has_lost(since: &Mark, now: &Mark) -> bool {
     before >= GAIN_MIN && now < before - before / 8
 }
 
-/// Returns the pages a turn that take `target` of a core, if `pages` take `cost`, in thousandths.
-/// The time of a turn is proportional to its pages; the sleep after it does not change.
+/// Returns the pages a turn that use `target` of a core, if `pages` use `cost`, both in
+/// thousandths. The time of a turn is proportional to its pages. The sleep after it does not
+/// change.
 fn for_share(pages: u64, cost: u64, target: u64) -> u64 {
     let cost = cost.clamp(1, 999);
     pages.saturating_mul(target * (1000 - cost)) / (cost * (1000 - target.min(999)))
 }
 
-/// Returns the growth of a counter. A counter that went back was reset, and gives `None`.
+/// Returns the growth of a counter. A decreased counter was reset, and the result is `None`.
 fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }
 
-/// Returns true if the change is worth a write; a tenth more or less is not.
+/// Returns true if the change is worth a write. A change by up to a tenth is not.
 fn differs(last: Settings, settings: Settings) -> bool {
     let gap = last.pages_to_scan.abs_diff(settings.pages_to_scan);
     last.runs != settings.runs || (settings.runs && gap * 10 > last.pages_to_scan)

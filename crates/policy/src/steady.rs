@@ -1,19 +1,19 @@
-//! A trial of rules under steady load: they must come to rest.
+//! A trial of rules under steady load, in which the rules must settle.
 //!
-//! The model is crude on purpose: CPUs are busy or idle, memory is in use, cached or free. Rules
-//! that plug and unplug in turn here, under a constant load, do so on a real guest too.
+//! The model is crude on purpose. CPUs are busy or idle, and memory is in use, cached or free.
+//! Rules that plug and unplug in turn here, under a constant load, do so on a real guest too.
 
 use crate::guest::{CpuAction, Cpus, Resources, step};
 use counters::{Counter, CpuField, History, Pages};
 use rules::Program;
 
-/// Intervals given to the rules to settle, and intervals watched after that.
+/// Number of intervals in which the rules may settle, and number of intervals watched after that.
 const SETTLE: usize = 120;
 const WATCHED: usize = 60;
-/// More reversals than this in the watched intervals count as oscillation.
+/// Largest number of reversals in the watched intervals that does not count as oscillation.
 const REVERSALS: usize = 3;
 
-/// A steady load at which the rules never come to rest.
+/// A steady load at which the rules never settle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Oscillation {
     /// Load: CPUs wanted, or the share of memory in use.
@@ -114,7 +114,7 @@ impl<'a> Model<'a> {
         self.time += seconds;
         self.user += busy * seconds * HERTZ;
         self.idle += (online - busy) * seconds * HERTZ;
-        // Demand beyond the free memory makes the kernel scan in vain in each interval.
+        // Demand beyond the free memory makes the kernel scan without success in each interval.
         let free = TOTAL - self.state.pool - self.used;
         self.scanned += (WATERMARK - free).max(0) as f64 * seconds;
 
@@ -134,7 +134,7 @@ impl<'a> Model<'a> {
             }
         }
         if let Some(Ok(pool)) = decision.memory {
-            // A pool cannot take memory that is in use.
+            // A pool cannot include memory that is in use.
             let most = (TOTAL - WATERMARK / 2).min(pool.target.0.min(TOTAL as u64) as i64);
             self.state.pool = most;
         }

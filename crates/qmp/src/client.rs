@@ -4,17 +4,17 @@
 //!   greeting ─► we send qmp_capabilities ─► its return: Ready ─► commands, replies, events
 //! ```
 //!
-//! Commands may be queued at any time: those before the end of the negotiation wait.
+//! Commands may be queued at any time. Commands queued before the end of the negotiation wait.
 
 use std::collections::VecDeque;
 
 use crate::{Command, Decoder, Error, Failure, Message, Reply, Timestamp, Value, Version};
 
-/// The most commands that may be open at once. QEMU answers one after the other, so more open
-/// commands mean that it hangs. Each tick of a manager would then add to the queue forever.
+/// The most commands that may be open at once. QEMU answers them in order, so more open commands
+/// mean that QEMU hangs. Without a limit, each tick of a manager would make the queue longer.
 pub const PENDING_MAX: usize = 64;
 
-/// The id of the negotiation; those of commands follow.
+/// The id of the negotiation. The ids of commands follow.
 const CAPABILITIES_ID: u64 = 0;
 
 /// Identifies a command, to find its reply.
@@ -30,7 +30,8 @@ pub enum Incoming {
     Reply {
         /// The ticket of the command.
         ticket: Ticket,
-        /// QEMU's answer. A malformed answer is a failure of the class [`Failure::MISSHAPEN`].
+        /// QEMU's answer. A malformed answer is reported as a failure of the class
+        /// [`Failure::MISSHAPEN`].
         outcome: Result<Reply, Failure>,
     },
     /// An event was reported.
@@ -39,7 +40,7 @@ pub enum Incoming {
         name: String,
         /// The event's data; null for events without any.
         data: Value,
-        /// The host's clock when it happened.
+        /// The time of the event by the host's clock.
         timestamp: Timestamp,
     },
 }
@@ -54,8 +55,8 @@ enum State {
     Refused,
 }
 
-/// The state of one QMP connection. The caller moves bytes: received bytes go into
-/// [`feed`](Self::feed), and [`output`](Self::output) goes to the socket.
+/// The state of one QMP connection. The caller moves the bytes. It passes received bytes to
+/// [`feed`](Self::feed), and writes [`output`](Self::output) to the socket.
 #[derive(Debug, Default)]
 pub struct Client {
     decoder: Decoder,
@@ -99,7 +100,7 @@ impl Client {
         self.output.drain(..written_bytes.min(self.output.len()));
     }
 
-    /// Takes bytes that were read from the socket. [`poll`](Self::poll) must be called until it
+    /// Stores bytes that were read from the socket. [`poll`](Self::poll) must be called until it
     /// returns `None` before the next feed.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.decoder.feed(bytes);
@@ -121,7 +122,7 @@ impl Client {
     fn step(&mut self, message: Message) -> Result<Option<Incoming>, Error> {
         match message {
             Message::Greeting(version) => {
-                // A second greeting changes nothing: QEMU greets once a connection.
+                // A second greeting is ignored, because QEMU greets once a connection.
                 if matches!(self.state, State::Greeting) {
                     self.output.extend(Command::Capabilities.encode(CAPABILITIES_ID));
                     self.state = State::Negotiating(version);
@@ -163,7 +164,7 @@ impl Client {
     }
 
     /// Finds the command that an answer belongs to. No command is sent before the end of the
-    /// negotiation, so an earlier answer belongs to none, whatever its id.
+    /// negotiation, so an answer before that belongs to no command, whatever its id is.
     fn close(&mut self, id: Option<u64>) -> Result<(Ticket, Command), Error> {
         if !matches!(self.state, State::Ready) {
             return Err(Error::UnknownId { id });

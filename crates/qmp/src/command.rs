@@ -10,7 +10,7 @@ pub enum Command {
     /// `query-cpus-fast`: the virtual CPUs and their host threads. The command does not stop the
     /// guest.
     QueryCpusFast,
-    /// `balloon`: requests the guest to keep this much memory.
+    /// `balloon`: requests the guest to keep memory of this size.
     Balloon {
         /// The size that the guest keeps, not the size of the balloon.
         value_bytes: u64,
@@ -21,13 +21,13 @@ pub enum Command {
     QueryMemory,
     /// `query-memdev`: the memory backends, each of which is mapped separately.
     QueryMemdev,
-    /// `query-memory-devices`: the part of the memory that virtio-mem devices can take back.
+    /// `query-memory-devices`: the part of the memory that virtio-mem devices can unplug.
     QueryMemoryDevices,
     /// `query-name`: the name that the guest was started with.
     QueryName,
-    /// `query-uuid`: the UUID that the guest was given.
+    /// `query-uuid`: the guest's UUID.
     QueryUuid,
-    /// `query-chardev`: the character devices and where they end on the host.
+    /// `query-chardev`: the character devices and their ends on the host.
     QueryChardev,
     /// `query-migrate`: the state of the guest's migration.
     QueryMigrate,
@@ -42,14 +42,13 @@ pub enum Command {
     QomGet {
         /// The object.
         path: String,
-        /// The property.
         property: &'static str,
     },
     /// `qom-set` of `guest-stats-polling-interval`: the interval of the guest's memory reports.
     SetStatsInterval {
         /// The balloon device's path in QEMU's object tree.
         device_path: String,
-        /// 0 disables the reports; each report wakes the guest.
+        /// The interval; 0 disables the reports, each of which wakes the guest.
         interval_seconds: u32,
     },
     /// `query-status`: the run state of the guest.
@@ -58,19 +57,18 @@ pub enum Command {
     SystemPowerdown,
     /// `stop`: stops the virtual CPUs.
     Stop,
-    /// `cont`: lets the virtual CPUs run again.
+    /// `cont`: resumes the virtual CPUs.
     Continue,
     /// `migrate-set-parameters` of `max-bandwidth`: the limit for writing a state.
     SetMigrateBandwidth {
-        /// Bytes a second.
         bytes_a_second: u64,
     },
-    /// `getfd`: takes the file that is sent with these bytes.
+    /// `getfd`: stores the file descriptor that is sent with these bytes.
     GetFile {
         /// QEMU's name for the file.
         name: &'static str,
     },
-    /// `add-fd`: takes the file that is sent with this command, as `/dev/fdset/SET`.
+    /// `add-fd`: stores the file descriptor that is sent with this command, as `/dev/fdset/SET`.
     AddFile {
         /// The number of the descriptor set.
         set: u32,
@@ -88,14 +86,13 @@ pub enum Command {
         uri: String,
     },
     /// `xen-save-devices-state`: writes the state of a stopped guest's devices, without its memory.
-    /// Despite its name every QEMU has it.
+    /// Despite its name, every QEMU supports the command.
     SaveDevices {
         /// The destination file.
         path: String,
     },
-    /// `human-monitor-command`: a line of the human monitor. The answer is text for humans too.
+    /// `human-monitor-command`: a line of the human monitor. The answer is text for humans as well.
     Human {
-        /// The line.
         line: String,
     },
     /// `quit`: ends QEMU without involving the guest.
@@ -159,7 +156,7 @@ impl Command {
             }
             Command::MigrateIncoming { uri } => ("migrate-incoming", json!({ "uri": uri })),
             Command::SaveDevices { path } => {
-                // QEMU keeps its disks, so that the guest may continue.
+                // QEMU keeps control of its disks, so that the guest may continue.
                 ("xen-save-devices-state", json!({ "filename": path, "live": false }))
             }
             Command::Human { line } => ("human-monitor-command", json!({ "command-line": line })),

@@ -1,30 +1,30 @@
-//! Decodes messages from bytes.
+//! Decoder of messages from bytes.
 //!
-//! QEMU ends every message with CR LF and writes no raw newline inside one, so a line is a message.
-//! A newline is also the point to resume after malformed input.
+//! QEMU ends every message with CR LF and writes no raw newline inside a message, so a line is a
+//! message. Decoding resumes at the next newline after malformed input.
 
 use crate::{Error, Message};
 
-/// The longest line that is kept. The longest answer to our commands is that of `query-cpus-fast`,
-/// about 300 bytes a CPU. 1 MiB holds the 248 CPUs of an s390x guest ten times over. Parsed JSON
-/// takes up to some thirty times its text, so this also bounds the temporary memory of a hostile
-/// line.
+/// The longest line that is stored. The longest answer to pinhead's commands is the answer to
+/// `query-cpus-fast`, with about 300 bytes a CPU. The 248 CPUs of an s390x guest need less than a
+/// tenth of 1 MiB. Parsed JSON takes up to some thirty times its text, so this also bounds the
+/// temporary memory of a hostile line.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Splits a byte stream into lines and parses each as a [`Message`].
 ///
-/// It is an iterator that may continue after `None`: `None` only means that no complete line is
-/// left until the next [`feed`](Self::feed). If all messages are taken after each feed, it never
-/// holds more than one line and the last input.
+/// This iterator may continue after `None`, which only means that no complete line is left until
+/// the next [`feed`](Self::feed). If all messages are read after each feed, the buffer never
+/// contains more than one line and the last input.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
     /// Offset of the first line that was not returned yet.
     start: usize,
-    /// Offset up to which the buffer is known to hold no newline after `start`. A long line fed
-    /// byte by byte is therefore not searched from its start each time.
+    /// Offset up to which the buffer has no newline after `start`. A long line fed byte by byte is
+    /// therefore not searched from its start each time.
     scanned: usize,
-    /// Set after a line grew too long: everything up to the next newline is dropped.
+    /// True after a line became too long. All bytes up to the next newline are dropped.
     skipping: bool,
 }
 
@@ -34,12 +34,12 @@ impl Decoder {
         Self::default()
     }
 
-    /// Takes the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns the number of bytes that wait for their newline or were not taken yet.
+    /// Returns the number of bytes that wait for their newline or were not decoded yet.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }
@@ -60,10 +60,11 @@ impl Decoder {
         Some(line)
     }
 
-    /// Drops the rest of a line that is already lost.
+    /// Drops the remaining part of a line that was too long.
     fn drop_partial_line(&mut self) {
         self.buffer.clear();
-        // A burst may have made the buffer large; an idle monitor should not keep it.
+        // A burst may have made the buffer large. The memory is freed, because an idle monitor does
+        // not need it.
         self.buffer.shrink_to(4096);
         self.start = 0;
         self.scanned = 0;

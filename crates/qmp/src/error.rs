@@ -2,8 +2,8 @@
 
 /// An error of this crate.
 ///
-/// After a decoding error (`TooLong`, `Utf8`, `Json`, `Shape`) the offending line is dropped and
-/// the decoder continues with the next one. The caller decides if the connection is still worth
+/// After a decoding error (`TooLong`, `Utf8`, `Json`, `Shape`) the invalid line is dropped, and the
+/// decoder continues with the next line. The caller decides if the connection is still worth
 /// keeping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
     /// QEMU refused the capabilities negotiation, so no command can follow.
     #[error("QEMU refused QMP negotiation: {desc}")]
     Refused { desc: String },
-    /// Too many commands are open: QEMU has stopped answering, or the answers are not read.
+    /// Too many commands are open, because QEMU has stopped answering, or the answers are not read.
     #[error("More than {limit} QMP commands are open")]
     Backlog { limit: usize },
 }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! [`Decoder`] turns bytes into [`Message`]s and [`Client`] turns messages into answers to the
-//! [`Command`]s that were sent. Neither uses a socket, a clock or a thread: the owner of the socket
-//! moves the bytes. The same code therefore serves a blocking test and an event loop with a hundred
-//! guests.
+//! [`Command`]s that were sent. Both use no socket, no clock and no thread, and the owner of the
+//! socket moves the bytes. The same code therefore serves a blocking test and an event loop with a
+//! hundred guests.
 //!
 //! QEMU itself is trusted, but a guest that breaks out of the emulation controls it. Bytes from the
 //! socket are therefore bounded and checked like untrusted input, and no byte sequence panics.
@@ -32,5 +32,5 @@ pub use reply::{
     BlockStats, Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
 };
 
-/// The JSON of answers and event data with a shape that depends on the command or the event.
+/// JSON of answers and of event data, with a shape that depends on the command or the event.
 pub use serde_json::Value;

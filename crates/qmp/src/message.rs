@@ -16,7 +16,7 @@ pub enum Message {
         /// The result.
         value: Value,
     },
-    /// A command failed, or a line of ours could not be parsed (then there is no id).
+    /// A command failed, or QEMU could not parse a line. In that case there is no id.
     Failure {
         /// The command's id.
         id: Option<u64>,
@@ -29,7 +29,7 @@ pub enum Message {
         name: String,
         /// The event's data; null for events without any.
         data: Value,
-        /// The host's clock when it happened.
+        /// The time of the event by the host's clock.
         timestamp: Timestamp,
     },
 }
@@ -50,7 +50,7 @@ pub struct Version {
 /// The error of a failed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// `GenericError` or one of the few classes that a program may act on; or
+    /// `GenericError`, one of the few classes that a program may react to, or
     /// [`Failure::MISSHAPEN`].
     pub class: String,
     /// A sentence for the user. It may change with QEMU's version.
@@ -58,8 +58,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The class of a malformed answer. QEMU has no such class; it is ours, so that the caller does
-    /// not wait for an answer that has already arrived.
+    /// The class of a malformed answer. QEMU has no such class. It prevents the caller from waiting
+    /// for an answer that has already arrived.
     pub const MISSHAPEN: &'static str = "Misshapen";
 }
 

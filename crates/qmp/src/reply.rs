@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use crate::{Command, Error};
 
-/// The most virtual CPUs, above those of any machine type: an answer that lists more is wrong.
+/// The most virtual CPUs, more than any machine type has. An answer that lists more is invalid.
 pub const VCPUS_MAX: usize = 4096;
 
-/// The most devices or properties of a guest: an answer that lists more is wrong.
+/// The most devices or properties of a guest. An answer that lists more is invalid.
 pub const LIST_MAX: usize = 4096;
 
-/// The longest name, path or type in an answer: Linux limits a path to as many bytes.
+/// The longest name, path or type in an answer, in bytes. Linux has the same limit for a path.
 pub const TEXT_BYTES_MAX: usize = 4096;
 
 /// A virtual CPU and the host thread that runs it.
@@ -71,7 +71,7 @@ pub enum Reply {
     Vcpus(Vec<VcpuThread>),
     /// The answer to [`Command::QueryBalloon`].
     Balloon {
-        /// The memory that the guest keeps.
+        /// The size that the guest keeps.
         actual_bytes: u64,
     },
     /// The answer to [`Command::QueryMemory`].
@@ -85,7 +85,7 @@ pub enum Reply {
     Memdevs(Vec<u64>),
     /// The answer to [`Command::QueryMemoryDevices`].
     MemoryDevices {
-        /// Memory that the guest has by virtio-mem, which its balloon does not count.
+        /// Memory plugged by virtio-mem, which the balloon does not count.
         virtio_mem_bytes: u64,
     },
     /// The answer to [`Command::QueryName`]; `None` without a name.
@@ -212,7 +212,7 @@ impl Command {
     }
 }
 
-/// Parses the answer to one command, and names its errors.
+/// Parser of the answer to one command, with the command's name for errors.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     command: &'a Command,

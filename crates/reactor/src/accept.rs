@@ -1,4 +1,4 @@
-//! Accepting clients of a listening socket: a few in each turn, with a pause when descriptors run
+//! Accepts clients of a listening socket, a few in each turn, with a pause when descriptors run
 //! out.
 
 use std::io;
@@ -8,13 +8,14 @@ use std::os::unix::net::UnixStream;
 use rustix::event::PollFlags;
 use rustix::net::{SocketFlags, accept_with};
 
-/// Clients accepted in one turn, so that other descriptors have a turn too.
+/// Clients accepted in one turn, so that other descriptors are served too.
 pub const ACCEPTS_A_TURN: usize = 8;
-/// Pause after a client could not be accepted, for lack of descriptors: poll would report the
-/// client again at once.
+/// Pause after a client could not be accepted because descriptors ran out. Without it, poll would
+/// report the client again at once.
 const PAUSE_MS: u64 = 1000;
 
-/// Accepts a client of a listening socket, of any family: all streams of bytes are alike.
+/// Accepts a client of a listening socket, of any address family, because all byte streams are used
+/// alike.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<UnixStream> {
     Ok(accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?.into())
 }
@@ -30,7 +31,7 @@ pub struct Acceptor {
 pub struct Accepted<S> {
     /// New clients.
     pub streams: Vec<S>,
-    /// The reason for a pause that starts now, if one does.
+    /// The reason for a pause that starts now, if there is one.
     pub error: Option<io::Error>,
 }
 
@@ -48,7 +49,7 @@ impl Acceptor {
         self.paused_until_ms
     }
 
-    /// Accepts clients until there is none left or the turn's share is reached.
+    /// Accepts clients until no client waits, or the limit of a turn is reached.
     pub fn turn<S>(
         &mut self,
         now_ms: u64,
@@ -64,7 +65,7 @@ impl Acceptor {
                 Ok(stream) => accepted.streams.push(stream),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => break,
-                    // A client that has left while it waited.
+                    // The client has left while it waited.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
                         self.paused_until_ms = Some(now_ms.saturating_add(PAUSE_MS));

@@ -1,4 +1,4 @@
-//! The budget of a guest's costs for its host: a rate a second, and a burst.
+//! The budget of a guest's costs for its host: an amount per second, and a burst.
 
 /// A budget that is refilled as time passes.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ impl Budget {
         let passed = now_ms.saturating_sub(self.refilled_ms);
         let worth = passed.saturating_mul(self.a_second) / 1000;
         if worth == 0 {
-            // Time worth less than one unit is kept, so that frequent calls lose nothing.
+            // Time that is worth less than one unit is kept for the next call, so that frequent
+            // calls lose nothing.
             return;
         }
         self.refilled_ms += worth * 1000 / self.a_second;

@@ -17,7 +17,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Connects, for a program that has nothing else to do. `patience` limits the wait for room in the
-/// queue, and each later write; then the result is `WouldBlock`.
+/// queue, and each later write. After that time the result is `WouldBlock`.
 pub fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

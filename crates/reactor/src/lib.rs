@@ -8,7 +8,7 @@
 //!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
 //! ```
 //!
-//! Only [`PollSet::wait`] blocks, and [`connect_within`] for a simple client; there are no threads
+//! Only [`PollSet::wait`] blocks, and for a simple client [`connect_within`]. There are no threads
 //! and no runtime.
 
 #![deny(unsafe_code)]
@@ -43,8 +43,8 @@ pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Reads once from a non-blocking stream: 0 bytes mean nothing for now, and the stream's end is an
-/// error.
+/// Reads once from a non-blocking stream. A result of 0 bytes means that no data is available now,
+/// and the stream's end is an error.
 pub fn read_some(mut stream: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     match stream.read(buffer) {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,4 +1,4 @@
-//! Lines from a client, and bytes that wait for one: both bounded by their user.
+//! Lines from a client, and bytes that wait to be sent to a client. The caller bounds both.
 
 use std::io::{self, Read, Write};
 
@@ -12,15 +12,15 @@ const CHUNK: usize = 4096;
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// This number of bytes.
+    /// The number of received bytes.
     Bytes(usize),
-    /// Nothing for now.
+    /// No data is available now.
     Nothing,
     /// The client has shut down its sending side.
     End,
 }
 
-/// Bytes that a client has sent and that were not taken yet.
+/// Received bytes of a client that were not returned as lines yet.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
@@ -41,12 +41,12 @@ impl Lines {
         }
     }
 
-    /// Returns the number of bytes that were not taken yet.
+    /// Returns the number of bytes that were not returned as lines yet.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there are no such bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -70,7 +70,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Adds bytes behind the waiting ones.
+    /// Adds bytes behind the waiting bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -19,7 +19,8 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// `IPPROTO_TCP`
 const TCP: u8 = 6;
-/// `TCP_LISTEN`, the state of a socket that may be returned if there is none of the connection.
+/// `TCP_LISTEN`, the state of a listening socket, which the kernel may return if the connection has
+/// no socket.
 const LISTEN: u8 = 10;
 
 /// A handle for the kernel's socket diagnostics.
@@ -34,14 +35,14 @@ impl Users {
         Users(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, kind).ok())
     }
 
-    /// Returns the user that owns the other end. `None` if that end is on another machine or
-    /// closed, or if the kernel does not answer.
+    /// Returns the user that owns the other end. Returns `None` if that end is on another machine
+    /// or closed, or if the kernel does not answer.
     pub fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
         self.ask(peer, own).filter(|socket| !socket.listens).map(|socket| socket.user)
     }
 
-    /// Returns the user that listens at an address. `None` if there is no listener, or if the
-    /// kernel does not answer.
+    /// Returns the user that listens at an address. Returns `None` if there is no listener, or if
+    /// the kernel does not answer.
     pub fn listening(&self, at: SocketAddr) -> Option<u32> {
         let nowhere = match at {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -68,7 +69,7 @@ struct Socket {
     listens: bool,
 }
 
-/// Returns the request for the socket at this address that is connected to that one.
+/// Returns the request for the socket at address `own` that is connected to `peer`.
 fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
     let (peer_ip, family) = written(peer.ip());
     let (own_ip, _) = written(own.ip());
@@ -77,16 +78,16 @@ fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
         &QUESTION.to_ne_bytes(),
         &BY_FAMILY.to_ne_bytes(),
         &REQUEST.to_ne_bytes(),
-        // Neither a sequence number nor a sender.
+        // The sequence number and the sender are zero.
         &[0; 8],
         &[family, TCP, 0, 0],
-        // In any state.
+        // The socket may be in any state.
         &[u8::MAX; 4],
         &peer_port,
         &own_port,
         &peer_ip,
         &own_ip,
-        // At any interface, without a cookie.
+        // The request has no interface and no cookie.
         &[0; 4],
         &[u8::MAX; 8],
     ];

@@ -23,7 +23,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
 }
 
 /// Returns the process that listened at the other end, even if its id belongs to another process by
-/// now. A kernel before Linux 6.5 gives `ENOPROTOOPT`.
+/// now. Before Linux 6.5 the error is `ENOPROTOOPT`.
 pub fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     sys::pidfd(stream)
 }
@@ -33,7 +33,7 @@ fn peer_of(credentials: libc::ucred) -> Peer {
     Peer { uid: credentials.uid, gid: credentials.gid, pid }
 }
 
-/// Returns true if the peer is the user of this process, or root: other users are not trusted.
+/// Returns true if the peer is the user of this process, or root. Other users are not trusted.
 pub fn is_own_user(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == own)

@@ -1,4 +1,5 @@
-//! The poll set: each descriptor is added under a key, and ready ones are reported by keys.
+//! The poll set. Each descriptor is added under a key, and ready descriptors are reported by their
+//! keys.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +15,7 @@ pub struct Event {
     pub owner: u64,
     /// The key among the owner's descriptors.
     pub key: u64,
-    /// The ready events.
+    /// The events that are ready.
     pub flags: PollFlags,
 }
 
@@ -31,7 +32,7 @@ struct Entry<'a> {
     flags: PollFlags,
     owner: u64,
     key: u64,
-    /// The number of the connection, if it is one.
+    /// The number of the connection, if the descriptor belongs to a connection.
     number: Option<u64>,
 }
 
@@ -75,8 +76,8 @@ impl<'a> PollSet<'a> {
         self.wait_for(None, wait_ms)
     }
 
-    /// Does the same; connections that the watcher has already registered are not passed to the
-    /// kernel again.
+    /// Waits like `wait`, but passes only those connections to the kernel that the watcher has not
+    /// registered yet.
     pub fn wait_with(self, watcher: &mut Watcher, wait_ms: u64) -> io::Result<Ready> {
         let watched = |one: &Entry<'a>| {
             let Entry { fd, flags, number, .. } = *one;
@@ -89,7 +90,7 @@ impl<'a> PollSet<'a> {
         self.wait_for(Some(watcher), wait_ms)
     }
 
-    /// Connections are polled by the watcher, if there is one.
+    /// Waits, and leaves connections to the watcher, if there is one.
     fn wait_for(self, watcher: Option<&Watcher>, wait_ms: u64) -> io::Result<Ready> {
         let timeout = Timespec {
             tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
@@ -169,7 +170,7 @@ impl<'e> Lookup<'e> {
         Lookup { rest: events }
     }
 
-    /// Returns the ready events of a key; empty if it is not ready.
+    /// Returns the ready events of a key; empty if the descriptor is not ready.
     pub fn flags(&mut self, key: u64) -> PollFlags {
         match self.rest.first() {
             Some(event) if event.key == key => {
@@ -182,7 +183,8 @@ impl<'e> Lookup<'e> {
 }
 
 impl Event {
-    /// Returns the ready events of a key, among the events of one owner; empty if it is not ready.
+    /// Returns the ready events of a key, among the events of one owner; empty if the descriptor is
+    /// not ready.
     pub fn flags_of(events: &[Event], key: u64) -> PollFlags {
         let found = events.iter().find(|event| event.key == key);
         found.map_or(PollFlags::empty(), |event| event.flags)

@@ -19,7 +19,8 @@ impl Reply {
         Reply { head, body, sent: 0 }
     }
 
-    /// Writes as much as a non-blocking stream accepts now. True if all of it is sent.
+    /// Writes as much as a non-blocking stream accepts now. Returns true if the whole response is
+    /// sent.
     pub fn send(&mut self, mut stream: impl Write) -> io::Result<bool> {
         loop {
             let rest = match self.sent.checked_sub(self.head.len()) {
@@ -42,7 +43,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// Accepts three bytes a write, and nothing every second time.
+    /// A stream that accepts three bytes a write, and no bytes every second time.
     struct Slow(Vec<u8>, bool);
 
     impl Write for Slow {

@@ -9,13 +9,13 @@ use std::os::unix::net::UnixStream;
 /// `SO_PEERPIDFD` of Linux 6.5.
 const PEER_PIDFD: libc::c_int = 77;
 
-/// Reads `SO_PEERCRED`: the process id is 0 if it is not visible from here.
+/// Reads `SO_PEERCRED`. The process id is 0 if the process is not visible from here.
 pub(crate) fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
     let none = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     option(stream, libc::SO_PEERCRED, none)
 }
 
-/// Reads `SO_PEERPIDFD`: a kernel without it gives `ENOPROTOOPT`.
+/// Reads `SO_PEERPIDFD`. On a kernel without this option the error is `ENOPROTOOPT`.
 pub(crate) fn pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     match option(stream, PEER_PIDFD, -1)? {
         // SAFETY: the descriptor is new and has no other owner.

@@ -1,4 +1,4 @@
-//! Long-lived connections, registered with the kernel once, and not at each wait.
+//! Long-lived connections, which are registered with the kernel once, and not at each wait.
 //!
 //! ```text
 //!   Connection (a stream, and a number that no other ever has)
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `poll` checks every descriptor at every wait. A manager waits five times a second and has three
-//! connections for each of a hundred guests, of which hardly any is active. Those checks, of
-//! sockets that are in no cache, were a quarter of its CPU time.
+//! connections for each of a hundred guests, of which hardly any is active. These checks of sockets
+//! outside of the CPU's caches took a quarter of its CPU time.
 
 use std::io;
 use std::ops::Deref;
@@ -19,8 +19,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFlags, Timespec};
 
-/// The numbers of connections given out. A closed descriptor's number is reused, and the kernel's
-/// registration is then of another file; these numbers are never reused.
+/// The number of the next connection. Numbers are never reused, unlike descriptors, for which the
+/// kernel's registration may then belong to another file.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// A stream that is polled often, and rarely active.
@@ -74,12 +74,13 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Returns the descriptor that is ready when any of the registered ones is.
+    /// Returns the descriptor that is ready when any registered connection is ready.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.epoll.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Registers the changes. Returns false if that fails, and these connections have to be polled.
+    /// Registers the changes. Returns false if that fails, so that these connections must be
+    /// polled.
     pub(crate) fn watch(&mut self, all: &[Watched<'_>]) -> bool {
         if self.has_failed {
             return false;
@@ -93,8 +94,8 @@ impl Watcher {
         !self.has_failed
     }
 
-    /// Registers the changes, in a new set if a registered connection is no longer polled: it may
-    /// be closed already, and then could not be removed.
+    /// Registers the changes, in a new set if a registered connection is no longer polled. Such a
+    /// connection may be closed already, and could then not be removed.
     fn tell(&mut self, all: &[Watched<'_>]) -> io::Result<()> {
         let mut before = std::mem::take(&mut self.known);
         before.sort_unstable_by_key(|(number, _)| *number);
@@ -124,13 +125,13 @@ impl Watcher {
     pub(crate) fn ready(&self) -> Vec<(u64, PollFlags)> {
         let mut events = Vec::with_capacity(self.known.len().max(1));
         if let Some(epoll) = &self.epoll {
-            // An error is at most a signal: the next wait finds the same events.
+            // The only possible error is a signal, and the next wait finds the same events.
             let _ = epoll::wait(epoll, spare_capacity(&mut events), Some(&Timespec::default()));
         }
         let mut ready: Vec<(u64, PollFlags)> = events
             .iter()
             .map(|event| {
-                // The structure is packed.
+                // The fields are copied, because the structure is packed.
                 let (flags, data) = (event.flags, event.data);
                 let bits = u16::try_from(flags.bits()).unwrap_or(0);
                 (data.u64(), PollFlags::from_bits_retain(bits))
@@ -202,8 +203,8 @@ mod tests {
         let number = first.as_fd();
         let number = std::os::fd::AsRawFd::as_raw_fd(&number);
         assert_eq!(ready(&mut watcher, &[(1, &first, PollFlags::IN)]), []);
-        // Another descriptor keeps the file open: the kernel does not remove it when this one is
-        // closed.
+        // Another descriptor keeps the file open, so the kernel does not remove the registration
+        // when this descriptor is closed.
         let (second, mut to_second) = pair();
         let copy = first.try_clone().unwrap();
         drop(first);

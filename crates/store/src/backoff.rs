@@ -1,4 +1,4 @@
-//! Retry and reporting schedule for a file that cannot be written to.
+//! Schedule of retries and reports for a file that cannot be written to.
 
 /// Maximum number of turns between two attempts.
 const PAUSE_MAX: u32 = 16;
@@ -6,17 +6,17 @@ const PAUSE_MAX: u32 = 16;
 /// Pause after the third failure in a row.
 const LASTING: u32 = 4;
 
-/// Failures in a row. Only the first is reported, and the pause grows after each.
+/// Failures in a row. Only the first failure is reported, and the pause grows after each failure.
 #[derive(Debug, Default)]
 pub struct Backoff {
     is_failing: bool,
-    /// Turns between two attempts, and turns left until the next.
+    /// Turns between two attempts, and turns left until the next attempt.
     pause: u32,
     left: u32,
 }
 
 impl Backoff {
-    /// Returns true if three attempts in a row have failed and no retry is near.
+    /// Returns true if three attempts in a row have failed and the next retry is not soon.
     pub fn is_lasting(&self) -> bool {
         self.is_failing && self.pause >= LASTING
     }

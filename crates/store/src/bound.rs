@@ -1,5 +1,5 @@
 //! Bounds on texts and rows in a store. Names and reasons come from guests and from files, and
-//! unbounded ones would fill the disk. Rows must be in order when read, because a hostile file
+//! would fill the disk without a bound. Rows must be in order when read, because a hostile file
 //! could return the same row endlessly.
 
 use crate::Error;
@@ -10,15 +10,15 @@ use rusqlite::Row;
 pub const NAME_MAX: usize = 255;
 /// Maximum length in bytes of a reason or of an event's text.
 pub const SENTENCE_MAX: usize = 512;
-/// Maximum number of bounds in a decision; the arbiter has fewer than ten.
+/// Maximum number of bounds in a decision. The arbiter has fewer than ten.
 pub const BOUNDS_MAX: usize = 16;
 /// Maximum length in bytes of all bounds, with commas between.
 pub const BOUNDS_TEXT_MAX: usize = BOUNDS_MAX * (NAME_MAX + 1);
-/// Maximum number of inputs of a decision; the arbiter has about twenty.
+/// Maximum number of inputs of a decision. The arbiter has about twenty.
 pub const INPUTS_MAX: usize = 64;
 /// Maximum length in bytes of an input's name.
 pub const INPUT_NAME_MAX: usize = 48;
-/// Maximum length in bytes of the inputs' text when read: more than `INPUTS_MAX` inputs can have.
+/// Maximum length in bytes of the inputs' text when read. `INPUTS_MAX` inputs are shorter.
 pub const INPUTS_TEXT_MAX: usize = 8192;
 
 /// Returns the text, cut at a character boundary to at most `max` bytes.
@@ -26,15 +26,15 @@ pub fn cut(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// Reads a text of a row, cut to the length that is written; another program may have written the
-/// file.
+/// Reads a text of a row, cut to the length that pinhead writes. Another program may have written
+/// the file.
 pub fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String> {
     let text = row.get_ref(column)?.as_str()?;
     Ok(cut(text, max).to_owned())
 }
 
-/// Order of rows. In a file written by pinhead each row has a higher key than the rows before it.
-/// In a hostile file two pointers may lead to one page, so that the rows never end.
+/// Order of rows. In a file written by pinhead, each row has a higher key than the previous row. In
+/// a hostile file, two pointers may lead to the same page, so that the rows never end.
 #[derive(Debug)]
 pub struct Order<K> {
     table: &'static str,
@@ -58,8 +58,8 @@ impl<K: PartialOrd> Order<K> {
     }
 }
 
-/// Converts a size or a count to SQLite's integer. Values beyond its range are clamped; no machine
-/// has that much.
+/// Converts a size or a count to SQLite's integer. Values beyond its range are clamped, but no
+/// machine reaches them.
 pub fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
 //! Opening of a SQLite file: check of its owner, check of its version, and migration.
 //!
 //! A file carries `application_id`, which protects databases of other programs, and the version of
-//! its tables in `user_version`. A kind of store is a list of migrations: the n-th migrates version
+//! its tables in `user_version`. A kind of store is a list of migrations. The n-th migrates version
 //! n to n + 1, and never changes once published.
 
 use std::fs::OpenOptions;
@@ -19,16 +19,16 @@ use crate::bound::NAME_MAX;
 use crate::error::cannot;
 use base::plain;
 
-/// Maximum time a statement waits for another process's lock. The manager must not be delayed;
-/// anything not written now is written with the next flush.
+/// Maximum time a statement waits for another process's lock. The manager must not be delayed. Data
+/// that cannot be written now is written with the next flush.
 pub const BUSY: Duration = Duration::from_millis(50);
-/// Maximum time a reader waits, since a person can.
+/// Maximum time a reader waits. It is longer, because a user can wait.
 pub const BUSY_READER: Duration = Duration::from_millis(2_000);
 /// Page cache in KiB, negative as SQLite requires. An index by guest touches a page for each of a
-/// thousand guests in one batch, and all of them must fit.
+/// thousand guests in one batch, and all these pages must fit.
 const CACHE: i64 = -16_384;
-/// Length in pages of 4 KiB at which the write-ahead log is checkpointed. The same pages are
-/// written again and again, and a checkpoint waits for the disk, so a long log costs less.
+/// Length in pages of 4 KiB at which the write-ahead log is checkpointed. A long log costs less,
+/// because the same pages are written repeatedly, and a checkpoint waits for the disk.
 const LOG_PAGES: i64 = 4_096;
 /// Length in bytes to which the log is truncated after a checkpoint.
 const LOG_MAX: i64 = 32 << 20;
@@ -42,15 +42,15 @@ const VALUE_MAX: i32 = 32 << 20;
 pub const COPY: &str = ".copying";
 /// Suffixes of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// Tables that SQLite creates itself: for `AUTOINCREMENT`, and for `ANALYZE` and `PRAGMA optimize`,
+/// Tables that SQLite creates itself for `AUTOINCREMENT`, and for `ANALYZE` and `PRAGMA optimize`,
 /// which any user may have run.
 const SQLITES_OWN: [&str; 3] = [
     "CREATE TABLE sqlite_sequence(name,seq)",
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 ];
-/// Mode of a new file: writable for its owner and readable for its group, since it contains guests'
-/// names.
+/// Mode of a new file: writable for its owner and readable for its group, because it contains
+/// guests' names.
 const MODE: u32 = 0o640;
 
 /// A kind of store.
@@ -165,7 +165,7 @@ fn check_files(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the rest of an unfinished copy, and its companion files.
+/// Removes the remains of an unfinished copy, and its companion files.
 pub fn clean(path: &Path) {
     for ending in ["", "-wal", "-shm", "-journal"] {
         // A file that remains blocks the next copy, which reports the error.
@@ -241,8 +241,8 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
 }
 
 /// Returns true if an error comes from a missing log. A user without write access to the directory
-/// cannot create the log's index. Without a log no process has the file open for writing, so the
-/// file can be read as it is.
+/// cannot create the log's index. If there is no log, no process has the file open for writing, so
+/// the file can be read without one.
 pub fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     let is_refused = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
@@ -270,10 +270,10 @@ fn looked_at(
 }
 
 /// Returns the name of the first table, index, view or trigger that no file of this kind has. A
-/// computed column, or a default value, can make gigabytes out of a small file.
+/// computed column, or a default value, can expand a small file to gigabytes.
 ///
-/// Definitions that are not valid text are refused: the library would abort when asked for the name
-/// of such a column.
+/// Definitions that are not valid text are refused, because the library would abort on a request
+/// for the name of such a column.
 pub fn stranger(
     connection: &Connection,
     database: &str,
@@ -335,8 +335,8 @@ fn prepare(connection: &mut Connection, busy: Duration) -> rusqlite::Result<()> 
         // The vacuum mode can only be chosen before the first table exists.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
-    // With the log, a commit is one write without waiting for the disk. Commits of a killed process
-    // survive; a power failure may lose the last commits, but nothing else.
+    // With the write-ahead log, a commit is one write without waiting for the disk. Commits of a
+    // killed process survive. A power failure may lose the last commits, but nothing else.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_MAX)?;
@@ -365,7 +365,7 @@ impl Owner {
     const NOBODY: Owner = Owner { application_id: 0, version: 0, tables: 0 };
 }
 
-/// Reads all fields in one statement, so that they are of the same moment.
+/// Reads all fields in one statement, so that they belong to the same moment.
 fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let text = "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version \
                 FROM pragma_application_id, pragma_user_version";
@@ -392,7 +392,7 @@ fn check_owner(connection: &Connection, path: &Path, kind: &Kind) -> Result<i64,
     Ok(owner.version)
 }
 
-/// Runs all missing migrations in one transaction, so that a process killed meanwhile leaves the
+/// Runs all missing migrations in one transaction, so that a kill during the migration leaves the
 /// file unchanged.
 fn bring_up_to_date(
     connection: &mut Connection,

@@ -24,7 +24,7 @@ pub enum Error {
                  pinhead that wrote it, or a later one"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
-    /// A statement failed: a full disk, a lock, a damaged file.
+    /// A statement failed, for example because of a full disk, a lock or a damaged file.
     #[error("The store cannot {action}")]
     Statement { action: &'static str, source: rusqlite::Error },
     #[error("Row {id} of {table}: {reason}")]

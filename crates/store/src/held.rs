@@ -1,15 +1,15 @@
-//! Replacement by a copy of a file that another process keeps locked.
+//! Copies that replace a file kept locked by another process.
 //!
 //! Readers are members of the manager's group, and a read-only file can still be locked through
-//! SQLite. A lock belongs to the file and not to its name, so a copy under that name is free of the
-//! lock. The copy is not readable for the group, so a reader can take such a lock only once.
+//! SQLite. A lock belongs to the file and not to its name, so a copy under the same name is not
+//! locked. The group cannot read the copy, so a reader can hold such a lock only once.
 //!
 //! ```text
 //!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file
 //! ```
 //!
 //! A thread makes the copy, because a large file takes seconds and the manager must not wait.
-//! Records wait in memory meanwhile.
+//! Records wait in memory during the copy.
 
 use crate::Error;
 use crate::backoff::Backoff;
@@ -23,16 +23,16 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// Length in bytes of a log that some reader must be blocking: a log is checkpointed at an eighth
-/// of this.
+/// Length in bytes of a log that a reader must be blocking, because a log is checkpointed at an
+/// eighth of it.
 const LOG_HELD: u64 = 128 << 20;
 /// Free bytes of the file system that a copy must leave.
 const ROOM_LEFT: u64 = 256 << 20;
 /// Turns of one second between two attempts at a copy.
 const COPY_PAUSE: u32 = 600;
-/// Maximum number of bytes read of the kernel's list of locks: some 20,000 locks.
+/// Maximum number of bytes read of the kernel's list of locks, which is some 20,000 locks.
 const LOCKS_MAX: u64 = 1 << 20;
-/// Maximum length of a program's name; the kernel keeps 15 bytes.
+/// Maximum length of a program's name. The kernel stores 15 bytes.
 const PROGRAM_MAX: usize = 16;
 /// Mode of the copy: accessible for its owner only.
 const MODE: u32 = 0o600;
@@ -56,8 +56,8 @@ impl Failures {
         (self.copying.is_some() || self.backoff.waits(), None)
     }
 
-    /// Waits for a copy in progress before the last write, because the copy would lack what is now
-    /// written to the old file. The next turn is not skipped. Returns the copy's news.
+    /// Waits for a copy in progress before the last write. Otherwise the copy would lack data that
+    /// is now written to the old file. The next turn is not skipped. Returns the copy's news.
     pub fn finish(&mut self) -> Option<News> {
         self.backoff.try_soon();
         let copying = self.copying.take()?;
@@ -79,8 +79,8 @@ impl Failures {
         self.backoff.worked()
     }
 
-    /// Counts a failure to write to a file, which this process must have closed. Returns the
-    /// failure's news if it is the first in a row. Starts a copy if the file is locked.
+    /// Counts a failure to write to a file, which this process must have closed. Returns news of
+    /// the failure if it is the first in a row. Starts a copy if the file is locked.
     pub fn failed(&mut self, path: &Path, error: Error) -> Option<News> {
         let is_news = self.backoff.failed();
         if self.backoff.is_lasting() {
@@ -130,7 +130,7 @@ fn size(path: &Path) -> u64 {
 fn replace(path: &Path) -> Result<News, Error> {
     let path = &real(path)?;
     let by = holder(path);
-    // The rest of a killed process's copy would be taken for a part of the new one.
+    // The remains of a killed process's copy would be mistaken for a part of the new copy.
     db::clean(path);
     let copied = copy(path);
     if copied.is_err() {
@@ -152,7 +152,7 @@ fn copy(path: &Path) -> Result<(), Error> {
     }
     db::take_log_over(&copy)?;
     fs::rename(&copy, path).map_err(failed)?;
-    // The old file's log has no page that the copy lacks.
+    // The copy already contains every page of the old file's log.
     for ending in ["-wal", "-shm"] {
         db::remove(&beside(path, ending)).map_err(failed)?;
     }
@@ -202,8 +202,8 @@ fn number(file: &Metadata) -> String {
     format!("{major:02x}:{minor:02x}:{}", file.ino())
 }
 
-/// Returns the process that holds the first lock on one of these files, other than `own`. A line of
-/// the kernel's list is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
+/// Returns the process with the first lock on one of these files, other than `own`. A line of the
+/// kernel's list is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
 fn locking(locks: &str, files: &[String], own: u32) -> Option<u32> {
     locks.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);

@@ -26,11 +26,11 @@ pub const RESERVED: &str = "reserved";
 pub const NOT_RESERVED: &str = "not-reserved";
 /// A guest's memory was passed to the host's reclaim, or reclaim was not possible.
 pub const PAGE_OUT: &str = "page-out";
-/// Paged-out memory came back.
+/// Paged-out memory became resident again.
 pub const CAME_BACK: &str = "came-back";
 /// A guest is no longer paged out.
 pub const LEFT_ALONE: &str = "left-alone";
-/// A guest was parked, or could not be.
+/// A guest was parked, or could not be parked.
 pub const PARKED: &str = "parked";
 /// A parked guest runs again, or waking it failed.
 pub const WOKEN: &str = "woken";

@@ -3,7 +3,7 @@
 use crate::Error;
 use std::path::PathBuf;
 
-/// News of a flush; there is none while the state is unchanged.
+/// News of a flush. There is no news while the state is unchanged.
 #[derive(Debug)]
 pub enum News {
     /// The file cannot be written to. Further failures in a row are not reported.
@@ -24,7 +24,7 @@ pub enum News {
     },
     /// The file can be written to again.
     Recovered {
-        /// Number of records lost meanwhile.
+        /// Number of records lost before the recovery.
         lost: u64,
     },
 }

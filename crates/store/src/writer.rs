@@ -7,10 +7,10 @@
 //!                                 └────────┘
 //! ```
 //!
-//! Guests come first: no call waits longer than the journal's short lock timeout. A failure to
-//! write is reported once and retried at growing intervals. If the queue is full, the oldest
-//! records are dropped. Lost records are counted, and the count is added to the journal as soon as
-//! possible.
+//! No call waits longer than the journal's short lock timeout, because guests need the manager. A
+//! failure to write is reported once and retried at growing intervals. If the queue is full, the
+//! oldest records are dropped. Lost records are counted, and the count is added to the journal as
+//! soon as possible.
 
 use crate::held::Failures;
 use crate::news::News;
@@ -22,15 +22,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests under two policies
-/// would be more, but the host is then short of memory.
+/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies would
+/// take more, but memory is scarce in that case.
 pub const QUEUE_MAX: usize = 16_384;
 /// Maximum number of decisions without an outcome. Each guest has one move at a time.
 const AWAITED_MAX: usize = 16_384;
 /// Maximum number of records per flush, so that a long queue does not delay the manager.
 const FLUSH_MAX: usize = 4_096;
-/// Maximum number of flushes at the end. A full queue takes four, a locked file three more until it
-/// is copied, and then one more.
+/// Maximum number of flushes at the end. A full queue needs four flushes. A locked file needs three
+/// more until it is copied, and then another one.
 const LAST_FLUSHES: u32 = 8;
 
 /// Flushes between two checks of the log's length.
@@ -83,7 +83,7 @@ impl Writer {
         Writer { path: Some(path.to_owned()), ..Writer::default() }
     }
 
-    /// Creates a writer to an open journal, for one in memory.
+    /// Creates a writer to an open journal, such as a journal in memory.
     pub fn to(journal: Journal) -> Writer {
         Writer { journal: Some(journal), ..Writer::default() }
     }
@@ -164,9 +164,9 @@ impl Writer {
         }
     }
 
-    /// Writes all waiting records at the writer's end, without a pause after a failure. A copy of
-    /// the file is waited for, because it would replace anything written meanwhile. Records still
-    /// in the queue afterwards are lost. Returns the news.
+    /// Writes all waiting records at the writer's end, without a pause after a failure. It waits
+    /// for a copy of the file, because the copy would replace data written before its end. Records
+    /// still in the queue afterwards are lost. Returns the news.
     pub fn finish(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..LAST_FLUSHES {
@@ -180,8 +180,8 @@ impl Writer {
         news
     }
 
-    /// Removes old rows, and the oldest ones while the file holds more than the limit; a bounded
-    /// number per call. Does nothing if the journal is not open.
+    /// Removes old rows, and then the oldest rows while the file exceeds the size limit. The number
+    /// of removed rows is bounded per call. Nothing is removed if the journal is not open.
     pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<Pruned, Error> {
         let Some(journal) = &mut self.journal else { return Ok(Pruned::default()) };
         let old = journal.prune(before_ms)?;
@@ -237,7 +237,7 @@ impl Writer {
 }
 
 /// Returns the journal, and opens it if it is closed or its file was replaced. After a user has
-/// removed a journal, a new one must begin, and the unlinked file must not grow on.
+/// removed the journal, a new journal must begin, and the unlinked file must not grow further.
 fn open<'a>(
     path: &Option<PathBuf>,
     journal: &'a mut Option<Journal>,

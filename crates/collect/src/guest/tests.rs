@@ -52,7 +52,7 @@ fn everything_is_read_where_it_is() {
         (GuestField::VcpuDispatches, Some(8)),
         (GuestField::VcpuGuest, None),
         (GuestField::VcpuBlockIo, None),
-        // The process used 100 ms, of which its current threads have only a microsecond.
+        // The process used 100 ms, of which its current threads used only a microsecond.
         (GuestField::OtherRun, Some(100_000_000)),
         (GuestField::OtherDelay, Some(100)),
         (GuestField::OtherDispatches, Some(10)),

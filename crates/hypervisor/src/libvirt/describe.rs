@@ -18,11 +18,11 @@ const NODES_MAX: u32 = 50_000;
 pub(super) struct Description {
     /// Number of the running domain; `None` if it is off.
     pub(super) number: Option<i32>,
-    /// Memory as libvirt counts it, with all that the virtio-mem devices could give.
+    /// Memory as libvirt counts it, including the maximum of the virtio-mem devices.
     pub(super) total: Bytes,
-    /// Maximum memory now, with the memory that these devices give.
+    /// Maximum memory now, including the memory plugged by these devices.
     pub(super) memory: Bytes,
-    /// Memory that these devices give. libvirt includes it in the balloon's size, and QEMU does
+    /// Memory plugged by these devices. libvirt includes it in the balloon's size, and QEMU does
     /// not.
     pub(super) beside: Bytes,
     /// Sizes of the memory blocks: of each memory node, DIMM and virtio-mem device.
@@ -49,7 +49,7 @@ impl Description {
         let is_virtio = |balloon: Node<'_, '_>| {
             balloon.attribute("model").is_some_and(|model| model.starts_with("virtio"))
         };
-        // QEMU's default is off, and libvirt only passes on explicit settings.
+        // QEMU's default is off, and libvirt passes on only explicit settings.
         let is_on = |name| balloon.map(|node| node.attribute(name) == Some("on"));
         let period = balloon.and_then(|node| child(node, "stats")?.attribute("period"));
         let port = children(devices, "channel").find(is_our_port);
@@ -80,8 +80,8 @@ impl Description {
     }
 }
 
-/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem it is
-/// unknown, as libvirt adds the memory of those devices.
+/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem that
+/// memory is unknown, because libvirt adds the memory of the virtio-mem devices.
 pub(super) fn configured_memory(xml: &str) -> Option<Bytes> {
     let document = open(xml).ok()?;
     let domain = document.root_element();
@@ -104,7 +104,7 @@ fn child<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> Option<Node<'a, 'i>> {
     children(node, name).next()
 }
 
-/// Parses a size with its unit; KiB is the default.
+/// Parses a size with its unit, by default KiB.
 fn size(node: Node<'_, '_>) -> Option<Bytes> {
     in_unit(node.text()?, node.attribute("unit"))
 }
@@ -126,8 +126,8 @@ fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
     number.checked_mul(unit).map(Bytes)
 }
 
-/// Returns the maximum size and the given memory of each memory device. A device without the latter
-/// is off and has given nothing.
+/// Returns the maximum size and the plugged memory of each memory device. A device without the
+/// latter value is off and has plugged nothing.
 fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Bytes, Bytes)> {
     let is_it = move |device: &Node<'_, '_>| device.attribute("model") == Some(model);
     children(devices, "memory").filter(is_it).filter_map(|device| {
@@ -138,7 +138,7 @@ fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Byt
     })
 }
 
-/// Returns the most memory that virtio-mem could give, and the memory that it gives.
+/// Returns the maximum memory of all virtio-mem devices, and their plugged memory.
 fn virtio_mem(devices: Node<'_, '_>) -> (Bytes, Bytes) {
     sizes(devices, "virtio-mem").fold((Bytes::ZERO, Bytes::ZERO), |sum, (most, given)| {
         (sum.0.plus(most), sum.1.plus(given))
@@ -167,7 +167,7 @@ fn pinned(domain: Node<'_, '_>, devices: Node<'_, '_>) -> Option<Pinned> {
     let is_passed = |device: Node<'_, '_>| {
         let kind = device.attribute("type");
         match device.tag_name().name() {
-            // IBM Z's channels and crypto cards pin only the pages in use at the moment.
+            // IBM Z's channels and crypto cards pin only the pages in current use.
             "hostdev" if kind == Some("mdev") => device.attribute("model") == Some("vfio-pci"),
             "hostdev" => kind == Some("pci"),
             // A network card of the host.
@@ -192,7 +192,8 @@ fn is_our_port(channel: &Node<'_, '_>) -> bool {
     })
 }
 
-/// Returns the socket to connect to. A port in connect mode belongs to its listener, not to us.
+/// Returns the socket to connect to. A port in connect mode belongs to its listener, so this
+/// process must not use it.
 fn socket_of(channel: Node<'_, '_>) -> Option<PathBuf> {
     let source = child(channel, "source")?;
     if channel.attribute("type") != Some("unix") || source.attribute("mode") != Some("bind") {
@@ -348,7 +349,7 @@ mod tests {
         assert_eq!(plain.can.page_reporting, Some(false));
         let off = "<domain id='-'><memory>1</memory><devices/></domain>";
         assert_eq!(Description::parse(off).unwrap().number, None);
-        // The port exists, but another process has it.
+        // The port exists, but another process listens on its socket.
         let connects = Description::parse(&domain(top, &channel("connect"))).unwrap();
         assert_eq!((connects.can.port, connects.port), (true, None));
     }

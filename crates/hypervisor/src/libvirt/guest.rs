@@ -1,8 +1,8 @@
 //! State of one domain, and the choice of the next request to it.
 //!
-//! A hung hypervisor blocks each call that reaches it forever, and libvirt serves five calls per
-//! client at once. A guest therefore has at most one open call. A guest that stopped responding
-//! only gets the call that does not reach its hypervisor.
+//! A hung hypervisor blocks forever each call that reaches it, and libvirt serves five calls per
+//! client at once. Therefore a guest has at most one open call. After a guest has stopped
+//! responding, it only gets the call that does not reach its hypervisor.
 
 use counters::Bytes;
 use virtrpc::{Call, Domain};
@@ -18,12 +18,12 @@ pub(super) const PROBE_MS: u64 = 2_000;
 /// serves five calls of a client at once, over all guests.
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
-/// Interval between two requests for a description, as a port may have been attached meanwhile.
+/// Interval between two requests for a description, which find a newly attached port.
 const DEVICES_MS: u64 = 60_000;
 /// The same interval once libvirt has reported a change of memory.
 pub(super) const CHANGED_MS: u64 = 10_000;
 
-/// Purpose of a guest's call.
+/// Purpose of a call for a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Xml,
@@ -37,12 +37,12 @@ pub(super) enum Ask {
     Stats,
 }
 
-/// Arrival of a domain that did not boot, as far as it was seen.
+/// Arrival of a domain that did not boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// From another host, or back to a snapshot: with the memory in its configuration.
+    /// From another host, or back to a snapshot, with the memory in its configuration.
     Moved,
-    /// From a saved state: with the memory it had when it was saved.
+    /// From a saved state, with its memory at the time of the save.
     Restored,
 }
 
@@ -65,10 +65,10 @@ pub(super) struct Wants {
 pub(super) struct Reach {
     /// True if the guest counts as responding in the reports to the manager.
     pub(super) answers: bool,
-    /// True if the hypervisor was seen not to respond, on this or an earlier connection.
+    /// True if the hypervisor failed to respond, on this or an earlier connection.
     pub(super) is_stuck: bool,
-    /// True if this connection has listed the guest by its number. Calls carry only the UUID, which
-    /// a domain started later may share.
+    /// True if this connection has listed the guest by its number. Calls contain only the UUID,
+    /// which a domain started later may have too.
     pub(super) is_known: bool,
 }
 
@@ -88,12 +88,12 @@ pub(super) struct Turn {
     pub(super) came: Option<Came>,
 }
 
-/// A domain that runs, or ran when it was last seen.
+/// A domain that runs, or ran when it was last checked.
 #[derive(Debug)]
 pub(super) struct LibvirtGuest {
     pub(super) id: Id,
     pub(super) domain: Domain,
-    /// Time at which the domain was first seen.
+    /// Time at which the domain was first listed or reported.
     pub(super) since_ms: u64,
     pub(super) description: Option<Description>,
     pub(super) state: Option<RunState>,
@@ -101,7 +101,7 @@ pub(super) struct LibvirtGuest {
     pub(super) process: Option<ProcessId>,
     /// True if the guest was reported to the manager.
     pub(super) is_reported: bool,
-    /// True if the guest is left alone because its description cannot be read.
+    /// True if the guest is ignored because its description cannot be read.
     pub(super) is_ignored: bool,
     pub(super) reach: Reach,
     pub(super) wants: Wants,
@@ -135,14 +135,13 @@ impl LibvirtGuest {
         }
     }
 
-    /// Returns true if a list or an event means this domain, not one that was started later under
-    /// the same UUID.
+    /// Returns true if a list or an event refers to this domain, and not to a domain started later
+    /// with the same UUID.
     pub(super) fn is_same(&self, domain: &Domain) -> bool {
         self.domain.id == domain.id && self.process.is_none_or(ProcessId::is_alive)
     }
 
-    /// Returns true if the guest can be asked for statistics now. A paused guest would never
-    /// respond.
+    /// Returns true if a request for statistics is useful now. A paused guest would never respond.
     pub(super) fn can_report_stats(&self) -> bool {
         let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
         can && self.is_reported && self.reach.answers && self.state == Some(RunState::Running)
@@ -201,7 +200,7 @@ impl LibvirtGuest {
         }
         if let Some(target) = self.wants.target.take() {
             let beside = self.description.as_ref().map_or(Bytes::ZERO, |it| it.beside);
-            // Rounded up: a target may be a floor.
+            // The size is rounded up, because a target may be a lower limit.
             let memory_kib = target.less(beside).max(BALLOON_MIN).0.div_ceil(1024);
             let call = Call::SetMemory { domain: domain(), memory_kib };
             return Some((Ask::Target(target), call));

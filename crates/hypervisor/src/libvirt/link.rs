@@ -1,4 +1,4 @@
-//! One connection to libvirt's daemon: bytes moved, and replies matched with their calls.
+//! One connection to libvirt's daemon. It moves bytes, and matches replies with their calls.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,19 +14,19 @@ use super::guest::Ask;
 use crate::{Id, Owner};
 
 /// Timeout of a call. libvirt itself waits 30 s for a domain with a busy monitor, and forever for a
-/// hung one.
+/// hung monitor.
 const ANSWER_MS: u64 = 5_000;
 
-/// Most open calls. libvirt reads five calls per client before it stops reading. The fifth stays
-/// free, so that our own calls alone never block the connection.
+/// Most open calls. libvirt reads five calls per client before it stops reading. The fifth call
+/// stays free, so that this program's own calls never block the connection.
 const OPEN_MAX: usize = 4;
 
-/// Number of late calls at which the connection is replaced. The remaining calls would not be
-/// enough for the guests that respond.
+/// Number of late calls at which the connection is replaced. Too few calls would remain for the
+/// guests that respond.
 const LATE_MAX: usize = 3;
 
-/// Most bytes read per turn, so that a flooding daemon takes no more than its share. A list of all
-/// domains fits.
+/// Most bytes read per turn, so that a flooding daemon gets no more than its share of time. A list
+/// of all domains fits.
 const READ_MAX: usize = 1 << 20;
 
 /// A step of the connection's setup, as opposed to a guest's call.
@@ -94,14 +94,14 @@ pub(super) struct Link {
     open: BTreeMap<Ticket, Open>,
     /// The next step to request.
     step: Option<Step>,
-    /// Timeouts of a step, and of a list.
+    /// Timeout of a step. A list has a timeout of its own.
     step_ms: u64,
     list_ms: u64,
 }
 
 impl Link {
-    /// Connects without waiting. Each step has the given timeout. A list has it too, unless guests
-    /// wait for the list: then it has the timeout of a guest's call.
+    /// Connects without waiting. Each step has the given timeout. A list has the same timeout,
+    /// unless guests wait for the list. In that case it has the timeout of a guest's call.
     pub(super) fn to(
         socket: &Path,
         owner: Owner,

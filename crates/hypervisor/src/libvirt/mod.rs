@@ -7,12 +7,12 @@
 //! ```
 //!
 //! A connection authenticates, opens the hypervisor, registers for events and lists the domains.
-//! After that events report changes, and a list every half minute finds missed ones. Each domain is
-//! described by three calls and looked up in /proc, and only then reported as found.
+//! After that events report changes, and a list every half minute finds missed changes. Each domain
+//! is described by three calls and looked up in /proc, and only then reported as found.
 //!
 //! When the connection is lost the guests still exist. They count as not responding until a new
 //! connection has listed them again. A domain is the same as before if its UUID, its number and its
-//! process are.
+//! process are unchanged.
 
 mod connection;
 mod describe;
@@ -68,7 +68,7 @@ const SOCKETS: [&str; 2] = ["virtqemud-sock", "libvirt-sock"];
 #[derive(Debug, Default)]
 pub struct Libvirt {
     uri: String,
-    /// Candidate paths of the socket; the first existing one is used.
+    /// Candidate paths of the socket. The first existing path is used.
     sockets: Vec<PathBuf>,
     ids: IdSource,
     /// Users with trusted sockets.
@@ -98,8 +98,8 @@ impl Libvirt {
         Libvirt::new(vec![socket.to_owned()], uri, ids)
     }
 
-    /// Creates a source for a URI, at the given socket or at libvirt's usual one. `None` means that
-    /// the URI needs a runtime directory and none is given.
+    /// Creates a source for a URI, at the given socket or at libvirt's default socket. `None` means
+    /// that the URI needs a runtime directory that is not given.
     pub fn of_uri(
         uri: &str,
         socket: Option<&Path>,

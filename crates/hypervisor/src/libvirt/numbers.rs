@@ -33,7 +33,7 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
         _ => Life::In(RunState::Paused(match (state, reason) {
             (PAUSED, 5) => Pause::DiskError,
             (PAUSED, 6) => Pause::Watchdog,
-            // The domain is being saved or dumped, or a snapshot is being taken or restored.
+            // The domain is being saved or dumped, or a snapshot is being created or restored.
             (PAUSED, 3 | 4 | 7 | 9) => Pause::Saved,
             (PAUSED, 11) => Pause::NotStarted,
             (ASLEEP, _) => Pause::Suspended,

@@ -10,10 +10,10 @@ use super::search::Outcome;
 use super::{Libvirt, trouble};
 use crate::{Event, Found, Id, Machine, Pause, ProcessId, RunState};
 
-/// Control state of a domain: a command may be open, but queries are answered.
+/// libvirt's control state of a domain that may have an open command, but answers queries.
 const CONTROL_JOB: u32 = 1;
 
-/// Detail of an event `Started`: the domain woke up, and is not new.
+/// Detail of an event `Started` for a domain that woke up, and is not new.
 const STARTED_AWAKE: i32 = 4;
 
 impl Libvirt {
@@ -36,7 +36,8 @@ impl Libvirt {
                     guest.due_ms = Some(now_ms + PROBE_MS);
                 }
                 Ok(_) => self.answers_again(id),
-                // The failure may come from libvirt itself, which no longer waits for the guest.
+                // The failure may come from libvirt itself, which has given up waiting for the
+                // guest.
                 Err(_) => guest.due_ms = Some(now_ms + PROBE_MS),
             }
         }
@@ -72,7 +73,7 @@ impl Libvirt {
                 self.has_now(id, info.memory_kib, now_ms);
             }
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
-            // The event comes as well; the state is requested in case it does not.
+            // An event follows. The state is requested in case it does not.
             (Ask::Running(_), _) => guest.wants.state = true,
             (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
@@ -90,8 +91,8 @@ impl Libvirt {
         match ask {
             Ask::Xml if guest.is_reported && guest.reach.is_known => {}
             Ask::Xml => self.is_not_described(id, &failure.message, now_ms),
-            // Only a retry of ours repeats these calls. It must not be immediate, or a refusing
-            // daemon would get calls all the time.
+            // These calls are only repeated here. An immediate retry would flood a daemon that
+            // refuses them.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
             Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),
@@ -101,7 +102,7 @@ impl Libvirt {
         }
     }
 
-    /// Takes a guest's description, or checks with it that the guest is still the same.
+    /// Handles a guest's description, or checks with it that the guest is still the same.
     fn is_described(&mut self, id: Id, description: Description, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         if !guest.reach.is_known {
@@ -139,7 +140,7 @@ impl Libvirt {
         guest.reach.is_stuck = true;
         guest.question.give_up();
         let why = trouble::SILENT.to_owned();
-        // This event comes first: all later knowledge about the guest is stale.
+        // This event comes first, because all later data about the guest is stale.
         if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
             self.out.push(Event::Answers(id, false));
         }
@@ -194,7 +195,7 @@ impl Libvirt {
         guest.look_at_configuration();
     }
 
-    /// Takes a new description, and reports a changed balloon, port or memory. An invalid
+    /// Handles a new description, and reports a changed balloon, port or memory. An invalid
     /// description is ignored.
     fn renewed(&mut self, id: Id, text: &str, now_ms: u64) {
         let (Some(guest), Ok(now)) = (self.guests.get_mut(id), Description::parse(text)) else {
@@ -212,8 +213,8 @@ impl Libvirt {
         }
     }
 
-    /// Takes the counts of memory and vCPUs, and reports changed vCPUs. For changed memory the
-    /// description has the details.
+    /// Handles the counts of memory and vCPUs, and reports changed vCPUs. The description has the
+    /// details of changed memory.
     fn is_machine(&mut self, id: Id, info: Info, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         let Some(description) = &mut guest.description else { return };
@@ -242,10 +243,10 @@ impl Libvirt {
         let mut actual = told;
         if let Some(description) = &guest.description {
             if !description.can.balloon {
-                // libvirt counts all the memory that virtio-mem could give.
+                // libvirt counts the maximum of all virtio-mem devices.
                 actual = told.min(description.memory);
             }
-            // The change may be one of virtio-mem's.
+            // The change may come from virtio-mem.
             if description.has_virtio_mem() && guest.actual != Some(actual) {
                 guest.has_changed(now_ms);
             }
@@ -323,7 +324,7 @@ impl Libvirt {
         }
     }
 
-    /// Takes the arrival of a domain that was listed before the event reported its start.
+    /// Handles the arrival of a domain that was listed before the event reported its start.
     fn has_started(&mut self, id: Id, detail: i32) {
         if let Some(guest) = self.guests.get_mut(id)
             && !guest.is_reported
@@ -367,7 +368,7 @@ impl Libvirt {
         }
     }
 
-    /// Requests a guest's description after a change of virtio-mem: now, or as soon as allowed.
+    /// Requests a guest's description after a change of virtio-mem, as soon as that is allowed.
     fn has_other_memory(&mut self, domain: &Domain, now_ms: u64) {
         if let Some(id) = self.id_of(domain)
             && let Some(guest) = self.guests.get_mut(id)
@@ -403,7 +404,7 @@ impl Libvirt {
         self.guests.queue(id);
     }
 
-    /// Returns the guest of an event. A domain that has just stopped has no number any more.
+    /// Returns the guest of an event. A domain that has just stopped no longer has a number.
     fn id_of(&mut self, domain: &Domain) -> Option<Id> {
         let guest = self.guests.by_uuid(&domain.uuid)?;
         (domain.id < 0 || guest.domain.id == domain.id).then_some(guest.id)

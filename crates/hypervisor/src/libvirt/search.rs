@@ -1,11 +1,11 @@
 //! Search for a domain's process.
 //!
-//! The protocol has no call for it. libvirt writes a file with the process id at once, and reading
-//! it is cheap. But only root may read the file, and it may be stale. So it is accepted only if the
-//! process was started with the domain's UUID.
+//! The protocol has no call for the process. libvirt writes its id to a file at once, which is
+//! cheap to read. But only root may read the file, and the file may be stale. The id is therefore
+//! accepted only if the process was started with the domain's UUID.
 //!
-//! Without such a file all processes are searched for that UUID. This takes some milliseconds for a
-//! thousand of them, so it is done rarely.
+//! Without such a file all processes are searched for that UUID. A search takes some milliseconds
+//! for a thousand processes, so it is done rarely.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,7 +30,8 @@ const LOOK_MS: u64 = 2_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Is(ProcessId),
-    /// Not found in the last scan, which is older than the domain: search again at this time.
+    /// Not found in the last scan, which is older than the domain. The search must be repeated at
+    /// this time.
     AskAgain(u64),
     /// No visible process of this user.
     Nobody,
@@ -59,7 +60,7 @@ impl Search {
         }
     }
 
-    /// Finds the process of a domain that was first seen at `since_ms`.
+    /// Finds the process of a domain that is known since `since_ms`.
     pub(super) fn find(&mut self, name: &str, uuid: Uuid, since_ms: u64, now_ms: u64) -> Outcome {
         if let Some(process) = self.by_file(name, uuid) {
             return Outcome::Is(process);

@@ -12,7 +12,7 @@ use super::{Libvirt, trouble};
 use crate::Event;
 use crate::owner::{self, Refused};
 
-/// Interval of the lists of all domains, in case an event was lost.
+/// Interval of the lists of all domains, which find changes if an event was lost.
 const LIST_MS: u64 = 30_000;
 
 impl Libvirt {
@@ -32,8 +32,8 @@ impl Libvirt {
                     return self.fail(trouble::not_ours(socket, refused.ok()), now_ms);
                 }
             };
-            // The timeout grows with each attempt, so that the daemon of a busy host gets through
-            // at last.
+            // The timeout grows with each attempt, so that the daemon of a busy host succeeds in
+            // the end.
             let (step_ms, guests_wait) = (self.connection.backoff_ms, !self.guests.is_empty());
             match Link::to(socket, owner, step_ms, guests_wait) {
                 Ok(link) => {
@@ -95,8 +95,9 @@ impl Libvirt {
             if guest.wants.target.take().is_some() {
                 self.out.push(refused(guest.id));
             }
-            // A caller gives up before an unsent request could be sent. A sent one may still be
-            // carried out, so it is not reported.
+            // An unsent request is dropped and reported as failed, because its caller gives up
+            // before a new connection. A sent request may still be carried out, so it is not
+            // reported.
             if guest.wants.running.take().is_some() {
                 self.out.push(Event::Stays(guest.id, why()));
             }
@@ -142,7 +143,7 @@ impl Libvirt {
             }
         }
         if is_clogged {
-            // The responding guests must not wait for the others.
+            // A new connection serves the guests that respond, without waiting for the others.
             self.let_go();
             self.connection.again_ms = now_ms;
             self.connect(now_ms);
@@ -150,7 +151,8 @@ impl Libvirt {
     }
 
     /// Handles a late list. libvirt's list waits for each domain, so one busy domain delays it.
-    /// Meanwhile the guests of the last list are queried one by one, each first for its number.
+    /// Until the list arrives, the guests of the last list are queried one by one, each first for
+    /// its number.
     fn list_is_late(&mut self, sentence: String, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         up.is_listed = true;
@@ -164,7 +166,7 @@ impl Libvirt {
         self.report(sentence);
     }
 
-    /// Sends the due calls, as far as there is room.
+    /// Sends the due calls, until there is no room for another call.
     pub(super) fn ask(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         if up.list_ms.is_some_and(|at_ms| at_ms <= now_ms) {
@@ -202,7 +204,7 @@ impl Libvirt {
             }
             (Step::Auths | Step::Polkit, Ok(_)) => up.link.next_step(Step::Open),
             (Step::Open, Ok(_)) => up.link.next_step(Step::Register(0)),
-            // An older libvirt lacks some of the events; the list finds those changes.
+            // An older libvirt lacks some of the events. The list finds such changes.
             (Step::Register(index), _) => {
                 let next = index + 1;
                 let is_last = next >= EventKind::ALL.len();
@@ -259,7 +261,7 @@ impl Libvirt {
         self.came(domain, None, now_ms);
     }
 
-    /// Marks a guest of the list before as known on the new connection.
+    /// Marks a guest of the previous list as known on the new connection.
     pub(super) fn is_back(&mut self, id: crate::Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_ignored = false;

@@ -1,4 +1,4 @@
-//! A fake daemon at a socket of its own, driven by the clock of the test.
+//! A fake daemon at a separate socket, driven by the clock of the test.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -59,7 +59,7 @@ struct Scene {
     partial: Vec<u8>,
     /// Domains by number, with their ids.
     domains: BTreeMap<u8, i32>,
-    /// Guests with a hung hypervisor: calls that reach it are never answered.
+    /// Guests with a hung hypervisor, which never answer calls that reach it.
     stuck: Vec<u8>,
     /// A refused call, with the reason.
     refuse: Option<(i32, &'static str)>,
@@ -126,7 +126,7 @@ impl Scene {
         }
     }
 
-    /// Runs both sides until nothing moves any more.
+    /// Runs both sides until no more messages are exchanged.
     fn settle(&mut self) -> Vec<Event> {
         for _ in 0..60 {
             self.libvirt.turn(None, self.now_ms, &mut self.events);
@@ -226,7 +226,7 @@ impl Scene {
 
     fn send(&mut self, message: &[u8]) {
         let length = words(&[message.len() as u32 + 4]);
-        // A closed connection does not get the message.
+        // A closed connection loses the message.
         let _ = self.peers.last_mut().unwrap().write_all(&[&length, message].concat());
     }
 
@@ -347,7 +347,8 @@ fn many_hung_guests_do_not_delay_the_others() {
     assert!(!events.contains(&Event::Answers(found[3], true)), "{events:?}");
 }
 
-/// An unsent request is never carried out. A sent one may be, so no failure is reported for it.
+/// An unsent request is never carried out. A sent request may be carried out, so no failure is
+/// reported for it.
 #[test]
 fn guest_is_not_paused_by_an_old_request() {
     let mut scene = Scene::new(&[(1, 5)]);
@@ -387,7 +388,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
-    // One domain was restarted meanwhile, and one has ended.
+    // One domain was restarted in that time, and another domain has ended.
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
     let events = scene.at(1_100);
     let again = Event::Gone(found[1], "it was restarted".into());
@@ -422,7 +423,7 @@ fn trouble_is_reported_once_and_retried_with_backoff() {
     assert!(sentence.contains("start its daemon"), "{sentence}");
 }
 
-/// Returns the problem that is reported for a daemon prepared like this, until `at_ms`.
+/// Returns the problem that is reported until `at_ms` for a daemon prepared by `prepare`.
 fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
     let mut scene = Scene::new(&[(1, 5)]);
     prepare(&mut scene);

@@ -11,7 +11,7 @@ use crate::Owner;
 /// A guest's hypervisor hangs.
 pub(super) const SILENT: &str = "its hypervisor does not answer libvirt";
 
-/// No socket exists at any of the paths.
+/// Returns the message that no socket exists at any of the paths.
 pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     let places: Vec<_> = sockets.iter().map(|path| path.display().to_string()).collect();
     format!(
@@ -21,7 +21,7 @@ pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     )
 }
 
-/// A socket exists, but cannot be connected to.
+/// Returns the message that a socket exists, but cannot be connected to.
 pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     let socket = socket.display();
     match error.kind() {
@@ -40,7 +40,7 @@ pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     }
 }
 
-/// The daemon's socket belongs to an untrusted user, or has no owner.
+/// Returns the message that the daemon's socket belongs to an untrusted user, or has no owner.
 pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
     let socket = socket.display();
     match owner {
@@ -55,7 +55,7 @@ pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
     }
 }
 
-/// A connection ended.
+/// Returns the message that a connection ended.
 pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     let socket = socket.display();
     match loss {
@@ -69,12 +69,12 @@ pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     }
 }
 
-/// A step of the connection timed out.
+/// Returns the message that a step of the connection timed out.
 pub(super) fn silent(socket: &Path) -> String {
     format!("libvirt at {} does not answer: look at its daemon", socket.display())
 }
 
-/// The list of domains is late.
+/// Returns the message that the list of domains is late.
 pub(super) fn no_list(socket: &Path) -> String {
     format!(
         "libvirt at {} does not list its domains: one of them is busy, or the daemon hangs; those \
@@ -83,7 +83,7 @@ pub(super) fn no_list(socket: &Path) -> String {
     )
 }
 
-/// The list has more domains than are managed.
+/// Returns the message that the list has more domains than are managed.
 pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
     format!(
         "libvirt at {} runs more than {DOMAINS_MAX} domains, and no more are managed: left alone \
@@ -92,7 +92,7 @@ pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
     )
 }
 
-/// No supported authentication method is offered.
+/// Returns the message that no supported authentication method is offered.
 pub(super) fn no_proof(socket: &Path) -> String {
     format!(
         "libvirt at {} wants a password, and pinhead has none to give: allow its socket without \
@@ -101,7 +101,7 @@ pub(super) fn no_proof(socket: &Path) -> String {
     )
 }
 
-/// A step of the connection was refused.
+/// Returns the message that a step of the connection was refused.
 pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -> String {
     let (socket, message) = (socket.display(), &failure.message);
     if step == Step::Polkit || failure.code == Some(Failure::AUTH_FAILED) {
@@ -116,7 +116,7 @@ pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -
     }
 }
 
-/// A domain has no valid description.
+/// Returns the message that a domain has no valid description.
 pub(super) fn no_description(name: &str, reason: &str) -> String {
     format!("Domain {name} of libvirt is left alone, as its description cannot be read: {reason}")
 }

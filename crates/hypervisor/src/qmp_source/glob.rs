@@ -1,7 +1,8 @@
 //! Search for sockets by patterns such as `/run/pinhead/up/*/*.qmp`, with their owners.
 //!
 //! A directory of an untrusted user costs one check of its owner. The cost of a trusted user's
-//! directories is bounded per user: a full directory of one user hides no guests of another.
+//! directories is bounded per user, so that a full directory of one user hides no guests of
+//! another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,26 +19,26 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use crate::owner::{Directory, Refused};
 use crate::{Owner, Trust};
 
-/// Entries read of one directory at most. A larger directory is no run directory, and reading it
-/// every two seconds would cost more than all guests.
+/// Most entries read of one directory. A larger directory is no run directory, and reading it every
+/// two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Entries read for one pattern at most. A user with write access to a matching directory can
-/// create any number of links there to one full directory.
+/// Most entries read for one pattern. A user with write access to a matching directory can create
+/// any number of links there to one full directory.
 const LOOKED_MAX: usize = 65_536;
-/// The same limit for a named user: enough for some hundred guests.
+/// The same limit for a named user, enough for some hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// The same limit for an untrusted user, as only the presence of a socket matters.
+/// The same limit for an untrusted user, because only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
-/// Most untrusted users that are recorded. Two users are as informative as all of them.
+/// Most untrusted users that are recorded. It is enough to know that there are several.
 const OTHERS_MAX: usize = 64;
 
-/// A path pattern: `*` stands for any characters and `?` for one. As in a shell, neither matches
-/// the leading dot of a hidden name.
+/// A path pattern. `*` matches any characters, and `?` matches one character. As in a shell,
+/// neither matches the leading dot of a hidden name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
-    /// Entries read of one directory at most.
+    /// Most entries read of one directory.
     pub(super) entries_max: usize,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Search {
     pub(super) denied: Vec<PathBuf>,
     /// Directories that any user may write to.
     pub(super) open: Vec<PathBuf>,
-    /// The first directory of each owner that was not read to its end.
+    /// For each owner, the first directory that was not read completely.
     pub(super) cut: BTreeMap<Owner, PathBuf>,
     /// Untrusted users with a socket in a place for guests.
     pub(super) others: BTreeSet<Owner>,
@@ -72,7 +73,8 @@ impl fmt::Display for Glob {
 }
 
 impl Glob {
-    /// Parses an absolute pattern. Any other pattern, or one with `..`, gives `None`.
+    /// Parses an absolute pattern. For any other pattern, or a pattern with `..`, it returns
+    /// `None`.
     pub(super) fn new(pattern: &str) -> Option<Glob> {
         let parts: Vec<String> = pattern.strip_prefix('/')?.split('/').map(str::to_owned).collect();
         let is_plain = |part: &String| !part.is_empty() && part != "." && part != "..";
@@ -207,8 +209,9 @@ impl Finder<'_> {
     }
 }
 
-/// Returns true if another user's directory holds a matching socket, or too many entries to read.
-/// Links and mounts of that user are not followed: they could lead anywhere, or block this process.
+/// Returns true if another user's directory contains a matching socket, or too many entries to
+/// read. Links and mounts of that user are not followed, because they could lead anywhere, or block
+/// this process.
 fn has_socket(dir: &Path, deeper: &[String], last: &str) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, dir, flags, Mode::empty());

@@ -15,12 +15,13 @@ use crate::ram::RamPace;
 use crate::stats_question::StatsQuestion;
 use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
 
-/// Timeout of a response. A QEMU responds within milliseconds, so a slower one is stopped or hangs.
+/// Timeout of a response. A QEMU responds within milliseconds, so a slower QEMU is stopped or
+/// hangs.
 const SILENT_MS: u64 = 5_000;
-/// Interval of requests for the machine, as QEMU has no event for a plugged DIMM or vCPU.
+/// Interval of requests for the machine, because QEMU has no event for a plugged DIMM or vCPU.
 const MACHINE_MS: u64 = 60_000;
-/// The same interval after a sign of a change. It is not 0, as a QEMU could show such signs all the
-/// time.
+/// The same interval after a sign of a change. It is not 0, because a QEMU could show such signs
+/// all the time.
 const CHANGED_MS: u64 = 10_000;
 /// Longest text of QEMU that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
@@ -35,7 +36,7 @@ struct News {
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
-    /// Recent statistics that were requested again and are to be reported again.
+    /// Recent statistics that were requested again, and must be reported again.
     repeated: Option<BalloonStats>,
 }
 
@@ -113,8 +114,8 @@ impl QmpGuest {
         }
     }
 
-    /// Requests a size, now or once QEMU has responded to the last request. The error is the reason
-    /// for a refusal.
+    /// Requests a size, now or once QEMU has responded to the last request. An error contains the
+    /// reason for the refusal.
     pub(super) fn set_target(
         &mut self,
         target: Bytes,
@@ -147,8 +148,8 @@ impl QmpGuest {
         }
     }
 
-    /// Requests statistics, unless a request is under way, a response has just come, or no driver
-    /// would respond.
+    /// Requests statistics, unless a request is under way, a response has just arrived, or no
+    /// driver would respond.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
         let runs = self.reported == RunState::Running && !self.is_silent;
         let can = self.devices.balloon.is_some() && self.devices.can.statistics;
@@ -168,8 +169,8 @@ impl QmpGuest {
         }
     }
 
-    /// Requests the size, and the migration state, as QEMU reports migrations only to a client that
-    /// has enabled the event.
+    /// Requests the size and the migration state. QEMU reports migrations only to a client that has
+    /// enabled the event.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
         if self.devices.can.balloon {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
@@ -183,7 +184,7 @@ impl QmpGuest {
             ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
             ask_once(Purpose::Beside, Command::QueryMemoryDevices, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
-            // A response to an earlier probe would be mistaken for one to this.
+            // A response to an earlier probe would be mistaken for a response to this probe.
             if !link.waits_for(DeviceLook::is_ours) {
                 ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
                 self.look = Some(Box::new(DeviceLook::begin(link, now_ms)));
@@ -223,14 +224,14 @@ impl QmpGuest {
                     Err(failure) => Event::Refused(self.id, cut(&failure.desc).to_owned()),
                 });
                 if let Some(wanted) = self.wanted.take() {
-                    // The guest has a balloon, or it would have no pending target.
+                    // The guest has a balloon. Otherwise it would have no pending target.
                     let _ = self.set_target(wanted, link, now_ms);
                 }
             }
             (Purpose::Running(_), Err(failure)) => {
                 events.push(Event::Stays(self.id, cut(&failure.desc).to_owned()));
             }
-            // The event alone does not tell the reason why a guest is stopped.
+            // The event alone does not contain the reason why a guest is stopped.
             (Purpose::Running(_), Ok(_)) => self.ask_status(link, now_ms),
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.news.actual = Some(Bytes(actual_bytes));
@@ -260,7 +261,7 @@ impl QmpGuest {
             }
             (Purpose::Status, Ok(Reply::Status(status))) => self.run = state::of_status(&status),
             (Purpose::StatsKnown, outcome) => {
-                // An older QEMU has none before the guest has sent some.
+                // An older QEMU has no statistics before the guest has sent some.
                 let stats = match &outcome {
                     Ok(Reply::Value(value)) => stats::parse(value),
                     _ => None,
@@ -320,7 +321,8 @@ impl QmpGuest {
                     self.last_words = reason.map(|reason| cut(reason).to_owned());
                 }
                 self.run = state::of_event(name, self.run).unwrap_or(self.run);
-                // The event is not enough: a guest is also stopped when it has migrated away.
+                // The event is not enough, because a guest is also stopped when it has migrated
+                // away.
                 self.ask_status(link, now_ms);
             }
             _ => {}
@@ -380,7 +382,8 @@ impl QmpGuest {
             .then(|| watched.balloon.plus(watched.beside));
         let machine = &mut watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
-        // A machine has memory: a process about to end may show 0.
+        // A size of 0 is ignored, because every machine has memory. A process that is about to end
+        // may report 0.
         let memory = memory.filter(|memory| *memory > Bytes::ZERO);
         let tids =
             vcpu_tids.map(|tids| own_threads(&tids, self.process, &mut watched.numbers, root));
@@ -393,7 +396,7 @@ impl QmpGuest {
             machine.vcpu_tids = tids.unwrap_or_else(|| machine.vcpu_tids.clone());
             events.push(Event::Machine(self.id, machine.clone()));
         }
-        // A balloon larger than the memory is no mistake of QEMU, but a sign of plugged memory.
+        // A balloon larger than the memory is no error of QEMU, but a sign of plugged memory.
         watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
         if is_new_boot {
             events.push(Event::Rebooted(self.id));

@@ -10,10 +10,10 @@ use rustix::event::PollFlags;
 use crate::{Owner, ProcessId, peer};
 use reactor::{Budget, Connection, read_some, write_some};
 
-/// Bytes per second that a QEMU may send. Events come at most once a second per kind, with some 200
-/// bytes each. Responses to our own requests are larger, but rare.
+/// Bytes per second that a QEMU may send. QEMU sends at most one event of each kind per second,
+/// with some 200 bytes. Responses to this process's requests are larger, but rare.
 const BYTES_A_SECOND: u64 = 64 * 1024;
-/// Bytes that a QEMU may send at once: the longest accepted response, and another.
+/// Bytes that a QEMU may send at once, enough for two responses of the maximum length.
 const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
 /// Most bytes read from one QEMU per turn, so that the others get their turn.
 const TURN: usize = 64 * 1024;
@@ -45,7 +45,7 @@ pub(super) enum Purpose {
     Status,
     Memory,
     Memdevs,
-    /// Memory that the balloon does not count.
+    /// The part of memory that the balloon does not count.
     Beside,
     Actual,
     Vcpus,
@@ -146,7 +146,7 @@ impl Link {
         true
     }
 
-    /// Returns true if a response for such a purpose is still to come.
+    /// Returns true if a response for such a purpose is still expected.
     pub(super) fn waits_for(&self, is_it: impl Fn(&Purpose) -> bool) -> bool {
         self.open.iter().any(|open| is_it(&open.purpose))
     }
@@ -156,7 +156,7 @@ impl Link {
         self.open.iter().map(|open| open.asked_ms).min()
     }
 
-    /// Restarts the timeouts of all open requests, as a stopped QEMU has not hung.
+    /// Restarts the timeouts of all open requests, because a stopped QEMU does not hang.
     pub(super) fn wait_anew(&mut self, now_ms: u64) {
         self.open.iter_mut().for_each(|open| open.asked_ms = now_ms);
     }
@@ -167,7 +167,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads messages. The error is a readable reason why no more messages will come.
+    /// Reads messages. An error is the reason, in words, why no more messages can arrive.
     pub(super) fn receive(&mut self, out: &mut Vec<Received>) -> Result<(), String> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));

@@ -40,8 +40,8 @@ pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pin
 
 /// Interval between two searches for new sockets.
 const SCAN_MS: u64 = 2_000;
-/// Most sockets of one pattern that are managed. Each needs a descriptor, and a process has some
-/// thousands.
+/// Most sockets of one pattern that are managed. Each socket needs a descriptor, and a process may
+/// open some thousands.
 const PLACES_MAX: usize = 4_096;
 /// The same limit for one named user.
 const PLACES_OF_OTHERS: usize = 256;
@@ -77,8 +77,8 @@ impl QmpSource {
         QmpSource::under(PathBuf::from("/"), patterns, trust, ids)
     }
 
-    /// The same as [`QmpSource::new`], with another root than `/` for /proc. The patterns do not
-    /// change with the root.
+    /// Does the same as [`QmpSource::new`], with another root than `/` for /proc. The patterns do
+    /// not change with the root.
     pub fn under<P: AsRef<str>>(
         root: PathBuf,
         patterns: &[P],
@@ -163,7 +163,7 @@ impl QmpSource {
     }
 
     /// Chooses the sockets of one pattern to manage, and returns the owners with too many of them.
-    /// Above the limit connected sockets stay. New sockets replace the sockets that had no QEMU.
+    /// Above the limit, connected sockets stay, and new sockets replace those without a QEMU.
     fn chosen(&self, mut sockets: Vec<Socket>) -> (Vec<Socket>, BTreeMap<Owner, Crowd>) {
         let rank = |socket: &Socket| self.places.get(&socket.path).map_or(1, Place::rank);
         let most =
@@ -177,7 +177,7 @@ impl QmpSource {
                 return false;
             }
             crowd.chosen += 1;
-            // The sockets are sorted by rank, so the last chosen one has the worst.
+            // The sockets are sorted by rank, so the last chosen socket has the worst rank.
             crowd.is_connected = rank(socket) == 0;
             true
         });

@@ -21,19 +21,19 @@ use super::trouble::{Trouble, Troubles};
 use crate::{Event, IdSource, Owner, ProcessId, Trust};
 
 /// Time for a QEMU's greeting. QEMU serves one client at a time and keeps others waiting without a
-/// greeting. After this time another client holds the monitor.
+/// greeting. A missing greeting after this time means that another client uses the monitor.
 const GREETING_MS: u64 = 5_000;
 /// Time for a response during the probe. It doubles with each attempt, so that a QEMU on a busy
-/// host is found at last.
+/// host is found in the end.
 const ANSWER_MS: u64 = 5_000;
 const ANSWER_MAX_MS: u64 = 30_000;
 /// First and longest wait before the next attempt. The wait doubles with each failure.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
-/// Wait before the second look at the listener. The kernel reports the process that called listen
-/// last. A launcher that hands QEMU a listening socket is reported until QEMU calls listen itself,
-/// right at its start. After that the second look sees QEMU, a lying QEMU, or a program in front of
-/// it.
+/// Wait before the second check of the listener. The kernel reports the process that called listen
+/// last. A launcher that passes a listening socket to QEMU is reported until QEMU itself calls
+/// listen, right at its start. Afterwards the second check finds QEMU, a lying QEMU, or a program
+/// in front of QEMU.
 const SECOND_LOOK_MS: u64 = 200;
 /// Age from which a guest counts as stable.
 const STEADY_MS: u64 = 10_000;
@@ -110,7 +110,7 @@ enum End {
     Twice,
     /// The kernel reports a process at the other end that has none of the guest's threads.
     Stranger,
-    /// The owner has used up the allowance for new guests.
+    /// The owner has no allowance left for new guests.
     TooMany,
 }
 
@@ -157,8 +157,8 @@ impl Place {
         }
     }
 
-    /// Takes note that the socket exists. Another inode or owner means another QEMU, so the next
-    /// attempt is due now.
+    /// Notes that the socket exists. Another inode or owner means another QEMU, so the next attempt
+    /// is due now.
     pub(super) fn seen(&mut self, socket: &Socket, now_ms: u64) {
         if (self.inode, self.owner) != (socket.inode, socket.owner) {
             (self.inode, self.owner) = (socket.inode, socket.owner);
@@ -179,8 +179,8 @@ impl Place {
         if link.is_over_budget() { timer.min(link.refilled_ms + OVER_BUDGET_MS) } else { timer }
     }
 
-    /// Connects if the next attempt is due. Returns true if a system call was made, as the caller
-    /// limits them.
+    /// Connects if the next attempt is due. Returns true if a system call was made, because the
+    /// caller limits system calls.
     pub(super) fn connect(
         &mut self,
         now_ms: u64,
@@ -249,14 +249,14 @@ impl Place {
                     common.known.remove(&process);
                 }
                 events.push(Event::Gone(guest.id, guest.end(&reason)));
-                // A guest that comes and goes at once is not retried each second.
+                // A guest that disappears soon after its discovery is not retried each second.
                 if now_ms >= active.since_ms + STEADY_MS {
                     self.failures = 0;
                 }
                 self.retry_later(now_ms);
             }
             (_, End::Twice) => {
-                // The next attempt is late but needed, as the other socket may go away.
+                // The next attempt is late but needed, because the other socket may vanish.
                 self.next_try_ms = now_ms + RETRY_MAX_MS;
             }
             (_, End::Stranger) => {
@@ -264,7 +264,7 @@ impl Place {
                 self.next_try_ms = now_ms + SECOND_LOOK_MS;
             }
             (_, End::TooMany) => self.next_try_ms = now_ms + RETRY_MAX_MS,
-            // The guest was parked meanwhile, and its socket is hidden until it runs.
+            // The guest was parked after its discovery, and its socket is hidden until it runs.
             (_, End::Silent) if !self.path.exists() => self.retry_later(now_ms),
             (stage, end) => {
                 let words = words(&self.path, &stage, end);
@@ -301,7 +301,7 @@ impl Active {
         }
         outcome.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {
-            // The rest is not read, and poll reports the hang-up until it is.
+            // The remaining input is never read, so poll would report the hang-up again and again.
             return Err(End::Failed(CLOSED.into()));
         }
         self.promote(now_ms, path, common, events)?;
@@ -336,7 +336,7 @@ impl Active {
         }
     }
 
-    /// Moves to the next stage once this one is complete, or fails on a timeout.
+    /// Moves to the next stage when the current stage is complete, or fails on a timeout.
     fn promote(
         &mut self,
         now_ms: u64,

@@ -11,7 +11,7 @@ use super::state;
 use crate::process::ThreadNumbers;
 use crate::{Found, Owner, Pause, ProcessId, ProcessView, RunState};
 
-/// Longest name that is kept; the rest is cut off.
+/// Longest name that is stored. Longer names are truncated.
 const NAME_BYTES_MAX: usize = 255;
 #[derive(Debug, Default)]
 pub(super) struct Probe {
@@ -72,7 +72,7 @@ impl Probe {
         Probe { devices: DeviceLook::begin(link, now_ms), ..Probe::default() }
     }
 
-    /// Takes a response. After a failed command its value stays unknown.
+    /// Handles a response. The value of a failed command stays unknown.
     pub(super) fn answer(
         &mut self,
         purpose: Purpose,
@@ -109,8 +109,8 @@ impl Probe {
         self.actual = Some(actual_bytes);
     }
 
-    /// Returns true if this process can be the guest's QEMU: it has at least one of the vCPU
-    /// threads that QEMU names, if QEMU names any.
+    /// Returns true if this process can be the guest's QEMU. It must have at least one of the vCPU
+    /// threads named by QEMU, if QEMU names any.
     pub(super) fn runs_in(&mut self, process: ProcessId, root: &Path) -> bool {
         let tids = &self.vcpu_tids;
         tids.is_empty() || !own_threads(tids, Some(process), &mut self.numbers, root).is_empty()
@@ -151,7 +151,8 @@ impl Probe {
             can,
             port,
             state: state::joined(run, self.is_moving),
-            // A QEMU that loads a saved state looks the same as one that receives a migration.
+            // A QEMU that loads a saved state has the same run state as a QEMU that receives a
+            // migration.
             is_restored: false,
             source: socket.display().to_string(),
         };
@@ -160,14 +161,14 @@ impl Probe {
     }
 }
 
-/// Caps the reported memory of a guest at the mapped memory of its process, as the report is not
-/// trustworthy.
+/// Caps the reported memory of a guest at the mapped memory of its process, because the report is
+/// not trustworthy.
 pub(super) fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> Bytes {
     let view = process.and_then(|process| ProcessView::open_under(root, process));
     view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))
 }
 
-/// Returns the name for a guest without a name: its socket's.
+/// Returns the name for a guest without a name, which is its socket's.
 fn stem(socket: &Path) -> String {
     cut(&socket.file_stem().unwrap_or_default().to_string_lossy()).to_owned()
 }
@@ -176,8 +177,8 @@ fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// Returns the threads of the process that QEMU names, by their numbers here. A compromised QEMU
-/// could name the threads of any process.
+/// Returns the threads of the process that QEMU names, with their numbers in this namespace. A
+/// compromised QEMU could name the threads of any process.
 pub(super) fn own_threads(
     tids: &[u32],
     process: Option<ProcessId>,

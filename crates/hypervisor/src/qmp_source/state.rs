@@ -24,8 +24,8 @@ fn pause(word: &str) -> Pause {
     }
 }
 
-/// Returns the run state after an event, if the event alone decides. The state before matters: a
-/// guest that has shut down is stopped afterwards, and is still dead.
+/// Returns the run state after an event, if the event alone decides. The state before matters,
+/// because a guest that has shut down is stopped afterwards, and is still dead.
 pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     match name {
         "SHUTDOWN" | "GUEST_PANICKED" => Some(RunState::Dead),
@@ -37,8 +37,8 @@ pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     }
 }
 
-/// Returns true if a migration with this status is under way. A completed one is over: the source
-/// has a run state of its own for that, and the destination runs.
+/// Returns true if a migration with this status is under way. A completed migration is over. After
+/// it, the source has a separate run state, and the destination runs.
 pub(super) fn is_moving(status: &str) -> bool {
     !matches!(status, "none" | "completed" | "failed" | "cancelled")
 }

@@ -7,8 +7,8 @@ use super::link::{Link, Purpose};
 use crate::BalloonStats;
 use crate::stats_question::{LookPace, StatsCall};
 
-/// A poll is one command on a socket of this guest alone, with a response in a fraction of a
-/// millisecond.
+/// Polls are cheap. Each poll is one command on the guest's own socket, with a response in a
+/// fraction of a millisecond.
 pub(super) const PACE: LookPace = LookPace { first_ms: 4, most_ms: 250 };
 
 /// Makes a call of the request. Returns false if too many requests are open.
@@ -31,7 +31,7 @@ pub(super) fn is_ours(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::StatsPeriod | Purpose::StatsKnown | Purpose::StatsSet(_))
 }
 
-/// Parses a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number; an
+/// Parses a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number. An
 /// invalid number counts as unreported as well. A guest that has never responded has no statistics.
 pub(super) fn parse(value: &Value) -> Option<BalloonStats> {
     let updated_s = value.get("last-update")?.as_u64().filter(|seconds| *seconds > 0)?;

@@ -2,7 +2,7 @@
 //! users.
 //!
 //! Root's own sockets are reported in full. A user can create any number of sockets and guests. The
-//! limits keep such a user from filling the connections and the journal of the others.
+//! limits prevent such a user from exhausting connections and filling the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,12 +11,14 @@ use reactor::Budget;
 
 use crate::{Event, Owner};
 
-/// Most problems that are remembered to report each only once. Problems beyond it are not reported.
+/// Most problems that are stored, so that each is reported only once. Problems beyond this limit
+/// are not reported.
 const TROUBLES_MAX: usize = 1_024;
 /// Connections to the sockets of one named user per second, and at once.
 const CONNECTS_A_SECOND: u64 = 16;
 const CONNECTS_AT_ONCE: u64 = 64;
-/// Cost of one new guest or one problem for a named user: one per ten seconds, and 32 at once.
+/// Cost of one new guest or one problem for a named user. The limit is one per ten seconds, and 32
+/// at once.
 const NEWS: u64 = 1_000;
 const NEWS_A_SECOND: u64 = 100;
 const NEWS_AT_ONCE: u64 = 32 * NEWS;
@@ -31,9 +33,9 @@ pub(super) enum Trouble {
     Rights(PathBuf),
     /// No process listens on sockets in this directory.
     Dead(PathBuf),
-    /// More sockets of an owner match this pattern than are managed.
+    /// An owner has more sockets for this pattern than are managed.
     Full(String, Owner),
-    /// An owner's directories hold more entries than are read for this pattern.
+    /// An owner's directories have more entries than are read for this pattern.
     Cut(String, Owner),
     Socket(PathBuf),
 }
@@ -64,7 +66,7 @@ impl Troubles {
     ) {
         let before = self.reported.get(&trouble);
         let is_known = match trouble {
-            // The words name one socket of many, or a number that changes.
+            // These messages name one socket of many, or a number that changes.
             Trouble::Dead(_) | Trouble::Full(..) | Trouble::Cut(..) => before.is_some(),
             _ => before == Some(&words),
         };

@@ -101,7 +101,7 @@ fn answers(question: &mut StatsQuestion, asked_ms: &[u64], reset_ms: u64) -> Vec
 
 #[test]
 fn report_h01_a_guest_is_asked_after_a_reset_at_any_moment() {
-    // Two requests per second, so that some of them are held back.
+    // Two requests per second are sent, so that some of them must wait.
     let asked_ms: Vec<u64> = (0..12).map(|n| n * 500 + 7).collect();
     for reset_ms in (0..3_000).step_by(3) {
         let mut question = question(0);

@@ -1,5 +1,5 @@
-//! Special messages to the kernels of z/VM's users, each sent by one run of a program, one at a
-//! time.
+//! Special messages to the kernels of z/VM's users, sent one at a time, each by one run of a
+//! program.
 //!
 //! ```text
 //!   put(user, pages) ─► waiting: the newest of each user ─► PROGRAM smsg USER CMM SHRINK n
@@ -7,8 +7,8 @@
 //!                                          turn() ─► Answer ◄─────┘
 //! ```
 //!
-//! `CMM SHRINK n` sets the size of the pool of the kernel's `cmm` module, regardless of its size
-//! before: 0 returns all of it. (`CMM RELEASE n` would take n more pages for a while.)
+//! `CMM SHRINK n` sets the pool of the kernel's `cmm` module to this size, whatever its size was. 0
+//! returns all of the pool. (`CMM RELEASE n` would add n more pages to the pool for a while.)
 
 use super::name::UserId;
 use crate::Id;
@@ -22,14 +22,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Timeout of the program, counted while it could run. CP answers a message at once, so a slower
-/// program hangs.
+/// Timeout of the program, which counts only time in which the program could run. CP answers a
+/// message at once, so a slower program hangs.
 const DEADLINE_MS: u64 = 5_000;
 /// Interval of the checks for the program's end if the kernel has no pidfd.
 const LOOK_MS: u64 = 50;
 /// Interval of the checks of the timeout otherwise.
 const TIME_LOOK_MS: u64 = 1_000;
-/// Bytes read of a failed program's output, and the characters shown of them.
+/// Bytes read of a failed program's output, which also limits the characters shown.
 const WORDS_BYTES: usize = 1_024;
 const WORDS_SHOWN: usize = 120;
 
@@ -59,7 +59,7 @@ pub(crate) struct Answer {
     /// Guest with the pool.
     pub(crate) guest: Id,
     pub(crate) pages: u64,
-    /// Reason for a failure to send.
+    /// Result of the message, with the reason for a failure.
     pub(crate) sent: Result<(), String>,
 }
 
@@ -117,7 +117,7 @@ impl Messages {
                     DEADLINE_MS / 1000
                 )))),
                 Look::Ended(sent) => {
-                    // The timeout was reported before.
+                    // The timeout was already reported.
                     if !running.is_ended {
                         answers.push(running.answer(sent));
                     }
@@ -191,7 +191,7 @@ impl Running {
         Answer { guest: self.message.guest, pages: self.message.pages, sent }
     }
 
-    /// Returns the reason for a failure, in CP's words if there are any.
+    /// Returns the reason for a failure, in CP's words if available.
     fn why(&mut self, status: ExitStatus) -> String {
         let words = [first_words(self.child.stdout.take()), first_words(self.child.stderr.take())];
         words.into_iter().flatten().next().unwrap_or_else(|| status.to_string())
@@ -199,7 +199,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Kills the program. Its message must not be sent later, possibly after a newer one.
+    /// Kills the program. Its message must not be sent later, possibly after a newer message.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
@@ -207,7 +207,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the first line with text. The program has ended, so no more output will come.
+/// Returns the first line with text. The program has ended, so no more output will arrive.
 fn first_words<T: Read + AsFd>(output: Option<T>) -> Option<String> {
     let mut output = output?;
     let flags = fcntl_getfl(&output).ok()?;
@@ -236,7 +236,7 @@ mod tests {
         set.wait(30_000).unwrap();
     }
 
-    /// Returns the next answers, with the time standing still while the program runs.
+    /// Returns the next answers. The manager's time stops while the program runs.
     fn answers(messages: &mut Messages, now_ms: u64) -> Vec<Answer> {
         loop {
             let found = messages.turn(now_ms);
@@ -287,7 +287,7 @@ mod tests {
         messages.put(Id(2), user("B"), 1);
         assert_eq!(messages.turn(100_000), [], "the machine was paused");
         assert_eq!(messages.next_ms(), 101_000);
-        // The program may have waited for a CPU meanwhile.
+        // The program may have waited for a CPU in that time.
         let mut seconds = 101..160;
         let late = seconds.find_map(|second| messages.turn(second * 1_000).pop());
         let late = late.expect("it hangs");

@@ -1,14 +1,14 @@
 //! z/VM users as guests. Their counters come from z/VM (DIAGNOSE X'2FC', in the kernel's debugfs).
-//! Their kernels' `cmm` pool is the balloon, set by special messages.
+//! The `cmm` pool of each user's kernel is the balloon, set by special messages.
 //!
 //! ```text
 //!   diag_2fc ─► zmon::hypfs ─► User ─► Found, Counted, Actual, Gone
 //!   set_target ─► Messages: vmcp smsg USER CMM SHRINK n ─► Taken, Refused
 //! ```
 //!
-//! This process runs in a guest itself, so the memory of its own kernel is not the memory that
-//! guests share. z/VM reports neither a user's free memory nor the size of its pool. Only the
-//! resident memory shows how much a user gave.
+//! This process runs in a guest itself, so guests do not share the memory of its kernel. z/VM
+//! reports neither a user's free memory nor the size of its pool. Only the resident memory shows
+//! how much memory a user returned.
 
 mod messages;
 mod name;
@@ -36,9 +36,9 @@ use zmon::to_ebcdic;
 /// Name of z/VM as a source of guests.
 pub const ZVM_SOURCE: &str = "z/VM";
 
-/// Longest file that is read. A longer file has more users than any z/VM: 64 Ki of them.
+/// Longest file that is read. A longer file would contain 64 Ki users, more than any z/VM has.
 const FILE_MAX: u64 = 8 << 20;
-/// Most users that are managed or shown. No z/VM with Linux guests has more logged on.
+/// Most users that are managed or shown. No z/VM with Linux guests has more users logged on.
 const USERS_MAX: usize = 10_000;
 
 /// Options for a z/VM.
@@ -48,10 +48,11 @@ pub struct ZvmOptions {
     pub counters: PathBuf,
     /// The program that sends commands to CP.
     pub program: PathBuf,
-    /// Name patterns of the users with managed memory. Without patterns all users are only shown.
+    /// Name patterns of the users with managed memory. Without patterns, users are shown but not
+    /// managed.
     pub managed: Vec<String>,
-    /// The user that this process runs in, if known. It is only shown, as it would have to wait for
-    /// itself.
+    /// The user that this process runs in, if known. It is only shown, because this process would
+    /// have to wait for itself.
     pub own: Option<String>,
     /// Memory of z/VM for all users together.
     pub memory: Option<Bytes>,
@@ -74,7 +75,7 @@ pub struct Zvm {
     /// Memory of all users, by the last read.
     used: Option<Bytes>,
     trouble: Option<String>,
-    /// True if there were too many users and that was reported.
+    /// True once too many users were reported.
     is_cut: bool,
 }
 
@@ -164,8 +165,8 @@ impl Zvm {
         gone.into_iter().for_each(|id| self.gone(id, "it has logged off", events));
     }
 
-    /// Returns true if this is the known user: it has not logged off since, and its size is
-    /// unchanged.
+    /// Returns true if this is the known user, which has not logged off since, with an unchanged
+    /// size.
     fn is_same(&self, id: Id, counted: &Guest) -> bool {
         self.users.get(&id).is_some_and(|user| {
             counted.elapsed_us >= user.counted.elapsed_us

@@ -3,8 +3,8 @@
 /// Longest name, in characters.
 const LENGTH_MAX: usize = 8;
 
-/// A user's name without a special meaning for CP or for the program that gets it. Names are
-/// untrusted, and one such as `-b` would be an option.
+/// A user's name without a special meaning for CP or for the program that sends messages. Names are
+/// untrusted, and a name such as `-b` would be an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserId(String);
 

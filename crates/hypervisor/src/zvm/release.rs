@@ -7,20 +7,21 @@ use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Time after which the messages of a killed manager have been sent, as its program may outlive it.
+/// Time after which the messages of a killed manager have been sent. Its message program may
+/// outlive it.
 const SURE_MS: u64 = 6_000;
 
-/// Empties the pools of some users. After a killed manager each pool is emptied a second time, once
-/// none of that manager's messages can arrive any more.
+/// Empties the pools of some users. After a killed manager each pool is emptied a second time, when
+/// that manager's messages can no longer arrive.
 #[derive(Debug)]
 pub struct ZvmRelease {
     messages: Messages,
     users: BTreeMap<Id, UserId>,
     /// Result of the last message to each user.
     outcomes: BTreeMap<Id, Result<(), String>>,
-    /// Time at which all messages are sent once more, if they are.
+    /// Time at which all messages are sent once more, if a second release is scheduled.
     again_ms: Option<u64>,
-    /// Number of answers still to come.
+    /// Number of expected answers.
     open: usize,
 }
 

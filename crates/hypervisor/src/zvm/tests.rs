@@ -73,7 +73,7 @@ fn users_are_found_counted_and_gone() {
     assert_eq!(scene.zvm.host_memory(), HostMemory::Known { total, available });
     let (one, two) = (*one, *two);
 
-    // The file is read again after the interval, or after half of it on a request.
+    // The file is read again after the interval, or on request after half of the interval.
     assert_eq!((scene.zvm.next_ms(), scene.turn(999)), (1_000, Vec::new()));
     scene.zvm.ask_stats(one, 10);
     assert_eq!(scene.zvm.next_ms(), 500);

@@ -14,7 +14,7 @@ pub(crate) struct User {
     pub(crate) counted: Guest,
     /// Destination of messages, if the user's memory is managed.
     pub(crate) address: Option<UserId>,
-    /// Memory that the last message left to the user.
+    /// Size of the user's memory by the last message.
     told: Bytes,
     pub(crate) actual: Bytes,
 }
@@ -36,19 +36,19 @@ impl User {
         kib(self.counted.memory_used)
     }
 
-    /// Returns the pool size, in pages, that leaves this much memory to the user.
+    /// Returns the pool size, in pages, that leaves the user memory of size `left`.
     pub(crate) fn pool(&self, left: Bytes) -> u64 {
         self.size().less(left).0 / PAGE_BYTES
     }
 
     /// Takes note of a message with a pool of this size. Growth of the user's memory counts at
-    /// once; a reduction counts when the counters show it.
+    /// once. A reduction counts when the counters show it.
     pub(crate) fn told(&mut self, pages: u64) {
         self.told = self.size().less(Bytes(pages.saturating_mul(PAGE_BYTES)));
         self.actual = self.actual.max(self.told);
     }
 
-    /// Takes new counters of z/VM. The kernel does not report the size of its pool, which may be
+    /// Handles new counters of z/VM. The kernel does not report the size of its pool, which may be
     /// smaller than requested. The estimate is never below the resident memory.
     pub(crate) fn count(&mut self, counted: Guest) {
         self.counted = counted;

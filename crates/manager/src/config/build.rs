@@ -1,4 +1,5 @@
-//! The settings as a whole: defaults that depend on the place, and checks of several keys together.
+//! The settings as a whole, with defaults that depend on the place, and checks of several keys
+//! together.
 
 use std::path::PathBuf;
 
@@ -17,9 +18,9 @@ use super::zvm::zvm;
 
 /// Directories with the sockets of most users.
 const USUAL_OWN_DIR: &str = "/run/user/*/pinhead";
-/// Classes in a file, at most: more than any host has guests.
+/// Maximum number of classes in a file, which is more than any host has guests.
 const CLASSES_MAX: usize = 1000;
-/// Users in a file, at most.
+/// Maximum number of users in a file.
 const USERS_MAX: usize = 1000;
 
 /// Builds the settings. Faults are reported to the reader.
@@ -64,8 +65,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     }
 }
 
-/// Refuses other sources next to z/VM. Guests of this kernel have memory of this guest, and not of
-/// z/VM: one manager has one host.
+/// Refuses other sources together with z/VM. Guests of this kernel use this guest's memory and not
+/// z/VM's, and a manager manages the memory of one host only.
 fn keep_zvm_alone(reader: &mut Reader<'_>, at: &Entries<'_, '_>, sources: &mut Sources) {
     let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
     for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
@@ -92,7 +93,7 @@ fn default_socket(place: &Place) -> Option<PathBuf> {
     }
 }
 
-/// Reads the parts of users. Each user must be a source, and has one part.
+/// Reads the tables of users. Each user must also be named as a source, and has only one table.
 fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<UserSettings> {
     let mut users: Vec<UserSettings> = Vec::new();
     for (user, at) in reader.tables::<UserSettings>(tree, USERS_MAX) {
@@ -141,8 +142,8 @@ fn check_set_point(
     }
 }
 
-/// Returns numbers that can be compared with each other: shares with shares, sizes with sizes, and
-/// both if the host's memory is known.
+/// Returns numbers that can be compared: permille if all values are shares, else bytes. A share in
+/// bytes is known only with the host's memory.
 fn comparable<const N: usize>(shares: [Share; N], place: &Place) -> [Option<u64>; N] {
     let are_parts = shares.iter().all(|share| matches!(share, Share::Permille(_)));
     shares.map(|share| match (share, place.host_total) {
@@ -170,7 +171,7 @@ fn classes(reader: &mut Reader<'_>, tree: &Tree<'_>) -> Vec<Class> {
     classes
 }
 
-/// Checks min <= pin <= max where these are of one kind, and that a class is not both pinned and
+/// Checks min <= pin <= max among values of one kind, and that a class is not both pinned and
 /// released.
 fn check_order(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     let max = Some(class.max);

@@ -13,7 +13,7 @@ use crate::scrape::Listen;
 pub enum Libvirt {
     /// The system's libvirt, if its socket exists.
     Auto,
-    /// The listed ones; an empty list for none.
+    /// The listed libvirts; an empty list for none.
     Uris(Vec<LibvirtUri>),
 }
 
@@ -40,7 +40,7 @@ pub enum KsmMode {
 /// Guests that are paged out to the host's swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOutMode {
-    /// Sleeping guests, and running guests while the host is short.
+    /// Sleeping guests, and running guests while the host is below its set point.
     All,
     /// Sleeping guests only.
     Sleepers,
@@ -58,8 +58,8 @@ pub enum GroupMay {
     Set,
 }
 
-/// Longest path of a socket. A socket's name has 108 bytes, and the file is created with a suffix
-/// first.
+/// Longest path of a socket. The kernel allows 108 bytes, and the file is first created with a
+/// suffix.
 const SOCKET_MAX: usize = 100;
 
 fn begins_with_slash(path: String) -> Converted<String> {
@@ -85,8 +85,8 @@ pub(super) fn globs(value: &DeValue<'_>) -> Converted<Vec<String>> {
     list(value)?.into_iter().map(glob).collect()
 }
 
-/// Reads a pattern of socket paths. Other syntax of shells or QEMU is refused, because it would
-/// match nothing.
+/// Reads a pattern of socket paths. Other syntax, as in shells or QEMU, is refused, because it
+/// would match nothing.
 fn glob(pattern: String) -> Converted<String> {
     let is_between = |from, to| pattern.split_once(from).is_some_and(|(_, end)| end.contains(to));
     let text = shown(&pattern);

@@ -26,7 +26,7 @@ pub use zvm::{ZvmMode, ZvmSettings};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Path of the settings by default.
+/// Default path of the settings.
 pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
 
 /// Loaded settings.
@@ -36,7 +36,7 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
     /// Settings in force.
     pub settings: Settings,
-    /// Settings of the shadow policy, of which `[host]`, `[policy]` and the classes count.
+    /// Settings of the shadow policy. Only its `[host]`, `[policy]` and classes apply.
     pub shadow: Option<Settings>,
 }
 
@@ -48,8 +48,8 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     reader.finish(settings)
 }
 
-/// Reads a file and the file of its shadow policy. Without a path the default file is read. If that
-/// does not exist, all settings are defaults.
+/// Reads a file and the file of its shadow policy. Without a path the default file is read. If the
+/// default file does not exist, all settings are defaults.
 pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
     load_or(path, Path::new(DEFAULT_PATH), place)
 }

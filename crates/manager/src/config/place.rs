@@ -46,8 +46,8 @@ impl Place {
         }
     }
 
-    /// Returns the path of the journal: root's below /var/lib, other users' in their state
-    /// directory.
+    /// Returns the path of the journal, which is below /var/lib for root, and in the state
+    /// directory for other users.
     pub fn journal(&self) -> Option<PathBuf> {
         match self.is_root {
             true => Some("/var/lib/pinhead/journal.db".into()),
@@ -56,9 +56,9 @@ impl Place {
     }
 }
 
-/// Returns the directory of this user's sockets: for root below /run, for others in the session's
-/// directory. Without a session, it is a directory in the directory for temporary files, which is
-/// created if missing. Another user may have created it first, which is an error.
+/// Returns the directory of this user's sockets: below /run for root, and in the session's
+/// directory for others. Without a session, it is a subdirectory of the directory for temporary
+/// files, which is created if missing. Another user may have created it first, which is an error.
 pub fn own_dir() -> io::Result<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
@@ -85,10 +85,10 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
     }
     let refused =
         |fault: String, advice: &str| Err(no_place(io::ErrorKind::PermissionDenied, fault, advice));
-    // A link may belong to another user, and lead anywhere.
+    // A link may belong to another user, and lead to any place.
     let found = std::fs::symlink_metadata(&dir).map_err(cannot)?;
     match Owner::of_directory(&dir) {
-        // In a shared directory, only its owner can remove it.
+        // In a shared directory, only the owner of a file can remove it.
         _ if Owner(found.uid()) != Owner::own() => {
             refused(format!("belongs to user {}", found.uid()), "")
         }

@@ -20,26 +20,27 @@ use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
 
 /// Age above which a sample is too old for a decision. With a long interval, the limit is the
-/// interval plus `LATE_MS`: a response that is too late for one pass counts in the next.
+/// interval plus `LATE_MS`, so that a response too late for one pass counts in the next.
 const STALE_MS: u64 = 1000;
 const LATE_MS: u64 = 500;
 /// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest without a class.
 const SHARES: u32 = 100;
-/// A user's default part of the host, for all of the user's guests together.
+/// Default limit of a user's guests together, as a part of the host's memory.
 const USER_MAX: Share = Share::Permille(250);
 /// Allowed intervals. A shorter interval would be spent on reading, and guests answer no faster.
-/// With a longer one, a lease would run out between two passes.
+/// With a longer interval, a lease would run out between two passes.
 const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
-/// Highest tax on idle memory. At 100% an idle guest would have no claim at all.
+/// Highest tax on idle memory. With 100%, an idle guest would have no claim to its memory.
 const IDLE_TAX_MAX: u64 = 990;
-/// Allowed times before page-out. Even an idle guest's timers run every few seconds.
+/// Allowed times before page-out. Shorter times make no sense, because even an idle guest's timers
+/// run every few seconds.
 const PAGE_OUT_MS: RangeInclusive<u64> = 5_000..=DAY_MS;
-/// Smallest journal: a day of a hundred guests.
+/// Lowest size limit of the journal, enough for a day of a hundred guests.
 const JOURNAL_MIN: Bytes = Bytes::mib(1);
-/// Allowed push intervals. Engines take a sample a second at most, and show nothing of samples less
-/// frequent than one a minute.
+/// Allowed push intervals. Metrics servers accept at most one sample a second, and show nothing for
+/// series with less than one sample a minute.
 const PUSH_MS: RangeInclusive<u64> = 1_000..=60_000;
 
 /// All settings of a file.
@@ -291,8 +292,8 @@ pub(super) const SECTIONS: &[Section] = &[
     MetricsSettings::SECTION,
 ];
 
-/// Totals of all guests of a user named in the settings, by which the user's part of the host is
-/// divided.
+/// Totals of all guests of a user named in the settings. Each guest's part of the user's limit is
+/// computed from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPart {
     /// Name of the user in the settings.
@@ -318,7 +319,7 @@ impl Settings {
         }
     }
 
-    /// Returns the budget of all guests on a host of this size, if below the size of the host.
+    /// Returns the budget of all guests on a host of this size, if it is below that size.
     pub fn budget(&self, host_total: Bytes) -> Option<Bytes> {
         self.host.budget.map(|budget| budget.of(host_total)).filter(|size| *size < host_total)
     }
@@ -378,7 +379,7 @@ impl Settings {
 }
 
 impl MonitorSettings {
-    /// Returns the limits of recordings. A started day or hour counts in full.
+    /// Returns the limits of recordings. Partial days and hours are rounded up.
     pub fn keep(&self) -> Keep {
         let whole = |ms: u64, unit_ms: u64| u32::try_from(ms.div_ceil(unit_ms)).unwrap_or(u32::MAX);
         Keep {
@@ -401,14 +402,14 @@ impl Class {
     }
 }
 
-/// Returns a guest's part of `all` if its memory is `memory` of `whole`.
+/// Returns a guest's part of `all`, in proportion to its `memory` in the sum `whole`.
 fn divided(memory: Bytes, all: Bytes, whole: Bytes) -> Bytes {
     let part = u128::from(memory.0) * u128::from(all.0) / u128::from(whole.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX))
 }
 
 /// Returns the limits of a guest. Shares and sizes can only be compared once the guest's memory is
-/// known. Sizes are cut to the guest's memory, and the minimum wins over the maximum.
+/// known. Sizes are capped at the guest's memory, and the minimum wins over the maximum.
 fn limits(min: Option<Share>, max: Share, shares: u32, mode: Mode, memory: Bytes) -> Limits {
     let min = min.map_or_else(|| agent::floor(memory), |min| min.of(memory)).min(memory);
     Limits { min, ordered: false, max: max.of(memory).min(memory).max(min), shares, mode }

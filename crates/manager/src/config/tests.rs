@@ -31,7 +31,7 @@ fn an_empty_file_is_the_defaults() {
     let total = Bytes::mib(16 << 10);
     let expected = policy::arbiter::Config::of_host(total);
     assert_eq!(settings.arbiter(total), expected);
-    // A guest with one request in an interval and a late response is judged by that response.
+    // A late response to the only request of an interval must count in the next pass.
     let stale_ms = |interval: &str| {
         ok(&format!("[host]\ninterval = \"{interval}\"\n")).arbiter(total).stale_ms
     };
@@ -80,7 +80,8 @@ fn report_h14_sources_that_fit_no_socket_are_refused() {
 fn report_h11_no_default_takes_the_monitor_of_another_program() {
     let defaults = ok("").sources.qmp;
     assert!(!defaults.is_empty());
-    // A monitor serves one client: Proxmox, Incus and libvirt need theirs.
+    // A monitor serves one client, and Proxmox, Incus and libvirt need the monitors of their
+    // guests.
     assert!(defaults.iter().all(|pattern| pattern.contains("/pinhead/up/")), "{defaults:?}");
 }
 
@@ -88,7 +89,7 @@ fn report_h11_no_default_takes_the_monitor_of_another_program() {
 fn the_example_is_the_defaults() {
     let example = include_str!("../../../../packaging/host.toml");
     assert_eq!(ok(example), ok(""));
-    // Without the comment signs the file is a full and valid example.
+    // Without the comment signs, the file is a complete and valid example.
     let is_setting = |line: &&str| line.starts_with("#[") || line.contains(" = ");
     let full: Vec<_> = example.lines().filter(is_setting).collect();
     let full = full.join("\n").replace('#', "");
@@ -122,7 +123,7 @@ fn the_first_class_that_fits_counts() {
     let (limits, class) = settings.limits("LNX12", gib);
     assert_eq!(class, Some("web"));
     assert_eq!((limits.min, limits.max, limits.shares), (gib.permille(250), Bytes::mib(512), 300));
-    // A size above the guest's memory is cut to that memory.
+    // A size above the guest's memory is capped at that memory.
     let (limits, class) = settings.limits("late", gib);
     assert_eq!((class, limits.mode), (Some("db"), Mode::Pinned(gib)));
     let settings = ok("");

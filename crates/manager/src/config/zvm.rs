@@ -11,7 +11,8 @@ use settings::{
 
 use super::kinds::absolute;
 
-/// Allowed intervals. CP counts no faster, and a longer interval would leave a guest in need alone.
+/// Allowed intervals. CP updates its counters no faster. A longer interval would delay memory for a
+/// guest in need.
 const INTERVAL_MS: RangeInclusive<u64> = 1_000..=10_000;
 
 /// Mode of z/VM's users.

@@ -23,8 +23,8 @@ pub fn ask(path: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> 
     exchange(stream, path, ask, patience).map(|(_, answer)| answer)
 }
 
-/// Sends a request to a process of this user or of root. Returns the connection with the response:
-/// after some requests a stream follows.
+/// Sends a request to a process of this user or of root. Returns the connection as well as the
+/// response, because some responses are followed by a stream.
 pub fn open(path: &Path, ask: &Ask, patience: Duration) -> Result<(UnixStream, Answer), Error> {
     let stream = connect(path, patience)?;
     match reactor::is_own_user(&stream) {
@@ -33,7 +33,7 @@ pub fn open(path: &Path, ask: &Ask, patience: Duration) -> Result<(UnixStream, A
     }
 }
 
-/// Connects within `patience`, also to a listener that accepts no connections.
+/// Connects within `patience`, even to a listener that never accepts the connection.
 fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Error> {
     reactor::connect_within(path, patience).map_err(|error| explain(path, patience, error))
 }
@@ -56,8 +56,8 @@ fn exchange(
     }
 }
 
-/// Reads a line, and nothing of the stream after it, which may be a guest's: bytes are peeked at
-/// before they are read.
+/// Reads a line, but nothing of the stream after the line, which may belong to a guest. Bytes are
+/// therefore peeked at before they are read.
 fn read_line(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut seen = vec![0; PEEK_BYTES];

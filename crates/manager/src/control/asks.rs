@@ -30,17 +30,17 @@ pub enum Ask {
         /// Name or UUID of the guest.
         guest: String,
     },
-    /// Free memory for a guest that is about to start. The response comes when the memory is free,
-    /// or after the timeout.
+    /// Free memory for a guest that is about to start. The response is sent when the memory is
+    /// free, or after the timeout.
     Reserve {
         /// Size of the memory.
         mib: u64,
         /// Timeout of the request.
         timeout_ms: u64,
-        /// Time for which the free memory is held.
+        /// Time for which the freed memory is reserved.
         hold_ms: u64,
     },
-    /// Cancel a reservation: the memory was used, or is not needed.
+    /// Cancel a reservation, because the memory was used or is not needed.
     Unreserve {
         /// Number of the reservation, from the response to `reserve`.
         reservation: u64,
@@ -57,7 +57,7 @@ pub enum Ask {
     },
     /// Return the activity of the last second.
     Interval {
-        /// Guests with processes in the response: processes are most of it.
+        /// Guests to report with their processes. Processes are the largest part of a response.
         #[serde(skip_serializing_if = "Whose::is_everybody")]
         processes: Whose,
     },
@@ -104,8 +104,8 @@ impl Ask {
         request["do"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns true if the request changes something: members of the socket's group need a right
-    /// for it.
+    /// Returns true if the request changes something. Members of the socket's group need a right
+    /// for such a request.
     pub(super) fn is_order(&self) -> bool {
         match self {
             Ask::Set { .. }
@@ -145,7 +145,7 @@ pub enum Change {
     Pin(#[serde(serialize_with = "as_text")] Share),
     /// End of the guest's management.
     Release,
-    /// Management by the guest's class again.
+    /// Return to management by the guest's class.
     Manage,
 }
 

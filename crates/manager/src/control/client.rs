@@ -7,20 +7,21 @@ use reactor::Budget;
 use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
 
-/// Requests per second of a client: a screen drawn ten times a second sends 20.
+/// Requests per second of a client. A screen drawn ten times a second sends 20.
 const REQUESTS_A_SECOND: u64 = 50;
 /// Requests of a client in a burst.
 const REQUESTS_BURST: u64 = 100;
-/// Open requests of a client. A client with more is read again when some are answered.
+/// Open requests allowed for a client. At this limit no more input is read from the client until a
+/// response.
 const OPEN_MAX: usize = 8;
 /// Bytes that may wait for a client. A response about a thousand guests has about a megabyte, and
-/// each open request may have such a response.
+/// each open request may get such a response.
 pub(super) const OUT_MAX: usize = 8 << 20;
-/// Bytes waiting above which a client must read its responses before its requests are read again.
+/// Unsent bytes of a client's responses above which its next requests are not read.
 const OUT_FULL: usize = 64 * 1024;
 /// Time after which a silent client is disconnected.
 const IDLE_MS: u64 = 60_000;
-/// Time after which a client is disconnected that reads nothing of its waiting responses.
+/// Time after which a client that reads none of its waiting responses is disconnected.
 const UNREAD_MS: u64 = 10_000;
 
 /// The process at the other end, as recorded by the kernel when the connection was made.
@@ -47,12 +48,13 @@ pub(super) enum Gone {
     Flood,
     /// The client's line is too long.
     LongLine,
-    /// The client was idle longest, and a new client needed its place.
+    /// The client had been idle longest when a new client needed a place.
     Displaced,
 }
 
 impl Gone {
-    /// Returns a clause for the operator; `None` if there is nothing to report.
+    /// Returns the reason as a clause of a sentence for the operator; `None` if there is nothing to
+    /// report.
     pub(super) fn why(self) -> Option<&'static str> {
         match self {
             Gone::Left | Gone::Idle => None,
@@ -75,7 +77,7 @@ pub(super) struct Client {
     pub(super) open: usize,
     budget: Budget,
     pub(super) active_ms: u64,
-    /// Time at which the client last read something, or at which nothing waited.
+    /// Time at which the client last read some output, or at which no output waited.
     taken_ms: u64,
     /// True if the client sends no more requests. It may still read.
     ended: bool,
@@ -97,13 +99,13 @@ impl Client {
         }
     }
 
-    /// Returns true if the client waits for no response, and for no rest of one.
+    /// Returns true if the client waits neither for a response nor for the rest of a response.
     pub(super) fn is_idle(&self) -> bool {
         self.open == 0 && self.out.is_empty()
     }
 
-    /// Ends the connection. Another handle of it may be a lease: its client must see that half a
-    /// response is all that comes.
+    /// Closes the connection. If output is unsent, every other handle, such as a lease, is shut
+    /// down too. The client then notices that the response is incomplete.
     pub(super) fn close(self) {
         if !self.out.is_empty() {
             let _ = self.stream.shutdown(Shutdown::Both);
@@ -126,7 +128,7 @@ impl Client {
         self.open < OPEN_MAX && self.out.len() <= OUT_FULL
     }
 
-    /// Returns the time of the client's timeout, unless something happens before.
+    /// Returns the time at which the client times out if nothing happens before.
     pub(super) fn until_ms(&self) -> u64 {
         if !self.out.is_empty() {
             self.taken_ms.saturating_add(UNREAD_MS)
@@ -173,8 +175,8 @@ impl Client {
         Ok(())
     }
 
-    /// Returns the next line without its end, if the client may be served. The line is open until
-    /// its response.
+    /// Returns the next line without its end, if the client may be served. The line counts as an
+    /// open request until its response.
     pub(super) fn next_line(&mut self) -> Result<Option<Vec<u8>>, Gone> {
         loop {
             if !self.has_room() {
@@ -184,7 +186,7 @@ impl Client {
             if self.budget.left() == 0 {
                 return Err(Gone::Flood);
             }
-            // Empty lines count as well, or they would be a flood of their own.
+            // Empty lines count as well, because a client could flood the server with empty lines.
             self.budget.spend(1);
             let line = line.trim_ascii();
             if !line.is_empty() {

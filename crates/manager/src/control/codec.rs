@@ -13,16 +13,16 @@ use crate::config::Share;
 /// Version of the protocol.
 pub const VERSION: u64 = 1;
 
-/// Longest line. Most of it is a command for a guest's shell; a manager takes less.
+/// Longest line, which is a command for a guest's shell. A manager accepts only shorter lines.
 pub const LINE_MAX: usize = 64 * 1024;
-/// Longest name of a guest in a request: neither libvirt nor QEMU takes a longer one in a file
-/// name.
+/// Longest name of a guest in a request. libvirt and QEMU use the name in file names, which allow
+/// no more.
 pub const NAME_MAX: usize = 255;
 /// Largest reservation, 4 PiB.
 const MIB_MAX: u64 = 1 << 32;
-/// Longest timeout of a reservation; an open request keeps its connection.
+/// Longest timeout of a reservation. An open request occupies its connection.
 const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
-/// Longest time for which a reservation is held: held memory is of no use to others.
+/// Longest duration of a reservation, because nobody else can use reserved memory.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
 /// Values of `do`.
@@ -58,7 +58,7 @@ pub struct Request {
     pub ask: Ask,
 }
 
-/// A line that is not a request. It gets a response all the same.
+/// A line that is not a valid request. It still gets a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRequest {
     /// Number chosen by the client, if there is one.
@@ -144,7 +144,7 @@ fn change(members: &mut Members) -> Result<Change, Failure> {
         "min" => Change::Min(members.share()?),
         "max" => Change::Max(members.share()?),
         "pin" => Change::Pin(members.share()?),
-        // The limit is below that of the type, so the cast keeps the value.
+        // The limit is below the type's maximum, so the cast is lossless.
         "shares" => Change::Shares(members.number("value", 1, 1_000_000)? as u32),
         "release" => Change::Release,
         "manage" => Change::Manage,
@@ -161,7 +161,7 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
     Failure::new(format!("There is no {kind} `{}`", shown(name))).help(help)
 }
 
-/// Returns a piece of a request for a message: short, and without control characters.
+/// Returns a part of a request for use in a message, short and without control characters.
 fn shown(text: &str) -> String {
     text.chars().take(40).collect::<String>().escape_debug().to_string()
 }
@@ -247,8 +247,8 @@ pub fn decode_message<M: DeserializeOwned>(line: &[u8]) -> Option<M> {
     serde_json::from_slice(line).ok()
 }
 
-/// A response's line. It is read straight into its types: with a hundred guests a line contains a
-/// thousand numbers, and there is one a second.
+/// A response's line. It is read directly into its types, because a line about a hundred guests
+/// contains a thousand numbers and arrives every second.
 #[derive(Deserialize)]
 struct Line {
     id: Option<u64>,
@@ -256,7 +256,7 @@ struct Line {
     error: Option<Failure>,
 }
 
-/// Reads a response's line. A response without a number is about a line without a number.
+/// Reads a response's line. A response without a number answers a line that has no number.
 pub fn decode_answer(line: &[u8]) -> Result<(Option<u64>, Result<Answer, Failure>), String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match (line.error, line.ok) {

@@ -18,12 +18,10 @@ pub struct FarmTable<G = FarmGuest> {
     pub guests: Vec<G>,
 }
 
-/// A guest as seen by its farm.
+/// A guest, as reported by its farm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FarmGuest {
-    /// Name.
     pub name: String,
-    /// Class.
     pub class: String,
     /// Process id of its QEMU while it runs.
     pub pid: Option<u32>,
@@ -35,9 +33,8 @@ pub struct FarmGuest {
     pub reason: Option<String>,
     /// Forwarded ports.
     pub ports: Vec<ServedPort>,
-    /// Address of its own.
+    /// Network address of the guest, if it has one.
     pub address: Option<String>,
-    /// Architecture.
     pub arch: String,
     /// Accelerator that executes its instructions.
     pub accelerator: String,
@@ -51,7 +48,7 @@ pub struct FarmGuest {
     pub cpu_percent: Option<f64>,
 }
 
-/// A port of a guest, and the port of the host's 127.0.0.1 that it is forwarded from.
+/// A port of a guest, and the port of 127.0.0.1 on the host that is forwarded to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedPort {
     /// Port in the guest.
@@ -65,13 +62,13 @@ impl FarmGuest {
     pub fn shown_state(&self) -> &str {
         match self.state.as_str() {
             "up" | "unmanaged" | "managed" if !self.ready => "starting",
-            // A guest configured without a daemon is up without one.
+            // A guest that is configured without a daemon counts as up without it.
             "unmanaged" => "up",
             state => state,
         }
     }
 
-    /// Returns the address at which a port of the guest, or else its first port, is reached.
+    /// Returns the address for access to the given port of the guest, or else to its first port.
     pub fn reached_at(&self, port: Option<u16>) -> Option<SocketAddr> {
         let found = self.ports.iter().find(|one| port.is_none_or(|port| one.guest == port))?;
         Some(SocketAddr::from((Ipv4Addr::LOCALHOST, found.host)))
@@ -94,7 +91,7 @@ pub struct Captured {
     pub files: BTreeMap<String, String>,
 }
 
-/// Request of a farm for a lent guest's next timer, sent on the connection of its manager.
+/// Request of a farm for the next timer of a lent guest. It is sent on the manager's connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskNextTimer {
     /// Name of the guest.
@@ -106,11 +103,11 @@ pub struct AskNextTimer {
 pub struct NextTimer {
     /// Name of the guest.
     pub next_timer_of: String,
-    /// Time until the guest wants to run, in milliseconds; `None` without a timer.
+    /// Time until the guest's next timer, in milliseconds; `None` without a timer.
     pub in_ms: Option<u64>,
 }
 
-/// Guests lent to a manager, with ports and balloons, while its connection is open.
+/// Guests lent to a manager, with ports and balloons, while the manager's connection is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lent {
     /// Class of each guest, by the guest's name.

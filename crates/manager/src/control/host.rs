@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Owners of the host's memory: each byte counts once.
+/// Owners of the host's memory. Each byte counts once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnersRow {
-    /// Memory in use, as the sum of the next fields: total less available, plus used memory that
-    /// counts as available. Such memory is guests' shared memory in files and ZFS's shrinkable
-    /// cache.
+    /// Memory in use, which is the sum of the following fields. It is the total less the available
+    /// memory, plus used memory that counts as available. Such memory is shared memory of guests in
+    /// files, and ZFS's shrinkable cache.
     pub used_bytes: Option<u64>,
     /// Memory of guests, without shared memory.
     pub guests_bytes: u64,
     /// Own memory of hypervisors.
     pub hypervisors_bytes: u64,
-    /// Memory that guests share, counted once: templates, programs.
+    /// Memory that guests share, counted once, such as templates and programs.
     pub shared_bytes: u64,
     /// Memory of compressed swap.
     pub compressed_bytes: Option<u64>,
@@ -47,9 +47,9 @@ pub struct HostRow {
     pub reserve_bytes: u64,
     /// Budget of all guests together, if there is one.
     pub budget_bytes: Option<u64>,
-    /// Memory granted and not yet taken up.
+    /// Memory granted to guests that they do not use yet.
     pub promised_bytes: Option<u64>,
-    /// Memory held by reservations.
+    /// Memory of reservations.
     pub reserved_bytes: Option<u64>,
     /// Time in which some task waited for memory, in thousandths.
     pub psi_permille: Option<f64>,

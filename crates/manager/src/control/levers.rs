@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// All levers, cheapest first, and what page-out did with each guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Levers {
-    /// The levers.
     pub levers: Vec<LeverRow>,
     /// The guests, by name.
     pub guests: Vec<PagedOutRow>,
@@ -15,37 +14,38 @@ pub struct Levers {
     pub uptime_ms: u64,
 }
 
-/// A lever. A value that it does not have or that is not measured is null.
+/// A lever. A value that the lever does not have, or that is not measured, is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeverRow {
     /// Name of the lever: page-reporting, balloon, page-out, ksm.
     pub name: String,
-    /// State: `on`, `off`, or the reason for a rest.
+    /// State: `on`, `off`, or the reason for a pause.
     pub state: String,
     /// Reason for being off.
     pub why: Option<String>,
-    /// Present guests with the lever, or with memory taken by it.
+    /// Present guests that have the lever, or from which the lever has reclaimed memory.
     pub guests: Option<u64>,
     /// Number of uses.
     pub times: Option<u64>,
-    /// Gain of the host: for KSM and the balloon the current gain, for others since the manager's
-    /// start.
+    /// Gain of the host. It is the current gain for KSM and the balloon, and the gain since the
+    /// manager's start for other levers.
     pub gained_bytes: Option<u64>,
-    /// Size of that memory in compressed swap, if it is compressed.
+    /// Size of the gained memory in compressed swap, if it is compressed.
     pub compressed_bytes: Option<u64>,
     /// CPU time since the manager's start, in microseconds.
     pub cost_us: Option<u64>,
     /// CPU time now, in percent of one core.
     pub cost_percent: Option<f64>,
-    /// Memory that came back.
+    /// Reclaimed memory that became resident again.
     pub came_back_bytes: Option<u64>,
-    /// Part of it that came back later than in the first look after a page-out: promotion.
+    /// Part of that memory that became resident after the first check that follows a page-out:
+    /// promotion.
     pub promoted_bytes: Option<u64>,
-    /// Number of rests because tasks of the host waited for memory.
+    /// Number of pauses because tasks of the host waited for memory.
     pub alarms: Option<u64>,
 }
 
-/// Page-out of a guest. The name comes from outside: escape it before display.
+/// Page-out of a guest. The name comes from outside, so escape it before display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PagedOutRow {
     /// Name of the guest.
@@ -62,7 +62,7 @@ pub struct PagedOutRow {
     pub compressed_bytes: Option<u64>,
     /// CPU time of the last page-out, in microseconds.
     pub cost_us: Option<u64>,
-    /// Memory that has come back since.
+    /// Memory that has become resident again since.
     pub came_back_bytes: Option<u64>,
     /// Memory resident a minute after the page-out: the measured working set.
     pub working_set_bytes: Option<u64>,

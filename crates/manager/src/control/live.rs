@@ -1,8 +1,8 @@
 //! Activity of the last second, as the control socket reports it.
 //!
-//! Values have the names of the tables in crate `model`. A counter's value is its growth, a gauge's
-//! value is its mean. Unknown values are left out. A reader skips unknown names, so that the two
-//! sides may have different versions.
+//! Values have the names of the tables in crate `model`. A counter's value is its growth, and a
+//! gauge's value is its mean. Unknown values are left out. A reader skips unknown names, so that
+//! the two sides may have different versions.
 
 use std::collections::BTreeMap;
 
@@ -46,9 +46,7 @@ pub struct Passed {
     pub length_ms: u64,
     /// Duration of the monitor's last round.
     pub round_us: u64,
-    /// The host.
     pub host: Values,
-    /// The guests.
     pub guests: Vec<GuestPassed>,
     /// Tiers of memory by name.
     pub tiers: BTreeMap<String, Values>,
@@ -78,7 +76,6 @@ struct Identity {
 /// Activity of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestPassed {
-    /// Identity of the guest.
     #[serde(flatten, with = "Identity")]
     pub who: GuestIdentity,
     /// Values of the whole guest.
@@ -116,7 +113,7 @@ impl Values {
 }
 
 impl Passed {
-    /// Returns all of an interval.
+    /// Returns an interval with all of its processes.
     pub fn of(interval: &Interval, round_us: u64) -> Passed {
         Passed::with(interval, round_us, &Whose::Everybody)
     }

@@ -1,8 +1,8 @@
-//! Permissions of clients that the socket's mode lets in.
+//! Permissions of clients that may open the socket.
 //!
 //! The owner and root may send any request. Any other user is a member of the socket's group, and
-//! may read. A setting decides whether members may also change something. The user is the one that
-//! the kernel recorded when the connection was made.
+//! may read. A setting decides whether members may also change something. The kernel recorded a
+//! client's user when the connection was made.
 
 use super::{Ask, Failure, Peer};
 use crate::config::GroupMay;

@@ -1,6 +1,6 @@
 //! A guest's tasks, as the control socket reports them.
 //!
-//! Counts are since the guest's boot, the task's start, or the start of the guest's process. A
+//! Counts begin at the guest's boot, the task's start, or the start of the guest's process. A
 //! client computes rates from two requests.
 
 use agent::AskCounts;
@@ -20,7 +20,7 @@ pub struct Scanned {
     pub previous: u32,
     /// Usage of the guest's process on the host.
     pub host: HostSide,
-    /// Requests of this manager to the guest's daemon so far: each wakes the daemon once.
+    /// Requests from this manager to the guest's daemon so far. Each request wakes the daemon once.
     #[serde(with = "Asks")]
     pub asked: AskCounts,
     /// Counts of the guest's kernel for all tasks together.
@@ -75,7 +75,7 @@ struct TotalsRow {
     scan_us: Option<u64>,
 }
 
-/// A task of a guest. Its texts come from the guest: escape them before display.
+/// A task of a guest. Its texts come from the guest, so escape them before display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
     /// Thread ID of the task.
@@ -84,7 +84,6 @@ pub struct TaskRow {
     pub pid: u32,
     /// Kind: process, thread or kernel.
     pub kind: String,
-    /// Name of the task.
     pub name: String,
     /// Letter of the task's state.
     pub state: Option<char>,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Directories that this process has created so far, so that each gets a name of its own.
+/// Number of directories created so far, which makes each name unique.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A directory that is removed when dropped.

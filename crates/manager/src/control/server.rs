@@ -1,4 +1,4 @@
-//! The manager's end of the socket. Nothing here waits.
+//! The manager's end of the socket. No call blocks.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -15,8 +15,8 @@ use super::socket::Socket;
 use super::{Answer, Ask, Error, Failure};
 use crate::config::GroupMay;
 
-/// Clients of a manager at once. If all places are taken, the client that has been idle longest and
-/// waits for nothing is disconnected.
+/// Maximum number of clients of a manager. If all places are taken, the client that has been silent
+/// longest without an open request is disconnected.
 pub const CLIENTS_MAX: usize = 32;
 /// Requests of one client served in one turn.
 const REQUESTS_A_TURN: usize = 4;
@@ -28,16 +28,16 @@ const NOTES_MAX: usize = 16;
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Clients at once.
+    /// Maximum number of clients.
     pub clients: usize,
     /// Longest line, in bytes.
     pub line: usize,
 }
 
 impl Bounds {
-    /// Limits of a manager: the longest request contains a guest's name and some numbers.
+    /// Limits of a manager. Its longest request contains a guest's name and some numbers.
     pub const MANAGER: Bounds = Bounds { clients: CLIENTS_MAX, line: 4096 };
-    /// Limits of a farm: some clients wait for minutes, and commands are long.
+    /// Limits of a farm. Some clients wait for minutes, and commands are long.
     pub const FARM: Bounds = Bounds { clients: 128, line: LINE_MAX };
 }
 
@@ -82,7 +82,7 @@ pub struct Server {
 
 impl Server {
     /// Creates the socket for the owner and, if given, a group. A live manager with this socket is
-    /// an error; the socket of a dead one is replaced.
+    /// an error. The socket of a dead manager is replaced.
     pub fn open(path: &Path, group: Option<&str>, bounds: Bounds) -> Result<Server, Error> {
         Ok(Server {
             socket: Socket::open(path, group)?,
@@ -127,7 +127,6 @@ impl Server {
         if has_more { 0 } else { next }
     }
 
-    /// Returns the number of clients.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
@@ -174,8 +173,9 @@ impl Server {
         }
     }
 
-    /// Takes the connection of a client that continues as a stream after its request. Bytes that
-    /// the client has sent after that line are lost: it waits for the response first.
+    /// Removes a client and returns its connection, which continues as a stream after the request.
+    /// Bytes that follow the request's line are lost, because a client must first wait for the
+    /// response.
     pub fn take(&mut self, client: ClientId) -> Option<UnixStream> {
         self.left.push(client);
         Some(self.clients.remove(&client)?.stream)

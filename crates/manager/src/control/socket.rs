@@ -1,13 +1,14 @@
-//! The socket's file: used by one manager at a time, and closed to others until its mode is set.
+//! The socket's file. Only one manager uses it at a time, and nobody can open it before its mode is
+//! set.
 //!
 //! ```text
 //!   SOCKET.lock, held until death ─► SOCKET.new: 0600, bound, its group, 0660 ─► renamed: SOCKET
 //! ```
 //!
-//! The lock proves that its holder is alive: the kernel releases it at any end of the holder. A
-//! socket with a free lock is therefore a dead manager's and is replaced. The mode is set before
-//! the file exists, because a socket keeps the mode it is bound with. The name known to clients
-//! comes last.
+//! The lock proves that its owner is alive, because the kernel releases it however the owner ends.
+//! A socket with a free lock therefore belongs to a dead manager and is replaced. The mode is set
+//! before the file exists, because a socket keeps the mode that it is bound with. The socket gets
+//! the name known to clients last.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -23,8 +24,7 @@ use super::{Error, group};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// A socket of this process. Dropping it removes its file; the lock's file stays, without a
-/// meaning.
+/// A socket of this process. Dropping it removes its file. The lock's file remains, without a lock.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) listener: UnixListener,
@@ -71,7 +71,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // This process still holds the lock, so the file is its own too.
+        // This process still holds the lock, so the file belongs to it too.
         let _ = fs::remove_file(&self.path);
     }
 }

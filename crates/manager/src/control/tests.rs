@@ -172,7 +172,7 @@ fn every_answer_comes_back_as_it_was_written() {
     }
 }
 
-/// The words that clients of other versions read and write: these lines must never change.
+/// The words that clients of other versions read and write. These lines must never change.
 #[test]
 fn the_words_of_the_protocol_stay_as_they_are() {
     let line = |row: &GuestRow| serde_json::to_string(row).unwrap();
@@ -307,7 +307,8 @@ fn half_closed_client_still_gets_its_answer() {
     client.read_to_string(&mut text).unwrap();
     assert!(text.contains("unreserve"), "{text}");
     assert_eq!(house.server.clients(), 0);
-    // A client that is gone altogether is dropped at once, and causes no more wake-ups.
+    // A client that has closed its connection completely is dropped at once, and causes no more
+    // wake-ups.
     let gone = house.connect();
     house.turn(3);
     drop(gone);

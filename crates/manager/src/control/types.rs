@@ -1,4 +1,4 @@
-//! Responses of the control socket. The types are the protocol: a change here changes the protocol
+//! Responses of the control socket. The types are the protocol. A change here changes the protocol,
 //! and belongs in docs/host.md.
 //!
 //! Units stand last in names. An unknown value is null.
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::words::{GuestMode, GuestRunState, SizeAction};
 use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
-/// Limit below which a guest counts as asleep: CPU time of its virtual CPUs, in percent of one CPU.
-/// An idle Linux stays below this, also under emulation, unless its kernel ticks without work.
+/// CPU time of a guest's virtual CPUs below which it counts as asleep, in percent of one CPU. An
+/// idle Linux stays below this, also under emulation, unless its kernel ticks without work.
 pub const ASLEEP_PERCENT: u64 = 2;
 
 /// A request that failed.
@@ -105,9 +105,7 @@ pub struct Parked {
 /// All guests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ps {
-    /// The host.
     pub host: HostRow,
-    /// KSM.
     pub ksm: KsmRow,
     /// The guests, by name.
     pub guests: Vec<GuestRow>,
@@ -131,12 +129,11 @@ pub struct KsmRow {
     pub cost_percent: Option<f64>,
 }
 
-/// A row of the table of guests. Its texts come from outside: escape them before display.
+/// A row of the table of guests. Its texts come from outside, so escape them before display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestRow {
     /// Number of the guest in this manager.
     pub id: u64,
-    /// Name of the guest.
     pub name: String,
     /// UUID of the guest, empty if it has none.
     pub uuid: String,
@@ -144,13 +141,11 @@ pub struct GuestRow {
     pub pid: Option<u32>,
     /// Source that found the guest.
     pub source: String,
-    /// Class of the guest.
     pub class: Option<String>,
     /// Mode of the guest: managed, pinned or released.
     pub mode: GuestMode,
-    /// Run state of the guest.
     pub state: GuestRunState,
-    /// Reason for leaving the guest alone, such as missing data.
+    /// Reason why the guest is not managed now, such as missing data.
     pub unusable: Option<String>,
     /// True if a guest daemon is connected.
     pub daemon: bool,
@@ -174,7 +169,8 @@ pub struct GuestRow {
     pub own_bytes: Option<u64>,
     /// True if the hypervisor's own part was measured, false if it is estimated.
     pub own_measured: bool,
-    /// Resident memory shared with other processes: of a template, of programs.
+    /// Resident memory shared with other processes, such as the memory of a template or of
+    /// programs.
     pub shared_bytes: Option<u64>,
     /// Host memory used by the guest's compressed swap.
     pub compressed_bytes: Option<u64>,
@@ -244,7 +240,6 @@ pub struct Entitled {
     pub guest: String,
     /// Class of the guest.
     pub class: Option<String>,
-    /// Mode of the guest.
     pub mode: GuestMode,
     /// Pinned size, if the guest is pinned.
     pub pin_bytes: Option<u64>,
@@ -298,7 +293,7 @@ pub struct Status {
     pub version: String,
     /// Time since the start.
     pub uptime_ms: u64,
-    /// True in a dry run: decisions are not carried out.
+    /// True in a dry run, in which decisions are not carried out.
     pub dry_run: bool,
     /// File of settings.
     pub config: Option<String>,
@@ -306,9 +301,7 @@ pub struct Status {
     pub rules: Option<String>,
     /// File of the shadow policy's settings.
     pub shadow: Option<String>,
-    /// The host.
     pub host: HostRow,
-    /// KSM.
     pub ksm: KsmRow,
     /// Sources of guests.
     pub sources: Vec<SourceRow>,
@@ -316,7 +309,6 @@ pub struct Status {
     pub lease: LeaseRow,
     /// Journal of decisions.
     pub journal: JournalRow,
-    /// Number of guests.
     pub guests: usize,
     /// Number of managed guests.
     pub managed: usize,

@@ -6,7 +6,6 @@ use policy::ksm::Phase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 named! {
-    /// Mode of a guest.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GuestMode {
@@ -15,13 +14,12 @@ named! {
         Managed = "managed",
         /// The operator has fixed the size.
         Pinned = "pinned",
-        /// The guest is left alone.
+        /// The guest is not managed.
         Released = "released",
     }
 }
 
 named! {
-    /// Run state of a guest.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GuestRunState {
@@ -42,23 +40,23 @@ named! {
 }
 
 named! {
-    /// Decision about a guest's size. Responses of the manager contain the first three; its journal
-    /// also contains the others.
+    /// Decision about a guest's size. Responses of the manager contain only the first three. Its
+    /// journal also contains the others.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum SizeAction {
         /// The size stays.
         #[default]
         Hold = "hold",
-        /// The guest gets more.
+        /// The guest gets more memory.
         Grow = "grow",
-        /// The guest gives some.
+        /// The guest returns memory.
         Shrink = "shrink",
         /// The operator released the guest.
         Release = "release",
         /// The balloon does not move.
         Stuck = "stuck",
-        /// The guest is left to another manager.
+        /// Another manager controls the guest.
         LetGo = "let-go",
     }
 }

@@ -37,7 +37,7 @@ pub fn memory_of_stats(stats: &hypervisor::BalloonStats, actual: Bytes, at_ms: u
         clock_ms: stats.updated_s.saturating_mul(1000),
         actual,
         free: stats.free,
-        // As it is recorded (`Row::put_balloon_as_own`).
+        // The value must equal the recorded value (`Row::put_balloon_as_own`).
         available: stats.available.or(stats.free),
         cached: stats.caches,
         swap_in: pages(stats.swap_in),

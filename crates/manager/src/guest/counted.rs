@@ -1,11 +1,10 @@
 //! A user of z/VM: z/VM's counters, and the arbiter's view of them.
 //!
-//! z/VM reports a user's resident memory and the samples that found it waiting for a page. It does
-//! not report what the user's kernel could do without. Half of the resident memory counts as in use
-//! while the user does not wait, and all of it once the user waits. From then on that is the size
-//! needed, which is forgotten within an hour. A request for more than that is an attempt, in steps,
-//! and waiting ends it.
-//! that is an attempt, in steps, and waiting ends it.
+//! z/VM reports a user's resident memory, and the number of samples that found the user waiting for
+//! a page. It does not report how much memory the user's kernel could spare. Half of the resident
+//! memory counts as in use while the user does not wait, and all of it once the user waits. That
+//! size then counts as needed, and is forgotten within an hour. A request for more than that is an
+//! attempt, in steps, which ends when the user waits.
 
 use crate::outside::{InHost, Own};
 use base::KIB;
@@ -16,12 +15,12 @@ use policy::arbiter::Memory;
 use zmon::hypfs::Guest;
 use zvm::CountedUser;
 
-/// Limit for a waiting user: the part of its last samples that found it waiting for a page, in
-/// thousandths. One of the newest samples must be among them.
+/// Part of the last samples that found a user waiting for a page, in thousandths, from which the
+/// user counts as waiting. One of the newest samples must be among them.
 const WAITS_PERMILLE: u32 = 50;
 /// Number of last samples.
 const SAMPLES: u32 = 20;
-/// Time in which a user's known need decays to zero.
+/// Time in which the user's needed size decays to zero.
 const FORGET_MS: u64 = 3_600_000;
 
 /// State of a user from z/VM's counters.
@@ -29,16 +28,16 @@ const FORGET_MS: u64 = 3_600_000;
 pub struct Counted {
     user: CountedUser,
     before: Option<Guest>,
-    /// Recent samples, and the ones that found the user waiting for a page.
+    /// Number of recent samples, and of those that found the user waiting for a page.
     samples: (u32, u32),
     usage: Option<Usage>,
-    /// Resident memory when the user last waited, and the time of that.
+    /// Resident memory when the user last waited, and the time of that wait.
     needed: Option<(Bytes, u64)>,
     resident: Bytes,
 }
 
 impl Counted {
-    /// Takes a reading of a user with a pool that leaves it `actual`. Returns the memory at that
+    /// Handles a reading of a user with a pool that leaves it `actual`. Returns the memory at that
     /// time.
     pub(super) fn take(&mut self, user: &Guest, actual: Bytes, now_ms: u64) -> Memory {
         self.user.add(user);
@@ -65,7 +64,7 @@ impl Counted {
         }
     }
 
-    /// Compares a reading with the one before. Returns true if the user waits for pages.
+    /// Compares a reading with the reading before. Returns true if the user waits for pages.
     fn look(&mut self, now: &Guest) -> bool {
         let before = self.before.replace(now.clone());
         // Counters from before another logon are not compared.
@@ -86,7 +85,7 @@ impl Counted {
         }
         let waiting = part(|guest| guest.page_samples);
         let (samples, waited) = self.samples;
-        // Older samples count half, once there are enough newer ones.
+        // Older samples count half, once there are enough newer samples.
         let share = if samples.saturating_add(all) > SAMPLES { 2 } else { 1 };
         let add = |old: u32, new: u32| (old / share).saturating_add(new);
         self.samples = (add(samples, all), add(waited, waiting));
@@ -94,7 +93,7 @@ impl Counted {
         waiting > 0 && u64::from(waited) * 1000 >= u64::from(samples) * u64::from(WAITS_PERMILLE)
     }
 
-    /// Returns the known need, as far as it is not forgotten.
+    /// Returns the needed size, less the part forgotten so far.
     fn needed(&self, now_ms: u64) -> Bytes {
         let Some((needed, at_ms)) = self.needed else { return Bytes::ZERO };
         let left_ms = FORGET_MS.saturating_sub(now_ms.saturating_sub(at_ms));
@@ -150,10 +149,10 @@ mod tests {
         assert_eq!(counted.held().of_guest(), Bytes::mib(800));
         assert_eq!(available(&mut counted, &guest(2, 150, 0), GIB, 2_000), 924, "the minimum");
         assert_eq!(counted.usage().unwrap().cpu_percent, 25.0);
-        // The user has 600 MiB left, and three of ten samples find it waiting.
+        // The user has only 600 MiB, and waits in three of ten samples.
         let small = Bytes::mib(600);
         assert_eq!(available(&mut counted, &guest(3, 590, 3), small, 3_000), 10);
-        // The user has what it needs. The need is remembered and then forgotten.
+        // The user has enough memory. The needed size is remembered at first, and then forgotten.
         assert_eq!(available(&mut counted, &guest(4, 700, 3), GIB, 4_000), 1_024 - 590);
         let half = 3_000 + FORGET_MS / 2;
         assert_eq!(available(&mut counted, &guest(5, 500, 3), GIB, half), 1_024 - 295);

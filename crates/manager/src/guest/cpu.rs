@@ -1,4 +1,4 @@
-//! Activity of a guest's virtual CPUs, seen from the host: CPU usage, and whether the guest sleeps.
+//! Activity of a guest's virtual CPUs, measured on the host: CPU usage, and detection of sleep.
 //!
 //! ```text
 //!   schedstat, 4 a second ─┬─► since the newest sample ─► worth asking? (arbiter)
@@ -8,8 +8,8 @@
 use crate::control::ASLEEP_PERCENT;
 use hypervisor::{Found, ThreadRan, Usage, Vcpus};
 
-/// CPU time since a sample below which a new request is not worth it: a kernel's housekeeping and
-/// the response to the request itself.
+/// CPU time since a sample below which a guest gets no new request. A kernel's housekeeping and the
+/// response to the last request use less.
 const IDLE_MS: f64 = 20.0;
 /// The same limit as a share of the time since the sample, in percent of one CPU.
 const IDLE_PERCENT: f64 = 2.0;
@@ -28,7 +28,7 @@ struct Window {
     stolen_ms: f64,
 }
 
-/// Time for which the virtual CPUs stood still in a parked guest.
+/// Time for which the virtual CPUs of a parked guest were stopped.
 #[derive(Debug, Default)]
 struct Stands {
     since_ms: Option<u64>,
@@ -49,14 +49,15 @@ pub struct CpuWatch {
     /// window without a reading.
     recent_percent: [Option<f64>; ASLEEP_WINDOWS],
     parked: Stands,
-    /// True if the virtual CPUs ran, as counted by the hypervisor.
+    /// True if the virtual CPUs ran, as counted by the hypervisor itself; `None` without such a
+    /// count.
     ran_elsewhere: Option<bool>,
     /// Usage in the last whole window.
     pub usage: Option<Usage>,
 }
 
 impl CpuWatch {
-    /// Returns the watch of a new guest. Unknown threads show nothing.
+    /// Returns the watch of a new guest. Unknown threads have no usage.
     pub fn new(found: &Found, now_ms: u64) -> CpuWatch {
         let window = Window { start_ms: now_ms, ..Window::default() };
         let mut watch = CpuWatch { window, ..CpuWatch::default() };
@@ -64,14 +65,14 @@ impl CpuWatch {
         watch
     }
 
-    /// Takes over the guest's threads after a hotplug.
+    /// Replaces the watched threads after a hotplug.
     pub fn watch(&mut self, found: &Found) {
         let process = found.process.filter(|_| !found.vcpu_tids.is_empty());
         self.vcpus = process.map(|process| Vcpus::new(process.pid, &found.vcpu_tids));
     }
 
-    /// Reads the threads, of a soundly sleeping guest once a second. Returns the usage since the
-    /// last reading, in percent of one CPU.
+    /// Reads the threads; those of a soundly sleeping guest only once a second. Returns the usage
+    /// since the last reading, in percent of one CPU.
     pub fn tick(&mut self, is_sound: bool, now_ms: u64) -> Option<f64> {
         let since_ms = self.tick_ms.map(|then_ms| now_ms.saturating_sub(then_ms));
         if is_sound && since_ms.is_some_and(|ms| ms < SOUND_TICK_MS) {
@@ -114,7 +115,7 @@ impl CpuWatch {
         read.filter(|(at_ms, _)| *at_ms == now_ms).map_or(&[], |(_, ran)| ran)
     }
 
-    /// Takes the usage between two readings of a hypervisor's own counters; `None` after the first
+    /// Stores the usage between two readings of a hypervisor's own counters; `None` after the first
     /// reading.
     pub fn counted(&mut self, usage: Option<Usage>) {
         let Some(usage) = usage else { return };
@@ -134,7 +135,7 @@ impl CpuWatch {
         Some(usage.cpu_percent > 0.0 || self.window.ran_ms > 0.0)
     }
 
-    /// Returns the CPU time in all, in nanoseconds, if it can be read.
+    /// Returns the total CPU time in nanoseconds, if it can be read.
     pub fn ran_ns(&self) -> Option<u64> {
         self.vcpus.as_ref()?.run_ns()
     }
@@ -168,8 +169,8 @@ impl CpuWatch {
         self.ran_ms = 0.0;
     }
 
-    /// Returns true if the guest is asleep: its virtual CPUs have hardly run over the last seconds.
-    /// A guest without readings for that long does not count as asleep.
+    /// Returns true if the guest is asleep, because its virtual CPUs have hardly run over the last
+    /// seconds. A guest without readings in that time does not count as asleep.
     pub fn is_asleep(&self) -> bool {
         let seen: Option<f64> = self.recent_percent.iter().copied().sum();
         seen.is_some_and(|sum| sum < (ASLEEP_PERCENT * ASLEEP_WINDOWS as u64) as f64)
@@ -199,8 +200,8 @@ mod tests {
         assert_eq!(cpu.parked_ms(10_500), 4_500);
     }
 
-    /// Reads four times a second, for `seconds`, CPUs at a constant usage. Returns for each second
-    /// whether the guest was asleep at its end.
+    /// Simulates CPUs at a constant usage with four readings a second, for `seconds`. Returns for
+    /// each second true if the guest was asleep at its end.
     fn watch(cpu: &mut CpuWatch, now_ms: &mut u64, seconds: usize, percent: f64) -> Vec<bool> {
         let quarter = |cpu: &mut CpuWatch, now_ms: &mut u64| {
             let before = *now_ms;
@@ -220,7 +221,8 @@ mod tests {
         let (mut cpu, mut now_ms) = (CpuWatch::default(), 0);
         let new = watch(&mut cpu, &mut now_ms, 5, 0.5);
         assert_eq!(new, [false, false, false, false, true], "unseen windows do not count as quiet");
-        // A request has just come: nothing ran since, but the last second was all work.
+        // A request has just arrived. Nothing ran since, but the CPU was busy during the last
+        // second.
         assert_eq!(watch(&mut cpu, &mut now_ms, 1, 105.0), [false]);
         cpu.sampled();
         assert!(cpu.was_idle_for(0), "the new sample holds");
@@ -262,7 +264,8 @@ mod tests {
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 1.9).last(), Some(&true));
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 2.1).last(), Some(&false));
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 0.0).last(), Some(&true));
-        // A fifth of a CPU for one second of five is four percent of a CPU, twice the limit.
+        // A fifth of a CPU for one of five seconds is four percent of a CPU, which is twice the
+        // limit.
         assert_eq!(watch(&mut cpu, &mut now_ms, 1, 20.0), [false]);
         watch(&mut cpu, &mut now_ms, 5, 0.0);
         cpu.take(None, now_ms, now_ms + 250);

@@ -1,20 +1,19 @@
-//! Demand of a guest: a size for its rules, and memory at once.
+//! Demand of a guest: the size that its rules request, and urgent need.
 
 use counters::Bytes;
 use reactor::Budget;
 
 /// Passes per second that a guest's reports may bring forward, and the largest burst. A fast
-/// growing guest reports a few times. A guest that never stops would otherwise cause ten passes a
-/// second over all guests.
+/// growing guest reports only a few times. Without a limit, a guest that reports all the time would
+/// cause ten passes a second over all guests.
 const HURRIES_A_SECOND: u64 = 2;
 const HURRIES_BURST: u64 = 20;
 
-/// Demand of a guest.
 #[derive(Debug)]
 pub struct GuestDemand {
     /// Size that satisfies the guest's own rules.
     pub request: Option<Bytes>,
-    /// Number of the open request of its rules.
+    /// Number of the open request of the guest's rules.
     pub sequence: Option<u32>,
     /// True if the guest has reported since the last pass that it waits for memory.
     pub is_urgent: bool,
@@ -33,7 +32,7 @@ impl GuestDemand {
         (self.request, self.sequence) = (None, None);
     }
 
-    /// Returns true if the guest may have the next pass at once.
+    /// Returns true if the guest may bring the next pass forward.
     pub fn may_hurry(&mut self, now_ms: u64) -> bool {
         self.hurries.refill(now_ms);
         let may = self.hurries.left() > 0;

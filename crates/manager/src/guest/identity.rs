@@ -4,9 +4,9 @@ use hypervisor::Found;
 use model::GuestIdentity;
 use std::sync::Arc;
 
-/// Shortest interval between two notes of a reboot; no guest boots faster.
+/// Shortest interval between two notes of a reboot. No guest boots faster.
 const BOOT_NOTE_MS: u64 = 2_000;
-/// Shortest interval between two notes of the host that a guest came from.
+/// Shortest interval between two notes about a guest's previous host.
 const ORIGIN_NOTE_MS: u64 = 60_000;
 
 /// A guest's identity, through its boots.
@@ -26,7 +26,7 @@ pub struct IdentityTracker {
 }
 
 impl IdentityTracker {
-    /// Returns the tracker of a guest as it was found.
+    /// Returns the tracker of a newly found guest.
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
         IdentityTracker {
@@ -40,7 +40,8 @@ impl IdentityTracker {
         }
     }
 
-    /// Takes the class from the guest's `pinhead up`, which counts if the settings have none.
+    /// Stores the class from the guest's `pinhead up`, which applies if the settings have no class
+    /// for the guest.
     pub fn has_farm_class(&mut self, class: &str, found: &Found) {
         if self.farm_class != class {
             class.clone_into(&mut self.farm_class);
@@ -64,13 +65,13 @@ impl IdentityTracker {
         is_due(&mut self.noted_ms, BOOT_NOTE_MS, now_ms)
     }
 
-    /// Returns true if the reported origin of the guest is worth a note. The guest may report any
+    /// Returns true if the reported origin of the guest is worth a note. A guest may report any
     /// host, at any rate.
     pub fn is_origin_worth_a_note(&mut self, now_ms: u64) -> bool {
         is_due(&mut self.origin_noted_ms, ORIGIN_NOTE_MS, now_ms)
     }
 
-    /// Takes the boot ID reported by the daemon. Returns true if it is another one than before.
+    /// Stores the boot ID reported by the daemon. Returns true if it has changed.
     pub fn is_new_boot(&mut self, boot: [u8; 16], found: &Found) -> bool {
         let before = self.boot.replace(boot);
         if before == Some(boot) {
@@ -98,7 +99,7 @@ fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> G
     }
 }
 
-/// Returns true if a note is due again, and then counts it as noted.
+/// Returns true if a note is due again, and then stores its time.
 fn is_due(noted_ms: &mut Option<u64>, every_ms: u64, now_ms: u64) -> bool {
     let is_due = noted_ms.is_none_or(|at| now_ms >= at + every_ms);
     if is_due {
@@ -117,7 +118,7 @@ mod tests {
         let mut tracker = IdentityTracker::new(&found, String::new());
         tracker.has_farm_class("web", &found);
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("web", "web"));
-        // The settings are read again: journal entries keep their class.
+        // The settings are read again, but journal entries keep their class.
         tracker.class = "slow".into();
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("slow", "web"));
         tracker.rebooted(&found);

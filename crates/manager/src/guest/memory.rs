@@ -10,14 +10,14 @@ use policy::arbiter::Memory;
 /// Interval between readings of a sleeping guest's resident memory.
 const RESIDENT_MS: u64 = 5_000;
 
-/// Time after which a balloon that a former manager left in motion has come to rest.
+/// Time within which a balloon that a former manager left in motion stops.
 const SETTLE_MS: u64 = 15_000;
 
-/// Balloon pages that the hypervisor has not freed yet, at most.
+/// Largest size of balloon pages that the hypervisor has not freed yet.
 const SLACK: Bytes = Bytes::mib(8);
 
-/// Requests without a number from the balloon, since the guest's start, after which the balloon
-/// counts as mute. There is one request a second.
+/// Unanswered requests for statistics since the guest's start after which the balloon counts as
+/// mute. There is one request a second.
 const MUTE_QUESTIONS: u32 = 10;
 
 /// Message about a mute balloon, with advice.
@@ -33,7 +33,6 @@ pub enum MemorySample {
     Balloon(Box<BalloonStats>),
 }
 
-/// Memory of a guest.
 #[derive(Debug, Default)]
 pub struct GuestMemory {
     /// Actual memory of the guest.
@@ -54,7 +53,7 @@ pub struct GuestMemory {
     pub stats_asked_ms: Option<u64>,
     /// Memory resident on the host.
     pub held: Option<InHost>,
-    /// Set while page-out takes memory: what leaves is not returned by page reporting.
+    /// True during page-out. Memory that leaves then is not counted as page reporting.
     pub is_taken: bool,
     /// Memory returned by free page reporting.
     pub reported: Bytes,
@@ -64,10 +63,10 @@ pub struct GuestMemory {
     restore: Restore,
 }
 
-/// Memory of a guest before a request to shrink.
+/// Memory of a guest before a request to inflate the balloon.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
-    /// Largest size seen by the host.
+    /// Largest size observed by the host.
     had: Bytes,
     /// Largest private memory of the process.
     held: Option<Bytes>,
@@ -77,9 +76,10 @@ struct Before {
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
     samples: u32,
-    /// Requests for statistics since the daemon's last number.
+    /// Requests for statistics since the daemon's last sample.
     missing: u32,
-    /// Set once the balloon has reported a number since the guest's start: its driver is loaded.
+    /// True once the balloon has reported a number since the guest's start, which shows that its
+    /// driver is loaded.
     by_balloon: bool,
 }
 
@@ -91,8 +91,8 @@ struct Restore {
     settles_ms: u64,
     /// True if the size is known from a manager on this host.
     is_certain: bool,
-    /// Target before a rise of the balloon. A driver that was only reloaded goes back to this
-    /// target.
+    /// Target before a rise of the balloon. A driver that was only reloaded inflates the balloon to
+    /// this target again.
     risen_from: Option<Bytes>,
 }
 
@@ -103,8 +103,8 @@ impl GuestMemory {
         GuestMemory { actual, told: actual, restore, ..GuestMemory::default() }
     }
 
-    /// Returns the size to restore at the manager's end: the size as found, or as others have set
-    /// since.
+    /// Returns the size to restore at the manager's end: the size when the guest was found, or the
+    /// size that others have set since.
     pub fn restore(&self) -> Bytes {
         self.restore.size
     }
@@ -115,12 +115,13 @@ impl GuestMemory {
         self.restore = Restore { size, settles_ms, ..Restore::default() };
     }
 
-    /// Makes the size to restore certain: it comes from a manager here, and no other report counts.
+    /// Makes the size to restore certain. The size is from a manager on this host, so later reports
+    /// do not change it.
     pub fn settle_restore(&mut self) {
         self.restore.is_certain = true;
     }
 
-    /// Takes the size in the guest's configuration. Returns true if it counts.
+    /// Handles the size in the guest's configuration. Returns true if that is the size to restore.
     pub fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
         if !self.restore.is_certain {
             self.had(size.max(self.actual), now_ms);
@@ -128,7 +129,7 @@ impl GuestMemory {
         !self.restore.is_certain
     }
 
-    /// Handles a balloon moved by others, or by the guest's kernel that took memory back.
+    /// Handles a balloon moved by others, or deflated by the guest's kernel.
     pub fn left_at(&mut self, size: Bytes, rose: bool, is_own: bool, now_ms: u64) {
         if is_own || now_ms < self.restore.settles_ms {
             self.restore.size = self.restore.size.max(size);
@@ -138,18 +139,18 @@ impl GuestMemory {
         (self.restore.size, self.target) = (size, None);
     }
 
-    /// Returns true if a size is on the way down to this manager's target.
+    /// Returns true if a size can occur during a shrink to this manager's target.
     pub fn is_on_its_way(&self, size: Bytes) -> bool {
         self.target.is_some_and(|target| target <= size.plus(SLACK))
     }
 
-    /// Handles hotplug of memory: the size to restore changes by the same amount.
+    /// Handles hotplug of memory. The size to restore changes by the same amount.
     pub fn replugged(&mut self, before: Bytes, now: Bytes) {
         self.actual = self.told.min(now);
         self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
-    /// Returns the actual size, or the target if the balloon is on its way down or returns to it.
+    /// Returns the actual size, or the target if the balloon is shrinking to it or returning to it.
     pub fn least(&self) -> Bytes {
         self.target.or(self.restore.risen_from).unwrap_or(self.actual).min(self.actual)
     }
@@ -163,11 +164,12 @@ impl GuestMemory {
         (self.target, self.restore.risen_from) = (Some(size), None);
     }
 
-    /// Returns the largest size that the host saw before a request to shrink, up to a new target.
-    /// The guest's own report is no measure of what was taken from it.
+    /// Returns the largest size observed by the host before a request to shrink, up to a new
+    /// target. The guest's own report is not trusted as a measure of the reclaimed memory.
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
-            // Memory shared with a template counts too: the guest would have to get it back.
+            // Memory shared with a template counts too, because the guest would need it after a
+            // write.
             true => self
                 .before
                 .had
@@ -187,15 +189,15 @@ impl GuestMemory {
         held.unwrap_or(self.actual).min(self.actual)
     }
 
-    /// Returns true if more resident memory counts as the guest's than the balloon leaves it. The
-    /// hypervisor's own part was then measured wrong, or has grown since.
+    /// Returns true if the guest's private resident memory exceeds the size that the balloon leaves
+    /// it. The hypervisor's own part was then measured wrong, or has grown since.
     pub fn holds_more_than_it_has(&self) -> bool {
         self.resident().is_some_and(|holds| holds > self.actual.plus(SLACK))
     }
 
-    /// Returns the memory that the host gained by the balloon, no more than the guest lacks. It is
-    /// computed from the whole process, because the hypervisor's own part may have been measured
-    /// since.
+    /// Returns the memory that the host gained by the balloon, at most the guest's missing memory.
+    /// The gain is computed from the whole process, because the hypervisor's own part may have been
+    /// measured since.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.before.had);
         let both = self.before.held.zip(self.held);
@@ -203,13 +205,14 @@ impl GuestMemory {
         is_asked.then(|| came.min(self.before.had.less(self.actual)))
     }
 
-    /// Returns the view after two samples. Rates need two samples, so the first one puts no guest
-    /// to sleep.
+    /// Returns the view after two samples. Rates need two samples, so no guest counts as asleep
+    /// after the first sample.
     pub fn settled_view(&self) -> Option<Memory> {
         self.view.filter(|_| self.answers.samples >= 2)
     }
 
-    /// Takes the daemon's sample, which is at least as new as `true_ms`. Returns true if it is new.
+    /// Stores the daemon's sample, which is at least as new as `true_ms`. Returns true if it is
+    /// new.
     pub fn daemon_sample(
         &mut self,
         sample: &wire::Memory,
@@ -230,12 +233,12 @@ impl GuestMemory {
     }
 
     /// Returns true if the balloon has answered no request with a number since the guest's start. A
-    /// balloon that has become silent may have its driver in a hung guest.
+    /// balloon that responded before is not mute, because its guest may only hang.
     pub fn is_mute(&self) -> bool {
         !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
     }
 
-    /// Takes the balloon's statistics, dated at the time of the request.
+    /// Stores the balloon's statistics, dated at the time of the request.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
         if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
@@ -245,8 +248,8 @@ impl GuestMemory {
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
     }
 
-    /// Takes z/VM's counters, which are all data about the guest. Returns the usage of the virtual
-    /// CPUs.
+    /// Stores z/VM's counters, which are the only data about the guest. Returns the usage of the
+    /// virtual CPUs.
     pub(super) fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) -> Option<Usage> {
         let counted = self.counted.get_or_insert_default();
         let view = counted.take(user, self.actual, now_ms);
@@ -267,9 +270,9 @@ impl GuestMemory {
         self.resident_ms.is_none_or(|at| now_ms >= at + RESIDENT_MS)
     }
 
-    /// Takes a reading of resident memory. Memory that has left since the last reading was returned
-    /// by page reporting. This holds if the guest has page reporting and neither its balloon nor
-    /// page-out takes memory.
+    /// Handles a reading of resident memory. Memory that has left since the last reading was
+    /// returned by page reporting. This applies if the guest has page reporting, its balloon does
+    /// not inflate, and no page-out runs.
     pub fn read_held(&mut self, now: Option<InHost>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };
@@ -280,7 +283,7 @@ impl GuestMemory {
         self.held = Some(now);
     }
 
-    /// Drops earlier reports, which do not hold after a reboot.
+    /// Drops earlier reports, which are wrong after a reboot.
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample) = (None, None);
         (self.answers, self.before) = (Answers::default(), Before::default());

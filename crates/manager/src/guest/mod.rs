@@ -46,23 +46,20 @@ pub struct ManagedGuest {
     pub found: Found,
     /// Limits of the guest's memory.
     pub limits: Limits,
-    /// Totals of all guests of its owner, unless that is root or the manager's own user.
+    /// Totals of all guests of the guest's owner, unless the owner is root or the manager's own
+    /// user.
     pub part: Option<UserPart>,
     /// State of the handover by its `pinhead up`.
     lent: Lent,
-    /// Run state of the guest.
     pub state: RunState,
     /// True if the hypervisor answers.
     pub answers: bool,
-    /// Port of the guest's daemon.
     pub daemon: DaemonPort,
-    /// Memory of the guest.
     pub memory: GuestMemory,
-    /// Demand of the guest.
     pub demand: GuestDemand,
     /// Disk counters, from the hypervisor's last report.
     pub blocks: Option<BlockStats>,
-    /// Process of the guest, as seen on the host.
+    /// Process of the guest on the host.
     pub outside: Outside,
     /// Identity in the journal: uuid, process and boot.
     pub identity: IdentityTracker,
@@ -116,19 +113,19 @@ impl ManagedGuest {
         self.limits = over.map_or(limits, |over| over.applied(limits, self.found.memory));
     }
 
-    /// Handles a balloon that reached a size without this manager's request.
+    /// Handles a balloon that reached a size without a request of this manager.
     pub(crate) fn left_at(&mut self, size: Bytes, rose: bool, now_ms: u64) {
         if !rose && self.memory.is_on_its_way(size) {
             return;
         }
-        // The guest's kernel may deflate the balloon without a notice.
+        // The guest's kernel may deflate the balloon without notice.
         let is_own = rose && self.found.can.deflate_on_oom == Some(true);
         self.memory.left_at(size, rose, is_own, now_ms);
     }
 
-    /// Handles a daemon's report that the guest was on another host: the manager there took what
-    /// the guest lacks. Returns true if the report counts: once, and only if the hypervisor
-    /// received a migration.
+    /// Handles a daemon's report that the guest was on another host. The manager there reclaimed
+    /// the memory that the guest lacks. Returns true if the report counts. It counts only once, and
+    /// only if the hypervisor received a migration.
     pub(crate) fn has_come_from_elsewhere(&mut self, now_ms: u64) -> bool {
         let is_seen = self.found.state == RunState::Migrating;
         if is_seen {
@@ -138,14 +135,14 @@ impl ManagedGuest {
         is_seen
     }
 
-    /// Handles a guest that was restored or has moved here, with `size` in its configuration. What
-    /// it lacks of that was taken before it came. Returns true if the size counts.
+    /// Handles a guest that was restored or has moved here, with `size` in its configuration. The
+    /// memory that it lacks was reclaimed elsewhere. Returns true if the size counts.
     pub(crate) fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
         if size <= self.memory.actual {
             // For a transient domain, libvirt returns the current size as the configuration.
             return false;
         }
-        // The daemon's report no longer counts: it would give the guest all of its memory.
+        // The daemon's report no longer counts, because it would restore the guest's full size.
         if self.found.state == RunState::Migrating {
             self.found.state = RunState::Running;
         }
@@ -168,8 +165,8 @@ impl ManagedGuest {
         self.part.is_none() || self.identity.is_worth_a_note(now_ms)
     }
 
-    /// Sets the run state. A stopped guest counts no time, so its daemon gets the time when it
-    /// resumes.
+    /// Sets the run state. The clock of a stopped guest stops, so its daemon gets the current time
+    /// when the guest resumes.
     pub(crate) fn is_in(&mut self, state: RunState, now: Now) {
         let before = std::mem::replace(&mut self.state, state);
         if matches!((before, state), (RunState::Paused(_), RunState::Running))
@@ -193,7 +190,7 @@ impl ManagedGuest {
         if self.lent != Lent::No {
             self.daemon.tick(now_ms);
         }
-        // Reading the virtual CPUs is most of the cost of a hundred sleeping guests.
+        // Reading the virtual CPUs causes most of the cost of a hundred sleeping guests.
         if let Some(cpu_percent) = self.cpu.tick(self.is_sound(now_ms), now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
         }
@@ -202,13 +199,14 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns true if the guest sleeps soundly: no request was worth it for some time.
+    /// Returns true if the guest sleeps soundly, because its usage has justified no request for
+    /// some time.
     pub fn is_sound(&self, now_ms: u64) -> bool {
         let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
         now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_idle_since_sample(now_ms)
     }
 
-    /// Sets the state of the handover. A port kept by `pinhead up` is left alone.
+    /// Sets the state of the handover. A port that `pinhead up` keeps is not opened.
     pub fn lend(&mut self, lent: Lent) {
         self.lent = lent;
         if lent == Lent::No {
@@ -216,7 +214,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Takes the class of the guest in its `pinhead up`, by the guest's name there.
+    /// Sets the guest's class from its `pinhead up`, by the guest's name there.
     pub fn has_farm_class(&mut self, classes: &BTreeMap<String, String>) {
         // Another user's guest has that user's name as a prefix.
         let name = self.found.name.rsplit('/').next().unwrap_or_default();
@@ -225,17 +223,17 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns true if the virtual CPUs have hardly run since the newest sample, which then still
-    /// holds. This is not a guest's state: a guest that worked hard a second ago and has a newer
-    /// sample is idle too. [`CpuWatch::is_asleep`] is the state for display.
+    /// Returns true if the virtual CPUs have hardly run since the newest sample, which is then
+    /// still valid. This is not sleep. A guest that was busy a second ago and has a newer sample is
+    /// idle too. [`CpuWatch::is_asleep`] is the state for display.
     pub fn is_idle_since_sample(&self, now_ms: u64) -> bool {
         self.memory
             .settled_view()
             .is_some_and(|memory| self.cpu.was_idle_for(now_ms.saturating_sub(memory.at_ms)))
     }
 
-    /// Returns true if the memory sample still holds, so that a request need not wake the guest. It
-    /// does not hold if a daemon came after the balloon's sample: the daemon reports more.
+    /// Returns true if the memory sample is still valid, so that a request need not wake the guest.
+    /// A balloon's sample becomes invalid when a daemon connects, because the daemon reports more.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
         let is_balloons = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
@@ -243,30 +241,30 @@ impl ManagedGuest {
         !is_to_tell && self.is_idle_since_sample(now_ms)
     }
 
-    /// Takes the daemon's memory sample, which is at least as new as `true_ms`.
+    /// Stores the daemon's memory sample, which is at least as new as `true_ms`.
     pub fn daemon_sample(&mut self, sample: &wire::Memory, true_ms: Option<u64>) {
         if self.memory.daemon_sample(sample, true_ms, self.found.memory) {
             self.cpu.sampled();
         }
     }
 
-    /// Takes the balloon's statistics.
+    /// Stores the balloon's statistics.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         self.memory.balloon_sample(stats, now_ms);
         self.cpu.sampled();
     }
 
-    /// Takes z/VM's counters of the guest.
+    /// Stores z/VM's counters of the guest.
     pub fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) {
         let usage = self.memory.count(user, now_ms);
         self.cpu.counted(usage);
     }
 
     /// Reads the memory resident on the host, while the guest runs or its balloon moves. Memory
-    /// that left without the balloon came back by free page reporting.
+    /// that left without the balloon was returned by free page reporting.
     pub fn read_resident(&mut self, now_ms: u64) {
         if self.demand.is_urgent {
-            // A guest that reports a need is judged by its current state.
+            // A need is judged by the guest's current state, so the virtual CPUs are read again.
             self.cpu.tick(false, now_ms);
             self.outside.look_at_swap();
         }
@@ -274,7 +272,7 @@ impl ManagedGuest {
         self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
-    /// Returns true if the hypervisor's own part is to be measured again.
+    /// Returns true if the hypervisor's own part must be measured again.
     pub fn is_own_due(&self, now_ms: u64) -> bool {
         self.outside.is_own_due(self.memory.holds_more_than_it_has(), now_ms)
     }
@@ -284,14 +282,15 @@ impl ManagedGuest {
         self.memory.is_taken = true;
     }
 
-    /// Notes that page-out has ended. What it took did not come back by free page reporting.
+    /// Notes that page-out has ended. The memory that it reclaimed does not count as page
+    /// reporting.
     pub fn page_out_ended(&mut self, now_ms: u64) {
         self.outside.was_paged_out();
         self.read_resident(now_ms);
         self.memory.is_taken = false;
     }
 
-    /// Takes over memory and virtual CPUs after a hotplug.
+    /// Updates memory and virtual CPUs after a hotplug.
     pub fn replugged(&mut self, machine: Machine) {
         let Machine { memory, ram, vcpu_tids } = machine;
         if (memory, &ram) != (self.found.memory, &self.found.ram) {
@@ -307,7 +306,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Takes over the balloon and the daemon's port after a hotplug.
+    /// Updates the balloon and the daemon's port after a hotplug.
     pub fn has_devices(&mut self, can: Capabilities, port: Option<PathBuf>) {
         self.found.can = can;
         if port != self.found.port {
@@ -316,7 +315,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Handles a reboot: earlier reports no longer hold.
+    /// Handles a reboot, after which earlier reports are invalid.
     pub fn rebooted(&mut self) {
         self.identity.rebooted(&self.found);
         self.memory.rebooted();
@@ -345,7 +344,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns the process for the arbiter. z/VM's counters of a user do not belong to a process.
+    /// Returns the process for the arbiter, which has none for a user of z/VM.
     fn process(&self) -> Process {
         let held = self.memory.held;
         let of_process = held.filter(|_| self.memory.counted.is_none());
@@ -357,13 +356,14 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns the reason why the guest's memory stays resident, by its machine or its process.
+    /// Returns the reason why the guest's memory cannot be swapped out, from its machine or its
+    /// process.
     pub(crate) fn pinned(&self) -> Option<Pinned> {
         self.found.can.pinned.or_else(|| self.outside.pinned(self.found.memory))
     }
 
-    /// Returns true if the guest may be given memory: it is awake, or its limits or rules entitle
-    /// it to more.
+    /// Returns true if the guest may get memory, because it is awake, or its limits or rules
+    /// entitle it to more.
     pub(crate) fn may_grow(&self, now_ms: u64) -> bool {
         let least = match self.limits.mode {
             Mode::Managed => self.limits.min,
@@ -393,7 +393,8 @@ impl ManagedGuest {
             });
         }
         if self.part.is_some() && self.found.process.is_none() {
-            // Another user can hide the process, and with it the evidence for the guest's claims.
+            // Another user can hide the process, and thereby the evidence against the guest's
+            // claims.
             return Usable::No("it is another user's, and its process is not to be seen");
         }
         if !self.answers {

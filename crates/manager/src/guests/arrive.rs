@@ -9,11 +9,12 @@ use counters::Bytes;
 use hypervisor::{Found, Id, Machine, Owner, ZVM_SOURCE};
 use store::kinds;
 
-/// Longest name of a guest, in bytes: no request contains a longer one.
+/// Longest name of a guest, in bytes. A request cannot contain a longer name.
 const NAME_BYTES_MAX: usize = crate::control::NAME_MAX;
 
 impl Guests {
-    /// Takes a guest's new size. A guest with its former size is released by the keeper.
+    /// Handles a guest's new size. The keeper no longer needs to restore a guest that has its
+    /// former size.
     pub(super) fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.memory.told = actual;
@@ -24,7 +25,7 @@ impl Guests {
         }
     }
 
-    /// Takes over hotplug of memory or virtual CPUs, and sets the limits again.
+    /// Handles hotplug of memory or virtual CPUs, and sets the limits again.
     pub(super) fn replugged(
         &mut self,
         id: Id,
@@ -68,7 +69,8 @@ impl Guests {
         let mut effects = Vec::new();
         let owner = found.owner;
         let part = self.users.stranger(owner).map(|user| {
-            // The prefix keeps the guest from being taken for one of ours, whatever its name is.
+            // The prefix ensures that the guest is not mistaken for one of ours, whatever its name
+            // is.
             found.name = format!("{user}/{}", found.name);
             found.name.truncate(found.name.floor_char_boundary(NAME_BYTES_MAX));
             self.users.part(&user, std::iter::once(found.memory))
@@ -88,7 +90,8 @@ impl Guests {
         };
         let left = by.lease.size_of(&guest.found).or(saved);
         let had = match run_dir(&guest.found) {
-            // The daemon has given `pinhead up` what the guest lacks.
+            // The guest's daemon gave the missing memory to `pinhead up`, so the full size must be
+            // restored.
             Some(_) => Some(guest.found.memory),
             None => left.map(|size| size.min(guest.found.memory)),
         };
@@ -97,14 +100,14 @@ impl Guests {
             guest.memory.settle_restore();
         }
         if guest.found.is_restored {
-            // A restored guest counts as rebooted: its balloon may be on its way to a former
+            // A restored guest counts as rebooted, because its balloon may still move to a former
             // target.
             effects.push(Effect::Memory(MemoryEvent::Rebooted(id)));
         }
         guest.part = part;
         guest.is_parked_by_its_farm(now.ms);
         if by.acts && run_dir(&guest.found).is_some() {
-            // The port is left alone until `pinhead up` has answered.
+            // The port stays closed until `pinhead up` has answered.
             guest.lend(Lent::No);
         }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
@@ -112,22 +115,22 @@ impl Guests {
         self.guests.insert(id, guest);
         effects.push(Effect::Parking(ParkEvent::Found(id)));
         effects.extend(self.share_out(owner, by));
-        // This manager must restore what a former manager took.
+        // This manager must restore the memory that a former manager reclaimed.
         if by.acts
             && let Some(guest) = self.guests.get(&id)
         {
             let size = guest.memory.actual;
             effects.push(Effect::Hold { guest: id, size });
             if left.is_some_and(|left| size < left) && guest.found.can.balloon {
-                // The balloon may be on its way to the former manager's last target.
+                // The balloon may still move to the former manager's last target.
                 effects.push(Effect::SetTarget { guest: id, size });
             }
         }
         effects
     }
 
-    /// Takes the size in a guest's configuration, which is to be restored if the guest came with
-    /// less.
+    /// Handles the size in a guest's configuration. That size must be restored if the guest arrived
+    /// with less.
     pub(super) fn configured(&mut self, id: Id, size: Bytes, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match guest.is_configured(size, now.ms) {
@@ -183,7 +186,8 @@ mod tests {
         assert_eq!(one.restore(), Bytes::mib(160));
         one.guests.react(one.id, DaemonEvent::CameFrom("x".into()), now(2));
         assert_eq!(one.restore(), Bytes::mib(160));
-        // A transient domain has only its current size as configuration: that changes nothing.
+        // A transient domain has only its current size as configuration, so that report changes
+        // nothing.
         one.step(GuestEvent::Source(0, Event::Configured(one.id, small)), 3);
         assert_eq!(one.restore(), Bytes::mib(160));
     }
@@ -197,7 +201,7 @@ mod tests {
         };
         let mut one = OneGuest::start(memory, small);
         assert_eq!(says(&mut one), (1, small), "the report is noted");
-        // The guest was found while its memory was still on its way here.
+        // The guest was found while its memory was still migrating to this host.
         let guest = one.guests.guests.get_mut(&one.id).unwrap();
         guest.found.state = RunState::Migrating;
         assert_eq!(says(&mut one), (1, memory), "the keeper gets the size");

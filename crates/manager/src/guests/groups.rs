@@ -7,7 +7,7 @@ use procfs::{AllKills, Root, Shortage};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Turns in which each sleeper is read once: a hundred sleepers cost two reads a second.
+/// Turns in which each sleeping guest is read once. A hundred of them cost two reads a second.
 const SLEEPERS: u64 = 12;
 
 /// Looks up the manager's own groups with their limits.
@@ -15,9 +15,9 @@ pub(super) fn own() -> Groups {
     Groups::of(Path::new("/"), "self", &AllKills::default())
 }
 
-/// Looks at the processes of guests. For a sleeper, only the kernel's kills are counted, and now
-/// and then the pages merged by KSM. Kills of other processes during its sleep are no sign of its
-/// own end.
+/// Reads the processes of guests. For a sleeping guest, only the kernel's kills are counted, and
+/// occasionally the pages merged by KSM. Kills of other processes during its sleep do not explain
+/// its end.
 pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
     let kills = AllKills::read(&Root::default());
     for guest in guests.values_mut() {
@@ -37,8 +37,8 @@ pub(super) fn renew(guest: &mut ManagedGuest) {
     guest.outside.look_at_groups(&AllKills::read(&Root::default()));
 }
 
-/// Reads the room in limited groups, for guests that are awake or must grow. Other sleepers ask for
-/// nothing, and each guest of a farm has such a group.
+/// Reads the room in limited groups, for guests that are awake or must grow. Other sleeping guests
+/// need no memory, and each guest of a farm has such a group.
 pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms: u64) -> Rooms {
     let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms);
     let members: Vec<Member<'_>> =
@@ -52,8 +52,8 @@ pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms
     rooms
 }
 
-/// Returns a sentence about a guest that is gone, by the hypervisor's report or the kernel's. A
-/// kill that may be another process's is not reported for a guest that had ended before.
+/// Returns a sentence about a guest that is gone, from the hypervisor's report or the kernel's. A
+/// kill that may concern another process is not reported for a guest that had ended before.
 pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
     let has_ended = guest.state == RunState::Dead;
     let killed = guest.outside.groups.killed();
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(looks.count(), 2, "one turn in twelve");
     }
 
-    /// Returns the note about a guest's end, in a group with other kills since its last look.
+    /// Returns the note about a guest's end, in a group with other kills since its last check.
     fn end(is_shut_down: bool, is_looked_at: bool) -> String {
         let kernel = FakeKernel::new(1, 1);
         let kills = |count: u64| {

@@ -35,15 +35,15 @@ use std::path::Path;
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
-/// Characters of a host's name reported by a guest, at most.
+/// Maximum length of a host's name reported by a guest, in characters.
 const NAME_MAX: usize = 64;
-/// Names in an error message, at most.
+/// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
 /// Interval between requests to guests without a balloon.
 const DEVICES_MS: u64 = 60_000;
 
-/// Settings and state by which guests are judged.
+/// Settings and state that determine a guest's limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Entitlement<'a> {
     /// Settings in force.
@@ -54,7 +54,6 @@ pub(crate) struct Entitlement<'a> {
     pub lease: &'a Lease,
 }
 
-/// All guests.
 #[derive(Default)]
 pub(crate) struct Guests {
     users: Users,
@@ -68,15 +67,15 @@ pub(crate) struct Guests {
     own_groups: Groups,
     /// Memory that the limits of control groups leave free.
     pub(crate) rooms: Rooms,
-    /// Sizes of gone guests that may come back.
+    /// Sizes of gone guests that may return.
     saved: SavedSizes,
     /// Time of the last request to guests without a balloon.
     looked_ms: u64,
-    /// Number of looks at the guests' processes.
+    /// Number of readings of the guests' processes.
     looks: u64,
-    /// Set once a guest without a visible process was reported.
+    /// True once a guest without a visible process was reported.
     is_unseen_told: bool,
-    /// Guests that have ever arrived.
+    /// Number of guests that have ever arrived.
     pub(crate) arrivals: u64,
 }
 
@@ -99,7 +98,8 @@ impl Guests {
         self.guests.len()
     }
 
-    /// Returns the number of users with guests here; `others` are users with unmanaged guests.
+    /// Returns the number of users with guests here, including `others`, the users with unmanaged
+    /// guests.
     pub(crate) fn owners(&self, mut others: BTreeSet<Owner>) -> usize {
         others.extend(self.iter().map(|guest| guest.found.owner));
         others.len()
@@ -120,7 +120,7 @@ impl Guests {
         self.iter().map(|guest| (guest.id, guest.limits)).collect()
     }
 
-    /// Returns true if a request for a guest's memory made now is unanswered.
+    /// Returns true if a request for a guest's memory sent at this time is unanswered.
     pub(crate) fn has_open_question(&self, now: Now) -> bool {
         self.iter().any(|guest| guest.memory.question_ms == Some(now.ms))
     }
@@ -131,7 +131,7 @@ impl Guests {
     }
 
     /// Returns the guest with this name, UUID or monitor path. Another user's guest has that user's
-    /// name as a prefix. It is not found by its UUID, which that user chooses.
+    /// name as a prefix. Such a guest is not found by its UUID, because that user chooses it.
     pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
         let is_at = |found: &Found| found.has_monitor() && found.source == name;
         let fits = |guest: &ManagedGuest| {
@@ -204,7 +204,7 @@ impl Guests {
                 self.overrides.insert(id, over);
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 guest.entitle(by.settings, Some(&over));
-                // The operator may have changed the limits of its groups just before.
+                // The operator may just have changed the limits of the guest's groups.
                 groups::renew(guest);
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
@@ -218,7 +218,8 @@ impl Guests {
                 self.with(id, |guest| guest.cpu.set_parked(is_parked, now.ms));
             }
             GuestEvent::AskScan(id) => self.with(id, |guest| {
-                // The caller has checked for a daemon. A daemon that has just gone does not answer.
+                // The caller has checked for a daemon. A daemon that has ended since does not
+                // answer.
                 let _ = guest.daemon.link.ask_tasks();
             }),
             GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
@@ -266,7 +267,7 @@ impl Guests {
 
     fn tick(&mut self, now: Now) -> Vec<Effect> {
         self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
-        // A moving balloon is watched: QEMU reports its size once a second at most.
+        // A moving balloon is queried, because QEMU reports its size at most once a second.
         let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
         let moving = moving.filter_map(|(id, _)| self.guests.get(id));
         moving.map(|guest| Effect::AskActual { guest: guest.id, source: guest.source }).collect()
@@ -287,7 +288,7 @@ impl Guests {
                 continue;
             }
             if !guest.found.can.balloon {
-                // A balloon or a daemon's port may have been attached since.
+                // A balloon or a daemon's port may have been attached since the last request.
                 effects.extend(
                     looks.then_some(Effect::AskActual { guest: *id, source: guest.source }),
                 );
@@ -306,7 +307,7 @@ impl Guests {
     fn read_resident(&mut self, now: Now) {
         for (id, guest) in &mut self.guests {
             let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
-            // A sleeping guest may have returned pages since the last look.
+            // A sleeping guest may have returned pages since the last reading.
             let tells = moves || guest.demand.is_urgent;
             if tells || !guest.is_idle_since_sample(now.ms) || guest.memory.is_resident_old(now.ms)
             {
@@ -373,7 +374,7 @@ impl Guests {
                 effects.extend(self.share_out(guest.found.owner, by));
                 return effects;
             }
-            // The loop reports trouble, because it belongs to no guest.
+            // The loop reports trouble, because trouble does not concern a single guest.
             Event::Trouble(_) => {}
         }
         Vec::new()
@@ -383,14 +384,15 @@ impl Guests {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.rebooted();
         let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id)), Effect::NewBoot(id)];
-        // A guest may report a hundred reboots a second: the journal is for the others too.
+        // A guest may report a hundred reboots a second, but the journal must keep room for other
+        // guests.
         if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));
         }
         effects
     }
 
-    /// Takes an event from a guest's daemon.
+    /// Handles an event from a guest's daemon.
     fn react(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
@@ -432,7 +434,8 @@ impl Guests {
             DaemonEvent::Tasks(scan) => return vec![Effect::Scanned(id, scan)],
             DaemonEvent::Need(Pressure::Memory) => {
                 guest.demand.is_urgent = true;
-                // The sample comes with the need; this request is for the case that it does not.
+                // The daemon sends a sample with the need. This request covers the case that it
+                // does not.
                 guest.daemon.link.ask_sample(now.ms);
             }
             DaemonEvent::Alarm(in_ms) => {
@@ -441,8 +444,9 @@ impl Guests {
                 return dir.map(|dir| Effect::TellTimer(dir, timer)).into_iter().collect();
             }
             DaemonEvent::Bye => guest.demand.withdraw(),
-            // The host's scheduler serves a guest that waits for a CPU. A status is shown and
-            // recorded as it is. The manager requests no files or names.
+            // A guest that waits for a CPU needs no action, because the host's scheduler serves it.
+            // The daemon's status is only shown and recorded. Files and names cannot arrive,
+            // because the manager requests none.
             DaemonEvent::Need(Pressure::Cpu)
             | DaemonEvent::Status
             | DaemonEvent::File(_)
@@ -458,7 +462,7 @@ impl Guests {
     }
 }
 
-/// Returns a word that names this guest and no other.
+/// Returns a name that identifies this guest and no other.
 fn address(guest: &ManagedGuest) -> &str {
     match guest.found.has_monitor() {
         true => &guest.found.source,

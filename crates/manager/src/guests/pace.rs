@@ -1,4 +1,5 @@
-//! Rate of looks at all guests, and the order of measures of hypervisors' own memory.
+//! Interval between readings of all guests, and the order of measurements of hypervisors' own
+//! memory.
 
 use super::Guests;
 use crate::effect::{Attention, Now};
@@ -6,14 +7,14 @@ use crate::guest::{ManagedGuest, SOUND_TICK_MS};
 use counters::Bytes;
 use hypervisor::Id;
 
-/// Interval between looks while a guest is awake or moves.
+/// Interval between readings while a guest is awake or a balloon moves.
 const TICK_MS: u64 = 250;
-/// Total memory of new guests measured in a turn; at least one is measured.
+/// Total memory of new guests measured in a turn. At least one guest is measured.
 const NEW_A_TURN: Bytes = Bytes::mib(1024);
 
 impl Guests {
-    /// Returns the time to the next look at all guests. While all sleep soundly and nothing is
-    /// moved, a look more often would show nothing.
+    /// Returns the time to the next reading of all guests. The interval is long while all guests
+    /// sleep soundly and nothing moves, because further readings would show no change.
     pub(crate) fn tick_ms(&self, now: Now) -> u64 {
         let rests = |guest: &ManagedGuest| {
             let is_watched = self.attention(guest.id) != Attention::default();
@@ -22,10 +23,10 @@ impl Guests {
         if self.iter().all(rests) { SOUND_TICK_MS } else { TICK_MS }
     }
 
-    /// Measures hypervisors' own memory: in a turn some unmeasured guests, or else one guest. A
-    /// guest that was paged out comes before the one that has run and has the oldest measure. A
-    /// guest with a moving balloon is left out, so that the host's gain is not computed from two
-    /// measures.
+    /// Measures hypervisors' own memory. A turn measures some unmeasured guests, or else one guest.
+    /// A guest that was paged out comes first, then the guest with the oldest measurement that has
+    /// run since. A guest with a moving balloon is skipped, so that the host's gain is not computed
+    /// from two measurements.
     pub(super) fn measure_own(&mut self, now: Now) {
         let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
         let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));
@@ -85,8 +86,8 @@ mod tests {
         let memory = Bytes::mib(64);
         // The mapping is at least as large as the guest's memory.
         let room = std::hint::black_box(vec![1_u8; memory.0 as usize]);
-        // The process also has the memory of all other tests. If that exceeded the guest's size,
-        // the measure would look wrong and be repeated sooner.
+        // The process also has the memory of all other tests. If the process exceeded the guest's
+        // size, the measurement would appear wrong and be repeated sooner.
         let mut one = OneGuest::start(memory, Bytes::mib(1 << 20));
         let measured = |one: &mut OneGuest, second| {
             one.step(GuestEvent::PassBegins, second);
@@ -97,13 +98,13 @@ mod tests {
             one.step(GuestEvent::Tick, second);
         }
         assert_eq!(measured(&mut one, 2), Some(2_000));
-        // The guest was not seen long enough to count as asleep.
+        // The guest was not watched long enough to count as asleep.
         one.step(GuestEvent::Tick, 3);
         one.tell(61);
         assert_eq!(measured(&mut one, 61), Some(2_000), "a minute is not over");
         one.tell(62);
         assert_eq!(measured(&mut one, 62), Some(62_000));
-        // The guest counts as asleep after five seconds, and was measured since.
+        // The guest counts as asleep after five seconds, and its own part was measured since.
         for second in 63..72 {
             one.step(GuestEvent::Tick, second);
         }
@@ -112,7 +113,7 @@ mod tests {
             one.step(GuestEvent::Tick, second);
         }
         assert_eq!(measured(&mut one, 190), Some(122_000), "the guest has slept since");
-        // Page-out takes memory of the hypervisor, too: a new measure is due at once.
+        // Page-out also reclaims the hypervisor's own memory, so a new measurement is due at once.
         one.step(GuestEvent::PageOutBegins(one.id), 191);
         one.step(GuestEvent::PageOutEnded(one.id), 191);
         assert_eq!(measured(&mut one, 192), Some(192_000));

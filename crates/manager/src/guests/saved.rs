@@ -1,23 +1,23 @@
-//! Sizes of gone guests that may come back. A saved domain comes back with the size that its
-//! balloon had when it was saved, in another process and with another id.
+//! Sizes of gone guests that may return. A saved domain is restored with the balloon size that it
+//! was saved with, in another process and with another id.
 
 use counters::Bytes;
 use hypervisor::{Found, ZVM_SOURCE};
 use std::collections::VecDeque;
 
-/// Guests with stored sizes, at most: the last ones gone.
+/// Maximum number of stored sizes, those of the guests that ended last.
 const SIZES_MAX: usize = 1_024;
 
 /// Source of a guest, and its UUID there.
 type Name = (String, [u8; 16]);
 
-/// Sizes that such guests had to get back.
+/// Sizes to restore if such guests return.
 #[derive(Debug, Default)]
 pub(super) struct SavedSizes(VecDeque<(Name, Bytes)>);
 
 impl SavedSizes {
-    /// Stores the size that a gone guest had to get back. A monitor's own report is no identity:
-    /// only libvirt's domains are recognized.
+    /// Stores the size to restore of a gone guest. Only libvirt's domains are recognized, because a
+    /// monitor's own report does not identify a guest.
     pub(super) fn keep(&mut self, found: &Found, size: Bytes) {
         if found.has_monitor() || found.source == ZVM_SOURCE {
             return;
@@ -29,7 +29,7 @@ impl SavedSizes {
         self.0.push_back((name(found), size));
     }
 
-    /// Takes out the size of a guest.
+    /// Removes and returns the stored size of a guest.
     pub(super) fn take(&mut self, found: &Found) -> Option<Bytes> {
         let name = name(found);
         let at = self.0.iter().position(|(kept, _)| *kept == name)?;

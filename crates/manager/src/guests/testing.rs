@@ -20,7 +20,7 @@ pub(super) struct OneGuest {
 }
 
 impl OneGuest {
-    /// Starts a guest with `memory`, of which its balloon leaves `actual`.
+    /// Starts a guest with `memory`. Its balloon leaves it `actual`.
     pub fn start(memory: Bytes, actual: Bytes) -> OneGuest {
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();
@@ -58,7 +58,7 @@ impl OneGuest {
         self.guests.get(self.id).unwrap().memory.restore()
     }
 
-    /// Reports all of the guest's memory as available, by its balloon.
+    /// Makes the balloon report all of the guest's memory as available.
     pub fn tell(&mut self, second: u64) {
         let (total, available) = (Some(self.memory), Some(self.memory));
         let stats = BalloonStats { updated_s: second, total, available, ..BalloonStats::default() };

@@ -14,19 +14,20 @@ use store::{Fate, News, Pruned, Ticket, Word, Writer};
 
 /// Interval between removals of old entries.
 const PRUNE_MS: u64 = 60_000;
-/// Milliseconds of journal entries removed per millisecond of the manager's clock, at most. A clock
-/// that runs ahead for an hour then costs a day of a month. A journal left for a month is in order
-/// again after 30 hours.
+/// Maximum speed of removal: milliseconds of journal entries per millisecond of the manager's
+/// clock. If the wall clock is wrong for an hour, entries of about a day are lost. A journal left
+/// for a month is in order again after 30 hours.
 const AGES: i64 = 25;
 
 /// The journal, and the decisions without an outcome so far.
 pub(crate) struct JournalWriter {
     writer: Writer,
     tickets: BTreeMap<Id, Ticket>,
-    /// Ended moves, which may be a step of a longer movement.
+    /// Ended moves. The next move may be a further step of one of them.
     ended: BTreeMap<Id, Ticket>,
     next_prune_ms: u64,
-    /// Manager's time of the last removal, and the wall time up to which entries were removed.
+    /// Time of the last removal by the manager's clock, and the wall time up to which entries were
+    /// removed.
     gone: Option<(u64, i64)>,
     /// Reason why nothing can be written at the moment.
     trouble: Option<String>,
@@ -51,7 +52,7 @@ impl JournalWriter {
         self.writer.event(guest, event);
     }
 
-    /// Writes a decision. A decision that moves a guest has an outcome later.
+    /// Writes a decision. The outcome of a decision that moves memory follows later.
     pub(crate) fn decided(
         &mut self,
         guest: Id,
@@ -77,7 +78,8 @@ impl JournalWriter {
         }
     }
 
-    /// Continues a guest's last move: the outcome of the next step is written to the same entry.
+    /// Continues a guest's last move, so that the outcome of the next step is written to the same
+    /// entry.
     pub(crate) fn goes_on(&mut self, guest: Id) {
         if let Some(ticket) = self.ended.remove(&guest) {
             self.tickets.insert(guest, ticket);
@@ -126,14 +128,14 @@ impl JournalWriter {
                 (false, Some(format!("The journal's old entries cannot be removed: {error}")))
             }
         };
-        // Without a pause: entries may come faster than a slow removal, and would outgrow any
-        // limit.
+        // More removals follow without a pause, because entries may arrive faster than they are
+        // removed.
         self.next_prune_ms = now.ms + if has_more { 0 } else { PRUNE_MS };
         trouble
     }
 
     /// Returns the time up to which entries are too old, or `None` while the journal is not open.
-    /// The time follows the wall clock without its jumps: it starts at the oldest entry.
+    /// The time follows the wall clock without its jumps, starting at the oldest entry.
     fn old(&mut self, keep_ms: u64, now: Now) -> Result<Option<i64>, store::Error> {
         let Some(journal) = self.writer.journal() else { return Ok(None) };
         let old_ms = now.wall_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX));
@@ -258,8 +260,8 @@ mod tests {
         journal
     }
 
-    /// Prunes once a minute for `minutes`, starting `at_hour` after the last entry. Returns the
-    /// number of remaining entries.
+    /// Prunes once a minute for `minutes`, starting `at_hour` hours after the last entry. Returns
+    /// the number of remaining entries.
     fn left(journal: &mut JournalWriter, minutes: u64, at_hour: i64) -> usize {
         for minute in 1..=minutes {
             let ms = journal.next_prune_ms.max(minute * PRUNE_MS);
@@ -276,7 +278,7 @@ mod tests {
     fn finding2_15_clock_that_runs_ahead_costs_a_day_an_hour() {
         let mut journal = hourly(700);
         assert_eq!(left(&mut journal, 5, 0), 700);
-        // Ninety days ahead, for an hour, and then correct again.
+        // The clock is ninety days ahead for an hour, and then correct again.
         let after = left(&mut journal, 65, 90 * 24);
         assert!((670..700).contains(&after), "{after}");
         assert_eq!(left(&mut journal, 5, 0), after);

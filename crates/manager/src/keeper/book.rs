@@ -8,23 +8,25 @@ use procfs::{Chance, Work};
 use super::{Held, Order, Place};
 use crate::ksm::Saved;
 
-/// Limit of guests. No host has as many; the manager's own limit is lower.
+/// Limit of guests. No host has as many guests, and the manager's own limit is lower.
 const GUESTS_MAX: usize = 10_000;
-/// Longest interval between checks, so that the keeper notices its own delays. After a delay the
-/// manager may not have run either, and its silence means nothing yet.
+/// Longest interval between checks, so that the keeper notices its own delays. If the keeper was
+/// delayed, the manager may not have run either, and its silence proves nothing yet.
 const LOOK_MS: u64 = 2000;
 
 /// Timeouts of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time that a manager could have run without a heartbeat, after which it counts as hung.
+    /// Time without a heartbeat, in which the manager could have run, after which it counts as
+    /// hung.
     pub beat_ms: u64,
     /// Time after which a rescue is given up.
     pub rescue_ms: u64,
 }
 
 impl Default for Limits {
-    /// Returns seven heartbeats of the manager, and the promise of the lease.
+    /// Returns a timeout of more than seven heartbeats for the manager, and the lease's promise as
+    /// the limit of a rescue.
     fn default() -> Limits {
         Limits { beat_ms: 15_000, rescue_ms: super::RESCUE_MS }
     }
@@ -38,11 +40,11 @@ pub enum Verdict {
         /// Time of the next check.
         until_ms: u64,
     },
-    /// Leave: the manager has ended in order.
+    /// Leave, because the manager has ended in order.
     Leave,
-    /// Restore the guests: the manager is dead.
+    /// Restore the guests, because the manager is dead.
     Rescue,
-    /// Kill the hung manager, then restore the guests.
+    /// Kill the hung manager, and then restore the guests.
     End,
 }
 
@@ -55,8 +57,8 @@ pub struct Book {
     pub reserve: Bytes,
     /// KSM's settings to restore, if any.
     pub ksm: Option<Saved>,
-    /// Time that the manager has had for the next heartbeat. Before the first heartbeat it cannot
-    /// be late.
+    /// Time that the manager could have run since the last heartbeat. Before the first heartbeat
+    /// the manager cannot be late.
     beat: Option<Chance>,
     /// The manager's last message, if it ended in order.
     done: Option<bool>,
@@ -67,15 +69,15 @@ impl Book {
         Book::default()
     }
 
-    /// Takes a change.
+    /// Applies a change.
     pub fn take(&mut self, order: Order, now_ms: u64) {
         match order {
             Order::Guest(held) => keep(&mut self.guests, held),
             Order::Drop(id) => drop(self.guests.remove(&id)),
             Order::Parked(held) => keep(&mut self.parked, held),
             Order::Awake(id) => drop(self.parked.remove(&id)),
-            // The descriptor of the manager is handled elsewhere. The message counts as a heartbeat
-            // too.
+            // The manager's descriptor is handled elsewhere. Here the message only counts as a
+            // heartbeat.
             Order::Beat(_) | Order::Manager { .. } => self.beat = Some(Chance::since(now_ms)),
             Order::Reserve(bytes) => self.reserve = Bytes(bytes),
             Order::Ksm(saved) => self.ksm = saved,
@@ -83,9 +85,9 @@ impl Book {
         }
     }
 
-    /// Returns the action that is due now. Call it after all messages so far were taken.
-    /// `has_ended` is set if the manager's end of the pipe is closed, and `work` returns the work
-    /// of its loop.
+    /// Returns the action that is due now. It must be called after all received messages were
+    /// applied. `has_ended` is set if the manager's end of the pipe is closed, and `work` returns
+    /// the work of its loop.
     pub fn verdict(
         &mut self,
         has_ended: bool,
@@ -112,8 +114,8 @@ impl Book {
         self.guests.values()
     }
 
-    /// Returns the guests that have given up memory of this host, which comes out of its free
-    /// memory.
+    /// Returns the guests that have given up memory of this host. The host's free memory must
+    /// supply it.
     pub fn of_this_host(&self) -> impl Iterator<Item = &Held> {
         self.guests().filter(|held| !matches!(held.place, Place::Messages { .. }))
     }
@@ -123,8 +125,7 @@ impl Book {
         self.parked.values()
     }
 
-    /// Returns all guests with work to do. A parked guest that has given up memory is contained
-    /// twice.
+    /// Returns all guests with work to do. A parked guest that has given up memory appears twice.
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.guests().chain(self.parked())
     }
@@ -224,8 +225,8 @@ mod tests {
         assert_eq!(now_ms, 115_000);
     }
 
-    /// Checks each second a manager that is silent from the start. Returns the second in which the
-    /// manager is ended.
+    /// Simulates a manager that is silent from the start, with a check each second. Returns the
+    /// second in which the manager is ended.
     fn ended_after(delay_ms: u64, work: Work) -> Option<u64> {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);

@@ -11,7 +11,7 @@ use super::Book;
 use crate::groups::{Groups, Member, Rooms};
 use crate::outside::owned;
 
-/// Estimate of the largest own part of a hypervisor, which is not measured here.
+/// Upper estimate of a hypervisor's own memory, which is not measured here.
 const OWN_MOST: Bytes = Bytes::mib(64);
 
 /// A guest with its groups.
@@ -23,14 +23,13 @@ struct Bounded {
     swapped: Bytes,
 }
 
-/// The guests of a rescue, as members of their groups.
+/// The guests of a rescue, with their control groups.
 pub(super) struct GuestGroups {
     own: Groups,
     guests: Vec<Bounded>,
 }
 
 impl GuestGroups {
-    /// Returns the guests of a book.
     pub(super) fn of(book: &Book, root: &Path) -> GuestGroups {
         let guests = book.of_this_host().map(|held| {
             let (process, actual) = (held.process(), Bytes(held.held));
@@ -63,7 +62,7 @@ impl GuestGroups {
         Rooms::of(&members, &self.own)
     }
 
-    /// Returns the most that each limited guest may have.
+    /// Returns the largest size that each limited guest may have.
     pub(super) fn most(&self) -> BTreeMap<u64, Bytes> {
         let rooms = self.rooms();
         self.members().filter_map(|(id, member)| Some((id, rooms.most(&member)?))).collect()

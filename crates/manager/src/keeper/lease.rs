@@ -1,7 +1,8 @@
 //! The manager's end of the pipe.
 //!
-//! The lease never waits: the newest state of each guest is kept until the keeper takes it. A hung
-//! keeper costs a bounded amount of memory. A dead keeper is replaced and gets everything again.
+//! The lease never blocks. The newest state of each guest is stored until the keeper reads it. A
+//! hung keeper costs a bounded amount of memory. A dead keeper is replaced and gets everything
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,21 +23,21 @@ use crate::ksm::Saved;
 pub const BEAT_MS: u64 = 2000;
 /// Time after which a dead keeper is replaced.
 const RESTART_MS: u64 = 1000;
-/// Time that a keeper could have run and has read nothing, after which it counts as hung and is
-/// replaced.
+/// Time that a keeper could have run without reading its input, after which it counts as hung and
+/// is replaced.
 const STUCK_MS: u64 = 30_000;
 
-/// Keepers started for the end of the manager, if each is killed.
+/// Number of keepers that are started at the manager's end if each is killed.
 const ENDS_MAX: u32 = 3;
 
-/// Returns the work of the keeper's or the manager's loop. A loop stopped by a signal counts as
+/// Returns the CPU work of the keeper's or the manager's loop. A loop stopped by a signal counts as
 /// hung.
 pub(super) fn loops_work(pid: u32) -> Option<Work> {
     let work = Work::of_first_thread(pid)?;
     Some(Work { is_stopped: false, ..work })
 }
 
-/// Guests of one kind, and the changes that the keeper has not got yet.
+/// Guests of one kind, and the changes not yet sent to the keeper.
 #[derive(Debug, Default)]
 struct Told {
     guests: BTreeMap<u64, Held>,
@@ -89,12 +90,13 @@ pub struct Lease {
     parked: Told,
     reserve: Bytes,
     ksm: Option<Saved>,
-    /// True if the keeper has not got the reserve or KSM's settings yet.
+    /// True if the reserve or KSM's settings must still be sent to the keeper.
     is_news: bool,
     out: Vec<u8>,
     beats: u64,
     next_ms: u64,
-    /// Time that the keeper has had since it last read something, or since nothing waited for it.
+    /// Time that the keeper could have run since it last read something, or since nothing waited
+    /// for it.
     taken: Chance,
     /// Number of replaced keepers.
     pub restarts: u64,
@@ -104,7 +106,7 @@ pub struct Lease {
 
 impl Lease {
     /// Starts a keeper: this program with these arguments, which must call [`run`](super::run) with
-    /// its standard input. Its messages go to our standard error.
+    /// its standard input. The keeper's messages go to this process's standard error.
     pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
         let taken = Chance::since(now_ms);
         let mut lease = Lease { program, arguments, next_ms: now_ms, taken, ..Lease::default() };
@@ -113,8 +115,8 @@ impl Lease {
         Ok(lease)
     }
 
-    /// Notes that a guest has less than it should, or will have: to be called before the target is
-    /// set. A guest with all its memory is released.
+    /// Notes that a guest has less memory than its full size, or will have. It must be called
+    /// before the target is set. A guest with its full size is released.
     pub fn hold(&mut self, held: Held) {
         if held.held >= held.restore {
             return self.release(held.id);
@@ -138,7 +140,7 @@ impl Lease {
         }
     }
 
-    /// Notes that a guest's virtual CPUs run again, or that it is gone.
+    /// Notes that a guest's virtual CPUs run again, or that the guest is gone.
     pub fn awake(&mut self, id: u64) {
         if self.parked.remove(id) {
             self.flush();
@@ -214,20 +216,21 @@ impl Lease {
     }
 
     /// Ends the keeper after the manager has restored everything. The wait is short, because the
-    /// keeper has nothing to do. A lease that is merely dropped is used.
+    /// keeper has nothing to do. A lease that is dropped without this call makes the keeper restore
+    /// the guests.
     pub fn done(self) -> io::Result<ExitStatus> {
         self.end(true)
     }
 
     /// Ends the manager's side, so that the keeper restores everything. The exit status shows
-    /// whether it could. The manager must have closed its connections before: a QEMU monitor serves
-    /// one client.
+    /// whether it could. The manager must have closed its connections before, because a QEMU
+    /// monitor serves one client.
     pub fn finish(self) -> io::Result<ExitStatus> {
         self.end(false)
     }
 
-    /// The manager's killer may have killed the keeper too, such as `killall` by their common name.
-    /// Then another keeper restores the guests.
+    /// Ends the manager's side. If the keeper was killed, for example by `killall` with the common
+    /// name of both, another keeper restores the guests.
     fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
         let mut tries = 1..ENDS_MAX;
         loop {
@@ -280,8 +283,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Kills a hung keeper. It is our own child without a wait so far, so its process ID is still
-    /// its own. Later turns wait for its end, which the kernel may delay.
+    /// Kills a hung keeper. Its process ID cannot belong to another process, because the keeper is
+    /// a child that has not been reaped. Later turns reap it, because the kernel may delay its end.
     fn give_up(&mut self) {
         self.lives = false;
         if let Some((mut child, _)) = self.keeper.take() {
@@ -303,8 +306,8 @@ impl Lease {
             match pipe.write(&self.out) {
                 Ok(count) => drop(self.out.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A full pipe gets the rest later. A pipe without a reader is handled in the next
-                // turn.
+                // If the pipe is full, the rest is written later. A pipe without a reader is
+                // handled in the next turn.
                 Err(_) => return,
             }
         }
@@ -346,7 +349,7 @@ mod tests {
         let mut lease = Lease::start("sleep".into(), vec!["1000".into()], 0).unwrap();
         let pid = Pid::from_child(&lease.keeper.as_ref().unwrap().0);
         lease.give_up();
-        // Without a wait the ended process can still be seen, any number of times.
+        // An ended process stays visible to this call until it is reaped.
         let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), end).unwrap();
         lease.turn(1);

@@ -1,4 +1,4 @@
-//! The lease: if the manager dies for any reason, its guests get their memory back.
+//! The lease. If the manager dies for any reason, its guests get their memory back.
 //!
 //! ```text
 //!   manager: Lease ── a line a change, a beat each 2 s ──► keeper: Book ── the pipe ends, or no
@@ -7,8 +7,8 @@
 //!   Wakes: parked guests run again ─────────────────────────────────────────────► the guests
 //! ```
 //!
-//! The keeper is a process of its own, so that it outlives the manager. It only waits, and holds no
-//! connection to a guest before a rescue: QEMU's monitors serve one client, which is the manager.
+//! The keeper is a separate process, so that it outlives the manager. It only waits, and has no
+//! connection to a guest before a rescue. A QEMU monitor serves one client, which is the manager.
 //! Its decisions are pure: [`Book`] decides the time of a rescue, [`Rescue`] the targets, and
 //! [`Wakes`] the guests to resume.
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ksm::Saved;
 
-/// Longest line: a guest's line contains a path twice, and the kernel limits a path to 4096 bytes.
+/// Longest line. A guest's line contains a path twice, and the kernel limits a path to 4096 bytes.
 pub const LINE_MAX: usize = 32 * 1024;
 
 /// One change.
@@ -22,25 +22,25 @@ pub enum Order {
     Manager {
         /// Process ID.
         pid: u32,
-        /// Start time of the process, so that no other process is mistaken for it.
+        /// Start time of the process, so that no other process is mistaken for the manager.
         start_ticks: u64,
     },
-    /// A guest has less memory than before, or is about to.
+    /// A guest has less memory than its full size, or is about to have less.
     Guest(Held),
     /// A guest has its former memory, or is gone.
     Drop(u64),
-    /// A guest is parked or about to be parked: its virtual CPUs must run again.
+    /// A guest is parked or about to be parked. Its virtual CPUs must be resumed.
     Parked(Held),
     /// A guest is no longer parked, or is gone.
     Awake(u64),
-    /// The manager's heartbeat. The number only makes lines differ.
+    /// The manager's heartbeat. The number only makes the lines distinct.
     Beat(u64),
     /// Free memory of the host that no guest gets.
     Reserve(u64),
     /// KSM's former settings; null if they need no restoring.
     Ksm(Option<Saved>),
-    /// The manager ends in order. With `true` it has restored everything itself, with `false` the
-    /// keeper must do it as soon as the pipe is closed.
+    /// The manager ends in order. With `true` the manager has restored everything itself. With
+    /// `false` the keeper must restore the guests as soon as the pipe is closed.
     Done(bool),
 }
 
@@ -77,20 +77,20 @@ pub struct Held {
     pub owner: u32,
     /// UUID of the guest, to find it in libvirt.
     pub uuid: [u8; 16],
-    /// Process of the guest. A process started later has all its memory.
+    /// Process of the guest. A process started later has its full memory.
     pub process: Option<(u32, u64)>,
     /// Size to restore, in bytes.
     pub restore: u64,
     /// Target of the balloon, in bytes.
     pub held: u64,
-    /// Memory that the manager took, by what the host had seen resident. Any other gap is the
-    /// guest's own claim.
+    /// Memory reclaimed by the manager, limited to memory that the host had found resident. Any
+    /// further gap is only the guest's claim.
     #[serde(default)]
     pub taken: u64,
 }
 
 impl Held {
-    /// Returns a guest from which nothing was taken so far. `socket` is the path of libvirt's
+    /// Returns a guest from which no memory was reclaimed so far. `socket` is the path of libvirt's
     /// socket, unless it is the default.
     pub fn of(id: Id, found: &Found, socket: Option<&str>, restore: Bytes, held: Bytes) -> Held {
         let place = if found.has_monitor() {
@@ -119,7 +119,7 @@ impl Held {
 
 /// Returns the line with its end.
 pub fn encode(order: &Order) -> Vec<u8> {
-    // Serialization cannot fail: an order contains no maps with keys other than strings.
+    // Serialization cannot fail, because an order contains no maps with keys other than strings.
     let mut line = serde_json::to_vec(order).unwrap_or_default();
     line.push(b'\n');
     line
@@ -135,7 +135,7 @@ pub fn decode(line: &[u8]) -> Option<Order> {
 
 #[cfg(test)]
 impl Held {
-    /// Returns a guest with this size to restore, current target and taken memory, in bytes.
+    /// Returns a guest with this size to restore, current target and reclaimed memory, in bytes.
     pub(crate) fn example(id: u64, restore: u64, held: u64, taken: u64) -> Held {
         let place = Place::Qmp("/a".into());
         let (owner, uuid, process) = (0, [0; 16], None);

@@ -1,14 +1,14 @@
 //! The pools of z/VM's users, released by the keeper.
 //!
-//! The users' memory is not this host's, and z/VM pages what it lacks. All users get all of it at
-//! once, whatever this host has free.
+//! The users' memory is not memory of this host, and z/VM pages if it has too little. All users
+//! therefore get all of their memory at once, independent of this host's free memory.
 
 use super::{Book, Place};
 use hypervisor::ZvmRelease;
 use reactor::PollSet;
 use std::collections::BTreeMap;
 
-/// Key of the pools' descriptors in a rescue's poll set: the keys of sources start at 0.
+/// Key of the pools' descriptors in a rescue's poll set. The keys of sources start at 0.
 const OWNER: u64 = u64::MAX;
 
 /// Releases by the program that sends messages.
@@ -16,7 +16,6 @@ const OWNER: u64 = u64::MAX;
 pub(super) struct Pools(Vec<ZvmRelease>);
 
 impl Pools {
-    /// Returns the pools of a book.
     pub(super) fn of(book: &Book, now_ms: u64) -> Pools {
         let mut users: BTreeMap<&str, Vec<(u64, String)>> = BTreeMap::new();
         for held in book.guests() {
@@ -26,7 +25,7 @@ impl Pools {
         }
         let release = |(program, users): (&str, Vec<(u64, String)>)| {
             let release = ZvmRelease::of(program.into(), users);
-            // A manager that ended in order has also ended its programs.
+            // A manager that ended in order has also ended its message programs.
             if book.is_asked_for() { release } else { release.and_again(now_ms) }
         };
         Pools(users.into_iter().map(release).collect())

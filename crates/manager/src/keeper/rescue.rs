@@ -1,12 +1,13 @@
-//! The schedule of a rescue: which guest gets how much back, and when. A pure module.
+//! Schedule of a rescue: the amount that each guest gets back, and when. A pure module.
 //!
-//! The state of pressure of the guests is lost with the manager. If all missing memory fits, the
-//! guests with the smallest gaps come first. Otherwise the memory taken by the manager comes first,
-//! the same fraction for every guest. The rest is divided equally among guests, up to the rest of
-//! their gaps. That rest is the guest's own claim, so a large claim must not bring a large part.
+//! The pressure of each guest is lost with the manager. If all missing memory fits, the guests with
+//! the smallest gaps come first. Otherwise the memory reclaimed by the manager is returned first,
+//! the same fraction to every guest. The remaining memory is divided equally, up to the rest of
+//! each guest's gap. That rest is only the guest's own claim, so a large claim must not bring a
+//! large part.
 //!
-//! Handed-out memory is remembered: a guest uses new memory later, and until then the host's free
-//! memory still contains it.
+//! Granted memory is remembered, because the host's free memory contains it until the guest uses
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +19,17 @@ use procfs::Chance;
 
 /// Time within which the lease promises to restore guests.
 pub const RESCUE_MS: u64 = 30_000;
-/// Interval between two attempts to hand out what does not fit.
+/// Interval between two attempts to grant memory that did not fit.
 const AGAIN_MS: u64 = 1000;
-/// Time for which memory is kept for guests that are not reached yet.
+/// Time for which memory is reserved for guests that are not reached yet.
 const SEEK_MS: u64 = 3000;
-/// Smallest gift worth a command, unless less than this is missing.
+/// Smallest grant worth a command, unless the guest lacks even less.
 const GIFT_MIN: Bytes = Bytes::mib(1);
 
 /// Outcome of the rescue for a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The guest has its memory, or will have it as soon as it deflates its balloon.
+    /// The guest has its full memory, or will have it when its driver has deflated the balloon.
     Restored,
     /// The guest is gone or was restarted, with the evidence.
     Gone(String),
@@ -39,7 +40,7 @@ pub enum Outcome {
         /// Last error of the guest's hypervisor, if it refused.
         refusal: Option<String>,
     },
-    /// The guest has all that its control groups allow, and lacks this much.
+    /// The guest has all memory that its control groups allow, and still lacks this amount.
     Bounded(Bytes),
     /// The guest's hypervisor did not answer.
     Unreached,
@@ -49,16 +50,17 @@ pub enum Outcome {
 struct Patient {
     name: String,
     restore: Bytes,
-    /// Size that the guest gets before any guest gets more: its size plus what was taken from it.
+    /// Size that the guest gets before any guest gets more: its current size plus the memory
+    /// reclaimed from it.
     own: Bytes,
-    /// Memory that the guest has or was given.
+    /// Memory that the guest has or was granted.
     level: Bytes,
     /// Size of the guest, which may exceed `restore`.
     actual: Bytes,
-    /// Part of `level` that was given.
+    /// Granted part of `level`.
     given: Bytes,
     is_reached: bool,
-    /// Last target requested, and its cost.
+    /// Last target requested, and the memory granted by it.
     asked: Option<(Bytes, Bytes)>,
     refusal: Option<String>,
     /// Memory beyond the limits of its control groups.
@@ -66,18 +68,17 @@ struct Patient {
     outcome: Option<Outcome>,
 }
 
-/// A rescue.
 #[derive(Clone, Debug, Default)]
 pub struct Rescue {
     patients: BTreeMap<u64, Patient>,
     reserve: Bytes,
     limit_ms: u64,
     began_ms: u64,
-    /// Time that the keeper has had for the rescue.
+    /// Time that the keeper could have run for the rescue.
     chance: Chance,
-    /// Free memory at the last gift, and the least seen since.
+    /// Free memory at the last grant, and the least free memory observed since.
     seen: Option<(Bytes, Bytes)>,
-    /// Memory handed out and not yet taken up at that time.
+    /// Memory granted and not yet in use at that time.
     pending: Bytes,
     stepped_ms: Option<u64>,
     /// True if a guest was reached or has failed since the last step.
@@ -94,7 +95,7 @@ impl Patient {
         self.missing().plus(self.given)
     }
 
-    /// Returns the part of that gap that the manager took.
+    /// Returns the part of that gap that the manager reclaimed.
     fn taken(&self) -> Bytes {
         self.own.less(self.level.less(self.given))
     }
@@ -139,21 +140,21 @@ impl Rescue {
         self
     }
 
-    /// Notes that a guest was reached and has this much.
+    /// Notes that a guest was reached and has `actual` memory.
     pub fn reached(&mut self, id: u64, actual: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = true;
             patient.actual = actual;
-            // A gift not taken up yet counts, and is not handed out again.
+            // A grant that is not in use yet counts, and is not granted again.
             if patient.asked.is_none() && patient.given == Bytes::ZERO {
-                // A guest may report any size: less than it was left with does not count.
+                // A guest may report any size. A size below the last known size is ignored.
                 patient.level = patient.level.max(actual.min(patient.restore));
             }
             self.is_news = true;
         }
     }
 
-    /// Notes that the guest's hypervisor took a target.
+    /// Notes that the guest's hypervisor accepted a target.
     pub fn taken(&mut self, id: u64, target: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id)
             && patient.asked.is_some_and(|(asked, _)| asked == target)
@@ -190,7 +191,7 @@ impl Rescue {
         }
     }
 
-    /// Notes that a guest's connection is lost. It may come back.
+    /// Notes that a guest's connection is lost. The connection may be restored.
     pub fn lost(&mut self, id: u64) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = false;
@@ -198,7 +199,7 @@ impl Rescue {
         }
     }
 
-    /// Returns true if a guest lacks memory, as far as is known, also because its groups limit it.
+    /// Returns true if a guest lacks memory as far as is known, even if its groups limit it.
     pub fn is_left(&self, id: u64) -> bool {
         let is_over = |patient: &Patient| {
             matches!(patient.outcome, Some(Outcome::Restored | Outcome::Gone(_)))
@@ -206,7 +207,7 @@ impl Rescue {
         self.patients.get(&id).is_some_and(|patient| !is_over(patient))
     }
 
-    /// Checks the clock. After a pause of the whole machine the rescue has its full time again.
+    /// Updates the time. After a pause of the whole machine the rescue has its full time again.
     pub fn looks(&mut self, now_ms: u64) {
         self.began_ms = now_ms.saturating_sub(self.chance.look(now_ms, || None));
     }
@@ -227,8 +228,8 @@ impl Rescue {
         again.min(self.began_ms.saturating_add(self.limit_ms))
     }
 
-    /// Returns the targets to request now, smallest gift first. `available` is the host's free
-    /// memory: while it is unknown, nothing is handed out.
+    /// Returns the targets to request now, smallest grant first. `available` is the host's free
+    /// memory. While it is unknown, nothing is granted.
     pub fn step(&mut self, available: Option<Bytes>, now_ms: u64) -> Vec<(u64, Bytes)> {
         let is_due = self.stepped_ms.is_none_or(|at| now_ms >= at.saturating_add(AGAIN_MS));
         let Some(available) = available.filter(|_| is_due || self.is_news) else {
@@ -244,8 +245,8 @@ impl Rescue {
             Some(_) => patient.given > Bytes::ZERO,
         };
         let missing: Bytes = all().filter(counts).map(Patient::missing).sum();
-        // Each part is one of all memory to give, so that guests reached first get no more than
-        // others.
+        // Each part is computed from all memory to grant, so that a guest reached early gets no
+        // more than others.
         let pot = room.plus(all().map(|patient| patient.given).sum());
         let fits = missing <= room;
         let due = self.due(pot, &counts);
@@ -263,14 +264,15 @@ impl Rescue {
             let missing = patient.missing();
             let due = due.get(id).map_or(Bytes::ZERO, |due| due.less(patient.given));
             let gift = if fits { missing } else { due.min(missing).min(room) };
-            // With nothing missing the target is still set: the present one may be lower.
+            // If nothing is missing, the target is still set, because the present target may be
+            // lower.
             if gift < missing && gift < GIFT_MIN {
                 continue;
             }
             room = room.less(gift);
             patient.level = patient.level.plus(gift);
             patient.given = patient.given.plus(gift);
-            // A larger size stays: the guest or another program wanted it.
+            // A larger size stays, because the guest or another program requested it.
             let whole = patient.restore.max(patient.actual);
             let target = if gift == missing { whole } else { patient.level };
             patient.asked = Some((target, gift));
@@ -284,7 +286,7 @@ impl Rescue {
         targets
     }
 
-    /// Returns what each counted guest is due of the whole pot.
+    /// Returns the part of `pot` that each counted guest is due.
     fn due(&self, pot: Bytes, counts: &dyn Fn(&&Patient) -> bool) -> BTreeMap<u64, Bytes> {
         let all: Vec<(&u64, &Patient)> =
             self.patients.iter().filter(|(_, patient)| counts(patient)).collect();
@@ -297,16 +299,16 @@ impl Rescue {
         all.iter().zip(more).map(|((id, patient), more)| (**id, due(patient, more))).collect()
     }
 
-    /// Returns what may still be handed out. Memory handed out and not taken up still shows as
-    /// free, and must not count twice.
+    /// Returns the memory that may still be granted. Granted memory that is not in use yet still
+    /// shows as free, and must not count twice.
     fn room(&mut self, available: Bytes) -> Bytes {
         let (start, least) = self.seen.unwrap_or((available, available));
         self.seen = Some((start, least.min(available)));
         available.less(self.reserve).less(self.not_taken_up(available))
     }
 
-    /// Returns the handed-out memory that guests have not taken up. A fall of free memory counts as
-    /// taken up; a later rise is not theirs.
+    /// Returns granted memory that guests do not use yet. A fall of free memory counts as its use.
+    /// A later rise does not count as its return.
     fn not_taken_up(&self, available: Bytes) -> Bytes {
         let (start, least) = self.seen.unwrap_or((available, available));
         self.pending.less(start.less(least))
@@ -323,7 +325,7 @@ impl Rescue {
     }
 }
 
-/// Returns the part of `pot` due to a guest that lost `taken` of `all`.
+/// Returns the part of `pot` due to a guest that lost `taken` of the total `all`.
 fn part(taken: Bytes, pot: Bytes, all: Bytes) -> Bytes {
     let part = u128::from(pot.0) * u128::from(taken.0) / u128::from(all.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(taken)

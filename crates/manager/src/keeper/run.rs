@@ -21,7 +21,7 @@ use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
 use crate::parked::strike_out;
 
-/// Time in which a killed manager is gone, unless the kernel itself waits for it.
+/// Time within which a killed manager ends, unless the kernel itself delays the end.
 const DEATH_MS: u64 = 5000;
 
 /// Options of a keeper.
@@ -31,7 +31,7 @@ pub struct Options {
     pub limits: Limits,
     /// Root of /proc and /sys; `/` except in tests.
     pub root: Root,
-    /// File in which the manager lists guests that are parked or have given memory.
+    /// File in which the manager lists guests that are parked or have less than their full size.
     pub parked: Option<PathBuf>,
 }
 
@@ -102,7 +102,7 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
     }
 }
 
-/// Describes the work for the manager's guests.
+/// Describes the remaining work for the manager's guests.
 fn to_do(book: &Book) -> &'static str {
     match (book.guests().next().is_some(), book.parked().next().is_some()) {
         (false, true) => "its parked guests run again",
@@ -111,28 +111,27 @@ fn to_do(book: &Book) -> &'static str {
     }
 }
 
-/// OOM score adjustment of the keeper: the kernel never kills it.
+/// OOM score adjustment of the keeper, with which the kernel never kills it.
 const NEVER: &str = "-1000";
-/// OOM score adjustment of the manager. The kernel kills everything but the keeper first, whatever
-/// the manager's size.
+/// OOM score adjustment of the manager. The kernel kills all processes but the keeper before it,
+/// whatever its size.
 const LATE: &str = "-900";
 
-/// Leaves the manager's session, so that the keeper survives the session's end. Asks the kernel to
-/// kill other processes first when memory is short. The keeper works without either.
+/// Leaves the manager's session, so that the keeper survives the session's end. Also makes the
+/// kernel kill other processes first when memory runs out. The keeper works without either.
 fn settle(root: &Root) {
-    // The call fails for the leader of a process group, which has a session of its own or none to
-    // leave.
+    // The call fails for the leader of a process group, which needs no session of its own.
     let _ = rustix::process::setsid();
     set_score(root, NEVER);
 }
 
-/// Asks the kernel to kill a manager last, just before its keeper.
+/// Makes the kernel kill a manager last, just before its keeper.
 pub(crate) fn spare_manager(root: &Root) {
     set_score(root, LATE);
 }
 
-/// Sets this process's score. A score below the initial one takes CAP_SYS_RESOURCE. Without it the
-/// kernel chooses by size, as usual.
+/// Sets this process's score. A score below the initial score needs CAP_SYS_RESOURCE. Without that
+/// capability the kernel chooses by size, as usual.
 fn set_score(root: &Root, score: &str) {
     let file = root.path().join("proc/self/oom_score_adj");
     let opened = File::options().write(true).open(file);
@@ -151,7 +150,7 @@ impl<F: AsFd> Line<F> {
         }
         while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.input.drain(..=end).collect();
-            // An unknown line is from another version: the rest still counts.
+            // An unknown line is from another version. The other lines still count.
             let Some(order) = decode(line.trim_ascii()) else { continue };
             if let Order::Manager { pid, start_ticks } = order {
                 self.manager = manager(ProcessId { pid, start_ticks });
@@ -176,8 +175,8 @@ impl<F: AsFd> Line<F> {
     }
 }
 
-/// Opens a descriptor of the manager. The process is checked after the open by number: from then on
-/// the descriptor cannot mean another process.
+/// Opens a pidfd of the manager. The process is checked after the pidfd was opened, because from
+/// then on the descriptor cannot refer to another process.
 fn manager(process: ProcessId) -> Option<Manager> {
     let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -243,7 +242,7 @@ fn rescue(
     Ok(report_wakes(wakes, ended, log))
 }
 
-/// Returns the host's free memory, with the shrinkable part of ZFS's cache.
+/// Returns the host's available memory, including the shrinkable part of ZFS's cache.
 fn available(memory: &mut Option<Reader>, root: &Root) -> Option<Bytes> {
     let mut row = [f64::NAN];
     memory.as_mut()?.read(0.0, &mut row).ok()?;
@@ -311,7 +310,7 @@ mod tests {
         kernel.write("proc/self/oom_score_adj", "");
         spare_manager(&kernel.root());
         assert_eq!(kernel.read("proc/self/oom_score_adj"), "-900");
-        // The keeper starts with the manager's score.
+        // The keeper inherits the manager's score.
         kernel.write("proc/self/oom_score_adj", "");
         settle(&kernel.root());
         assert_eq!(kernel.read("proc/self/oom_score_adj"), "-1000");

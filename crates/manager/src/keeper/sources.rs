@@ -10,10 +10,10 @@ use reactor::{PollSet, Ready};
 
 use super::{Book, Held, Place, Rescue, Wakes};
 
-/// Sources of all guests in the book, and the ids that they give to guests.
+/// Sources of all guests in the book, and the guests' ids in these sources.
 pub(super) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// Source and guest in the book, by the source's id of the guest.
+    /// Source and guest in the book, by the id of the guest in the source.
     places: BTreeMap<Id, (usize, u64)>,
 }
 
@@ -86,7 +86,6 @@ impl Sources {
         }
     }
 
-    /// Sets targets.
     pub(super) fn ask(&mut self, targets: &[(u64, counters::Bytes)], now_ms: u64) {
         for (guest, target) in targets {
             let who = self.places.iter().find(|(_, (_, held))| held == guest);
@@ -169,7 +168,7 @@ fn learn(
 }
 
 /// Returns true if a guest was found at the place that the book contains. Names and UUIDs come from
-/// the guest's monitor. They count only behind the right socket, of the right owner.
+/// the guest's monitor. They count only at the expected socket, with the right owner.
 fn is_at(held: &Held, found: &Found) -> bool {
     let is_there = match &held.place {
         Place::Qmp(path) => found.has_monitor() && *path == found.source,

@@ -1,8 +1,8 @@
 //! The schedule for waking parked guests, with the results. A pure module.
 //!
-//! Stopped virtual CPUs would never run again if only the manager had the list of parked guests. A
-//! guest that already runs is left alone. But the manager's last request to stop it may be still on
-//! its way, so the guest is watched for a while.
+//! If only the manager had the list of parked guests, their virtual CPUs could stay stopped
+//! forever. A guest that already runs is not resumed. But the manager's last request to stop it may
+//! still be on its way, so the guest is watched for a while.
 
 use super::Held;
 use hypervisor::RunState;
@@ -16,9 +16,9 @@ const SURE_MS: u64 = 6_000;
 struct Waiting {
     /// Name of the guest, for messages.
     name: String,
-    /// True if the guest was seen stopped: the manager's request has taken effect.
+    /// True if the guest was observed stopped, so the manager's request has taken effect.
     stood: bool,
-    /// Time since which the guest was seen to run, without a stop before.
+    /// Time since which the guest was observed running, without a stop before.
     runs_since_ms: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Wakes {
         Wakes { waiting, ..Wakes::default() }
     }
 
-    /// Takes a guest's run state. Returns true if the guest must be resumed; the caller then
+    /// Handles a guest's run state. Returns true if the guest must be resumed. The caller then
     /// reports the result.
     pub fn is_in(&mut self, id: u64, state: RunState, now_ms: u64) -> bool {
         let Some(guest) = self.waiting.get_mut(&id) else { return false };
@@ -50,13 +50,13 @@ impl Wakes {
             }
             RunState::Running if guest.stood => self.runs(id),
             RunState::Running => _ = guest.runs_since_ms.get_or_insert(now_ms),
-            // The guest's memory is on its way to another host, or is of no use any more.
+            // The guest's memory is on its way to another host, or no longer matters.
             RunState::Migrating | RunState::Dead => self.gone(id),
         }
         false
     }
 
-    /// Takes the time.
+    /// Updates the time.
     pub fn step(&mut self, now_ms: u64) {
         let due = |(_, guest): &(&u64, &Waiting)| guest.sure_ms().is_some_and(|ms| ms <= now_ms);
         let sure: Vec<u64> = self.waiting.iter().filter(due).map(|(id, _)| *id).collect();
@@ -77,7 +77,7 @@ impl Wakes {
         self.waiting.remove(&id);
     }
 
-    /// Notes that the guest's hypervisor refused.
+    /// Notes that the guest's hypervisor refused to resume the guest.
     pub fn stays(&mut self, id: u64, why: &str) {
         if let Some(guest) = self.waiting.remove(&id) {
             self.failed.insert(id, (guest.name, format!("its hypervisor refused: {why}")));
@@ -103,7 +103,7 @@ impl Wakes {
 }
 
 impl Waiting {
-    /// Returns the time from which the guest certainly runs, if it runs now.
+    /// Returns the time from which a guest that runs now is certain to keep running.
     fn sure_ms(&self) -> Option<u64> {
         self.runs_since_ms.map(|since_ms| since_ms.saturating_add(SURE_MS))
     }

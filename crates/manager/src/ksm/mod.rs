@@ -1,12 +1,13 @@
-//! The kernel's page sharing (KSM): read, driven, and restored to its former settings.
+//! The kernel's page sharing (KSM): its counters, its control, and the restoration of its former
+//! settings.
 //!
 //! ```text
 //!   /sys/kernel/mm/ksm/*, ksmd's CPU time ─► policy::ksm::Ksm::step ─► run, pages_to_scan, ...
 //!                     what was found at the start ─► Saved ─► the keeper, or put back at the end
 //! ```
 //!
-//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule: KSM is left
-//! alone after another program has changed its settings.
+//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule. After another
+//! program has changed KSM's settings, the manager no longer touches KSM.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub struct Ksm {
     is_driven: bool,
     /// A message to the operator, reported once.
     note: Option<String>,
-    /// Set once a rest because of several users was reported.
+    /// True once a pause because of several users was reported.
     is_apart_told: bool,
     saved: Option<Saved>,
     written: Option<Settings>,
@@ -47,7 +48,7 @@ pub struct Ksm {
     cost_permille: Option<u64>,
 }
 
-/// CPU time at one time.
+/// CPU time at a point in time.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at_ms: u64,
@@ -58,8 +59,8 @@ struct Span {
 const COST_MS: u64 = 10_000;
 
 impl Ksm {
-    /// Opens KSM below `root`, which is `/` except in tests. Only the mode `off` changes something:
-    /// it stops the kernel's scan at once.
+    /// Opens KSM below `root`, which is `/` except in tests. Only the mode `off` changes something,
+    /// as it stops the kernel's scan at once.
     pub fn open(root: &Path, mode: KsmMode) -> Ksm {
         let mut ksm = Ksm {
             files: KsmFiles::at(root),
@@ -112,7 +113,7 @@ impl Ksm {
         self.note.take()
     }
 
-    /// Reads the counters. Once a second is often enough.
+    /// Reads the counters. It reads them at most once a second.
     pub fn read(&mut self, now_ms: u64) -> KsmCounters {
         self.counters = self.files.counters();
         self.count_cost(now_ms);
@@ -196,7 +197,8 @@ impl Ksm {
         }
     }
 
-    /// Writes a file. A failure ends the driving, and is reported once.
+    /// Writes a file. After a failure, the manager no longer drives KSM. The failure is reported
+    /// once.
     fn write(&mut self, name: &str, text: &str) {
         if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;

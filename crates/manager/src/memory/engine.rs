@@ -1,9 +1,10 @@
-//! A policy engine: the arbiter with its settings and the operator's rules, or with other managers'
-//! rules (`[policy] kind`), which the arbiter carries out.
+//! A policy engine: the arbiter with its settings and the operator's rules. It can instead carry
+//! out the rules of other managers (`[policy] kind`).
 //!
-//! An active engine sees the guests as they are. A shadow (a second policy, or a dry run) decides
-//! but changes nothing. It sees the guests as if its own targets had been met. Memory that it would
-//! have taken is free on the host, and not available in the guest.
+//! The input of an active engine is the real state of the guests. A shadow (a second policy, or a
+//! dry run) decides but changes nothing. A shadow's input shows the guests as if its own targets
+//! had been met. Memory that it would have reclaimed is then free on the host, and not available in
+//! the guest.
 
 use super::rules::{GuestContext, OperatorRules};
 use crate::Error;
@@ -42,8 +43,8 @@ pub(super) struct Seen {
     pub(super) guests: Vec<(Key, Row<PassGuestField>)>,
 }
 
-/// Returns the engine that acts, or that only decides in a dry run. A shadow with its settings
-/// follows if configured.
+/// Returns the active engine, which only decides in a dry run. If a shadow is configured, its
+/// engine and settings follow.
 pub(crate) fn engines(
     loaded: &Loaded,
     acts: bool,
@@ -65,14 +66,15 @@ pub(crate) fn engines(
     Ok((engine, shadow))
 }
 
-/// Returns the targets for a host of this size. Shares are shares of what guests may use.
+/// Returns the targets for a host of this size. Shares are relative to the memory that guests may
+/// use.
 pub(crate) fn plan(settings: &Settings, total: Bytes) -> Config {
     settings.arbiter(settings.budget(total).unwrap_or(total))
 }
 
 impl PolicyEngine {
-    /// Takes over the guests' state from an earlier engine. The state of other managers' rules is
-    /// of use to the same rules only.
+    /// Inherits the guests' state from an earlier engine. The state of another manager's rules is
+    /// only inherited by the same rules.
     pub fn succeed(&mut self, before: PolicyEngine) {
         self.arbiter = before.arbiter;
         self.is_recorded = before.is_recorded;
@@ -163,7 +165,7 @@ impl PolicyEngine {
     }
 }
 
-/// Returns a guest as it would be with another size, and the gain of its host.
+/// Returns a guest as it would be with another size, and the gain of the host.
 fn as_if(sample: &GuestSample, size: Option<Bytes>) -> (GuestSample, i128) {
     let (Some(size), Some(actual)) = (size, sample.actual) else { return (*sample, 0) };
     let mut shadowed = *sample;
@@ -242,11 +244,12 @@ mod tests {
     fn a_dry_run_of_other_rules_sees_its_own_targets_met() {
         let config = Config::of_host(Bytes::mib(10_000));
         let mut engine = dry(config, Rival::of(Kind::Proxmox));
-        // 1300 MiB lack to a fifth: 900 can be had, 100 every ten seconds.
+        // The host lacks 1300 MiB to have a fifth of its memory free. Up to 900 MiB can be
+        // reclaimed from the guest, 100 MiB every ten seconds.
         assert_eq!(moves(&mut engine), 5);
         let imagined = engine.imagined.as_ref().and_then(|sizes| sizes.get(&Key(1)).copied());
         assert_eq!(imagined, Some(Bytes::mib(500)));
-        // The same rules keep their state; other rules start from scratch.
+        // An engine with the same rules keeps their state. Other rules start from scratch.
         let remembered = engine.rival.clone();
         assert_ne!(remembered, Rival::of(Kind::Proxmox));
         let mut next = dry(config, Rival::of(Kind::Proxmox));

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use store::{Policy, kinds};
 use trace::Trace;
 
-/// The policy that acts, its shadow, and what was decided about each guest.
+/// The policy that acts, its shadow, and the decisions about each guest.
 pub(crate) struct Memory {
     /// The active engine; in a dry run its decisions are not carried out.
     pub(crate) engine: PolicyEngine,
@@ -44,8 +44,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Returns the owner with an active policy and a shadow. `is_recorded` is set if passes are
-    /// recorded.
+    /// Returns the owner of the guests' memory, with its active policy and, if configured, a
+    /// shadow. `is_recorded` is set if passes are recorded.
     pub(crate) fn new(
         mut engine: PolicyEngine,
         shadow: Option<(PolicyEngine, Settings)>,
@@ -62,12 +62,13 @@ impl Memory {
         self.records.get(&guest)
     }
 
-    /// Returns some guest's inputs of the last pass, for the values in it that are the host's.
+    /// Returns any guest's inputs of the last pass, from which a caller reads the values of the
+    /// host.
     pub(crate) fn newest(&self) -> Option<&policy::arbiter::Inputs> {
         self.records.values().find_map(|record| record.recent.front())
     }
 
-    /// Replaces the policies. The state of guests is kept: only the judgement changes.
+    /// Replaces the policies. The state of guests is kept, and only the judgement changes.
     pub(crate) fn replace(
         &mut self,
         mut engine: PolicyEngine,
@@ -78,7 +79,7 @@ impl Memory {
         self.shadow = shadow;
     }
 
-    /// Takes the host's size, from which some settings are computed.
+    /// Sets the host's size, from which some settings are computed.
     pub(crate) fn resize(&mut self, settings: &Settings, total: Bytes) {
         self.engine.config = plan(settings, total);
         if let Some((shadow, settings)) = &mut self.shadow {
@@ -118,7 +119,7 @@ impl Memory {
         }
     }
 
-    /// Sends the keeper each guest's gap to its size to restore.
+    /// Sends the keeper the missing memory of each guest.
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
@@ -134,14 +135,14 @@ impl Memory {
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
         if let Some(total) = world.host.machine().map(|machine| machine.all) {
-            // A guest may report any size: it cannot get more than the host has.
+            // A guest may report any size, but cannot get more memory than the host has.
             for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
                 (*min, *max) = ((*min).min(total), (*max).min(total));
             }
         }
         if world.acts && !world.is_leased {
-            // Memory taken now would not be returned without a keeper: every guest keeps at least
-            // its size.
+            // Without a keeper nobody would restore memory reclaimed now, so every guest keeps at
+            // least its size.
             for sample in &mut samples {
                 sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
             }
@@ -190,7 +191,7 @@ impl Memory {
             let decision = &explained(decision, guest);
             let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
             let command = decision.command.filter(|_| world.acts);
-            // If nothing is moved there is no outcome: each step is recorded.
+            // If nothing moves there is no outcome, so each step is recorded.
             effects.push(match decision.goes_on && command.is_some() {
                 true => Effect::GoesOn(id),
                 false => Effect::Decided {
@@ -203,12 +204,12 @@ impl Memory {
             let record = self.records.entry(id).or_default();
             record.last = Some((decision.clone(), now.wall_ms));
             if let Some(size) = command {
-                // The lease comes first. A manager that dies between the two has then promised too
-                // much, but has taken nothing without a promise. Returned memory counts once it is
-                // there.
+                // The lease is changed before the target. If the manager dies between lease and
+                // target, the lease promises too much, but no memory is reclaimed without a
+                // promise. Returned memory counts only once the guest has it.
                 effects.push(hold(guest, size.min(guest.memory.actual)));
-                // The daemon comes first: otherwise it would take the change for its kernel's
-                // doing.
+                // The daemon is notified first. Otherwise it would attribute the change to its own
+                // kernel.
                 let reason = decision.to_string();
                 effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
                 effects.push(Effect::SetTarget { guest: id, size });
@@ -220,7 +221,8 @@ impl Memory {
         self.refuse(pass, world, effects);
     }
 
-    /// Answers requests that got nothing in this pass with the guest's size and the reason.
+    /// Answers memory requests that were not granted in this pass. The answer has the guest's size
+    /// and the reason.
     fn refuse(&self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
         for guest in world.guests.iter().filter(|guest| guest.demand.sequence.is_some()) {
             let is_granted = |decision: &Decision| {
@@ -239,8 +241,8 @@ impl Memory {
         }
     }
 
-    /// Records the reason for stale data of held guests, once their balloons turn out to report no
-    /// numbers.
+    /// Records the reason for stale data of guests that get no decision, once it is clear that
+    /// their balloons report no numbers.
     fn tell_mute(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let Some(guest) = world.guests.get(*id) else { continue };
@@ -263,7 +265,7 @@ impl Memory {
         }
     }
 
-    /// Leaves guests to another manager that moves their balloons, and reports that.
+    /// Stops managing guests with balloons moved by another manager, and reports that.
     fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let is_foreign = self.engine.arbiter.is_foreign(Key(id.0), now.ms);
@@ -279,8 +281,7 @@ impl Memory {
         }
     }
 
-    /// Stores the inputs of this pass, and puts guests under close watch that move or wait for
-    /// memory.
+    /// Stores the inputs of this pass, and has guests that move or wait for memory watched closely.
     fn remember(&mut self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
         let Memory { engine, records, .. } = self;
         for (key, inputs) in &pass.inputs {
@@ -294,7 +295,7 @@ impl Memory {
         }
     }
 
-    /// Lets the shadow decide over the same samples, with its own limits.
+    /// Runs the shadow's pass over the same samples, with its own limits.
     fn shadow_pass(
         &mut self,
         scene: &Scene<'_>,
@@ -343,7 +344,8 @@ impl Memory {
     }
 }
 
-/// Returns the effect by which the keeper holds a guest's former size against `size`.
+/// Returns the effect that makes the keeper restore a guest's former size, with `size` as the
+/// current one.
 fn hold(guest: &ManagedGuest, size: Bytes) -> Effect {
     Effect::Hold { guest: guest.id, size }
 }
@@ -359,7 +361,7 @@ fn explained(decision: &Decision, guest: &ManagedGuest) -> Decision {
     Decision { detail: if is_mute { MUTE } else { decision.detail }, ..decision.clone() }
 }
 
-/// Returns a message that the operator should not have to look for.
+/// Returns a message that the operator should get without a search.
 fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     let is_returned = decision.action == Action::Grow;

@@ -17,7 +17,7 @@ pub(crate) struct Record {
     pub recent: VecDeque<Inputs>,
     /// Last clause reported to the operator, until a decision has another clause.
     pub told: Option<Clause>,
-    /// Set once the guest's pinned memory was reported to the operator.
+    /// True once the guest's pinned memory was reported to the operator.
     is_locked_told: bool,
     /// True while another manager moves the balloon.
     pub is_foreign: bool,
@@ -35,7 +35,7 @@ impl Record {
     }
 
     /// Returns true if the reason for a decision must be reported to the operator. A late sample
-    /// between two decisions for the same reason does not repeat the report.
+    /// between two decisions for the same reason does not cause a second report.
     pub(crate) fn is_news(&mut self, clause: Clause) -> bool {
         match clause {
             Clause::Stuck | Clause::NoYield => self.told.replace(clause) != Some(clause),

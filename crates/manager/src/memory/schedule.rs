@@ -2,9 +2,9 @@
 
 /// Time for which a pass waits for requested samples.
 const PATIENCE_MS: u64 = 200;
-/// Shortest interval between passes that a need brings forward.
+/// Shortest interval between passes that an urgent need brings forward.
 const URGENT_MS: u64 = 100;
-/// Time after the start without any move: the state of the guests must be known first.
+/// Time after the start without any move, because the state of the guests must be known first.
 const SETTLE_MS: u64 = 2_000;
 
 /// The times of requests to guests and of passes.
@@ -14,7 +14,6 @@ pub(crate) struct Schedule {
     next_ask_ms: u64,
     pass_ms: Option<u64>,
     last_pass_ms: u64,
-    /// Number of passes.
     passes: u64,
     /// Duration of the last pass.
     pass_us: Option<u64>,
@@ -44,7 +43,7 @@ impl Schedule {
         is_time
     }
 
-    /// Notes that requests were sent. A pass follows, after a wait if responses are to come.
+    /// Notes that requests were sent. A pass follows, after a wait for the expected responses.
     pub(crate) fn asked(&mut self, are_answers_open: bool, now_ms: u64) {
         let at = if are_answers_open { now_ms + PATIENCE_MS } else { now_ms };
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
@@ -56,12 +55,12 @@ impl Schedule {
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
     }
 
-    /// Starts a waiting pass: all requests are answered.
+    /// Starts a waiting pass, because all requests are answered.
     pub(crate) fn all_answered(&mut self, now_ms: u64) {
         self.pass_ms = self.pass_ms.map(|_| now_ms);
     }
 
-    /// Returns true if a pass is due. A pass before the guests are known is left out.
+    /// Returns true if a pass is due. No pass is made before the guests are known.
     pub(crate) fn is_time_to_pass(&mut self, now_ms: u64) -> bool {
         if self.pass_ms.is_none_or(|due| now_ms < due) {
             return false;

@@ -1,4 +1,4 @@
-//! The inputs of each pass, for recordings: a pass can be decided again from them.
+//! The inputs of each pass, for recordings. A replay can decide the pass again from its inputs.
 
 use super::engine::Seen;
 use crate::effect::Now;
@@ -8,7 +8,8 @@ use model::{PassEvent, PassGuest, PassInput};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Events that wait for the next pass, at most: a guest in a reboot loop must not fill memory.
+/// Maximum number of events that wait for the next pass. A guest in a reboot loop must not fill the
+/// memory.
 const EVENTS_MAX: usize = 1_000;
 
 /// Number of passes, and the events between them.

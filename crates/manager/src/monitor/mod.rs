@@ -1,16 +1,17 @@
-//! The monitor: records everything once a second, next to the manager and without delaying it.
+//! The monitor, which records everything once a second, next to the manager and without delaying
+//! it.
 //!
 //! ```text
 //!   Recorder ─► ManagerView ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
 //!    (what is known)           (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
-//! The manager only hands over its view. A thread of its own reads the files of a hundred processes
-//! and writes to a disk that may be slow. This thread keeps its normal priority. With a lower
-//! priority a CPU shortage would hold it up for seconds within a moment, and the values of the
-//! moment would not add up. A late monitor leaves out moments, which shows as a gap. On a short
-//! host, costly values are read seldom: counters lose nothing by that, and the record contains how
-//! often it happened.
+//! The manager only hands over its view. A separate thread reads the files of a hundred processes,
+//! and writes to a disk that may be slow. This thread has normal priority. With a lower priority, a
+//! CPU shortage could interrupt it for seconds within a moment, and that moment's values would be
+//! inconsistent. A late monitor skips moments, which shows as a gap. On a busy host, costly values
+//! are read less often. Counters lose nothing by that, and the record contains the number of
+//! readings.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -30,11 +31,11 @@ const QUEUE: usize = 2;
 const ROUND_MAX_US: u64 = 100_000;
 /// Rounds with the least work after a round longer than [`ROUND_MAX_US`].
 const LEAST_ROUNDS: u32 = 10;
-/// Limit of open files assumed at most: a hundred guests need some two thousand.
+/// Upper limit of open files that is assumed. A hundred guests need some two thousand.
 const FILES_MAX: u64 = 65_536;
-/// Open files left to the manager.
+/// Open files reserved for the manager.
 const FILES_LEFT: u64 = 512;
-/// Messages kept until they are taken.
+/// Maximum number of messages stored until they are read.
 const NOTICES_MAX: usize = 20;
 
 mod recording;
@@ -46,13 +47,13 @@ pub trait Sink: Send {
     /// Stores a moment. Returns messages to the operator, each once.
     fn record(&mut self, moment: &Moment) -> Option<String>;
 
-    /// Stores the inputs of the policy's passes, if the sink keeps such. Returns messages as
+    /// Stores the inputs of the policy's passes, if the sink stores them. Returns messages as
     /// [`record`](Sink::record) does.
     fn passes(&mut self, _passes: &[PassInput]) -> Option<String> {
         None
     }
 
-    /// Writes what is still in memory after the last moment.
+    /// Writes the data that is still in memory after the last moment.
     fn finish(&mut self) -> Option<String>;
 }
 
@@ -72,8 +73,8 @@ pub struct Live {
 type Reported = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
 impl Live {
-    /// Returns what happened between the newest moment and the one before. Processes are reported
-    /// seldom: their values cover the time between their last two reports.
+    /// Returns the activity between the two newest moments. Processes are reported less often, so
+    /// their values cover the time between their last two reports.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval::between(&self.before, &self.moment);
         interval.processes.clone_from(&self.processes);
@@ -95,7 +96,7 @@ pub struct Monitor {
     queue: Option<SyncSender<Box<ManagerView>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
-    /// Moments left out.
+    /// Number of moments left out.
     pub missed: u64,
     /// True if moments are recorded in a sink.
     pub records: bool,
@@ -124,7 +125,7 @@ impl Monitor {
             // A panic is caught here, because the join happens only at the end of the manager.
             if catch_unwind(AssertUnwindSafe(|| worker.run(&views))).is_err() {
                 let shared = Arc::clone(&worker.shared);
-                // The sink may have caused the panic, and may panic again when dropped.
+                // The sink may have caused the panic, and may panic again when it is dropped.
                 let _ = catch_unwind(AssertUnwindSafe(move || drop(worker)));
                 fail(&shared);
             }
@@ -140,7 +141,7 @@ impl Monitor {
         })
     }
 
-    /// Sends a view. A late monitor does not get it: the manager does not wait.
+    /// Sends a view. The view is dropped if the monitor is late, because the manager does not wait.
     pub fn send(&mut self, view: Box<ManagerView>) {
         let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
@@ -218,8 +219,8 @@ impl Shared {
     }
 }
 
-/// Reports that the thread has ended by a fault of ours. The live data goes at the same time, so
-/// that old values do not appear as current.
+/// Reports that the thread has ended by a programming error. The live data is dropped at the same
+/// time, so that old values do not appear as current.
 fn fail(shared: &Mutex<Shared>) {
     let text = "The monitor has failed: nothing more is recorded, and nothing new is shown or \
                 served as metrics, until the manager is started again";
@@ -265,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// Records what has run since the last round.
+    /// Records the activity since the last round.
     fn last(&mut self) {
         let (Some(before), Some(sink)) = (&self.before, &mut self.sink) else { return };
         let moment = self.collector.last(before, clock::wall_ms(), self.clock.ms());
@@ -277,12 +278,12 @@ impl Worker {
     fn round(&mut self, mut view: ManagerView) {
         let passes = std::mem::take(&mut view.passes);
         let care = if view.is_short || self.least > 0 { Care::Least } else { Care::Usual };
-        // The values are of now, not of the time when the manager sent the view.
+        // The values date from now, not from the time at which the manager sent the view.
         let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
         let view = ManagerView { at_ms, now_ms: self.clock.ms(), ..view };
         let moment = Arc::new(self.collector.collect(view, care));
         let round_us = self.clock.us().saturating_sub(from_us);
-        // A round that opens new guests takes longer, which does not show a short host.
+        // A round that opens new guests takes longer, which is no sign of a busy host.
         let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;
         self.least = match is_late {
             true => LEAST_ROUNDS,
@@ -313,7 +314,7 @@ impl Worker {
             Arc::make_mut(&mut self.processes).insert(who.clone(), grown.collect());
         }
         self.reports.retain(|who, _| moment.guests.contains_key(who));
-        // The live data shares this map: a copy is made only if a guest has gone.
+        // The live data shares this map, so it is copied only if a guest has disappeared.
         if self.processes.keys().any(|who| !moment.guests.contains_key(who)) {
             let is_there = |who: &GuestIdentity| moment.guests.contains_key(who);
             Arc::make_mut(&mut self.processes).retain(|who, _| is_there(who));

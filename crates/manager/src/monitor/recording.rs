@@ -13,8 +13,8 @@ const HOUR_MS: i64 = 3_600_000;
 pub struct Recording(Option<(Recorder, PassRecorder)>);
 
 impl Recording {
-    /// Returns recordings in this directory, which is created with the first moment. Passes are
-    /// kept as long as samples of single seconds, in half as much room.
+    /// Returns recordings in this directory, which is created with the first moment. Passes have
+    /// the same time limit as samples of single seconds, and half of their size limit.
     pub fn new(dir: &Path, keep: Keep) -> Recording {
         let keep_ms = i64::from(keep.raw_hours) * HOUR_MS;
         let passes = PassRecorder::new(dir, keep_ms, keep.raw_bytes / 2);
@@ -50,7 +50,7 @@ impl Sink for Recording {
 
     fn passes(&mut self, passes: &[PassInput]) -> Option<String> {
         let (_, recorder) = self.0.as_mut()?;
-        // The loop keeps the order: an iterator asked for its last item would start with that.
+        // The loop keeps the order. An iterator's `last` could start with the last item.
         let mut news = None;
         for pass in passes {
             news = recorder.record(pass).or(news);

@@ -56,14 +56,15 @@ fn known(processes: Processes) -> GuestView {
 #[test]
 fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     let mut scene = scene();
-    // The first moment is being recorded, two wait, and the others find no room. No call waits.
+    // The first moment is being recorded, two views wait, and the others find no room. No call
+    // blocks.
     scene.monitor.send(view(vec![]));
     scene.seen.recv_timeout(PATIENCE).unwrap();
     for _ in 0..QUEUE + 3 {
         scene.monitor.send(view(vec![]));
     }
     assert_eq!(scene.monitor.missed, 3);
-    // The last word is for what has run since.
+    // The last message is for the activity since the last round.
     for word in [None, Some("the disk is full".to_owned()), None, None] {
         scene.go.send(word).unwrap();
     }
@@ -85,8 +86,8 @@ fn live_data_is_the_last_two_moments() {
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
-    // The last moment is live only after the sink has had it. The end waits for that, and records
-    // once more.
+    // The last moment becomes live only after the sink has handled it. The end waits for that, and
+    // records once more.
     scene.go.send(None).unwrap();
     scene.monitor.end();
     let live = scene.monitor.live().unwrap();

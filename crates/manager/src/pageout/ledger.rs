@@ -1,4 +1,4 @@
-//! Gains and costs of page-out, and the sentences about them.
+//! Gains and costs of page-out, and their descriptions.
 
 use crate::control::{LeverRow, PagedOutRow};
 use base::duration;
@@ -9,10 +9,10 @@ use model::{HostField, Row};
 use policy::pageout::Taken;
 use std::collections::BTreeMap;
 
-/// Memory that must have come back before the wake of a guest is reported.
+/// Refaulted memory from which on a guest's wake-up is reported.
 const NEWS: Bytes = Bytes::mib(4);
 
-/// Account of a guest: its last taking, and the memory that came back since.
+/// Account of a guest: its last page-out, and the memory that has become resident since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     pub times: u64,
@@ -60,8 +60,8 @@ impl Ledger {
         self.accounts.entry(guest).or_default().came_back = size;
     }
 
-    /// Adds memory that came back later. Returns true once for each taking, when [`NEWS`] is
-    /// reached.
+    /// Adds memory that became resident later. Returns true once for each page-out, when [`NEWS`]
+    /// is reached.
     pub(super) fn promoted(&mut self, guest: Id, size: Bytes) -> bool {
         self.came_back = self.came_back.plus(size);
         self.promoted = self.promoted.plus(size);
@@ -86,7 +86,7 @@ impl Ledger {
         ]);
     }
 
-    /// Returns the sums as a row of the screen.
+    /// Returns the sums as a row for display.
     pub(super) fn row(&self) -> LeverRow {
         LeverRow {
             times: Some(self.times),
@@ -120,7 +120,7 @@ fn size(bytes: Bytes) -> String {
     quantity::size(bytes.0 as f64)
 }
 
-/// Describes a taking.
+/// Describes a page-out.
 pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> String {
     let takes = match taken.stored {
         Some((_, takes)) => format!(", where compressed memory grew by {}", size(takes)),
@@ -135,7 +135,7 @@ pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> St
     )
 }
 
-/// Describes the measurement a minute after a taking.
+/// Describes the measurement a minute after a page-out.
 pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) -> String {
     format!(
         "of {} that went to the host's swap {} came back within a minute; its working set is {}",
@@ -163,7 +163,7 @@ pub(super) fn incompressible(ratio_permille: u64) -> String {
     )
 }
 
-/// Describes a guest with little memory that the host can take.
+/// Describes a guest with little memory that the host can reclaim.
 pub(super) fn barren(gained: Bytes) -> String {
     format!(
         "the host could take only {} of it (locked, or in huge pages?); it is not paged out again",

@@ -1,5 +1,5 @@
-//! The host's own reclaim as a lever: memory of sleeping guests goes to the host's swap. While the
-//! host is short, untouched memory of running guests goes there as well.
+//! The host's own reclaim as a lever. Memory of sleeping guests is paged out to the host's swap.
+//! While the host is below its set point, idle memory of running guests is paged out as well.
 //!
 //! ```text
 //!   once a second: host ─┐                         ┌─► Job ─► PageOutWorker (a thread)
@@ -7,8 +7,8 @@
 //!   Report of the thread ┘                         └─► journal: gained, came back, left alone
 //! ```
 //!
-//! [`policy::pageout`] decides which guests to take, and when. This module provides the policy's
-//! samples, and keeps account of gains and costs.
+//! [`policy::pageout`] decides which guests to page out, and when. This module provides the
+//! policy's samples, and accounts for gains and costs.
 
 mod host;
 mod ledger;
@@ -37,14 +37,14 @@ use store::kinds::{CAME_BACK, LEFT_ALONE, PAGE_OUT};
 /// regular check cause that much.
 const IDLE_PERCENT: f64 = 2.0;
 
-/// Passes without a new slice after which the kernel counts as hung: on a disk, or in the guest's
-/// process.
+/// Passes without a new slice after which the kernel counts as hung, because of a disk or of the
+/// guest's process.
 const STALLED_PASSES: u32 = 30;
 
 /// An event for the owner of page-out.
 #[derive(Debug)]
 pub(crate) enum PageOutEvent {
-    /// Sent once a second, with the host's state, and with the reason if there is no lever.
+    /// Sent once a second, with the host's state, and with the reason if page-out is unavailable.
     Second { host: HostSample, off: Option<String> },
     /// Sent four times a second.
     Tick,
@@ -60,25 +60,25 @@ pub(crate) struct PageOuts {
     policy: PageOut,
     host: HostSample,
     off: Option<String>,
-    /// Memory that the host would gain soon if it is short.
+    /// Memory that the host would gain soon by page-out if it became short of memory.
     expected: Bytes,
     /// Time since which a guest's virtual CPUs have hardly run.
     idle_since_ms: BTreeMap<Id, u64>,
     /// Guests that the kernel refuses to page out.
     refused: BTreeSet<Id>,
-    /// Messages already sent to the user. Each is sent once.
+    /// Messages already sent to the user, because each is sent only once.
     told: BTreeSet<String>,
     ledger: Ledger,
-    /// Number of slices taken until the last pass.
+    /// Number of slices paged out until the last pass.
     slices: u64,
-    /// Passes in a row without a new slice while a guest was being taken.
+    /// Passes in a row without a new slice during a page-out.
     stalled: u32,
 }
 
 impl PageOuts {
-    /// Returns true if page-out has written to the host's swap since the last call, from the number
-    /// of slices that its thread has taken. Such swapping does not show that the host is
-    /// short of memory.
+    /// Returns true if page-out has written to the host's swap since the last call, computed from
+    /// the number of slices paged out so far. Such swapping does not show that the host is short of
+    /// memory.
     pub(crate) fn take_worked(&mut self, slices: u64) -> bool {
         let has_worked = std::mem::replace(&mut self.slices, slices) != slices;
         self.stalled = match has_worked || self.policy.taking().is_none() {
@@ -88,7 +88,7 @@ impl PageOuts {
         has_worked
     }
 
-    /// Returns the memory that the host would gain soon by this lever if it is short.
+    /// Returns the memory that the host would gain soon by this lever if it became short of memory.
     pub(crate) fn expected(&self) -> Bytes {
         self.expected
     }
@@ -111,7 +111,7 @@ impl PageOuts {
         }
     }
 
-    /// Reports the obstacle to any page-out on this host, once.
+    /// Reports the reason why page-out is impossible on this host, once.
     fn tell_state(&mut self, world: &World<'_>) -> Vec<Effect> {
         let Some(why) = self.why_off(world) else { return Vec::new() };
         let is_silent = !world.acts || world.settings.page_out.mode == PageOutMode::Off;
@@ -122,7 +122,7 @@ impl PageOuts {
         vec![Effect::note(PAGE_OUT, text.clone(), None), Effect::Notify(text)]
     }
 
-    /// Returns the reason if page-out is off for all guests.
+    /// Returns the reason why page-out is off for all guests, if it is off.
     fn why_off(&self, world: &World<'_>) -> Option<String> {
         if world.settings.page_out.mode == PageOutMode::Off {
             return Some("[pageout] mode = \"off\"".to_owned());
@@ -136,7 +136,7 @@ impl PageOuts {
         self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
     }
 
-    /// Returns the reason if a parked guest keeps its memory.
+    /// Returns the reason why a parked guest is not paged out, if there is one.
     pub(crate) fn why_kept(
         &self,
         world: &World<'_>,
@@ -166,14 +166,16 @@ impl PageOuts {
         let guests: Vec<GuestSample> =
             world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
         let mut effects = Vec::new();
-        // A taking ends early if it could not start now: the guest wakes, or swap fills up.
+        // A running page-out ends early if it could not start now, because its guest wakes or swap
+        // fills up.
         let config = config(&world.settings.page_out);
         let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);
             let may = |guest| self.policy.may_go_on(&config, guest, self.host.is_short());
             !guest.is_some_and(may)
         };
-        // Page-out adds to pressure itself, so pressure only keeps the next taking from starting.
+        // Page-out adds to pressure itself, so pressure only prevents the start of the next
+        // page-out.
         let is_full = matches!(self.policy.lever(), Lever::NoSwap | Lever::SwapFull);
         if taking.as_ref().is_some_and(|key| is_off || is_full || is_over(key)) {
             effects.push(Effect::CutPageOut);
@@ -225,7 +227,7 @@ impl PageOuts {
         GuestSample {
             key: guest.key(),
             asleep_ms: match guest.cpu.is_parked() {
-                // A request parked the guest, so nothing needs it.
+                // The guest was parked on request, so nobody needs its memory.
                 true => Some(u64::MAX),
                 false => since_ms.map(|since| now.ms.saturating_sub(*since)),
             },
@@ -285,7 +287,7 @@ impl PageOuts {
         effects
     }
 
-    /// Enters a finding in the account. Returns its note for the journal if it is news.
+    /// Enters a result in the account. Returns a note for the journal if the result is news.
     fn tell(
         &mut self,
         world: &World<'_>,
@@ -329,7 +331,7 @@ impl PageOuts {
         row.set(HostField::PageOutRun, Some(cpu_us.saturating_mul(1000)));
     }
 
-    /// Returns the row of this lever for the screen of levers.
+    /// Returns the row of this lever for display.
     pub(crate) fn row(&self, world: &World<'_>, cpu_us: u64) -> LeverRow {
         let off = self.why_off(world);
         let state = match &off {
@@ -349,7 +351,7 @@ impl PageOuts {
         }
     }
 
-    /// Returns the rows of all guests for the same screen.
+    /// Returns the rows of all guests for display.
     pub(crate) fn guests(&self, world: &World<'_>, now: Now) -> Vec<PagedOutRow> {
         let config = config(&world.settings.page_out);
         let row = |guest: &ManagedGuest| {

@@ -1,13 +1,13 @@
-//! The thread that hands guests' memory to the kernel.
+//! The thread that pages out guests' memory.
 //!
 //! ```text
 //!   PageOut (owner) ─► Job ─► a queue ─► the thread: process_madvise ─► Report ─► PageOut
 //! ```
 //!
-//! The kernel compresses the memory within the call: milliseconds for each slice of 8 MiB, seconds
-//! for a large guest. The manager's loop, which grants memory within milliseconds, must not wait
-//! for that. The thread holds no resource that other code needs, and may end at any moment: the
-//! guest faults its memory back in by itself.
+//! The kernel compresses the memory within the call, which takes milliseconds for each slice of 8
+//! MiB, and seconds for a large guest. The manager's loop, which grants memory within milliseconds,
+//! must not wait for that. The thread holds no resource that other code needs. It may end at any
+//! moment, because a guest faults its memory back in by itself.
 
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};
@@ -21,13 +21,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
-/// Capacity of the queue: a look at each of many guests, and a taking.
+/// Capacity of the queue, enough for a measurement of each of many guests, and a page-out.
 const QUEUE: usize = 4096;
 
 /// Slices between two checks of their compression. A check reads files.
 const RATED_SLICES: usize = 4;
-/// Longest rest after a slice of a running guest. Up to this limit the thread rests for as long as
-/// the slice took.
+/// Longest pause after a slice of a running guest. Up to this limit the thread pauses for as long
+/// as the slice took.
 const REST_MAX: Duration = Duration::from_millis(50);
 
 /// A job for the thread: a task on a guest's process.
@@ -38,10 +38,9 @@ pub(crate) struct Job {
     pub task: Task,
 }
 
-/// Task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Take all memory of the process, or a part of it while the guest runs.
+    /// Page out all memory of the process, or a part of it while the guest runs.
     Take(Option<Part>),
     /// Measure the memory of the process.
     Look,
@@ -55,14 +54,13 @@ pub(crate) struct Report {
     pub result: JobResult,
 }
 
-/// Result of a job.
 #[derive(Clone, Debug)]
 pub(crate) enum JobResult {
-    /// The memory was taken, for this CPU time in microseconds.
+    /// The memory was paged out, for this CPU time in microseconds.
     Taken { taken: Box<Taken>, cpu_us: u64 },
-    /// The process holds this memory.
+    /// The process has this resident memory.
     Seen(Held),
-    /// The process has ended, or the job could not be done now.
+    /// The process has ended, or the job was impossible at that time.
     Gone,
     /// The kernel refuses, for this reason.
     Refused(String),
@@ -72,9 +70,9 @@ pub(crate) enum JobResult {
 struct Shared {
     /// Number of jobs sent.
     sent: AtomicU64,
-    /// Highest number of a job to be ended early. All jobs before it end early as well.
+    /// Highest number of a job to be ended early. All earlier jobs end early as well.
     cut: AtomicU64,
-    /// Number of slices taken.
+    /// Number of slices paged out.
     slices: AtomicU64,
     /// CPU time of the thread, in microseconds.
     cpu_us: AtomicU64,
@@ -83,14 +81,15 @@ struct Shared {
 /// A job with its number. Numbers start at 1.
 type Numbered = (u64, Job);
 
-/// Handle of the lever's thread. After a drop of the handle the thread ends with its current slice.
+/// Handle of the lever's thread. When the handle is dropped, the thread ends after its current
+/// slice.
 #[derive(Debug, Default)]
 pub struct PageOutWorker {
     jobs: Option<SyncSender<Numbered>>,
     reports: Option<Receiver<Report>>,
     shared: Arc<Shared>,
     host: Option<HostReader>,
-    /// Reason for the absence of the lever.
+    /// Reason why page-out is unavailable.
     off: Option<String>,
 }
 
@@ -127,7 +126,7 @@ impl PageOutWorker {
         PageOutWorker { jobs, reports, host, shared, off: Some(why.to_owned()) }
     }
 
-    /// Returns the reason if there is no lever.
+    /// Returns the reason if page-out is unavailable.
     pub(crate) fn off(&self) -> Option<&str> {
         self.off.as_deref()
     }
@@ -142,8 +141,8 @@ impl PageOutWorker {
         self.shared.cpu_us.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of slices taken so far. If it stays the same during a taking, the kernel
-    /// hangs.
+    /// Returns the number of slices paged out so far. If it does not rise during a page-out, the
+    /// kernel hangs.
     pub(crate) fn slices(&self) -> u64 {
         self.shared.slices.load(Ordering::Relaxed)
     }
@@ -154,7 +153,7 @@ impl PageOutWorker {
         self.jobs.as_ref().is_some_and(|jobs| jobs.try_send((number, job)).is_ok())
     }
 
-    /// Ends all takings requested so far after the current slice.
+    /// Ends all requested page-outs after the current slice.
     pub(crate) fn cut(&self) {
         self.shared.cut.store(self.shared.sent.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -183,13 +182,13 @@ impl Drop for PageOutWorker {
     }
 }
 
-/// Extent of a taking.
+/// Extent of a page-out.
 enum End {
-    /// All memory was handed over.
+    /// All memory was paged out.
     Whole,
-    /// The taking was ended early.
+    /// The page-out was ended early.
     Cut,
-    /// One part was handed over, and the next part begins at this address.
+    /// One part was paged out, and the next part begins at this address.
     Part { next: u64 },
 }
 
@@ -244,9 +243,9 @@ impl Work {
         JobResult::Taken { taken, cpu_us: thread_cpu_us().saturating_sub(start_cpu_us) }
     }
 
-    /// Hands over slice after slice. Page-out ends early if it is cancelled, or if the memory
-    /// stored so far compresses badly. A part comes with the guest's memory from before the
-    /// taking, and ends when that has shrunk by the part's limit.
+    /// Pages out slice after slice. Page-out ends early if it is cancelled, or if the memory stored
+    /// so far compresses badly. A part starts with the guest's memory measured before the page-out.
+    /// It ends when the memory has shrunk by the part's limit.
     fn hand_over(
         &mut self,
         process: ProcessId,
@@ -268,7 +267,7 @@ impl Work {
                 if before.own.less(now.own) >= part.most && slices.len() > 0 {
                     return Ok(End::Part { next });
                 }
-                // The guest runs meanwhile, and needs a free core.
+                // The guest runs during the page-out, and needs a free core.
                 let took_us = self.clock.us().saturating_sub(start_us);
                 std::thread::sleep(Duration::from_micros(took_us).min(REST_MAX));
             }
@@ -300,8 +299,8 @@ mod tests {
     use super::*;
     use counters::Bytes;
 
-    /// This process is handed over. Without swap it keeps its memory, and with swap the memory
-    /// comes back.
+    /// The test pages out its own process. Without swap the memory stays, and with swap the memory
+    /// is faulted in again.
     #[test]
     fn part_ends_when_enough_is_gained_and_next_part_follows() {
         if let Err(why) = PageOut::probe() {

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 /// Interval between requests for disk counters of running guests.
 const BLOCKS_MS: u64 = 15_000;
 
-/// Passes that wait for the next second, at most.
+/// Maximum number of passes that wait for the next second.
 const PASSES_MAX: usize = 256;
 
-/// Times of the last recorded reports, so that each is recorded once, and inputs of passes since
-/// the last second.
+/// Times of the last recorded reports, so that each report is recorded once, and inputs of passes
+/// since the last second.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     scans_ms: BTreeMap<Id, u64>,
@@ -30,7 +30,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Takes the inputs of a pass. A missing pass shows by the numbers of the others.
+    /// Stores the inputs of a pass. A gap in the numbers of the passes shows that a pass is
+    /// missing.
     pub(crate) fn passed(&mut self, pass: PassInput) {
         if self.passes.len() < PASSES_MAX {
             self.passes.push(pass);
@@ -67,7 +68,7 @@ impl Recorder {
         host.set(HostField::Spare, spare.map(|size| size.0));
         host.set(HostField::Together, Some(owners.shared.0));
         if world.settings.zvm.is_on() {
-            // The monitor reads this machine, which is a guest itself.
+            // The monitor reads only this machine, which is itself a guest of the managed host.
             let machine = world.host.machine();
             host.set(HostField::Total, machine.map(|machine| machine.total.0));
             host.set(HostField::Available, machine.map(|machine| machine.available.0));

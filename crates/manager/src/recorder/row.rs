@@ -1,9 +1,9 @@
 //! Recorded values of a guest: the manager's own, and unchanged reports of the hypervisor, the
-//! balloon and the daemon. None is a conclusion of the policy.
+//! balloon and the daemon. No value is a conclusion of the policy.
 //!
 //! Sizes are capped at the guest's maximum. Without a daemon, the balloon's statistics are recorded
 //! in the daemon's fields too, as far as they have the same meaning. A reader of
-//! `own_available_bytes` need not know which of the two a guest has.
+//! `own_available_bytes` is therefore independent of the guest's source of data.
 
 use crate::control::Scanned;
 use crate::effect::Now;
@@ -39,7 +39,7 @@ fn bytes(kib: Option<u64>) -> Option<u64> {
     kib.map(|kib| kib.saturating_mul(KIB))
 }
 
-/// Returns a guest's values by the manager, the hypervisor and the daemon.
+/// Returns a guest's values from the manager, the hypervisor and the daemon.
 fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
@@ -57,7 +57,7 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
         (Some(MemorySample::Daemon(sample)), Some(_)) => put_memory(&mut row, sample, most),
         (Some(MemorySample::Balloon(stats)), _) => put_balloon(&mut row, stats),
-        // The last sample of a daemon that has gone is not recorded again.
+        // The last sample of a daemon that has disconnected is not recorded again.
         _ => {}
     }
     put_working_set(&mut row);
@@ -89,13 +89,15 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     all
 }
 
-/// Sets the working set: memory that the guest could not do without, by one rule for all sources. A
-/// balloon does not report the active part of the cache; the working set is then unknown.
+/// Sets the working set, which is the memory that the guest cannot spare, by one rule for all
+/// sources. A balloon does not report the active part of the cache, so the working set is then
+/// unknown.
 pub(super) fn put_working_set(row: &mut Row<G>) {
     let [actual, available, active] =
         [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));
     let used = actual.zip(available).map(|(actual, available)| actual.saturating_sub(available));
-    // The sum may exceed the guest's size: some of the active cache is not even available.
+    // The sum may exceed the guest's size, because some of the active cache does not count as
+    // available.
     row.set(G::OwnWorkingSet, used.zip(active).map(|(used, active)| used.saturating_add(active)));
 }
 

@@ -12,7 +12,7 @@ use policy::arbiter::{self, Clause, Key, Mode};
 use std::collections::BTreeMap;
 use store::kinds;
 
-/// Names in an error message, at most.
+/// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
 /// A reservation with a waiting client.
@@ -27,7 +27,6 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     waiting: BTreeMap<u64, Waiting>,
-    /// Number of reservations.
     reservations: u64,
 }
 
@@ -169,7 +168,7 @@ fn set(
     Ok((effects, entitled))
 }
 
-/// Returns the guests that gave no more, by the clause that prevented it.
+/// Returns the guests that could not shrink further, by the clause that prevented it.
 fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
     let mut by_clause: BTreeMap<Clause, Vec<&str>> = BTreeMap::new();
     for (key, clause) in refused {

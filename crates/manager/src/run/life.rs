@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use store::kinds;
 
 impl Manager {
-    /// Starts a manager with a file of settings, by default the usual one.
+    /// Starts a manager with the given file of settings, or the default file.
     pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
         let (parts, mut notices) = start::parts(config_path, options)?;
         let mut manager = Manager::new(parts)?;
@@ -101,7 +101,7 @@ impl Manager {
         self.step_guests(GuestEvent::Settings, now);
     }
 
-    /// Reads the settings again: all of them take effect, or none.
+    /// Reads the settings again. Either all of them take effect, or none.
     pub(super) fn reload(&mut self, now: Now) -> Result<Reloaded, Failure> {
         let total = self.host.machine().map(|machine| machine.total);
         let place = Place { host_total: total, ..self.run.place.clone() };
@@ -143,8 +143,8 @@ impl Manager {
         }
     }
 
-    /// Ends the manager: the journal is written, KSM's settings are restored, and the keeper
-    /// restores guests. Returns messages to the operator.
+    /// Ends the manager. It writes the journal, restores KSM's settings, and lets the keeper
+    /// restore the guests. Returns messages to the operator.
     pub fn finish(mut self) -> Vec<String> {
         let text = match self.run.options.dry_run {
             false => "the manager ends, gives all memory back and wakes whom it has parked",
@@ -158,11 +158,13 @@ impl Manager {
         self.notices.extend(self.devices.journal.flush());
         let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;
-        // A QEMU monitor serves one client: our connections must be closed before the keeper's.
+        // A QEMU monitor serves one client, so the manager's connections must be closed before the
+        // keeper opens its own.
         drop((sources, guests, attachments));
         notices.extend(lease.finish());
-        // The monitor and the journal come last: a disk may be slow, and a copy of a locked journal
-        // takes time. The socket stays until then, so that no other manager writes to them.
+        // The monitor and the journal come last, because a disk may be slow, and a copy of a locked
+        // journal takes time. The socket stays until then, so that no other manager writes to these
+        // files.
         notices.extend(monitor.into_iter().flat_map(Monitor::finish));
         notices.extend(journal.finish());
         drop(control);

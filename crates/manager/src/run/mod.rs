@@ -1,4 +1,4 @@
-//! The loop: it waits for the next event, hands it to its owner, and carries out the effects.
+//! The loop. It waits for the next event, passes it to its owner, and carries out the effects.
 //!
 //! ```text
 //!   poll ─► events ─► owner.step(&World, event, now) ─► effects ─► perform
@@ -6,7 +6,7 @@
 //!             └──────────────── time, control socket ◄─────────────────┘
 //! ```
 //!
-//! Nothing here waits but the poll. A guest that hangs, floods or lies affects only itself.
+//! Only the poll blocks. A guest that hangs, floods or lies affects only itself.
 
 mod life;
 mod parts;
@@ -48,7 +48,7 @@ use timers::Timers;
 
 /// Interval of KSM, the lease's heartbeat and the journal's pruning.
 const SLOW_MS: u64 = 1_000;
-/// Interval between looks at processes of running guests, beyond the needs of decisions.
+/// Interval between readings of running guests' processes that decisions do not need.
 const LOOK_MS: u64 = 5_000;
 /// Time after the start at which the number of guests is reported.
 const GREETING_MS: u64 = 3_000;
@@ -109,7 +109,8 @@ mod owner {
     pub(super) const SOURCES: u64 = 6;
 }
 
-/// Read access of owners to the manager, with the owner's own part borrowed for writing.
+/// Provides owners with read access to the manager, while the owner's own part is borrowed for
+/// writing.
 macro_rules! world {
     ($manager:expr) => {
         World {
@@ -126,7 +127,8 @@ macro_rules! world {
 }
 
 impl Manager {
-    /// Runs one turn: waits for the next event, at most until something is due, and handles it.
+    /// Runs one turn. The loop waits for the next event, at most until something is due, and
+    /// handles the event.
     pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
         let ready = self.wait(signals)?;
         let now = self.now();
@@ -350,7 +352,7 @@ impl Manager {
         self.perform(effects, now);
     }
 
-    /// Takes the reports of page-out's thread, and gives it new work.
+    /// Handles the reports of page-out's thread, and sends it new jobs.
     fn page_out(&mut self, now: Now) {
         for report in self.devices.page_out.reports() {
             self.step_page_outs(PageOutEvent::Reported(Box::new(report)), now);
@@ -388,11 +390,11 @@ impl Manager {
         let before = total(&self.host);
         self.notices.extend(self.host.observe(read, now.ms));
         if total(&self.host).is_some_and(|total| before != Some(total)) {
-            // The data of another host may come later than this machine's, and any host may grow.
+            // The data of another host may arrive later than this machine's, and any host may grow.
             self.configure(now);
         }
         if self.page_outs.take_worked(self.devices.page_out.slices()) {
-            // Swapping by our own page-out is no sign of a short host.
+            // Swapping by page-out itself is no sign of a memory shortage.
             self.host.rates.swap_out_s = None;
         }
     }
@@ -442,8 +444,8 @@ impl Manager {
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
     }
 
-    /// Returns by how much the free memory of the host or the budget is short. Page-out and the
-    /// balloon use the same value, or each would wait for the other.
+    /// Returns the missing free memory of the host or the budget. Page-out and the balloon use the
+    /// same value. Otherwise each could wait for the other.
     fn lack(&self) -> Bytes {
         let lack = self.memory.engine.arbiter.lack();
         self.host.machine().map_or(Bytes::ZERO, |_| lack)
@@ -453,7 +455,7 @@ impl Manager {
     fn ksm_sample(&mut self, now: Now) -> ksm::Sample {
         let plan = self.memory.engine.config;
         let world = world!(self);
-        // Within the budget: the same shortage as the arbiter sees.
+        // The value is within the budget, so that KSM and the arbiter react to the same shortage.
         let available = world.host.available(world.settings, world.owners().sum());
         ksm::Sample {
             guests: self.guests.len(),
@@ -492,7 +494,6 @@ impl Manager {
         self.run.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
     }
 
-    /// Returns the number of guests.
     pub fn guests(&self) -> usize {
         self.guests.len()
     }

@@ -17,7 +17,7 @@ use store::Writer;
 /// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// True to decide and write the journal only.
+    /// True if decisions are only written to the journal.
     pub dry_run: bool,
     /// Time after which the manager ends.
     pub for_ms: Option<u64>,
@@ -37,7 +37,7 @@ pub struct Signals<'a> {
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Continue.
+    /// Continue with the next turn.
     On,
     /// End the manager.
     Stop,

@@ -14,8 +14,8 @@ impl Timers {
         Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false }
     }
 
-    /// Sets the time of the next look at guests, which is no later than the work of each second. A
-    /// turn with that work also looks at guests, and the monitor gets these readings.
+    /// Sets the time of the next reading of guests, no later than the work of each second. A turn
+    /// with that work also reads the guests, so that the monitor gets new readings.
     pub fn ticked(&mut self, after_ms: u64, now_ms: u64) {
         let tick_ms = now_ms.saturating_add(after_ms);
         let is_ahead = self.slow_ms > now_ms;

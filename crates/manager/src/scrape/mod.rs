@@ -1,4 +1,4 @@
-//! The metrics, served over HTTP on loopback or on a socket of their own.
+//! The metrics, served over HTTP on loopback or on a separate socket.
 //!
 //! ```text
 //!   publish(moment) ─► Latest ─► text, made when it is asked for and kept until the next moment
@@ -6,8 +6,8 @@
 //!   accept ─► read one request ────┴─► answer it ─► close
 //! ```
 //!
-//! Nothing here waits. A client with a wrong or slow request, or without interest in its response,
-//! is disconnected. Frequent requests get the same text again.
+//! No call blocks. A client that sends a wrong or slow request, or does not read its response, is
+//! disconnected. Requests in quick succession get the same text.
 
 mod listen;
 mod push;
@@ -29,11 +29,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-/// Clients at once: a host has one or two scrapers.
+/// Maximum number of clients. A host has one or two scrapers.
 const CLIENTS_MAX: usize = 16;
 /// Timeout of a request.
 const REQUEST_MS: u64 = 5_000;
-/// Timeout of a response: the text of 100 guests has half a megabyte.
+/// Timeout of a response. The text of 100 guests has half a megabyte.
 const ANSWER_MS: u64 = 30_000;
 /// Key of the listening socket in a poll set. Keys of clients start at 1.
 const LISTENER: u64 = 0;
@@ -49,7 +49,7 @@ struct Client {
     key: u64,
     stream: UnixStream,
     input: Vec<u8>,
-    /// Response to send; all clients share the text.
+    /// Response to send. All clients share its text.
     out: Option<Reply>,
     until_ms: u64,
 }
@@ -79,8 +79,8 @@ struct Text {
 }
 
 impl ScrapeServer {
-    /// Returns the configured server; `None` without one. A failure is reported to the operator,
-    /// and does not stop the management of guests.
+    /// Returns the server if it is configured. A failure is reported to the operator, and does not
+    /// stop the management of guests.
     pub(crate) fn of(settings: &MetricsSettings) -> (Option<ScrapeServer>, Option<String>) {
         let Some(listen) = &settings.listen else { return (None, None) };
         let (host, version) = (push::host_name(settings), push::VERSION.to_owned());
@@ -123,13 +123,15 @@ impl ScrapeServer {
         }
     }
 
-    /// Takes the newest values. Present guests that a moment leaves out keep their last values.
+    /// Stores the newest values. Present guests that are missing in a moment keep their last
+    /// values.
     pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         self.text.latest.take(moment, is_present);
         self.text.made = [None, None];
     }
 
-    /// Drops all values, because no new ones will come: old values must not appear as current.
+    /// Drops all values, because no new values will arrive, and old values must not appear as
+    /// current.
     pub fn forget(&mut self) {
         self.text.latest = Latest::new(self.text.processes);
         self.text.made = [None, None];
@@ -230,7 +232,8 @@ impl Client {
                     (head, if wants_body { body } else { "".into() })
                 }
                 Err(refusal) => {
-                    // Unread input would make the kernel cut the response off.
+                    // Unread input would make the kernel reset the connection and truncate the
+                    // response.
                     let _ = self.stream.read(&mut buffer);
                     (refusal.answer(), "".into())
                 }
@@ -247,7 +250,7 @@ impl Client {
         if matches!(reply.send(&self.stream), Ok(false)) { Ok(()) } else { Err(Done) }
     }
 
-    /// Handles a timeout: a client without a request gets a timeout response, once.
+    /// Handles a timeout. A client without a request gets a timeout response, once.
     fn expire(&mut self, now_ms: u64) -> Result<(), Done> {
         if self.out.is_some() {
             return Err(Done);

@@ -1,11 +1,11 @@
-//! Metrics pushed to an engine, before they reach the recordings.
+//! Metrics pushed to a metrics server, before they are recorded.
 //!
 //! ```text
 //!   the monitor's thread ─► Sink: MetricsPush ─► Recording
 //!                                  └─► Pusher, a thread that waits for the engine
 //! ```
 //!
-//! Trouble at the engine is reported once, and delays nothing.
+//! A problem at the server is reported once, and delays nothing.
 
 use crate::config::MetricsSettings;
 use crate::monitor::Sink;
@@ -23,12 +23,12 @@ pub struct MetricsPush {
     pending: Latest,
     interval_ms: i64,
     next_ms: i64,
-    /// Last reported trouble.
+    /// Last reported problem.
     last_trouble: Option<String>,
     lost: u64,
 }
 
-/// Puts a pushing sink before another one, if configured. Returns the reason if it cannot start.
+/// Wraps a sink with a pushing sink, if configured. Returns the reason if pushing cannot start.
 pub fn pushing(
     settings: &MetricsSettings,
     next_sink: Option<Box<dyn Sink>>,
@@ -56,7 +56,7 @@ impl MetricsPush {
     fn push(&mut self, moment: &Moment) -> Option<String> {
         // A guest that has not run is left out, as in the recordings.
         self.pending.take(moment, &|_| true);
-        // Half a second of delay is tolerated: moments come about once a second.
+        // Half a second of delay is tolerated, because moments arrive about once a second.
         let is_due = moment.at_ms.saturating_add(500) >= self.next_ms;
         let is_early = self.next_ms.saturating_sub(moment.at_ms) > self.interval_ms;
         if is_due || is_early {

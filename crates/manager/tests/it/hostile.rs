@@ -1,5 +1,5 @@
-//! Hostile guests and clients, and failures around a manager: the invariants that must hold all the
-//! same.
+//! Hostile guests and clients, and failures around a manager. The invariants must still be
+//! satisfied.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +8,7 @@ use counters::Bytes;
 use hypervisor::{Balloon, Event, Id};
 use std::fs;
 
-/// Returns a shrunk guest, on a host that is no longer short.
+/// Returns a guest that has shrunk, on a host that has enough memory again.
 fn shrunk(scene: &mut Scene) -> Id {
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);

@@ -1,7 +1,7 @@
 //! The keeper as a process, with a manager that is killed, hangs, or ends in order.
 //!
-//! All processes run this program: two play QEMUs, a dummy manager holds a lease, and the lease
-//! starts the keeper. Each is a test of its own, which does nothing without a directory to work in.
+//! All processes run this program. Two act as QEMUs, a dummy manager has a lease, and the lease
+//! starts the keeper. Each role is a separate test, which does nothing without a working directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const DIR: &str = "PINHEAD_TEST_DIR";
-/// Name of a QEMU, or the process IDs of both.
+/// Environment variable with the name of a QEMU, or with the process IDs of both.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
 const GUESTS: [&str; 2] = ["a", "b"];
 /// File that exists while the guests are stopped, and the file that lists them.
@@ -30,14 +30,14 @@ const PAUSED: &str = "paused";
 const PARKED: &str = "parked";
 /// File that exists if the guests' sizes are to be listed.
 const SHRUNK: &str = "shrunk";
-/// Time longer than anything here takes, also on a busy machine.
+/// Time longer than any step of a test, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const RESTORE: Bytes = Bytes::mib(512);
 const HELD: Bytes = Bytes::mib(200);
 /// Memory that no guest gets.
 const RESERVE: Bytes = Bytes::mib(40);
 
-/// Plays a QEMU: answers the usual commands, and prints the targets of its balloon.
+/// Acts as a QEMU: answers the usual commands, and prints the targets of its balloon.
 #[test]
 fn a_qemu() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
@@ -46,7 +46,8 @@ fn a_qemu() {
     println!("listens 0");
     for stream in listener.incoming() {
         let stream = stream.expect("a client");
-        // The first client is the keeper. Print whether the manager still lives at that time.
+        // The first client is the keeper. The output shows if the manager is still alive at that
+        // time.
         let manager = fs::read_to_string(dir.join("manager")).expect("the manager's numbers");
         let (pid, start_ticks) = manager.split_once(' ').expect("two");
         let number = |text: &str| text.parse::<u64>().expect("a number");
@@ -143,7 +144,7 @@ impl Scene {
         let mut numbers = numbers(&mut manager);
         let (_, pid) = numbers.next().expect("the keeper's number");
         let keeper = ProcessId::of(u32::try_from(pid).expect("a number")).expect("a keeper");
-        // The rest of the output is read, so that the manager never waits.
+        // The rest of the output is read, so that the manager never blocks.
         thread::spawn(move || numbers.count());
         Scene { dir, qemus, manager, keeper, told }
     }
@@ -153,12 +154,12 @@ impl Scene {
         kill_process(pid, signal).expect("a signal");
     }
 
-    /// Returns the guests' targets, once both have one.
+    /// Returns the guests' targets, once both guests have a target.
     fn targets(&self) -> BTreeMap<&'static str, u64> {
         self.targets_while(&|_| true)
     }
 
-    /// Returns the same, but the manager must have ended before any guest got a target.
+    /// Returns the same targets. The manager must have ended before any guest got one.
     fn targets_after_its_end(&self) -> BTreeMap<&'static str, u64> {
         self.targets_while(&|lives| !lives)
     }
@@ -192,7 +193,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// The keeper ends by itself after its manager.
+    /// Kills the manager and the QEMUs. The keeper ends by itself after its manager.
     fn drop(&mut self) {
         let _ = self.manager.kill();
         let _ = self.manager.wait();
@@ -211,7 +212,7 @@ fn pause(ms: u32) -> Duration {
     Duration::from_millis(ms.into())
 }
 
-/// Starts this program again, in one of its parts.
+/// Starts this program again, in one of its roles.
 fn child(part: &str, dir: &Path, qemu: &str) -> Child {
     Command::new(std::env::current_exe().expect("a program"))
         .args(["--exact", &format!("keeper::{part}"), "--nocapture"])
@@ -222,11 +223,12 @@ fn child(part: &str, dir: &Path, qemu: &str) -> Child {
         .expect("a child")
 }
 
-/// Returns the words with numbers that a child prints, among the test harness's output.
+/// Returns the words with numbers in a child's output, without the output of the test harness.
 fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + use<> {
     let output = BufReader::new(child.stdout.take().expect("its output"));
     output.lines().map_while(Result::ok).filter_map(|line| {
-        // The harness begins a line before it calls the test.
+        // The harness starts a line before it calls the test, so the test's output may be behind
+        // it.
         let mut words = line.rsplit(' ');
         let number = words.next()?.parse().ok()?;
         Some((words.next()?.to_owned(), number))
@@ -236,7 +238,7 @@ fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + us
 /// The line of a guest that is unknown to the dummy manager.
 const NOT_FOUND: &str = "1 1\n";
 
-/// Plays a manager.
+/// Acts as a manager.
 #[test]
 fn a_manager() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
@@ -315,7 +317,7 @@ fn guests_of_a_killed_manager_get_their_memory_back() {
     assert!(scene.told.try_recv().is_err(), "no guest gets a connection while the manager lives");
     scene.signal(Signal::KILL);
     let all = BTreeMap::from(GUESTS.map(|name| (name, RESTORE.0)));
-    // The keeper may see the end while the kernel is still tearing the manager down.
+    // The keeper may notice the manager's end before the kernel has closed all of its connections.
     assert_eq!(scene.targets(), all);
     let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
     assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
@@ -362,7 +364,7 @@ fn a_hanging_manager_is_ended_first() {
 fn short_host_memory_is_divided_among_guests() {
     let scene = Scene::new("short", 100);
     scene.signal(Signal::KILL);
-    // Of 100 MiB free, 40 are the reserve.
+    // Of 100 MiB of free memory, 40 MiB are the reserve.
     let each = HELD.0 + (30 << 20);
     assert_eq!(scene.targets().into_values().collect::<Vec<_>>(), [each, each]);
     scene.end();

@@ -188,7 +188,7 @@ fn a_guest_in_need_gets_what_its_neighbour_has_to_spare() {
     let starved = scene.guest("starved", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(20_000);
-    // The host stays at its reserve: only what the hoarder still gives is free.
+    // The host stays at its reserve, so only the memory that the hoarder still returns is free.
     write_meminfo(&scene.dir, 500 << 20);
     scene.run(5_000);
     let before = scene.actual(starved);
@@ -215,7 +215,7 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
     assert_eq!(boots.len(), 2, "{boots:?}");
 }
 
-/// The guest's process holds too little memory to back more than its actual size.
+/// The guest's process has too little resident memory to support a claim above its actual size.
 #[test]
 fn ordered_minimum_is_given_by_the_manager() {
     let mut scene = Scene::kept("ordered", "");
@@ -239,7 +239,7 @@ fn ordered_minimum_is_given_by_the_manager() {
     assert!(scene.actual(guest) >= 2048, "{:?}", scene.decisions("web"));
 }
 
-/// The operator's DIMM counts for the guest, whatever the balloon's target.
+/// A DIMM plugged by the operator counts as guest memory, whatever the balloon's target is.
 #[test]
 fn report_h02_a_guest_has_what_was_plugged_into_it() {
     let mut scene = Scene::kept("plugged", "");
@@ -272,7 +272,7 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
     assert!(targets[pinned..].contains(&512), "the DIMM is taken away: {targets:?}");
 }
 
-/// A QEMU without a visible process counts all the same.
+/// A QEMU without a visible process still counts.
 #[test]
 fn report_h09_guest_without_a_process_counts_in_a_budget() {
     let mut scene = Scene::kept("unseen", "[host]\nbudget = \"6 GiB\"\n");

@@ -22,8 +22,8 @@ use store::Writer;
 /// Time far above the duration of a round.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A sink that passes on one moment for each word that it gets. It signals the arrival of a moment,
-/// and then waits for the word.
+/// A sink that accepts one moment for each message that it gets. It signals the arrival of a
+/// moment, and then waits for the message.
 struct Hands {
     begun: Sender<()>,
     moments: Sender<Moment>,
@@ -107,7 +107,7 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        // The monitor's end waits for its sink, which waits for words.
+        // The monitor's end waits for its sink, which waits for messages.
         (0..100).for_each(|_| {
             let _ = self.words.send(());
         });
@@ -126,7 +126,7 @@ fn a_moment_has_the_host_and_every_guest() {
         scene.fake.add(Fake::found(name, Bytes::mib(1024)));
     }
     scene.run(1000);
-    // The first moment may be from before the guests were found.
+    // The first moment may be older than the discovery of the guests.
     let first = scene.next();
     let moment = if first.guests.len() == 2 {
         first
@@ -152,14 +152,14 @@ fn a_moment_has_the_host_and_every_guest() {
 fn hung_sink_delays_nothing_and_missed_moments_are_counted() {
     let mut scene = Scene::new("hangs");
     scene.fake.add(Fake::found("web1", Bytes::mib(1024)));
-    // Half a minute of the manager's time passes without a recording: the sink has the first
-    // moment, and two wait behind it.
+    // Half a minute of the manager's time passes without a recording. The sink still has the first
+    // moment, and two more wait.
     scene.run(1000);
     scene.begun.recv_timeout(PATIENCE).unwrap();
     scene.run(30_000);
     let missed = |moment: &Moment| moment.host.get(HostField::MissedMoments).unwrap();
     assert_eq!(missed(&scene.next()), 0);
-    // Two moments have waited. The next one counts those without room.
+    // Two moments have waited. The next moment counts those that found no room.
     (0..2).for_each(|_| drop(scene.next()));
     scene.run(1000);
     let moment = scene.next();

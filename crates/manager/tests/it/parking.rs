@@ -80,7 +80,7 @@ fn report_h14_full_disk_is_named_when_park_or_wake_is_refused() {
     }
 }
 
-/// The guest's farm parks and wakes it: the manager reports that and leaves the guest to its farm.
+/// The guest's farm parks and wakes it. The manager reports that, and leaves the guest to its farm.
 #[test]
 fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
     let mut scene = Scene::kept("farms", "");
@@ -113,7 +113,7 @@ fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
     assert!(asked(&mut scene, "wake")["error"].is_null());
 }
 
-/// A late stop is undone: no guest may stay stopped after a failed request.
+/// A late stop is undone, because no guest may stay stopped after a failed request.
 #[test]
 fn a_guest_that_stops_after_its_time_is_woken() {
     let (mut scene, guest) = scene("late");
@@ -122,7 +122,7 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     park(&mut client);
     scene.run(6_000);
     assert_eq!(refusal(&answer(&mut client).unwrap()), "Its hypervisor has not answered in time");
-    // The request to wake has not even been sent: libvirt reports that after a second more.
+    // The request to wake was not even sent, which libvirt reports a second later.
     scene.fake.emit(Event::Stays(guest, "its hypervisor does not answer libvirt".into()));
     scene.run(20_000);
     scene.fake.set_balloon(guest, Balloon::Quick);
@@ -136,7 +136,7 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     assert_eq!(scene.fake.runs().len(), runs, "a running guest is left alone");
 }
 
-/// libvirt refuses to resume a running guest: a running guest must not count as parked.
+/// libvirt refuses to resume a running guest, and such a guest must not count as parked.
 #[test]
 fn a_guest_that_was_never_stopped_is_not_parked() {
     let (mut scene, guest) = scene("never");
@@ -166,7 +166,7 @@ fn waiting_client_is_answered_when_the_guest_goes() {
     assert_eq!(refusal(&answer(&mut client).unwrap()), "The guest is gone");
 }
 
-/// The guest runs on its new host: running twice would destroy its disks.
+/// The guest runs on its new host. A second copy here would destroy its disks.
 #[test]
 fn a_parked_guest_that_moves_away_is_not_let_run_here() {
     let (mut scene, guest) = scene("moves");
@@ -232,8 +232,8 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
 }
 
-/// Returns the next manager's orders to a stopped guest. A killed manager has left the CPU time of
-/// the virtual CPUs at the stop.
+/// Returns the orders of the next manager for a stopped guest. The killed manager had recorded the
+/// CPU time of the virtual CPUs at the stop.
 fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let of = ProcessId::of(process.pid());
     let line = format!("{} {} ran {ran_ns}\n", process.pid(), of.unwrap().start_ticks);

@@ -1,4 +1,4 @@
-//! The sizes of guests after their manager: those before its start.
+//! Sizes of guests after the manager's end. They must equal the sizes before its start.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -63,7 +63,7 @@ fn report_h10_guest_is_to_have_what_it_was_found_with() {
     assert_eq!(scene.actual(guest), 1024);
     assert_eq!(scene.written(), [line(&process, TWO)]);
     assert_eq!(scene.held(), 1);
-    // The guest's monitor is lost, and comes back.
+    // The guest's monitor is lost, and returns.
     let found = Found {
         actual: Bytes::mib(scene.actual(guest)),
         process: ProcessId::of(process.pid()),
@@ -96,7 +96,7 @@ fn report_h10_next_manager_restores_what_a_killed_one_took() {
     scene.run(500);
     let targets: Vec<_> = scene.fake.targets().iter().map(|(_, id, to)| (*id, *to)).collect();
     assert_eq!(targets, [(guest, TWO)], "the guest may have been on its way to less");
-    // The guest had shrunk further before the target came.
+    // The guest had shrunk further before the target arrived.
     scene.fake.set_actual(guest, Bytes::mib(1900));
     scene.run(3_000);
     assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
@@ -170,7 +170,7 @@ fn report_h10_guest_without_a_process_is_known_again() {
     assert_eq!(scene.held(), 1, "the guest lacks what was taken before");
 }
 
-/// Adds a guest of 4 GiB that comes back with 1 GiB, in this state, in a process of its own.
+/// Adds a guest of 4 GiB that returns with 1 GiB, in this state, in a separate process.
 fn come_back(scene: &mut Scene, process: &Sleeper, is_restored: bool, state: RunState) -> Id {
     let process = ProcessId::of(process.pid());
     let (actual, plain) = (Bytes::mib(1024), Fake::found("web", FOUR));
@@ -196,7 +196,7 @@ fn guest_that_is_restored_has_its_memory_again() {
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
     scene.run(500);
-    // The device reports its way to the target from before the save.
+    // The device reports sizes on its way to the target set before the save.
     scene.fake.set_actual(guest, Bytes::mib(1000));
     scene.run(2_000);
     assert_eq!(scene.actual(guest), 4096, "the pin is gone, and the host has the memory");
@@ -216,7 +216,8 @@ fn guest_that_is_restored_is_held_when_the_host_is_full() {
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
     scene.run(500);
-    // The manager's size counts before the configuration, which `virsh setmem` did not change.
+    // The manager's size has precedence over the configuration, which `virsh setmem` did not
+    // change.
     scene.fake.emit(Event::Configured(guest, FOUR));
     scene.run(3_000);
     assert_eq!(scene.written(), [line(&process, TWO)]);

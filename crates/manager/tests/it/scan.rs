@@ -1,5 +1,5 @@
 //! The request for a guest's tasks, through a manager with a manual clock. The client is at the
-//! control socket, and the test plays the daemon.
+//! control socket, and the test acts as the daemon.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -41,7 +41,8 @@ impl Scene {
         Scene::with(name, Fake::found("g1", Bytes::mib(512)), None)
     }
 
-    /// Returns a manager of this guest, with a balloon that reported `told` before the daemon came.
+    /// Returns a manager of this guest, with a balloon that reported the statistics `told` before
+    /// the daemon connected.
     fn with(name: &str, found: Found, told: Option<BalloonStats>) -> Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -121,13 +122,13 @@ impl Scene {
         self.daemon.write_all(&frame).unwrap();
     }
 
-    /// Returns the requests that the daemon has got since the last call.
+    /// Returns the scan requests received by the daemon since the last call.
     fn asked(&mut self) -> Vec<Scan> {
         let all = self.heard().into_iter();
         all.filter_map(|m| if let ToGuest::Scan(scan) = m { Some(scan) } else { None }).collect()
     }
 
-    /// Returns all messages that the daemon has got since the last call.
+    /// Returns all messages received by the daemon since the last call.
     fn heard(&mut self) -> Vec<ToGuest> {
         let mut bytes = [0; 4096];
         while let Ok(count) = self.daemon.read(&mut bytes) {
@@ -143,7 +144,7 @@ impl Scene {
         self.run(100);
     }
 
-    /// Returns the response that has come, if any: its number, and the scan or the failure's text.
+    /// Returns the received response, if any: its number, and the scan or the failure's text.
     fn answer(&mut self) -> Option<(u64, Result<Scanned, String>)> {
         let mut line = Vec::new();
         match self.client.read_until(b'\n', &mut line) {
@@ -193,7 +194,7 @@ fn parts_are_joined_and_all_waiting_clients_are_answered() {
         let tids: Vec<u32> = scanned.tasks.iter().map(|task| task.tid).collect();
         assert_eq!(tids, [8, 7], "most dispatches come first");
     }
-    // A client soon after gets the same response, and the guest is left alone.
+    // A client soon afterwards gets the same response, and the guest gets no request.
     scene.ask(3, "g1");
     assert_eq!(scene.answer().unwrap().1.unwrap().sequence, asked[0].sequence);
     assert_eq!(scene.asked(), []);
@@ -214,7 +215,7 @@ fn silent_daemon_is_reported_after_a_timeout() {
     assert!(scene.answer().unwrap().1.unwrap_err().contains("There is no guest nobody"));
     scene.ask(3, "g1");
     let sequence = scene.asked()[0].sequence;
-    // A response to another request, out of order.
+    // This is a response to another request, out of order.
     scene.part(sequence + 1, 0, 7, true);
     scene.run(4_000);
     assert_eq!(scene.answer(), None);

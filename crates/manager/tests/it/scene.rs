@@ -45,7 +45,7 @@ impl Scene {
         Scene::leased(name, settings, options, Lease::none())
     }
 
-    /// Returns a scene with a keeper that reads everything and does nothing.
+    /// Returns a scene with a keeper that reads all its input and does nothing else.
     pub fn kept(name: &str, settings: &str) -> Scene {
         Scene::kept_by(name, settings, "cat")
     }
@@ -158,7 +158,7 @@ impl Scene {
         Client(stream)
     }
 
-    /// Returns the manager's response to a request, if it comes within a second.
+    /// Returns the manager's response to a request, if it arrives within a second.
     pub fn ask(&mut self, client: &mut UnixStream, request: &str) -> Option<serde_json::Value> {
         writeln!(client, "{request}").unwrap();
         self.run(1_000);
@@ -200,8 +200,9 @@ impl Scene {
     }
 }
 
-/// A connection to the control socket. Dropping it ends the connection at once: a process that
-/// another test has forked has the descriptor too until it executes its program.
+/// A connection to the control socket. Dropping it ends the connection at once. Closing the
+/// descriptor would not do, because a process forked by another test has a copy until it executes
+/// its program.
 pub struct Client(UnixStream);
 
 impl Deref for Client {
@@ -241,7 +242,7 @@ impl Drop for SceneDir {
     }
 }
 
-/// Returns an empty directory for a test.
+/// Returns an empty directory of a test.
 fn dir(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("pinhead-host-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);
@@ -249,7 +250,7 @@ fn dir(name: &str) -> PathBuf {
     dir
 }
 
-/// A sleeping process of the host, which ends when dropped.
+/// A sleeping process of the host, killed when dropped.
 pub struct Sleeper(Child);
 
 impl Sleeper {

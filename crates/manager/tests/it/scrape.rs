@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
-/// Turns that are more than enough for anything to happen.
+/// Number of turns that is more than enough for any event.
 const TURNS: usize = 10_000;
 
 fn open() -> (ScrapeServer, SocketAddr) {

@@ -56,11 +56,11 @@ fn finding_04_claims_of_a_fake_are_cut_to_its_users_part() {
 
 #[test]
 fn finding_04_starving_fake_takes_nothing_from_a_real_guest() {
-    // The fake can hide its process. A visible process holds next to nothing.
+    // The fake can hide its process. A visible process has hardly any resident memory.
     for process in [None, ProcessId::of(std::process::id())] {
         let mut scene = Scene::new("starves", NAMED);
         let real = scene.guest("web", FOUR, Bytes::mib(500));
-        // The host is at its set point, a tenth.
+        // The host is at its set point, a tenth of its memory.
         write_meminfo(&scene.dir, 17 * GIB / 10);
         let found = Found { actual: Bytes(GIB), process, ..of_alice("fake", Bytes(64 * GIB)) };
         let fake = scene.fake.add(found);

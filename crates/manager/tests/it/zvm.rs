@@ -1,5 +1,5 @@
 //! A manager of twenty z/VM users. The test writes the file of z/VM's counters. The program that
-//! sends messages is a script, and a model of the users' kernels takes its messages.
+//! sends messages is a script. A model of the users' kernels reads the script's messages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -31,7 +31,7 @@ const SIZE_MIB: u64 = 1_024;
 const ALL_MIB: u64 = 16 * 1_024;
 const PAGE_BYTES: u64 = 4096;
 
-/// A user with Linux: programs, a cache that fills the rest, and a pool.
+/// A user with Linux, which has programs, a pool, and a cache in the remaining memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Linux {
     programs_mib: u64,
@@ -46,7 +46,7 @@ impl Linux {
         SIZE_MIB - self.pool_mib
     }
 
-    /// Returns the used memory: the cache fills what programs do not use.
+    /// Returns the used memory. The cache fills the memory that programs do not use.
     fn used_mib(&self) -> u64 {
         self.left_mib()
     }
@@ -57,7 +57,7 @@ impl Linux {
 }
 
 /// The source itself, shared with the test. The test can wait for the end of its program while the
-/// manager's clock stands still.
+/// manager's clock is stopped.
 struct Shared(Rc<RefCell<Zvm>>);
 
 impl Hypervisor for Shared {
@@ -71,7 +71,7 @@ impl Hypervisor for Shared {
         let zvm = self.0.borrow();
         let mut set = PollSet::new();
         zvm.fds(&mut set);
-        // The program has ended before the clock moves.
+        // The program must end before the clock moves.
         if set.is_empty() { zvm.next_ms() } else { 0 }
     }
 
@@ -114,8 +114,8 @@ fn name_of(number: usize) -> String {
     format!("LINUX{number:02}")
 }
 
-/// Writes a script that logs its arguments. Another process writes the file: no process started by
-/// the test may have it open for writing.
+/// Writes a script that logs its arguments. Another process writes the file. A process forked by
+/// the test could otherwise have the file open for writing, so that its execution would fail.
 fn script(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -208,7 +208,7 @@ impl Scene {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// Delivers new messages, and samples four times a second which users wait.
+    /// Delivers new messages, and records four times a second which users wait.
     fn live(&mut self) {
         for message in &self.messages()[self.heard..] {
             self.heard += 1;
@@ -236,7 +236,7 @@ impl Scene {
             self.live();
             let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
             assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
-            // A started program ends before the clock moves.
+            // A started program must end before the clock moves.
             let zvm = self.zvm.borrow();
             let mut set = PollSet::new();
             zvm.fds(&mut set);
@@ -278,7 +278,7 @@ fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
     let mut scene = Scene::new("twenty", 200);
     assert_eq!(scene.free_mib(), 0, "users have more than z/VM");
     scene.run(60_000);
-    // A tenth, less the hysteresis of a hundredth.
+    // The set point is a tenth, less the hysteresis of a hundredth.
     let wanted = ALL_MIB * 9 / 100;
     assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
     let quiet = scene.messages().len();

@@ -1,4 +1,5 @@
-//! Progress of a balloon's last request: reached, moving, stuck, or moved by another manager.
+//! Progress of a balloon's last request, which may be reached, moving, stuck, or overridden by
+//! another manager.
 
 use super::gain::{Holding, Yield};
 use super::reason::{Arrival, Clause, Left, Outcome};
@@ -10,24 +11,26 @@ use counters::Bytes;
 pub const STUCK_MS: u64 = 5_000;
 /// First wait before a stuck balloon is tried again. Each further wait is twice as long.
 const RETRY_MS: u64 = 10_000;
-/// Longest wait between two attempts to take memory from a stuck balloon.
+/// Longest wait between two attempts to inflate a stuck balloon.
 const TAKE_MS_MAX: u64 = 600_000;
-/// Longest wait between two attempts to give memory. It is shorter, since the guest may be in need.
+/// Longest wait between two attempts to deflate a stuck balloon. It is shorter, because the guest
+/// may be in need.
 const GIVE_MS_MAX: u64 = 60_000;
-/// Two unrequested changes of size within this time count as another manager's.
+/// Two unrequested changes of size within this time are attributed to another manager.
 const FOREIGN_WINDOW_MS: u64 = 60_000;
-/// Changes less than this apart count as one change.
+/// Changes closer together than this count as one change.
 const BREAK_MS: u64 = 3_000;
-/// Time for which a balloon is left to another manager that moves it.
+/// Time for which nothing is requested from a balloon that another manager moves.
 const FOREIGN_MS: u64 = 600_000;
-/// Time for which a guest is left alone after one unexplained change.
+/// Time for which nothing is requested from a guest after one unexplained change.
 const UNEXPLAINED_MS: u64 = 10_000;
 /// Time that a guest has to report pressure after its balloon deflated by itself.
 const TOLD_MS: u64 = 3_000;
-/// Limit for memory under way: the amount that arrives within this time at the measured speed. A
-/// slow balloon must not block for minutes memory that other guests could use.
+/// Limit for granted memory that has not arrived: the amount that arrives within this time at the
+/// measured speed. Otherwise a slow balloon could block memory for minutes that other guests could
+/// use.
 const REACH_MS: u64 = 8_000;
-/// Least amount that may be under way, to notice when a slow balloon has become faster.
+/// Smallest such limit, so that a slow balloon that has become faster is noticed.
 const REACH_MIN: Bytes = Bytes::mib(128);
 /// Shortest time over which a speed is measured.
 const SPEED_MS: u64 = 400;
@@ -37,7 +40,7 @@ const SPEED_MS: u64 = 400;
 struct Target {
     size: Bytes,
     from: Bytes,
-    /// The guest's resident memory at size `from`.
+    /// The guest's resident memory at its size `from`.
     held: Holding,
     /// Size closest to the target so far.
     nearest: Bytes,
@@ -71,23 +74,23 @@ pub struct BalloonTracker {
     target: Option<Target>,
     /// Target that the current request replaced.
     before: Option<Target>,
-    /// Target slightly below the size at rest; the balloon may still move on to it.
+    /// Target slightly below the size at rest, to which the balloon may still move.
     ahead: Option<Bytes>,
     /// The guest's maximum at the last check. A new maximum explains a new size.
     max: Option<Bytes>,
     /// Size at rest, to detect unrequested changes.
     rest: Option<Bytes>,
-    /// Set for a while after the target was replaced.
+    /// Present for a while after the target was replaced.
     turning: Option<Turning>,
     stray: Stray,
-    /// Consecutive failed attempts to take memory.
+    /// Consecutive failed attempts to inflate the balloon.
     not_given: u32,
-    /// Consecutive failed attempts to give memory.
+    /// Consecutive failed attempts to deflate the balloon.
     not_taken: u32,
-    /// End of the time in which nothing is requested, because the balloon does not take memory.
+    /// End of the time in which nothing is requested, because the balloon does not move.
     stuck_until_ms: Option<u64>,
-    /// End of the time in which nothing is taken, because the balloon gave none. The guest may
-    /// still grow.
+    /// End of the time in which the balloon is not inflated, because it did not inflate before. The
+    /// guest may still grow.
     stingy_until_ms: Option<u64>,
     unexplained_ms: Option<u64>,
     foreign_until_ms: Option<u64>,
@@ -110,7 +113,7 @@ struct Pace {
 pub struct BalloonCheck {
     /// Outcome of an earlier target.
     pub outcome: Option<Outcome>,
-    /// Size to request now: the current size of a balloon that stopped or gave way, or a trimmed
+    /// Size to request now: the current size of a balloon that stopped or was moved, or a trimmed
     /// target.
     pub cap: Option<Bytes>,
     /// True if the guest's kernel deflated the balloon because memory was short.
@@ -134,15 +137,15 @@ impl BalloonTracker {
         self.target = Some(target);
     }
 
-    /// Records the size that the hypervisor holds as its target.
+    /// Records the size that the hypervisor has as its target.
     pub fn told(&mut self, size: Bytes) {
         self.stray.told(size);
     }
 
-    /// Forgets the balloon after a restart: it is empty, and its new driver is unknown. A claim of
-    /// another manager stays. Returns the size that QEMU still holds as its target.
+    /// Forgets the balloon after a restart, because it is empty, and its new driver is unknown. A
+    /// move by another manager is remembered. Returns the size that QEMU still has as its target.
     pub fn forget(&mut self) -> Option<Bytes> {
-        // The part of a grant that had not arrived is free again.
+        // The part of a grant that has not arrived is free again.
         let asked = self.target.map(|target| target.size.min(target.nearest)).or(self.rest);
         let mut yields = std::mem::take(&mut self.yields);
         yields.forget_loose();
@@ -151,19 +154,19 @@ impl BalloonTracker {
         asked
     }
 
-    /// Expects any size until `until_ms`: the driver of a booting guest moves to QEMU's target by
-    /// itself.
+    /// Accepts any size until `until_ms`, because the driver of a booting guest moves to QEMU's
+    /// target by itself.
     pub fn boots(&mut self, until_ms: u64) {
         self.turning = Some(Turning { low: Bytes::ZERO, high: Bytes(u64::MAX), until_ms });
     }
 
-    /// Returns the memory that the host still gets from this balloon.
+    /// Returns the memory that the balloon has still to return to the host.
     pub fn coming(&self, actual: Bytes) -> Bytes {
         let Some(target) = self.target.filter(|t| t.shrinks()) else { return Bytes::ZERO };
         target.held.gain(target.size).less(target.held.gain(actual)).min(self.reach())
     }
 
-    /// Returns the limit for memory under way at once.
+    /// Returns the limit for granted memory that has not arrived.
     pub fn reach(&self) -> Bytes {
         let Some(speed) = self.pace.speed else { return Bytes(u64::MAX) };
         Bytes(speed.0.saturating_mul(REACH_MS / 1000)).max(REACH_MIN)
@@ -188,8 +191,8 @@ impl BalloonTracker {
         self.target.filter(|t| !t.shrinks()).map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// Returns the same for a guest of possibly unknown size. A silent guest keeps its last size
-    /// and may take the rest when it wakes.
+    /// Returns the same amount for a guest of possibly unknown size. A silent guest keeps its last
+    /// size, and may use the rest of its grant when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
         let had = self.target.map_or(Bytes::ZERO, |target| target.nearest);
         self.going(actual.unwrap_or(had))
@@ -210,8 +213,8 @@ impl BalloonTracker {
         self.is_shrinking() || self.ahead.is_some()
     }
 
-    /// Returns the size that costs the host nothing, with its clause: that memory stays on the host
-    /// anyway.
+    /// Returns the size to which the guest may grow at no cost for the host, with the clause. The
+    /// host has that memory resident in any case.
     pub fn returned(&self, sample: &GuestSample) -> Option<(Bytes, Clause)> {
         let stays = sample.resident?.less(sample.doubtful);
         let before = self.yields.in_vain().filter(|_| !self.is_shrinking());
@@ -224,17 +227,17 @@ impl BalloonTracker {
         sample.actual.is_some_and(|actual| actual < size).then_some((size, clause))
     }
 
-    /// Returns true while the guest is left out because its balloon does not move.
+    /// Returns true while nothing is requested from the guest because its balloon does not move.
     pub fn is_stuck(&self, now_ms: u64) -> bool {
         self.stuck_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Returns true while nothing is taken because the last request gave nothing.
+    /// Returns true while the balloon is not inflated because the last request failed.
     pub fn is_stingy(&self, now_ms: u64) -> bool {
         self.stingy_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Returns true while the balloon is left to another manager.
+    /// Returns true while another manager controls the balloon.
     pub fn is_foreign(&self, now_ms: u64) -> bool {
         self.foreign_until_ms.is_some_and(|until| now_ms < until)
     }
@@ -255,7 +258,7 @@ impl BalloonTracker {
             self.rest = None;
         }
         if let Some(target) = self.target.as_mut().filter(|target| !target.shrinks()) {
-            // Memory that was unplugged meanwhile is not expected any more.
+            // Memory unplugged since the request is no longer expected.
             target.size = target.size.min(sample.limits.max.max(target.from));
         }
         let Some(mut target) = self.target else {
@@ -286,7 +289,7 @@ impl BalloonTracker {
                 ..BalloonCheck::default()
             };
         }
-        // The size exceeds the grant: the guest's kernel took the rest by itself.
+        // The size exceeds the grant, so the guest's kernel deflated the balloon further by itself.
         if !target.shrinks() && actual > target.size && strained && sample.deflates_on_oom {
             self.settle(actual);
             self.not_taken = 0;
@@ -298,8 +301,8 @@ impl BalloonTracker {
                 left: None,
             };
         }
-        // The balloon moved away from its target. The guest's kernel did that if memory was short,
-        // else another manager.
+        // The balloon moved away from its target. If memory was short, the guest's kernel moved it,
+        // and otherwise another manager.
         let wrong = match target.shrinks() {
             true => actual > target.nearest.plus(slack(target.nearest)),
             false => target.nearest > actual.plus(slack(actual)),
@@ -353,8 +356,8 @@ impl BalloonTracker {
         Some(target.size)
     }
 
-    /// Ends an unreached target that a newer one, or an order to stay, replaces. Returns its
-    /// outcome.
+    /// Ends an unreached target that is replaced by a newer target or by an order to stay. Returns
+    /// its outcome.
     pub fn supersede(&mut self, key: Key, actual: Bytes, now_ms: u64) -> Option<Outcome> {
         (self.before, self.ahead) = (self.target.take(), None);
         self.turn(&self.before?, actual, now_ms);
@@ -389,7 +392,7 @@ impl BalloonTracker {
         strained: bool,
         now_ms: u64,
     ) -> BalloonCheck {
-        // Small steps add up against the size at rest.
+        // Small steps are compared with the size at rest, so that they add up.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {
             (self.stray.rose_ms, self.stray.back) = (None, None);
@@ -404,12 +407,13 @@ impl BalloonTracker {
             }
         }
         self.stray.rose_ms = None;
-        // A guest without its balloon driver has all of its memory. Another manager gives less than
-        // that.
+        // A guest without its balloon driver has all of its memory. Another manager would leave it
+        // less.
         let was_away = self.max.is_some_and(|max| rest.plus(slack(rest)) >= max);
         match self.stray.goes_back(rest, actual, was_away, now_ms) {
             Back::No => self.stray.before = None,
-            // The change counts as another manager's until the balloon is back at its target.
+            // The change is attributed to another manager until the balloon has returned to its
+            // target.
             Back::OnItsWay => {
                 self.stray.before.get_or_insert((self.unexplained_ms, self.foreign_until_ms));
                 self.unexplained(now_ms);
@@ -454,14 +458,14 @@ impl BalloonTracker {
 
     fn unexplained(&mut self, now_ms: u64) {
         let before = self.unexplained_ms.replace(now_ms);
-        // Changes without a break count as one change.
+        // Changes without a pause between them count as one change.
         let since_ms = before.map(|at| now_ms.saturating_sub(at));
         if since_ms.is_some_and(|ms| (BREAK_MS..=FOREIGN_WINDOW_MS).contains(&ms)) {
             self.foreign_until_ms = Some(now_ms + FOREIGN_MS);
         }
     }
 
-    /// Learns from a shrink how much memory the host got. Returns that amount.
+    /// Learns from a shrink how much memory the host gained. Returns that amount.
     fn yielded(
         &mut self,
         target: &Target,
@@ -473,7 +477,8 @@ impl BalloonTracker {
             return None;
         }
         let (before, now) = target.held.change(sample)?;
-        // The reached size counts: a balloon that stood still gave nothing that could get lost.
+        // The reached size counts, because a balloon that did not move returned nothing that the
+        // host could lose.
         let reached = reached.max(target.size);
         let came = (target.held.got(sample)?, sample.resident?);
         let in_vain = target.held.is_in_vain(reached, sample).then_some(target.from);

@@ -1,16 +1,17 @@
-//! Benefit of memory for a guest that refaults. A guest that reads through more than it could ever
-//! keep refaults on, whatever it is given.
+//! Benefit of memory for a guest that refaults. A guest that reads through more data than it could
+//! ever cache continues to refault at any size.
 
 use counters::Bytes;
 
-/// Part of its former size after which a guest without fewer refaults has no benefit.
+/// Part of the guest's former size that makes a full trial. If the refaults have not fallen by
+/// then, more memory has no benefit.
 const TRIED_PART: u64 = 4;
 /// Part by which the refaults must fall to count as fewer.
 const LESS_PART: u64 = 8;
 /// Time without further grants after a trial without benefit.
 const REST_MS: u64 = 600_000;
 
-/// Memory given to a guest for its refaults, and the effect.
+/// Memory granted to a guest for its refaults, and the effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Benefit {
     trial: Option<Trial>,
@@ -32,7 +33,8 @@ impl Trial {
 }
 
 impl Benefit {
-    /// Judges a full trial by the refaults a second, in pages, after the memory has arrived.
+    /// Evaluates a complete trial from the refaults per second, in pages, after the memory has
+    /// arrived.
     pub fn see(&mut self, rate: u64, now_ms: u64) {
         let Some(trial) = self.trial.filter(Trial::is_full) else { return };
         if rate > trial.rate - trial.rate / LESS_PART {
@@ -41,14 +43,15 @@ impl Benefit {
         self.trial = None;
     }
 
-    /// Records a grant to a guest with `had`, made because of these refaults a second, in pages.
+    /// Records a grant to a guest of size `had` for its refaults, with their `rate` in pages per
+    /// second.
     pub fn given(&mut self, size: Bytes, had: Bytes, rate: u64) {
         let trial = self.trial.get_or_insert(Trial { had, given: Bytes::ZERO, rate });
         trial.given = trial.given.plus(size);
     }
 
-    /// Returns true if more memory may help, as far as known. The effect of a full trial is awaited
-    /// first.
+    /// Returns true if more memory may help. After a complete trial, it is false until the effect
+    /// is known.
     pub fn is_likely(&self, now_ms: u64) -> bool {
         now_ms >= self.rests_until_ms && !self.trial.is_some_and(|trial| trial.is_full())
     }

@@ -1,4 +1,4 @@
-//! Taking memory: the amount that each guest gives, and the obstacles.
+//! Shrinks of guests, with the amount that each guest gives up, and the obstacles.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -8,13 +8,13 @@ use super::spare::Reclaim;
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
-/// Least step of one pass, so that small guests are not asked for crumbs.
+/// Smallest step of one pass, so that small guests need not give up tiny amounts.
 const STEP_MIN: Bytes = Bytes::mib(32);
 /// Largest step outside an emergency, in thousandths of a guest.
 const STEP_MAX_PERMILLE: u64 = 250;
 
-/// Takes the memory that the host, its guests in need and its reservations lack. Returns the guests
-/// that gave nothing, with their clauses.
+/// Shrinks guests by the memory that the host, its guests in need and its reservations lack.
+/// Returns the guests that could not shrink, with their clauses.
 pub(super) fn take(
     states: &mut [GuestState<'_>],
     budget: &mut HostBudget,
@@ -30,15 +30,15 @@ pub(super) fn take(
     };
     let clause = if budget.emergency { Clause::Emergency } else { claim };
     let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure | Clause::Refault);
-    // The host's lack already leaves out memory that is coming. Without such a lack, coming memory
-    // is for the guests that wait.
+    // The host's lack already excludes memory that shrinking guests will return. If the host lacks
+    // nothing, that memory is for the guests that wait.
     let mut demand = match budget.lack.max(budget.reserve_lack) {
         Bytes::ZERO if urgent => budget.unmet.less(budget.coming),
         Bytes::ZERO => budget.refaults.less(budget.coming),
         lack => lack.plus(budget.unmet),
     };
-    // Page-out finds untouched memory, and memory that it takes in error comes back by itself.
-    // Caches of guests are therefore left to it first, unless a guest waits.
+    // Page-out finds unused memory, and memory that it reclaims in error is faulted in again.
+    // Caches of guests are therefore first left to page-out, unless a guest waits.
     let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
     let kinds: &[Reclaim] = match clause {
         Clause::SetPoint if page_out > Bytes::ZERO && !budget.low => {
@@ -55,7 +55,7 @@ pub(super) fn take(
             Reclaim::ProcessMemory,
         ],
         Clause::Refault => &[Reclaim::ColdCache],
-        // Memory in use is not dropped for a number that is nearly met.
+        // Memory in use is not reclaimed for a target that is nearly met.
         Clause::SetPoint | Clause::HostPressure if !budget.low => {
             &[Reclaim::ColdCache, Reclaim::ThrashedCache]
         }
@@ -68,7 +68,7 @@ pub(super) fn take(
         (false, false) => Urgency::None,
     };
     if urgent && demand > Bytes::ZERO {
-        // A guest waits even for a crumb, so at least one move is made.
+        // A guest waits even for a tiny amount, so at least one move is made.
         demand = demand.max(MOVE_MIN);
     }
     let mut given = vec![Gift::default(); states.len()];
@@ -78,21 +78,21 @@ pub(super) fn take(
         if demand < MOVE_MIN {
             break;
         }
-        // Half of the guests' free memory is in page-out's expected gain, and is taken from them
-        // now.
+        // Half of the guests' free memory is included in page-out's expected gain, and is reclaimed
+        // from them now.
         let waits = page_out.less(Bytes(freed.0 / 2));
         let asked = match kind {
-            // Memory in use is not taken for the set point. Memory that no other guest has a claim
-            // on is taken for the reserve alone.
+            // Memory in use is not reclaimed for the set point. If no other guest has a claim on
+            // it, it is only reclaimed for the reserve.
             Reclaim::AnyHotCache | Reclaim::ProcessMemory => demand.min(budget.deficit.less(all)),
             Reclaim::HotCache if budget.emergency => {
                 demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
             }
-            // With enough time, other guests give their cold cache in later steps instead.
+            // If there is time, other guests can give up their cold cache in later steps instead.
             Reclaim::ThrashedCache if !urgent && !budget.low => {
                 demand.less(waits).less(left_of(states, &given, Reclaim::ColdCache, urgency))
             }
-            // Half-way to the reserve, cache that was not used again does not wait for page-out.
+            // Half-way to the reserve, cold cache is reclaimed without waiting for page-out.
             Reclaim::ColdCache if !budget.low => demand.less(waits),
             Reclaim::HotCache => demand.less(waits),
             Reclaim::ColdCache | Reclaim::ThrashedCache | Reclaim::Free => demand,
@@ -104,7 +104,7 @@ pub(super) fn take(
         demand = demand.less(gives);
         all = all.plus(gives);
     }
-    // An idle guest is not woken for a small amount that another guest could use.
+    // A small amount that another guest could use does not justify waking an idle guest.
     gather(&mut given, if clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
     let mut refused = Vec::new();
     for (state, Gift { size, .. }) in states.iter_mut().zip(given) {
@@ -119,15 +119,15 @@ pub(super) fn take(
     refused
 }
 
-/// The amount that a guest is to give.
+/// The amount that a guest has to give up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gift {
     size: Bytes,
-    /// Most that the guest can give at once, of the kinds considered so far.
+    /// Most memory that the guest can give up at once, of the kinds considered so far.
     most: Bytes,
 }
 
-/// Turns crumbs that are not worth a move into moves of the few guests with the largest crumbs. The
+/// Replaces amounts too small for a move by moves of the few guests with the largest of them. The
 /// last of these moves may be smaller.
 fn gather(given: &mut [Gift], worth: Bytes) {
     let is_crumb = |gift: &Gift| gift.size > Bytes::ZERO && gift.size < worth;
@@ -142,7 +142,7 @@ fn gather(given: &mut [Gift], worth: Bytes) {
     }
 }
 
-/// Returns the guests that may give.
+/// Returns the guests that may give up memory.
 fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
     let is_donor = |state: &GuestState<'_>| {
         let is_open = state.to.is_none() && state.assessment.held.is_none();
@@ -151,14 +151,14 @@ fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
     (0..states.len()).filter(|i| is_donor(&states[*i])).collect()
 }
 
-/// Returns the memory of this kind that the donors have left.
+/// Returns the memory of this kind that the donors still have.
 fn left_of(states: &[GuestState<'_>], given: &[Gift], kind: Reclaim, urgency: Urgency) -> Bytes {
     let donors = donors(states, urgency).into_iter();
     let spare = |i: usize| states[i].history.spare(&states[i].assessment, kind);
     donors.map(|i| spare(i).less(given[i].size)).sum()
 }
 
-/// Adds the contributions of one kind to the gifts. Returns their sum.
+/// Adds the contributions of one kind to the amounts. Returns their sum.
 fn given_of(
     states: &[GuestState<'_>],
     given: &mut [Gift],
@@ -174,7 +174,7 @@ fn given_of(
             let state = &states[*i];
             let mut spare = state.history.spare(&state.assessment, kind);
             spare = spare.min(step(state, urgency, config));
-            // Memory in use within a guest's share cannot be taken for another guest's need.
+            // Memory in use within a guest's share cannot be reclaimed for another guest's need.
             if kind == Reclaim::HotCache {
                 let cold = state.history.spare(&state.assessment, Reclaim::ThrashedCache);
                 spare = spare.min(cold.max(state.beyond_share()));
@@ -202,14 +202,14 @@ fn given_of(
     shares.into_iter().sum()
 }
 
-/// Returns true for a guest that gives only what the others cannot: the host's gain is unmeasured,
-/// or much smaller than the guest's loss.
+/// Returns true for a guest that gives up memory only after all others. The host's gain from such a
+/// guest is unmeasured, or much smaller than the guest's loss.
 fn gives_last(state: &GuestState<'_>, kind: Reclaim) -> bool {
     state.sample.resident.is_none() || state.history.is_thin(&state.assessment, kind)
 }
 
-/// Returns the weight of a donor. Idle memory costs more to hold than memory in use, and shares
-/// make both cheaper.
+/// Returns the weight of a donor. Idle memory has a higher price than memory in use, and shares
+/// lower the price of both.
 fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
     let touched = state.assessment.touched.as_mib().max(1);
     let idle = state.history.spare(&state.assessment, Reclaim::ColdCache).as_mib().min(touched);
@@ -229,7 +229,7 @@ fn step(state: &GuestState<'_>, urgency: Urgency, config: &Config) -> Bytes {
     state.verdicts.shrink_size.unwrap_or(plain).min(actual.permille(most).max(STEP_MIN))
 }
 
-/// Shrinks guests by the operator's rules, whatever the host has.
+/// Shrinks guests by the operator's rules, independent of the host's free memory.
 fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     for state in states.iter_mut() {
         let free = state.to.is_none()
@@ -253,8 +253,9 @@ fn shrink(
     clause: Clause,
     step: Bytes,
 ) {
-    // Untouched memory is cut off too, since the host gains nothing from that part. The cut is
-    // limited: a guest has to find those pages, and a slow balloon takes its time.
+    // The size is also reduced by untouched memory, because the host gains nothing from that part.
+    // The reduction is limited, because the guest has to find those pages, and a slow balloon needs
+    // time.
     let (actual, holding) = (state.assessment.actual, state.assessment.holding);
     let most = holding.at_once().min(state.history.balloon.reach().max(Bytes(actual.0 / 4)));
     let to = holding.size_for(size).max(actual.less(most)).max(state.assessment.min);

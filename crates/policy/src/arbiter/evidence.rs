@@ -1,21 +1,22 @@
-//! Evidence: a guest as the host sees it, against the guest's own claims.
+//! Evidence of the host about a guest, compared with the guest's own claims.
 //!
-//! A guest may claim anything: that it has 64 GiB, that all of it is in use, that its tasks wait.
-//! Memory in use is on the host or in its swap, and a guest that waits has run. A claim far beyond
-//! that counts for nothing, and a grant counts once it is used.
+//! A guest may claim any size, any use of its memory, and that its tasks wait. But memory in use is
+//! resident on the host or in the host's swap, and a guest that waits has run. A claim far beyond
+//! that evidence is ignored, and a grant counts only when it is used.
 
 use super::sample::{GuestSample, Memory};
 use counters::Bytes;
 
-/// Allowance for honest guests. They may hold less on the host than they report: boot reservations
-/// and unread parts of a template were never touched. An honest guest reports at most twice what it
-/// holds, plus this.
+/// Allowance for honest guests. They may have less resident memory than they report, because boot
+/// reservations and unread parts of a template were never touched. An honest guest reports at most
+/// twice its resident memory, plus this allowance.
 const SLACK: Bytes = Bytes::mib(64);
 
 /// The host's evidence about a guest. Missing evidence contradicts nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// Most memory that a claim may be for, by the guest's memory on the host; `None` if unknown.
+    /// Most memory that a claim can justify, from the guest's memory on the host; `None` if
+    /// unknown.
     most: Option<Bytes>,
     /// True if the guest's last claim to need memory is not credible.
     pub contradicts: bool,
@@ -35,8 +36,8 @@ impl Evidence {
         Evidence { most, contradicts: is_too_much || sample.runs == Some(false) }
     }
 
-    /// Returns the further memory that a guest with `actual` may get on its own claim. The limit is
-    /// twice its visible use, so that a guest that uses its grants is never held up.
+    /// Returns the further memory that a guest of size `actual` may get on its own claim. The limit
+    /// is twice its visible use, so that a guest that uses its grants is never limited.
     pub fn backs(&self, actual: Bytes) -> Bytes {
         match self.contradicts {
             true => Bytes::ZERO,

@@ -1,14 +1,15 @@
 //! The rate at which the host's free memory falls, without the arbiter's own grants. Memory that
-//! guests give at the same time hides a part of the fall.
+//! guests return at the same time hides a part of the fall.
 
 use counters::Bytes;
 
-/// Shortest time over which the fall is measured. Passes follow each other within milliseconds
-/// while guests are in need. Memory taken at once is no rate for a whole second.
+/// Shortest time over which the fall is measured. While guests are in need, passes follow each
+/// other within milliseconds. Memory that was used at once must not be extrapolated to a whole
+/// second.
 const WINDOW_MS: u64 = 500;
 
-/// The fall of free memory that is not promised. Use of promised memory lowers both free and
-/// promised memory, so their difference does not change.
+/// The fall of free memory that is not promised. Use of promised memory reduces both free memory
+/// and promises, so their difference stays the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fall {
     /// Free memory at the end of the last pass, after its promises, in bytes. It is negative if

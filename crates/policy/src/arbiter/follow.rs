@@ -1,5 +1,5 @@
-//! A pass by other managers' rules. Their orders are carried out, tracked and reported like our own
-//! decisions.
+//! A pass by other managers' rules. Their orders are carried out, tracked and reported like
+//! pinhead's own decisions.
 
 use super::grants;
 use super::reason::{Action, Bound, Clause, Inputs};
@@ -7,7 +7,7 @@ use super::sample::{Key, Mode};
 use super::state::{GuestState, HostBudget};
 use crate::rivals::Orders;
 
-/// Turns orders into a size for each guest. Returns no refusals, since these rules have no
+/// Turns orders into a size for each guest. Returns no refusals, because these rules have no
 /// reservations.
 pub(super) fn obey(
     states: &mut [GuestState<'_>],
@@ -16,7 +16,7 @@ pub(super) fn obey(
 ) -> Vec<(Key, Clause)> {
     grants::fixed(states, budget);
     for state in states.iter_mut().filter(|s| s.sample.limits.mode == Mode::Managed) {
-        // A balloon that stopped, or gave memory back to its kernel, is asked again.
+        // A balloon that stopped, or was deflated by its kernel, gets the request again.
         state.cap = None;
         state.bounds.clear();
         let actual = state.assessment.actual;

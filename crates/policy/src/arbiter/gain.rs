@@ -1,4 +1,5 @@
-//! The host's gain from a shrink: not all memory that a balloon takes is on the host.
+//! The host's gain from a shrink. Not all memory that a balloon inflates into is resident on the
+//! host.
 //!
 //! ```text
 //!   a guest's memory ─┬─ free ─┬─ never touched, or reported as free: the host gains nothing
@@ -6,25 +7,25 @@
 //!                     └─ kept: programs, caches                         (resident − kept = loose)
 //! ```
 //!
-//! A balloon takes free memory first, with the loose part mixed in, and then caches. Resident
-//! memory may exceed the guest's, where the hypervisor's own part is only estimated. A balloon may
-//! also give the host nothing at all. The real gain is therefore learned from each move, and
+//! A balloon first takes free memory, of which only a part is resident, and then caches. Resident
+//! memory may exceed the guest's memory if the hypervisor's own part is only estimated. A balloon
+//! may also return nothing to the host. The real gain is therefore learned from each move, and
 //! forgotten in time.
 
 use super::sample::GuestSample;
 use counters::Bytes;
 
-/// Least expected gain of a move that teaches a lesson.
+/// Smallest expected gain of a move from which the gain is learned.
 const JUDGED: Bytes = Bytes::mib(8);
 /// Gain below which a move counts as fruitless, in thousandths of the expected gain.
 const NOTHING_PERMILLE: u64 = 100;
 /// Time after which a lesson is forgotten, and a fruitless guest is tried again.
 const FORGET_MS: u64 = 600_000;
-/// Most doublings of that time, one for each further fruitless move: up to 160 minutes.
+/// Most doublings of that time. Each further fruitless move doubles it, up to 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
 /// Most that a hypervisor's own part grows between two measurements.
 const OWN_GROWTH: Bytes = Bytes::mib(32);
-/// Most of a hypervisor's own part that is taken for its guest's memory.
+/// Largest hypervisor's own part that may be mistaken for guest memory.
 const OWN_MAX: Bytes = Bytes::mib(256);
 
 /// Host gain learned for one kind of a guest's memory.
@@ -35,7 +36,7 @@ struct Lesson {
     at_ms: u64,
     /// Least resident memory since the lesson.
     resident: Bytes,
-    /// Consecutive fruitless moves.
+    /// Consecutive moves without a gain.
     barren: u32,
 }
 
@@ -65,7 +66,8 @@ impl Lesson {
         FORGET_MS << self.barren.saturating_sub(1).min(DOUBLINGS_MAX)
     }
 
-    /// Returns the expected gain in thousandths, by the part of the lesson that is not forgotten.
+    /// Returns the expected gain in thousandths, from the part of the lesson that is not yet
+    /// forgotten.
     fn permille(&self, now_ms: u64) -> u64 {
         let seen = self.seen_permille();
         let forget_ms = self.forget_ms();
@@ -90,7 +92,7 @@ impl Lesson {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     permille: u64,
-    /// Memory touched since the lesson: all of it is gained.
+    /// Memory touched since the lesson, all of which is gained.
     grown: Bytes,
 }
 
@@ -113,7 +115,7 @@ impl Rate {
     }
 }
 
-/// Returns `amount` × `by` / `of`, or the largest size if `of` is 0 and `amount` is not.
+/// Returns `amount` × `by` / `of`, or the largest size if only `of` is 0.
 fn scaled(amount: Bytes, by: u64, of: u64) -> Bytes {
     match (amount.0, of) {
         (0, _) => Bytes::ZERO,
@@ -128,11 +130,11 @@ fn scaled(amount: Bytes, by: u64, of: u64) -> Bytes {
 /// Lessons learned about a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Yield {
-    /// Lesson about its free memory.
+    /// Lesson about free memory.
     loose: Lesson,
     /// Lesson about all other memory.
     rest: Lesson,
-    /// Size before the last moves, if these were seen to yield nothing.
+    /// Size before the last moves, if they yielded nothing.
     in_vain: Option<Bytes>,
 }
 
@@ -149,14 +151,15 @@ impl Yield {
     ) {
         self.in_vain = in_vain.map(|size| size.max(self.in_vain.unwrap_or(size)));
         let (loose, rest) = before.parts(reached);
-        // Caches were certainly on the host. Free memory is only assumed to be.
+        // Caches were certainly resident. Free memory is only assumed to be resident.
         let of_rest = got.min(rest);
         if rest > Bytes::ZERO {
             self.rest.learn(rest, of_rest, resident, now_ms);
         }
         if loose > Bytes::ZERO {
             self.loose.learn(loose, got.less(of_rest), resident, now_ms);
-            // More stayed than a hypervisor could own: nothing comes out at all.
+            // More memory stayed resident than a hypervisor could own, so the balloon returns
+            // nothing.
             let stays = in_vain.is_some() || resident.less(reached) > OWN_MAX;
             if stays && got < loose.permille(NOTHING_PERMILLE) && rest == Bytes::ZERO {
                 self.rest.learn(loose, Bytes::ZERO, resident, now_ms);
@@ -182,34 +185,35 @@ impl Yield {
     }
 }
 
-/// A guest's memory, and the part of it that is on the host.
+/// A guest's memory, and its resident part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holding {
     actual: Bytes,
     resident: Option<Bytes>,
-    /// Private memory of its whole process: the hypervisor's own part may be measured at any time.
+    /// Private memory of the whole process. The split is not stored, because the hypervisor's own
+    /// part may be measured at any time.
     private: Option<Bytes>,
-    /// Memory in the host's swap, while the host pages.
+    /// Memory in the host's swap, while the host swaps.
     swapped: Option<Bytes>,
-    /// Resident part of `actual`, at most.
+    /// Upper limit of the resident part of `actual`.
     touched: Bytes,
     free: Bytes,
-    /// Resident part of `free`, as far as the host sees it.
+    /// Resident part of `free`, as far as the host can measure it.
     loose: Bytes,
     /// Gain expected from `free`, by the lessons.
     comes: Bytes,
-    /// True if nothing is expected beyond memory that was touched since a fruitless move.
+    /// True if no gain is expected except from memory that was touched since a fruitless move.
     is_new: bool,
     /// Gain expected from `free` without any lesson.
     hoped: Bytes,
     rest: Rate,
-    /// True if free memory was not reported; only untouched memory counts as free then.
+    /// True if free memory was not reported. In that case only untouched memory counts as free.
     is_guessed: bool,
 }
 
 impl Holding {
-    /// Returns the holding of a guest with `actual`, of which it reported `free` as free. The
-    /// doubtful part of `resident` is not counted on before a lesson.
+    /// Returns the holding of a guest of size `actual` that reported `free` as its free memory. The
+    /// doubtful part of `resident` is not expected as a gain before a lesson.
     pub fn of(
         actual: Bytes,
         free: Option<Bytes>,
@@ -228,9 +232,9 @@ impl Holding {
         let Some(resident) = resident else {
             return Holding { comes: loose, hoped: loose, ..plain };
         };
-        // Memory that a balloon took is gone if no more is left than the guest has. Then only the
-        // hypervisor's own part can have been taken for the guest's. After a fruitless move the
-        // guest has its memory back, and the rest stays as it did then.
+        // If no more memory is resident than the guest has, the balloon did return its memory. In
+        // that case only the hypervisor's own part can have been mistaken for guest memory. After a
+        // fruitless move the guest has its memory again, and other memory stays resident as before.
         let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
         let is_gone = resident <= actual && !(learnt.in_vain.is_some() && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
@@ -251,9 +255,9 @@ impl Holding {
         Holding { comes, is_new, hoped, rest, ..plain }
     }
 
-    /// Returns the holding on a host that pages. Memory that the guest drops from the host's swap
-    /// is a gain too, since it need not come back. Memory that a guest has not used for long is in
-    /// that swap.
+    /// Returns the holding on a host that swaps. Memory that the guest drops from the host's swap
+    /// is a gain too, because it need not be read again. Memory that a guest has not used for long
+    /// is in that swap.
     pub fn on_a_host_that_pages(self, swapped: Option<Bytes>) -> Holding {
         Holding { swapped, ..self }
     }
@@ -263,13 +267,13 @@ impl Holding {
         Holding { private, ..self }
     }
 
-    /// Returns the host's memory of the guest before and now, both by one measure.
+    /// Returns the host memory of the guest before and now, with the same kind of measurement.
     pub fn change(&self, sample: &GuestSample) -> Option<(Bytes, Bytes)> {
         self.private.zip(sample.process.private).or_else(|| self.resident.zip(sample.resident))
     }
 
-    /// Returns the memory that the host got since then, and the swap that need not be read any
-    /// more.
+    /// Returns the memory that the host has gained since then, and the swap that need not be read
+    /// any more.
     pub fn got(&self, sample: &GuestSample) -> Option<Bytes> {
         let (was, is) = self.change(sample)?;
         Some(match self.swapped.zip(sample.swapped) {
@@ -278,8 +282,8 @@ impl Holding {
         })
     }
 
-    /// Returns true if the way to this size yielded nothing, and the host still holds more of the
-    /// guest. Such a balloon takes memory without passing it on.
+    /// Returns true if the move to this size yielded nothing, and more of the guest is still
+    /// resident. Such a balloon does not return memory to the host.
     pub fn is_in_vain(&self, reached: Bytes, sample: &GuestSample) -> bool {
         let (hoped, got) = (self.hoped_gain(reached), self.got(sample));
         let is_nothing = got.is_some_and(|got| got < hoped.permille(NOTHING_PERMILLE));
@@ -289,8 +293,7 @@ impl Holding {
         hoped >= JUDGED && is_nothing && stays
     }
 
-    /// Returns the free and the other memory that a move to this size takes, as far as it is seen
-    /// on the host.
+    /// Returns the resident parts of free and of other memory that a move to this size reclaims.
     fn parts(&self, to: Bytes) -> (Bytes, Bytes) {
         let taken = self.actual.less(to);
         (self.share_of(self.loose, to), taken.less(self.free).min(self.touched.less(self.loose)))
@@ -312,7 +315,7 @@ impl Holding {
         self.share_of(self.hoped, to).plus(rest)
     }
 
-    /// Returns the share of `part`, a part of its free memory, that a move to this size takes.
+    /// Returns the share of `part`, a part of free memory, that a move to this size reclaims.
     fn share_of(&self, part: Bytes, to: Bytes) -> Bytes {
         scaled(part, self.actual.less(to).min(self.free).0, self.free.0.max(1))
     }
@@ -327,7 +330,8 @@ impl Holding {
         self.actual.less(taken)
     }
 
-    /// Returns the most that may be taken at once. A guest has its reported free memory at hand.
+    /// Returns the most memory that may be reclaimed at once. A guest can give up its reported free
+    /// memory immediately.
     pub fn at_once(&self) -> Bytes {
         let quarter = Bytes(self.actual.0 / 4);
         if self.is_guessed { quarter } else { self.free.plus(quarter) }

@@ -1,4 +1,4 @@
-//! Giving memory: needs from all free memory above the reserve, wishes from the host's surplus.
+//! Grants of memory: needs from all free memory above the reserve, wishes from the host's surplus.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -7,10 +7,10 @@ use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
-/// A request: the guest's index, the amount and the clause.
+/// A request with the guest's index, the amount and the clause.
 type Ask = (usize, Bytes, Clause);
 
-/// Grants needs as far as free memory goes. Other guests have to give the rest.
+/// Grants needs from free memory. Other guests have to give up the missing memory.
 pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     fixed(states, budget);
     let mut asks: Vec<Ask> = states
@@ -18,7 +18,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
         .enumerate()
         .filter(|(_, state)| state.assessment.held.is_none() && state.to.is_none())
         .filter_map(|(index, state)| {
-            // A request of the guest's own rules beyond its size is a need like any other.
+            // A request of the guest's own rules for more than its size counts as a need.
             let asked = state.sample.request.map_or(Bytes::ZERO, |request| {
                 let wanted = request.min(state.assessment.ceiling);
                 wanted.less(
@@ -48,7 +48,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
         if size < need {
             state.bounds.push(if size > Bytes::ZERO { Bound::Shares } else { Bound::Host });
         }
-        // An amount too small for a move waits until more is free.
+        // An amount too small for a move waits until more memory is free.
         if size < MOVE_MIN.min(need) {
             continue;
         }
@@ -61,11 +61,11 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
 }
 
 /// Grants a waiting guest more than its reported lack, if the host has a surplus after all
-/// requests. A burst is then served in one step, instead of in as many as it takes to see its size.
+/// requests. A burst is then served in one step, instead of many steps that first reveal its size.
 fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, config: &Config) {
     let asked: Bytes = asks.iter().map(|(_, need, _)| *need).sum();
-    // Half of the surplus, as with wishes: the guests' answer is seen before the other half is
-    // spent.
+    // Half of the surplus is granted, as with wishes. The effect is measured before the other half
+    // is granted.
     let surplus = budget.beyond.less(config.hysteresis.plus(asked));
     let beyond = |(at, need, clause): &Ask| match clause {
         Clause::Need => part(&states[*at], states[*at].assessment.need.most.less(*need)),
@@ -85,9 +85,9 @@ fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
     Part { cap, weight: u64::from(state.sample.limits.shares) }
 }
 
-/// Grants memory to booting guests, up to the host's surplus above its set point, since they cannot
-/// report a need. QEMU still has the previous size, and the guest's driver would move to it. The
-/// first command is therefore sent in any case.
+/// Grants memory to booting guests, up to the host's surplus above its set point, because they
+/// cannot report a need. QEMU still has the previous size, and the guest's driver would move to it.
+/// The first command is therefore sent in any case.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
     let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
@@ -109,7 +109,7 @@ pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_
         if wanted >= base.plus(MOVE_MIN) {
             grant(state, budget, wanted.less(base), Clause::Boot);
         } else if begins && wanted >= actual {
-            // The device is empty: the guest keeps the part that the host has for it.
+            // The balloon is empty, and the guest keeps the part that the host can afford.
             budget.free = budget.free.less(size);
             budget.beyond = budget.beyond.less(size);
             state.cap = Some(wanted);
@@ -125,7 +125,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             Mode::Pinned(size) => (size.max(state.assessment.min).min(most), Clause::Pinned),
             Mode::Released => (most, Clause::Released),
             Mode::Managed if state.assessment.actual > limits.max => (limits.max, Clause::Limits),
-            // The guest's own rules are content with less: the excess is given freely.
+            // The guest's own rules need less memory, so the excess can be reclaimed.
             Mode::Managed if state.assessment.actual > state.assessment.ceiling.plus(MOVE_MIN) => {
                 (state.assessment.ceiling, Clause::Request)
             }
@@ -135,7 +135,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
         let near = state.history.balloon.target().unwrap_or(actual);
         let off = Bytes(near.0.abs_diff(wanted.0));
         if off < MOVE_MIN {
-            // The size that the operator fixed, without the bound of a control group.
+            // The size that the operator fixed, without the limit of a control group.
             let whole = match limits.mode {
                 Mode::Pinned(size) => size.min(limits.max),
                 Mode::Released => limits.max,
@@ -153,7 +153,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
                 state.bounds.push(Bound::Host);
             }
         } else if shrinks(state, clause) && !state.history.balloon.is_shrinking() {
-            // Shrink in steps. After each step it is seen whether the guest can do with less.
+            // The guest shrinks in steps. Each step shows if the guest works with less memory.
             let to = wanted.max(Bytes(actual.0 - actual.0 / 4));
             if to > wanted {
                 state.bounds.push(Bound::Step);
@@ -164,8 +164,9 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     }
 }
 
-/// Returns true if the obstacles allow this shrink. A guest that waits for memory, or gave nothing
-/// before, is not shrunk. A request of the guest's own rules has time until the cool-down is over.
+/// Returns true if the obstacles allow this shrink. A guest that waits for memory, or did not
+/// shrink when requested, is not shrunk. A request of the guest's own rules can wait until the
+/// cool-down is over.
 fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
     match (clause, state.assessment.against(Urgency::None)) {
         (_, Some(Clause::Strained | Clause::Stuck)) => false,
@@ -176,12 +177,12 @@ fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
 
 /// Grants wishes from the host's surplus.
 pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
-    // Half of the surplus: the guests' answer is seen before the other half is spent.
+    // Half of the surplus is granted. The effect is measured before the other half is granted.
     let surplus = budget.beyond.less(config.hysteresis);
     spend(states, budget, Bytes(surplus.0 / 2), &|state| wished(state));
 }
 
-/// Grants memory that was freed for refaulting guests to them.
+/// Grants refaulting guests the memory that was freed for them.
 pub(super) fn refaults(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     let beyond = budget.beyond;
     spend(states, budget, beyond, &|state| lacked(state, config));
@@ -206,8 +207,8 @@ fn spend(
     }
 }
 
-/// Counts the memory that refaulting guests lack. Guests with unused memory give it for them,
-/// though no guest is in need.
+/// Counts the memory that refaulting guests lack. Guests with unused memory give it up for them,
+/// although no guest is in need.
 pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     let lacked: Bytes = states.iter().filter_map(|state| lacked(state, config)).sum();
     if lacked >= MOVE_MIN {
@@ -215,9 +216,9 @@ pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget,
     }
 }
 
-/// Returns the memory that a refaulting guest lacks: at most its refaults of a minute, up to its
-/// share. The idle memory tax raises that share, since memory in use counts for less than idle
-/// memory.
+/// Returns the memory that a refaulting guest lacks. It is at most the guest's refaults of a
+/// minute, up to its share. The idle memory tax raises that share, because memory in use has a
+/// lower price than idle memory.
 fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
     let is_lacking = state.assessment.refaults && state.verdicts.shrink != Some(true);
     let read = state.history.view?.thrash().0.saturating_mul(60);
@@ -237,7 +238,7 @@ fn wished(state: &GuestState<'_>) -> Option<Bytes> {
 }
 
 fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, clause: Clause) {
-    // Memory on its way to the guest stays granted.
+    // Granted memory that has not arrived stays granted.
     let base = state.assessment.actual.plus(state.history.balloon.going(state.assessment.actual));
     state.to = Some((base.plus(size), Action::Grow, clause));
     budget.free = budget.free.less(size);

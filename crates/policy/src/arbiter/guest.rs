@@ -19,8 +19,8 @@ use counters::Bytes;
 const STRAIN_MS: u64 = 10_000;
 /// Strain within this time counts as current.
 const STRAIN_NOW_MS: u64 = 2_000;
-/// Cool-down after a move: a mere wish does not move the guest the other way. Each reversal doubles
-/// it.
+/// Cool-down after a move, in which a mere wish does not move the guest the other way. Each
+/// reversal doubles the cool-down.
 const COOL_MS: u64 = 30_000;
 /// First cool-down while another guest is in need.
 const COOL_SHORTAGE_MS: u64 = 5_000;
@@ -45,7 +45,7 @@ struct Promise {
 
 /// Time that a restarted guest has to boot.
 const BOOT_MS: u64 = 60_000;
-/// Least time between two such boots. A guest that restarts again and again gains nothing.
+/// Shortest time between two such boots, so that a guest gains nothing by repeated restarts.
 const BOOT_REST_MS: u64 = 600_000;
 
 /// Boot phase of a restarted guest.
@@ -62,7 +62,7 @@ enum Boot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Boots {
     now: Boot,
-    /// Start of the last boot that was given time.
+    /// Start of the last boot with such a time.
     last_ms: Option<u64>,
 }
 
@@ -73,8 +73,8 @@ pub struct GuestHistory {
     pub(super) balloon: BalloonTracker,
     pub(super) memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
-    /// Memory that was not free at the last report without a shrink. During a shrink, the balloon's
-    /// size and the free memory are from different moments.
+    /// Memory that was not free at the last report outside of a shrink. During a shrink, the
+    /// balloon's size and the free memory belong to different moments.
     pub(super) kept: Option<Bytes>,
     evidence: Evidence,
     pub(super) benefit: Benefit,
@@ -86,7 +86,7 @@ pub struct GuestHistory {
     /// Clause reported last, and whether a bound applied.
     pub(super) reported: Option<(Clause, bool)>,
     pub(super) movement: Option<Movement>,
-    /// Memory that the host got since the last reported shrink, if known. The last step may end
+    /// Memory that the host gained since the last reported shrink, if known. The last step may end
     /// after the movement is over.
     got: Option<Bytes>,
 }
@@ -108,29 +108,30 @@ pub struct Assessment {
     pub holding: Holding,
     pub need: Need,
     pub headroom: Bytes,
-    /// Reasons against taking from the guest, by urgency.
+    /// Obstacles to a shrink of the guest, by urgency.
     against: [Option<Clause>; 4],
-    /// The same reasons without a wait that is over.
+    /// The same obstacles, without waits that are over.
     against_now: [Option<Clause>; 4],
-    /// Further memory that the guest may get at the cost of others, by its use as the host sees it.
+    /// Further memory that the guest may get at the cost of others, limited by its use as measured
+    /// on the host.
     pub backed: Bytes,
-    /// True if the guest claims a need that the host does not see.
+    /// True if the guest claims a need that the host cannot confirm.
     pub not_seen: bool,
     /// True if the guest needs more than its control groups allow.
     pub lacks_group: bool,
-    /// True if more memory would help the guest and nothing stands against it.
+    /// True if more memory would help the guest and nothing prevents a grant.
     pub wishes: bool,
     /// True if the guest runs, refaults, and more memory may help it.
     pub refaults: bool,
 }
 
 impl Assessment {
-    /// Returns the reason against taking from the guest, if any.
+    /// Returns the obstacle to a shrink of the guest, if any.
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
         self.against[urgency as usize]
     }
 
-    /// Returns the same reason without a wait that is over.
+    /// Returns the same obstacle, ignoring a wait that is over.
     pub fn against_now(&self, urgency: Urgency) -> Option<Clause> {
         self.against_now[urgency as usize]
     }
@@ -176,9 +177,10 @@ impl GuestHistory {
         }
         if let Some(view) = self.view.as_mut() {
             view.waits |= sample.urgent;
-            // Waiting alone is no lack: any growing balloon makes a guest wait until cold cache is
-            // dropped. Strain begins when cold memory falls below a limit. The limit is lower if
-            // the guest's own balloon explains the wait: it moves, or has just brought memory.
+            // Waiting alone shows no lack of memory, because any growing balloon makes a guest wait
+            // until cold cache is dropped. Strain begins when cold memory falls below a limit. The
+            // limit is lower if the guest's balloon explains the wait, because it moves or has just
+            // returned memory.
             let headroom = headroom::plain(view, sample);
             let is_its_balloons = is_moved || view.moves || view.moved;
             let enough = if is_its_balloons { headroom } else { Bytes(headroom.0 * 2) };
@@ -198,7 +200,7 @@ impl GuestHistory {
         self.got = Some(Bytes::ZERO);
     }
 
-    /// Records the end of a move. Returns the host's gain from all steps so far.
+    /// Records the end of a move. Returns the host's gain from all steps of the movement so far.
     pub fn add_up(&mut self, got: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
         if let Some(movement) = &mut self.movement {
             movement.see(now_ms);
@@ -214,7 +216,8 @@ impl GuestHistory {
         self.benefit = Benefit::default();
         let had = self.balloon.forget();
         self.boots.now = Boot::Begins(match self.boots.now {
-            // The device's size in between is neither the guest's own nor QEMU's target.
+            // Between two restarts, the balloon's size is neither the guest's own size nor QEMU's
+            // target.
             Boot::Begins(before) => before,
             Boot::Since(_, before) => Some(before),
             Boot::Over => had,
@@ -251,14 +254,15 @@ impl GuestHistory {
         })
     }
 
-    /// Returns the guest's part of the host's free memory: granted and not in use, or on its way.
+    /// Returns the part of the host's free memory that belongs to the guest: granted memory that is
+    /// not in use or has not arrived.
     pub(super) fn claim(&self, sample: &GuestSample) -> Bytes {
         let returned = self.balloon.returned(sample).map_or(Bytes::ZERO, |(size, _)| size);
         let costs_nothing = returned.less(sample.actual.unwrap_or(Bytes::ZERO));
         self.promised(sample.resident).max(self.balloon.owed(sample.actual).less(costs_nothing))
     }
 
-    /// Reduces the promise after part of a grant was taken back on its way.
+    /// Reduces the promise after a part of a grant was cancelled before it arrived.
     pub(super) fn trimmed(&mut self, actual: Bytes) {
         let going = self.balloon.going(actual);
         self.promise = self.promise.map(|p| Promise { size: p.size.min(going), ..p });
@@ -269,7 +273,7 @@ impl GuestHistory {
             && before != way
             && now_ms.saturating_sub(at_ms) < REVERSAL_MS
         {
-            // The guest was shrunk and soon in need: it needs more headroom.
+            // The guest was in need soon after a shrink, so it needs more headroom.
             self.turns.turned(way == Direction::Up && self.is_strained(), now_ms);
         }
         self.moved = Some((way, now_ms));
@@ -283,7 +287,8 @@ impl GuestHistory {
                     until_ms: now_ms + PROMISE_MS,
                 });
                 if sample.resident.is_none() {
-                    // The use of this memory cannot be seen, so the promise lasts its whole time.
+                    // The use of this memory cannot be measured, so the promise lasts its full
+                    // time.
                     self.promise = self.promise.map(|p| Promise { resident: Bytes(u64::MAX), ..p });
                 }
             }
@@ -372,21 +377,21 @@ impl GuestHistory {
             |ms| self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < ms);
         let strained = strained_within(STRAIN_MS);
         if strained {
-            // The size that its own rules were content with was too small.
+            // The size that the guest's own rules requested was too small.
             assessment.ceiling = most;
         }
         assessment.headroom =
             headroom::learnt(headroom::plain(&view, sample), view.used, self.turns.lessons);
         let warm = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
-        // Refaults with free memory left are no lack. A guest that is strained, or was a moment
-        // ago, gets its memory by its need.
+        // Refaults are no lack of memory while enough memory is free. A guest that is strained, or
+        // was strained a moment ago, gets memory for its need instead.
         let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
         assessment.refaults = warm && !has_room && !strained && self.benefit.is_likely(now_ms);
         let going = self.balloon.going(actual);
         let need = match limits.mode {
             Mode::Managed => {
                 let below = assessment.min.less(actual.plus(going));
-                // The size at the time of the report, however much has arrived since.
+                // The size at the time of the report, without memory that has arrived since.
                 let had = self.memory.map_or(actual, |memory| memory.actual);
                 let unmet = self.unmet.before(self.memory.as_ref());
                 Need::of_report(&view, sample, verdicts, below, had, unmet)
@@ -396,10 +401,11 @@ impl GuestHistory {
         let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
         let mut room = reachable.less(actual.plus(going));
         if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
-            // The balloon takes what it can: more is requested when that has arrived.
+            // The limit for granted memory in transit is nearly reached. More is requested after an
+            // arrival.
             room = Bytes::ZERO;
         }
-        // Memory on its way, and memory that arrived after the report, are part of the answer. A
+        // Memory that has not arrived, or that arrived after the report, counts towards the need. A
         // lack of the minimum is known without a report.
         let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
         let is_reported = need.why != Some(Clause::Limits);
@@ -408,7 +414,7 @@ impl GuestHistory {
         let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
         let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
         assessment.need = need.left(answered, room.min(believed));
-        // A slow balloon is no full group.
+        // A slow balloon does not mean that the group is full.
         let most_room = assessment.ceiling.less(actual.plus(going)).min(believed);
         let lacks = need.left(answered, believed).size > need.left(answered, most_room).size;
         assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
@@ -430,7 +436,7 @@ impl GuestHistory {
             |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
         let low_ms = self.cool_ms().min(COOL_LOW_MS_MAX);
         let need_ms = (COOL_SHORTAGE_MS << self.turns.reversals).min(COOL_NEED_MS_MAX);
-        // Ordered by urgency, the lowest first.
+        // The cool-downs are ordered by urgency, the lowest urgency first.
         let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
         let against = |waits: bool| {
             let waits = (waits || assessment.need.size > Bytes::ZERO).then_some(Clause::Strained);

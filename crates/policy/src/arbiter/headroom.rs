@@ -1,4 +1,4 @@
-//! Headroom: the free room that a guest is left.
+//! Headroom: memory that a shrink leaves free in the guest.
 
 use super::sample::GuestSample;
 use super::view::MemoryView;
@@ -11,13 +11,13 @@ const HEADROOM_MAX: Bytes = Bytes::mib(1024);
 
 /// Returns the headroom without any lesson.
 pub(super) fn plain(view: &MemoryView, sample: &GuestSample) -> Bytes {
-    // A guest with a kernel that kills before it takes memory back is left more.
+    // A guest needs more headroom if its kernel kills processes before it deflates the balloon.
     let share = if sample.deflates_on_oom { 8 } else { 4 };
     Bytes(view.used.0 / share).clamp(HEADROOM_MIN, HEADROOM_MAX)
 }
 
-/// Returns the headroom after `lessons`, the times that it was too small. Each lesson doubles it,
-/// up to half of the used memory. A small guest may have twice its headroom in any case.
+/// Returns the headroom after it was too small `lessons` times. Each lesson doubles it, up to half
+/// of the used memory. A small guest may have twice its headroom in any case.
 pub(super) fn learnt(plain: Bytes, used: Bytes, lessons: u32) -> Bytes {
     Bytes(plain.0 << lessons).min(Bytes(plain.0 * 2).max(Bytes(used.0 / 2)))
 }

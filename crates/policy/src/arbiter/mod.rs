@@ -1,4 +1,5 @@
-//! Arbitration: one pass over the host and its guests decides which guests get or give memory.
+//! Arbitration. One pass over the host and its guests decides which guests get memory and which
+//! guests give it up.
 //!
 //! ```text
 //!   samples ─► GuestHistory (rates, strain, headroom, health of the balloon) ─► Assessment
@@ -7,10 +8,10 @@
 //!                 host above it ─► wishes                        ─┘      outcomes, reserved }
 //! ```
 //!
-//! The pass is pure: time comes in as an argument, and the same samples give the same pass. Frees
-//! come first: a grant uses memory that is free now, never memory that is expected. A guest that
-//! waits for memory is not shrunk, whatever the host lacks. If data is missing or stale, nothing
-//! moves.
+//! A pass is pure. Time is an argument, and the same samples give the same pass. Shrinks come
+//! before grants, because a grant only uses memory that is free now, never expected memory. A guest
+//! that waits for memory is not shrunk, however much the host lacks. If data is missing or stale,
+//! nothing moves.
 
 mod balloon;
 mod benefit;
@@ -62,18 +63,19 @@ use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
 
-/// Reasons against taking from a guest that are reported even if nothing is requested of it.
+/// Obstacles to a shrink that are reported even if no shrink is requested.
 const SPOKEN: [Clause; 5] =
     [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck, Clause::Locked];
 
 /// The arbiter, with its state between passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arbiter {
-    /// Boxed, since each pass takes every entry out and puts it back.
+    /// Boxed, because each pass removes every entry and inserts it again.
     guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
     fall: Fall,
-    /// Memory that the host lacks, from its fall below the set point until it has come back to it.
+    /// Memory that the host lacks, from the time it falls below the set point until it reaches the
+    /// set point again.
     lack: Bytes,
     patience: Patience,
 }
@@ -84,7 +86,8 @@ impl Arbiter {
         Arbiter::default()
     }
 
-    /// Records that a guest restarted in the same process, or is new and must be left to boot.
+    /// Records that a guest restarted in the same process, or is new, and must not be shrunk during
+    /// its boot.
     pub fn rebooted(&mut self, key: Key) {
         self.guests.entry(key).or_default().forget();
     }
@@ -106,18 +109,18 @@ impl Arbiter {
         self.reservations.0.retain(|r| r.id != id);
     }
 
-    /// Returns true if the host fell below its set point and has not come back to it.
+    /// Returns true if the host fell below its set point and has not reached it again.
     pub fn is_short(&self) -> bool {
         self.lack > Bytes::ZERO
     }
 
-    /// Returns the memory that the host lacks to its set point, less the memory that balloons are
-    /// giving. It is zero if the host is not short.
+    /// Returns the memory missing to the host's set point, less the memory that balloons are
+    /// returning. It is zero if the host is not short of memory.
     pub fn lack(&self) -> Bytes {
         self.lack
     }
 
-    /// Returns the memory held by reservations.
+    /// Returns the memory of satisfied reservations.
     pub fn held(&self) -> Bytes {
         self.reservations.held()
     }
@@ -127,13 +130,13 @@ impl Arbiter {
         self.guests.get(&key).map_or(0, |guest| guest.reversals())
     }
 
-    /// Returns true if a guest is known to wait for memory. Such a guest must be sampled again
-    /// soon, even if its virtual CPUs hardly run.
+    /// Returns true if a guest waits for memory by its last report. It must be sampled again soon,
+    /// even if its virtual CPUs hardly run.
     pub fn is_strained(&self, key: Key) -> bool {
         self.guests.get(&key).is_some_and(|guest| guest.is_strained())
     }
 
-    /// Returns true while a guest's balloon is left to another manager. A single unrequested change
+    /// Returns true while another manager controls a guest's balloon. A single unrequested change
     /// is not enough for that.
     pub fn is_foreign(&self, key: Key, now_ms: u64) -> bool {
         self.guests.get(&key).is_some_and(|guest| guest.balloon.is_foreign(now_ms))
@@ -156,8 +159,8 @@ impl Arbiter {
         self.pass_by(None, config, host, samples, verdicts_of, now_ms)
     }
 
-    /// Runs one pass in which `orders` decide about managed guests. Sizes that the operator fixed
-    /// stay. Guests that are unusable, or moved by another manager, get no request.
+    /// Runs one pass in which `orders` decide about managed guests. Sizes fixed by the operator
+    /// stay unchanged. Guests that are unusable, or moved by another manager, get no request.
     pub fn follow(
         &mut self,
         orders: &Orders,
@@ -231,7 +234,7 @@ impl Arbiter {
             let guest = close(state, inputs, budget.is_some(), now_ms, &mut pass);
             guests.insert(key, guest);
         }
-        // A guest without a sample is gone, and is forgotten.
+        // A guest without a sample has ended, and its history is dropped.
         self.guests = guests;
         if let Some(host) = fresh {
             let claim = |s: &GuestSample| self.guests.get(&s.key).map(|guest| guest.claim(s));
@@ -286,7 +289,7 @@ impl Arbiter {
         }
     }
 
-    /// Computes the memory that the host has to give, and the memory that it lacks.
+    /// Computes the memory that the host can grant, and the memory that it lacks.
     fn host_budget(
         &mut self,
         config: &Config,
@@ -308,9 +311,9 @@ impl Arbiter {
         pass.reserved.extend(failures);
         let held = self.reservations.held();
         let pending = self.reservations.pending();
-        // The set point is for free memory without a claim on it.
+        // The set point applies to free memory that nobody has a claim on.
         let wanted = config.set_point.max(config.reserve.plus(held));
-        // A grant that has arrived is still the host's until it is used.
+        // A grant that has arrived still counts as host memory until it is used.
         let going: Bytes = states.iter().map(|s| s.history.balloon.owed(s.sample.actual)).sum();
         let after = host.available.less(going).plus(coming);
         let soon = after.less(fall);
@@ -319,7 +322,7 @@ impl Arbiter {
         let is_short = falls_short || stays_short;
         let lack = if is_short { wanted.plus(fall).less(after) } else { Bytes::ZERO };
         self.lack = lack;
-        // A host that waits for memory has too little of it, whatever it reports as available.
+        // A host that waits for memory has too little, whatever it reports as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
         let page_out = if host.strained { Bytes::ZERO } else { host.page_out };
         let kept = wanted.plus(pending);
@@ -376,11 +379,11 @@ fn close(
     if action == Action::Shrink && !goes_on {
         guest.begin_movement();
     }
-    // A guest that waits for memory while it shrinks keeps the rest.
+    // The shrink of a guest that waits for memory stops at its current size.
     let halt = clause == Clause::Strained && guest.balloon.may_shrink();
     let command = match action {
         Action::Hold if halt => Some(actual),
-        // A balloon that another manager moves gets no target, not even to stay.
+        // A balloon that another manager moves gets no target, not even its current size.
         Action::Hold if clause == Clause::Foreign => None,
         Action::Hold => state.cap,
         Action::Grow | Action::Shrink => Some(to),
@@ -398,7 +401,7 @@ fn close(
         guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
         match action {
             Action::Grow => {
-                // Memory that stays on the host anyway is not promised.
+                // Memory that stays resident in any case is not promised.
                 let returned = guest.balloon.returned(sample).map_or(actual, |(size, _)| size);
                 let by = to.less(actual.plus(going).max(returned));
                 guest.moved(Direction::Up, by, sample, now_ms);
@@ -408,12 +411,12 @@ fn close(
     } else if halt {
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
     }
-    // A balloon on its way is no news, since the decision that sent it was reported. A hold between
-    // two steps of a movement is no news either.
+    // A moving balloon is no news, because the decision that started the move was reported. A hold
+    // between two steps of a movement is no news either.
     let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
     let is_new = !is_between
         && guest.reported.is_none_or(|(before, was_bounded)| {
-            // A new report clears the bound when the guest lacks nothing any more.
+            // A new report clears the bound when the guest no longer lacks memory.
             let is_at_rest = state.bounds.is_empty() && guest.balloon.target().is_none();
             before != clause || (was_bounded && is_at_rest)
         });
@@ -441,8 +444,8 @@ fn close(
     state.history
 }
 
-/// Returns true if the action belongs to the guest's movement: its next step, or a rest between two
-/// steps. Any other action ends the movement.
+/// Returns true if the action belongs to the guest's movement: its next step, or a pause between
+/// two steps. Any other action ends the movement.
 fn goes_on(movement: &mut Option<Movement>, action: Action, clause: Clause, now_ms: u64) -> bool {
     let rests = action == Action::Hold && matches!(clause, Clause::Content | Clause::Moving);
     let before = movement.filter(|movement| match action {

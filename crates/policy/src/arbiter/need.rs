@@ -6,16 +6,16 @@ use super::sample::{GuestSample, RuleVerdicts};
 use super::view::MemoryView;
 use counters::Bytes;
 
-/// Least amount given at once to a guest in need.
+/// Smallest amount granted at once to a guest in need.
 const NEED_MIN: Bytes = Bytes::mib(16);
 
 /// The current need of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Needed memory: others give up memory for that.
+    /// Needed memory, for which other guests shrink.
     pub size: Bytes,
-    /// Most memory to give from a surplus of the host. A guest that waits may be at the beginning
-    /// of a burst, and can get as much again as it has.
+    /// Most memory to grant from a surplus of the host. A guest that waits may be at the beginning
+    /// of a burst, and its size may double.
     pub most: Bytes,
     /// Part of the policy that decided.
     pub why: Option<Clause>,
@@ -26,8 +26,9 @@ impl Need {
         Need { size, most: size, why: Some(why) }
     }
 
-    /// Returns the need of a guest that lacks `below` of its minimum and had `had` at its report,
-    /// before memory on its way. `unmet` counts its earlier needs that were not met.
+    /// Returns the need of a guest that is `below` under its minimum and had the size `had` at its
+    /// report. Granted memory that has not arrived is not subtracted. `unmet` counts its earlier
+    /// needs that were not met.
     pub(super) fn of_report(
         view: &MemoryView,
         sample: &GuestSample,
@@ -46,11 +47,11 @@ impl Need {
             let size = verdicts.grow_size.unwrap_or(Bytes(had.0 / 8));
             return Need::of(Clause::Rule, size);
         }
-        // Learned headroom is no reason for a request: the guest does not wait for it.
+        // Learned headroom is no reason for a request, because the guest does not wait for it.
         let headroom = headroom::plain(view, sample);
         let lack = headroom.less(view.available);
-        // More memory does not help a guest that has free memory and waits all the same, behind a
-        // limit of its own.
+        // More memory does not help a guest that waits although it has free memory, because one of
+        // its own limits causes the wait.
         let has_room = view.free.unwrap_or(view.available) >= headroom;
         if view.strained && !has_room {
             let hard = view.psi_permille.is_some_and(|psi| psi > 0)
@@ -74,7 +75,7 @@ impl Need {
         Need::default()
     }
 
-    /// Returns the need that is left after `answered`, at most `room`.
+    /// Returns the need that remains after `answered` was granted, at most `room`.
     pub fn left(self, answered: Bytes, room: Bytes) -> Need {
         let left = |size: Bytes| size.less(answered).min(room);
         Need { size: left(self.size), most: left(self.most), ..self }

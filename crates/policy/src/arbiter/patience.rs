@@ -1,10 +1,10 @@
-//! Patience: the time for which balloons wait for page-out, since its expected gain may not come.
+//! Patience: the time for which balloons wait for page-out. Its expected gain may never arrive.
 
 use counters::Bytes;
 
 /// Time without progress for which balloons wait.
 const PATIENCE_MS: u64 = 20_000;
-/// Decrease of the lack, from its highest value, that counts as progress.
+/// Decrease of the missing memory, from its highest value, that counts as progress.
 const PROGRESS: Bytes = Bytes::mib(32);
 
 /// Progress while balloons wait.
@@ -17,7 +17,7 @@ pub struct Patience {
 
 impl Patience {
     /// Returns the part of page-out's expected gain that balloons wait for. Without progress it is
-    /// zero, until the host lacks nothing.
+    /// zero, until the host no longer lacks memory.
     pub fn wait_for(&mut self, expected: Bytes, lack: Bytes, now_ms: u64) -> Bytes {
         if lack == Bytes::ZERO {
             *self = Patience::default();
@@ -31,7 +31,8 @@ impl Patience {
         if lack.plus(PROGRESS) <= most {
             self.most = Some((lack, now_ms));
         } else {
-            // A growing shortage is no progress. A shortage that has grown and shrinks is.
+            // A growing shortage is no progress. A shortage that grew and now shrinks counts as
+            // progress.
             self.most = Some((most.max(lack), since_ms));
             self.is_over |= now_ms.saturating_sub(since_ms) >= PATIENCE_MS;
         }

@@ -10,11 +10,11 @@ named! {
     pub enum Bound {
         /// The guest's minimum.
         Min = "min",
-        /// The guest's maximum, or the size that its own rules are content with.
+        /// The guest's maximum, or the size requested by its own rules.
         Max = "max",
         /// The largest step of a guest in one pass.
         Step = "step",
-        /// The memory that the host can give.
+        /// The memory that the host can grant.
         Host = "host",
         /// The share against other guests.
         Shares = "shares",
@@ -26,17 +26,17 @@ named! {
 named! {
     /// The direction of a decision.
     pub enum Action {
-        /// The guest keeps what it has.
+        /// The guest keeps its size.
         Hold = "hold",
         /// The guest gets memory.
         Grow = "grow",
-        /// The guest gives memory.
+        /// The guest returns memory.
         Shrink = "shrink",
     }
 }
 
 impl Action {
-    /// Returns the action in the journal's words. Some holds have words of their own there.
+    /// Returns the action's name in the journal. Some holds have special names there.
     pub fn told(self, clause: Clause) -> &'static str {
         match (self, clause) {
             (Action::Hold, Clause::Stuck) => "stuck",
@@ -47,7 +47,7 @@ impl Action {
     }
 }
 
-/// A number as the journal keeps it; `None` if unknown.
+/// A number as the journal stores it; `None` if unknown.
 trait Number {
     fn number(self) -> Option<u64>;
 }
@@ -110,7 +110,7 @@ inputs! {
     host_coming: Option<Bytes> = "host_coming",
     host_promised: Option<Bytes> = "host_promised",
     host_unmet: Option<Bytes> = "host_unmet",
-    // In a second.
+    // Fall in one second.
     host_fall: Option<Bytes> = "host_fall",
     host_page_out: Option<Bytes> = "host_page_out",
     // Numbers of other managers' rules.
@@ -153,9 +153,9 @@ pub struct Outcome {
     pub result: Arrival,
     /// Size of the guest at the end.
     pub reached: Bytes,
-    /// Memory that the host got, if that could be measured.
+    /// Memory that the host gained, if that could be measured.
     pub host_got: Option<Bytes>,
-    /// The same over all steps of the movement so far.
+    /// Gain of all steps of the movement so far.
     pub got_in_all: Option<Bytes>,
 }
 
@@ -168,7 +168,7 @@ named! {
         Superseded = "superseded",
         /// The balloon stopped on the way.
         Stuck = "stuck",
-        /// The guest's kernel took memory back.
+        /// The guest's kernel deflated the balloon.
         TookBack = "took-back",
         /// Another manager moved the balloon.
         Foreign = "foreign",
@@ -180,9 +180,9 @@ named! {
 pub struct Left {
     /// Guest.
     pub key: Key,
-    /// Size.
+    /// Size of the guest.
     pub at: Bytes,
-    /// True if the size grew: the guest's own kernel may have taken the memory.
+    /// True if the size grew. The guest's own kernel may have deflated the balloon.
     pub rose: bool,
 }
 
@@ -191,7 +191,8 @@ pub struct Left {
 pub struct Reserved {
     /// Identifier.
     pub id: u64,
-    /// Ok if the memory is free and kept free, else the guests that refused, with their clauses.
+    /// `Ok` if the memory is free and kept free. Otherwise the guests that could not shrink, with
+    /// their clauses.
     pub outcome: Result<(), Vec<(Key, Clause)>>,
 }
 

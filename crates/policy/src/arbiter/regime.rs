@@ -1,9 +1,9 @@
-//! Urgency of the host's shortage: the greater it is, the larger the steps.
+//! Urgency of the host's shortage. A greater urgency makes the steps larger.
 
 /// The urgency of a request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// The host is short in the ordinary way.
+    /// The host is short of memory, without one of the conditions below.
     None,
     /// The host is half-way from its set point to its reserve.
     Low,

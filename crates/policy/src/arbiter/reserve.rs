@@ -2,7 +2,7 @@
 
 use counters::Bytes;
 
-/// Most open reservations. More are a mistake of the client.
+/// Maximum number of open reservations. Only a faulty client needs more.
 pub const RESERVATIONS_MAX: usize = 64;
 
 /// An open reservation.
@@ -12,7 +12,7 @@ pub struct Reservation {
     pub size: Bytes,
     /// Time by which the memory must be free.
     pub deadline_ms: u64,
-    /// End of the hold, unless the reservation is used before.
+    /// End of the time for which the memory is kept free, unless the reservation is used before.
     pub held_ms: u64,
     /// True if the memory is free and kept free.
     pub held: bool,
@@ -33,13 +33,14 @@ impl Reservations {
         self.0.iter().filter(|r| !r.held).map(|r| r.size).sum()
     }
 
-    /// Holds the reservations that fit into free memory, in their order, and drops expired ones.
-    /// Returns the ids that are newly held, and the ids that failed.
+    /// Satisfies the reservations that fit into free memory, in their order, and drops expired
+    /// reservations. Returns the ids of newly satisfied reservations, and the ids of failed ones.
     pub fn settle(&mut self, mut free: Bytes, now_ms: u64) -> (Vec<u64>, Vec<u64>) {
         let (mut held, mut failed) = (Vec::new(), Vec::new());
         for one in self.0.iter_mut().filter(|r| !r.held) {
             if one.size > free {
-                // First come, first served: a small reservation must not starve a large one.
+                // Reservations are served in order, because a small reservation must not starve a
+                // large one.
                 break;
             }
             free = free.less(one.size);

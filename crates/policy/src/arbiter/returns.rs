@@ -1,10 +1,11 @@
-//! Return of memory that guests gave in vain.
+//! Return of memory that guests gave up without a gain for the host.
 
 use super::reason::Action;
 use super::sample::Mode;
 use super::state::{GuestState, MOVE_MIN};
 
-/// Returns memory that guests gave in vain. The host holds that memory anyway, so it costs nothing.
+/// Returns memory to guests that gave it up without a gain for the host. The memory is still
+/// resident, so the return costs the host nothing.
 pub(super) fn returns(states: &mut [GuestState<'_>]) {
     let is_open = |state: &&mut GuestState<'_>| {
         let is_managed = state.sample.limits.mode == Mode::Managed;

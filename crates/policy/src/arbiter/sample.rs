@@ -2,7 +2,7 @@
 
 use counters::Bytes;
 
-/// The identifier of a guest from its discovery to its end. It is never reused.
+/// The identifier of a guest from its discovery to its end. Identifiers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u64);
 
@@ -16,11 +16,12 @@ pub struct Config {
     /// Free memory that no grant may use.
     pub reserve: Bytes,
     /// Surcharge on idle memory over memory in use, in thousandths of its owner's shares, like the
-    /// idle memory tax of VMware ESX. With 750, idle memory costs four times as much.
+    /// idle memory tax of VMware ESX. With 750, idle memory has four times the price of memory in
+    /// use.
     pub idle_tax_permille: u64,
-    /// Largest part of its memory that a guest gives in one pass, in thousandths.
+    /// Largest part of its memory that a guest gives up in one pass, in thousandths.
     pub step_permille: u64,
-    /// Age above which a sample decides nothing, unless its guest has slept since.
+    /// Age above which a sample is ignored, unless its guest has slept since.
     pub stale_ms: u64,
 }
 
@@ -29,7 +30,8 @@ pub struct Config {
 pub struct Limits {
     /// Minimum memory.
     pub min: Bytes,
-    /// True if the operator set this minimum for this guest. It is then given regardless of use.
+    /// True if the operator set this minimum for this guest. The guest then gets it regardless of
+    /// use.
     pub ordered: bool,
     /// Maximum memory, at most the size that the guest was started with.
     pub max: Bytes,
@@ -62,8 +64,8 @@ pub struct HostSample {
     /// True if the host swaps or some task on it waits for memory, whatever it reports as
     /// available.
     pub strained: bool,
-    /// Memory that page-out is expected to gain soon if the host is short, without a request to any
-    /// guest.
+    /// Memory that page-out is expected to gain soon if the host is short of memory, without a
+    /// request to any guest.
     pub page_out: Bytes,
 }
 
@@ -111,15 +113,15 @@ pub enum Usable {
     No(&'static str),
 }
 
-/// A guest's process, as the host sees it.
+/// A guest's process, as measured on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Host memory beyond its guest's: shared memory (template, programs) and the hypervisor's own
-    /// part. A balloon takes none of it.
+    /// part. A balloon cannot reclaim any of it.
     pub beside: Bytes,
     /// Private memory, including the hypervisor's own part.
     pub private: Option<Bytes>,
-    /// Reason for which its memory stays on the host, whatever the balloon takes.
+    /// Reason for which the process's memory stays resident even if the balloon inflates.
     pub pinned: Option<&'static str>,
     /// Most memory that its control groups allow the guest, if they set a limit.
     pub group_max: Option<Bytes>,
@@ -136,7 +138,7 @@ pub struct GuestSample {
     pub actual: Option<Bytes>,
     /// Private memory resident on the host.
     pub resident: Option<Bytes>,
-    /// Part of `resident` that may be the hypervisor's own, by an estimate.
+    /// Part of `resident` that may belong to the hypervisor, by an estimate.
     pub doubtful: Bytes,
     /// Its process on the host.
     pub process: Process,
@@ -146,12 +148,12 @@ pub struct GuestSample {
     pub runs: Option<bool>,
     /// Newest memory report.
     pub memory: Option<Memory>,
-    /// True if its virtual CPUs have hardly run since that report. The report then holds at any
+    /// True if its virtual CPUs have hardly run since that report. The report is then valid at any
     /// age.
     pub idle_since_sample: bool,
     /// Readiness for requests.
     pub usable: Usable,
-    /// Size that its own rules are content with, if they named one.
+    /// Size requested by the guest's own rules, if any.
     pub request: Option<Bytes>,
     /// True if the guest requested that size since the last pass.
     pub asks: bool,
@@ -162,8 +164,8 @@ pub struct GuestSample {
 }
 
 impl GuestSample {
-    /// Returns the most memory that the guest may have. Control groups never take away memory that
-    /// it has.
+    /// Returns the most memory that the guest may have. Control groups never reduce it below the
+    /// current size.
     pub fn most(&self) -> Bytes {
         let group_max =
             self.process.group_max.map(|most| most.max(self.actual.unwrap_or(Bytes::ZERO)));
@@ -174,9 +176,9 @@ impl GuestSample {
 /// Results of the operator's rules for a guest. `None` means that there is no such rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleVerdicts {
-    /// Replaces the built-in test for giving memory.
+    /// Replaces the built-in test if the guest may shrink.
     pub shrink: Option<bool>,
-    /// Replaces the built-in test for needing memory.
+    /// Replaces the built-in test if the guest needs memory.
     pub grow: Option<bool>,
     /// False if the guest must not shrink.
     pub may_shrink: Option<bool>,

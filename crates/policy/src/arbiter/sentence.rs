@@ -1,4 +1,4 @@
-//! A decision in one short sentence: for the guest, the journal and a table's last column.
+//! A decision as one short sentence, for the guest, the journal and a table's last column.
 
 use super::reason::{Action, Clause, Decision};
 use model::quantity::mib;

@@ -6,14 +6,14 @@ use counters::Bytes;
 /// A part in a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Most that the part gets.
+    /// Maximum size of the part.
     pub cap: Bytes,
     /// Weight against the others; 0 counts as 1.
     pub weight: u64,
 }
 
-/// Divides `amount` by weight. A part at its cap leaves the rest to the others. In the end all of
-/// it is divided, or all parts are at their caps.
+/// Divides `amount` by weight. A part at its cap leaves the remaining amount to the others. At the
+/// end the whole amount is divided, or all parts are at their caps.
 pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     let mut given = vec![Bytes::ZERO; parts.len()];
     // The part with the smallest cap for its weight is filled first.
@@ -36,8 +36,8 @@ pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     given
 }
 
-/// Gives each guest its share of the memory for guests: the memory that they hold, and free memory
-/// beyond what the host is to keep.
+/// Gives each guest its share of the memory for guests. That memory is the guests' resident memory,
+/// and free memory beyond the host's own target.
 pub(super) fn entitle(states: &mut [GuestState<'_>], budget: &HostBudget) {
     let held: Bytes = states.iter().map(|state| state.assessment.touched).sum();
     let parts: Vec<Part> = states

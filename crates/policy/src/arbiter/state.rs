@@ -15,24 +15,24 @@ pub struct GuestState<'a> {
     pub history: Box<GuestHistory>,
     pub assessment: Assessment,
     pub verdicts: RuleVerdicts,
-    /// Size that the guest is to have, once decided.
+    /// Decided size of the guest, once there is a decision.
     pub to: Option<(Bytes, Action, Clause)>,
     /// Share of the host's memory for guests.
     pub share: Bytes,
     pub bounds: Vec<Bound>,
-    /// Size to request, if the balloon stopped or was moved.
+    /// Size to request if the balloon stopped or was moved by others.
     pub cap: Option<Bytes>,
     pub outcome: Option<Outcome>,
 }
 
 impl GuestState<'_> {
-    /// Returns the host memory that the guest holds beyond its share.
+    /// Returns the host memory of the guest above its share.
     pub fn beyond_share(&self) -> Bytes {
         self.assessment.touched.less(self.share)
     }
 
-    /// Returns the reason against taking from the guest. Beyond its share, a wait that is over does
-    /// not protect it from a guest in need.
+    /// Returns the obstacle to a shrink of the guest. Above its share, a past wait does not protect
+    /// it from another guest in need.
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
         match urgency {
             Urgency::Need | Urgency::Emergency if self.beyond_share() > Bytes::ZERO => {
@@ -45,10 +45,10 @@ impl GuestState<'_> {
 
 /// The host during a pass.
 pub struct HostBudget {
-    /// Free memory without promises, memory on its way, reservations and the reserve.
+    /// Free memory without promises, grants that have not arrived, reservations and the reserve.
     pub free: Bytes,
-    /// Free memory beyond what the host is to keep. Guests share this and the memory that they
-    /// hold.
+    /// Free memory beyond the host's own target. Guests share this memory and their resident
+    /// memory.
     pub divisible: Bytes,
     pub coming: Bytes,
     /// Gain of page-out that balloons wait for.
@@ -56,27 +56,27 @@ pub struct HostBudget {
     pub promised: Bytes,
     /// Needs that free memory does not cover.
     pub unmet: Bytes,
-    /// Memory that the host lacks to its set point.
+    /// Memory missing to the host's set point.
     pub lack: Bytes,
-    /// True if the host lacks that because it waits for memory, not because of its set point.
+    /// True if the host lacks memory because its tasks wait for it, not because of its set point.
     pub relieves: bool,
-    /// Memory that reservations lack.
+    /// Memory missing for reservations.
     pub reserve_lack: Bytes,
     pub emergency: bool,
-    /// Memory that the host lacks to a little more than its reserve.
+    /// Memory missing to a little more than the host's reserve.
     pub deficit: Bytes,
     /// True if the host is half-way from its set point to its reserve.
     pub low: bool,
-    /// Free memory beyond what the host is to keep.
+    /// Free memory beyond the host's own target.
     pub beyond: Bytes,
-    /// Memory to be freed before there is any surplus.
+    /// Memory to be freed before there is a surplus.
     pub to_beyond: Bytes,
     /// Memory to be freed for refaulting guests.
     pub refaults: Bytes,
 }
 
 impl HostBudget {
-    /// Records that more memory is coming.
+    /// Records memory that will be returned.
     pub fn comes(&mut self, size: Bytes) {
         self.coming = self.coming.plus(size);
         self.lack = self.lack.less(size);

@@ -1,14 +1,14 @@
-//! Unrequested moves of a balloon that need no other manager to explain them.
+//! Unrequested moves of a balloon that do not come from another manager.
 
 use counters::Bytes;
 
 /// Smallest change that counts as movement.
 pub(super) const PROGRESS: Bytes = Bytes::mib(1);
-/// Time in which a balloon may still follow a target that was replaced. Its guest may have to wait
-/// for a CPU first.
+/// Time in which a balloon may still follow a target that was replaced. The guest may first have to
+/// wait for a CPU.
 pub(super) const TURNING_MS: u64 = 15_000;
 
-/// Returns the difference that means nothing: balloons come to rest slightly off their targets.
+/// Returns the difference that is ignored, because balloons stop slightly off their targets.
 pub(super) fn slack(size: Bytes) -> Bytes {
     PROGRESS.max(size.permille(4))
 }
@@ -20,13 +20,13 @@ pub(super) fn distance(a: Bytes, b: Bytes) -> Bytes {
 /// A balloon's record of such moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stray {
-    /// Size requested last. A driver that was away moves to it when it comes back.
+    /// Last requested size. A driver that was unloaded moves to this size when it is loaded again.
     asked: Option<Bytes>,
-    /// Time since which the size exceeds the size at rest, without a report of the reason.
+    /// Time since which the size exceeds the size at rest, for a reason not yet reported.
     pub rose_ms: Option<u64>,
-    /// Smallest size on the way back to the requested one, and its time.
+    /// Smallest size on the way back to the requested size, and the time of its measurement.
     pub back: Option<(Bytes, u64)>,
-    /// Values of `unexplained_ms` and `foreign_until_ms` before that way back.
+    /// Values of `unexplained_ms` and `foreign_until_ms` before that move.
     pub before: Option<(Option<u64>, Option<u64>)>,
 }
 
@@ -42,13 +42,13 @@ pub(super) enum Back {
 }
 
 impl Stray {
-    /// Records the size that the hypervisor holds as its target.
+    /// Records the size that the hypervisor has as its target.
     pub fn told(&mut self, size: Bytes) {
         self.asked = Some(size);
     }
 
-    /// Classifies a size on the way back from all memory to the requested size. A driver that was
-    /// away (kexec, suspend) takes that way. A balloon that stops on the way was moved by another
+    /// Classifies a size between all memory and the requested size. A driver that was unloaded
+    /// (kexec, suspend) passes such sizes. A balloon that stops at one of them was moved by another
     /// manager.
     pub fn goes_back(&mut self, rest: Bytes, actual: Bytes, was_away: bool, now_ms: u64) -> Back {
         let least = |asked: &Bytes| asked.less(slack(*asked));
@@ -70,7 +70,7 @@ impl Stray {
         Back::No
     }
 
-    /// Returns true while the reason for a size other than at rest is unknown.
+    /// Returns true while a size differs from the size at rest for an unknown reason.
     pub fn is_open(&self) -> bool {
         self.rose_ms.is_some() || self.back.is_some()
     }

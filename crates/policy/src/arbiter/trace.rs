@@ -7,8 +7,8 @@ use crate::rivals::Kind;
 use counters::Bytes;
 use model::{Field, PassField as H, PassGuestField as G, Row, Unit};
 
-/// Stands in for the reason for which a guest is unusable or pinned. The reason is not recorded,
-/// since no decision depends on it.
+/// Replacement for the reason for which a guest is unusable or pinned. The reason is not recorded,
+/// because no decision depends on it.
 const UNUSABLE: &str = "as it was recorded";
 
 /// The host of a pass, with the settings.
@@ -33,7 +33,7 @@ pub struct PassSample {
     pub verdicts: RuleVerdicts,
 }
 
-/// Largest size, time or count in a recording. No policy has ever seen more, and its arithmetic
+/// Largest size, time or count in a recording. No policy has had a larger input, and its arithmetic
 /// could overflow.
 const VALUE_MAX: u64 = 1 << 50;
 /// Largest value in thousandths.

@@ -1,4 +1,4 @@
-//! Recent reversals of a guest, and cases in which it was left too little room.
+//! Recent reversals of a guest, and cases in which its headroom was too small.
 
 /// Largest count, so that no cool-down is longer than an hour.
 const MAX: u32 = 7;
@@ -10,29 +10,29 @@ const FORGET_MS: u64 = 1_800_000;
 pub enum Direction {
     /// The guest got memory.
     Up,
-    /// The guest gave memory.
+    /// The guest returned memory.
     Down,
 }
 
 /// The counts of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turns {
-    /// Moves one way soon after the other.
+    /// Moves soon after a move in the other direction.
     pub reversals: u32,
-    /// Times that its headroom was too small.
+    /// Number of times that the headroom was too small.
     pub lessons: u32,
     since_ms: u64,
 }
 
 impl Turns {
-    /// Records a reversal. `wanted` is true if the guest was in need by then.
+    /// Records a reversal. `wanted` is true if the guest was in need at that time.
     pub fn turned(&mut self, wanted: bool, now_ms: u64) {
         self.reversals = (self.reversals + 1).min(MAX);
         self.lessons = (self.lessons + u32::from(wanted)).min(MAX);
         self.since_ms = now_ms;
     }
 
-    /// Halves the counts when their time is over.
+    /// Halves the counts when `FORGET_MS` has passed.
     pub fn fade(&mut self, now_ms: u64) {
         if now_ms.saturating_sub(self.since_ms) >= FORGET_MS {
             (self.reversals, self.lessons) = (self.reversals / 2, self.lessons / 2);

@@ -1,23 +1,24 @@
 //! Count of needs that grants did not satisfy, by the guest's reports.
 //!
-//! Passes are frequent, and have no newer data of a guest than its last report.
+//! Many passes may use the same report, so reports are counted and not passes.
 
 use super::sample::Memory;
 use counters::Bytes;
 
-/// Consecutive reports of need: the first, and each with more memory than the one counted before.
+/// Consecutive reports of need: the first report, and each report with more memory than the last
+/// counted report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unmet {
     reports: u32,
     /// Time of the newest report.
     at_ms: Option<u64>,
-    /// Size at the newest report that was counted, or less if the guest was shrunk since.
+    /// Size at the newest counted report, or less if the guest was shrunk since.
     had: Bytes,
 }
 
 impl Unmet {
-    /// Records the need by a report. Each report after an insufficient grant makes the next answer
-    /// larger. A report before the grant arrives contains nothing new.
+    /// Records the need in a report. Each report after an insufficient grant makes the next grant
+    /// larger. A report before the grant has arrived contains nothing new.
     pub(super) fn judged(&mut self, report: Option<&Memory>, need: Bytes) {
         let Some(report) = report.filter(|report| self.at_ms != Some(report.at_ms)) else { return };
         if need == Bytes::ZERO {

@@ -4,21 +4,22 @@ use super::sample::Memory;
 use base::PAGE_BYTES;
 use counters::Bytes;
 
-/// Part of the time with a waiting task, in thousandths, from which the guest counts as waiting.
+/// Part of the time with a waiting task above which the guest counts as waiting, in thousandths.
 const PSI_STRAINED_PERMILLE: u64 = 10;
-/// Pages a second from swap that are a strain. One process that comes back now and then is none.
+/// Pages a second from swap that count as strain. One process that is swapped in occasionally stays
+/// below.
 const SWAP_IN_STRAINED: u64 = 32;
-/// Pages a second to swap that are a strain.
+/// Pages a second to swap that count as strain.
 const SWAP_OUT_STRAINED: u64 = 256;
-/// Refaults a second that are a strain: 1 MiB.
+/// Refaults a second that count as strain: 1 MiB.
 const REFAULT_STRAINED: u64 = 256;
-/// Major faults a second that are a strain, in a guest that reports nothing better.
+/// Major faults a second that count as strain, in a guest that reports no better value.
 const MAJOR_FAULTS_STRAINED: u64 = 100;
-/// Shortest time over which a guest's counters mean something.
+/// Shortest time over which rates of a guest's counters are meaningful.
 const WINDOW_MS_MIN: u64 = 50;
 
-/// The derived memory values of a guest. All are relative to its size by the balloon, so they mean
-/// the same whether or not its kernel counts the balloon in MemTotal.
+/// The derived memory values of a guest. All are relative to its size by the balloon, so they do
+/// not depend on whether its kernel counts the balloon in MemTotal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryView {
     /// Memory that is not available without swapping.
@@ -37,7 +38,7 @@ pub struct MemoryView {
     pub swap_in: Option<u64>,
     /// Pages written to swap in a second.
     pub swap_out: Option<u64>,
-    /// Pages dropped too early in a second.
+    /// Pages refaulted in a second.
     pub refaults: Option<u64>,
     /// Allocations that had to reclaim, in a second.
     pub stalls: Option<u64>,
@@ -75,7 +76,7 @@ impl MemoryView {
             return Some(view);
         };
         let rate = |now: Option<u64>, before: Option<u64>| {
-            // A counter that went backwards belongs to another boot: its rate is unknown.
+            // A counter that went backwards belongs to another boot, so its rate is unknown.
             Some(now?.checked_sub(before?)?.saturating_mul(1000) / window_ms)
         };
         view.swap_in = rate(now.swap_in, before.swap_in);
@@ -103,7 +104,7 @@ impl MemoryView {
         self.available.less(self.hot)
     }
 
-    /// Returns the memory read again in a second, from swap or after refaults.
+    /// Returns the memory read again in a second, from swap or because of refaults.
     pub fn thrash(&self) -> Bytes {
         let pages = self.swap_in.unwrap_or(0).saturating_add(self.refaults.unwrap_or(0));
         Bytes(pages.saturating_mul(PAGE_BYTES))

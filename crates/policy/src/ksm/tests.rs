@@ -1,7 +1,8 @@
 use super::*;
 use counters::Pages;
 
-/// A host with a ksmd that takes `us_a_page` microseconds a page, over `all_pages` pages of guests.
+/// A host with a ksmd that needs `us_a_page` microseconds for each page, over `all_pages` pages of
+/// guests.
 struct Model {
     now_ms: u64,
     sample: Sample,
@@ -94,7 +95,7 @@ fn search_is_hard_at_first_and_costs_a_tenth_in_the_long_run() {
     model.run(3);
     let steady = model.run(20);
     assert!(steady <= STEADY_PERMILLE + 10, "{steady}");
-    // All is found: the search rests, and merged pages stay merged.
+    // All equal pages are found. The search pauses, and merged pages stay merged.
     while model.ksm.phase() != Phase::Rest {
         model.run(1);
         assert!(model.now_ms < 3_600_000);
@@ -187,7 +188,8 @@ fn finding_11_guests_of_several_users_share_no_pages() {
     let mut model = Model::new(8, 500);
     model.run(30);
     assert_eq!(model.ksm.phase(), Phase::Hard);
-    // A guest of another user comes: no further page is scanned, however short the host is.
+    // A guest of another user arrives. No further page is scanned, even if the host is short of
+    // memory.
     (model.sample.owners, model.sample.guests, model.sample.arrivals) = (2, 9, 9);
     model.sample.available = Bytes::mib(1);
     assert_eq!(model.run(3_600), 0);

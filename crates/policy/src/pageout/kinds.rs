@@ -1,4 +1,4 @@
-//! Inputs, orders and findings of page-out.
+//! Inputs, orders and results of page-out.
 
 use base::named;
 use counters::Bytes;
@@ -10,11 +10,11 @@ use crate::arbiter::Key;
 pub struct Config {
     /// Idle time of the virtual CPUs after which a guest counts as asleep.
     pub after_ms: u64,
-    /// Fill level of swap, in thousandths, above which the rest is left for urgent needs.
+    /// Fill level of swap, in thousandths, above which the remaining swap is left for urgent needs.
     pub swap_max_permille: u64,
     /// Most time in which tasks of the host may wait for memory, in hundredths of a percent.
     pub pressure_max: u64,
-    /// True if running guests may be taken while the host is short.
+    /// True if running guests may be paged out while the host is short of memory.
     pub takes_running: bool,
 }
 
@@ -26,15 +26,15 @@ pub struct HostSample {
     /// Fill level of swap or of the compressed memory behind it, whichever is fuller, in
     /// thousandths.
     pub swap_full_permille: Option<u64>,
-    /// Time in which some task waited for memory, in hundredths of a percent: the higher of the
-    /// last 10 and 60 s.
+    /// Time in which some task waited for memory, in hundredths of a percent. It is the higher
+    /// value of the last 10 and 60 s.
     pub pressure: Option<u64>,
     /// Free memory that the host lacks.
     pub lack: Bytes,
 }
 
 impl HostSample {
-    /// Returns true if the host has less free memory than it is to have.
+    /// Returns true if the host has less free memory than its target.
     pub fn is_short(&self) -> bool {
         self.lack > Bytes::ZERO
     }
@@ -68,21 +68,21 @@ pub struct Held {
     pub swapped: Bytes,
 }
 
-/// The result of a taking.
+/// The result of a page-out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Memory before.
     pub before: Held,
     /// Memory after.
     pub after: Held,
-    /// Memory that compressed swap has stored meanwhile, and the room that it takes; `None` if swap
-    /// is not compressed.
+    /// Memory stored in compressed swap during the page-out, and its compressed size; `None` if
+    /// swap is not compressed.
     pub stored: Option<(Bytes, Bytes)>,
     /// Duration.
     pub took_ms: u64,
     /// True if it was ended early, for example because the guest woke or needs memory.
     pub is_cut: bool,
-    /// Address at which the next part begins, if one part was taken and more is left behind it.
+    /// Address at which the next part begins, if one part was paged out and more memory follows.
     pub next: Option<u64>,
 }
 
@@ -98,36 +98,36 @@ pub struct Part {
 /// An order of page-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Hand over all memory of a sleeping guest.
+    /// Page out all memory of a sleeping guest.
     Take(Key),
-    /// Hand over a part of the memory of a running guest.
+    /// Page out a part of the memory of a running guest.
     TakePart(Key, Part),
-    /// Look at the memory of a guest.
+    /// Measure the memory of a guest.
     Look(Key),
 }
 
-/// A finding about a guest.
+/// A result for a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Memory that is no longer resident.
     Gained(Bytes),
-    /// The working set, measured a minute after the taking.
+    /// The working set, measured a minute after the page-out.
     WorkingSet {
         /// Resident memory.
         size: Bytes,
-        /// Part of it that had been taken.
+        /// Part of the working set that had been paged out.
         came_back: Bytes,
     },
-    /// Memory that came back of a part.
+    /// Memory of a part that became resident again.
     CameBack(Bytes),
-    /// Memory that came back later.
+    /// Memory that became resident again later.
     Promoted(Bytes),
-    /// The memory compresses too badly: the guest is left alone from now on.
+    /// The memory compresses too badly, so the guest is not paged out any more.
     Incompressible {
-        /// Stored bytes for each byte of room, in thousandths.
+        /// Stored bytes for each compressed byte, in thousandths.
         ratio_permille: u64,
     },
-    /// Too little memory could be taken: the guest is left alone from now on.
+    /// Too little memory could be paged out, so the guest is not paged out any more.
     Barren(Bytes),
 }
 
@@ -138,7 +138,7 @@ named! {
         /// Nothing is known of the host.
         #[default]
         Unknown = "unknown",
-        /// Memory may be taken.
+        /// Page-out is possible.
         Ready = "ready",
         /// There is no swap.
         NoSwap = "no-swap",
@@ -150,9 +150,9 @@ named! {
 }
 
 named! {
-    /// The standing of a guest.
+    /// The state of a guest for page-out.
     pub enum Standing {
-        /// The guest runs, or cannot be seen to sleep, and the host is not short.
+        /// The guest runs, or its sleep cannot be detected, and the host is not short of memory.
         Awake = "awake",
         /// The guest has not slept long enough.
         Waiting = "waits",
@@ -160,19 +160,19 @@ named! {
         InNeed = "in-need",
         /// The settings or its state exclude the guest.
         Excepted = "excepted",
-        /// The guest holds next to nothing.
+        /// The guest has hardly any resident memory.
         Small = "small",
-        /// The guest may be taken.
+        /// The guest may be paged out.
         Ready = "ready",
-        /// The guest is being taken, or its working set is being measured.
+        /// The guest is being paged out, or its working set is being measured.
         Measured = "measured",
-        /// The guest was taken and has brought little back.
+        /// The guest was paged out, and little of its memory has become resident again.
         Out = "out",
-        /// The guest is left alone for a time, because it woke or its taking ended early.
+        /// The guest is not paged out for a time, because it woke or its last page-out ended early.
         Resting = "rests",
         /// The memory does not compress.
         Incompressible = "incompressible",
-        /// Little of the memory can be taken.
+        /// Little of the memory can be paged out.
         Barren = "barren",
     }
 }

@@ -1,4 +1,4 @@
-//! Page-out: one pure step selects the guests for the host's own reclaim.
+//! Page-out. A pure step selects the guests for the host's own reclaim.
 //!
 //! ```text
 //!   guests that sleep, the host's swap and pressure ─► PageOut::step ─► Order: take, look
@@ -6,14 +6,16 @@
 //!             memory seen, once a minute ─► seen ┴─► Finding: gain, working set, left alone
 //! ```
 //!
-//! All memory of a sleeping guest is handed to the kernel, which compresses or swaps it. Memory
-//! that the guest touches comes back by itself. The memory that it holds a minute later is its
-//! measured working set. A sleeping guest is taken once. A guest that wakes later brings memory
-//! back, which costs it time. It then rests so long that, over the whole time, only a small part of
-//! its working set a minute came back. The rest is shorter while the host is short.
+//! All memory of a sleeping guest is passed to the kernel, which compresses or swaps it. Memory
+//! that the guest touches is faulted in again. The resident memory a minute later is the measured
+//! working set. A sleeping guest is paged out once. A guest that wakes later faults memory in,
+//! which costs it time. It is then not paged out again for a time. The time is long enough that, on
+//! average, only a small part of its working set is faulted in per minute. It is shorter while the
+//! host is short of memory.
 //!
-//! On a short host, running guests may give untouched memory too, after all sleeping ones. A part
-//! of such a guest's memory is taken, and the next part only if at most half of it came back.
+//! On a host short of memory, untouched memory of running guests is paged out too, after all
+//! sleeping guests. A first part of such a guest's memory is paged out. The next part follows only
+//! if at most half of the first part became resident again.
 
 mod kinds;
 
@@ -27,44 +29,47 @@ use counters::Bytes;
 
 use crate::arbiter::Key;
 
-/// Delay of the first look after a taking, and interval of all later looks.
+/// Delay of the first measurement after a page-out, and interval of all later measurements.
 pub const LOOK_MS: u64 = 60_000;
-/// Memory that may come back in a minute, after the first one, in thousandths of the working set.
-/// This is the bound of Google's far memory (0.2 %).
+/// Memory that may be faulted in per minute, after the first minute, in thousandths of the working
+/// set. This is the bound of Google's far memory (0.2 %).
 pub const PROMOTION_PERMILLE: u64 = 2;
 /// Least amount of stored memory for a meaningful compression ratio.
 pub const RATED_MIN: Bytes = Bytes::mib(4);
-/// Delay of the look after a part of a running guest. A running guest soon touches what it needs.
+/// Delay of the measurement after a part of a running guest. A running guest soon touches the
+/// memory that it needs.
 pub const LOOK_PART_MS: u64 = 15_000;
-/// Amount taken at once of a running guest: a guest that uses all of it brings back no more.
+/// Amount of a running guest's memory that is paged out at once. It also limits the memory that is
+/// faulted in if the guest uses all of it.
 pub const PART: Bytes = Bytes::mib(256);
-/// Number of parts of a guest so large that one of them exceeds `PART`.
+/// Number of parts for a large guest, in which one part exceeds `PART`.
 const PARTS: u64 = 16;
-/// Amount of a larger guest that is taken first, as a trial.
+/// Amount of a larger guest that is paged out first, as a trial.
 pub const TRIAL: Bytes = Bytes::mib(32);
-/// Compression ratio that is worth its CPU time, in thousandths: the result is below two thirds.
+/// Compression ratio that is worth its CPU time, in thousandths. The compressed size is then below
+/// two thirds.
 pub const RATIO_PERMILLE: u64 = 1500;
 
-/// Least gain that is worth a taking.
+/// Smallest gain that is worth a page-out.
 const GAIN_MIN: Bytes = Bytes::mib(4);
-/// Longest rest of a woken guest.
+/// Longest time for which a woken guest is not paged out.
 const REST_MAX_MS: u64 = 48 * 3_600_000;
-/// Most doublings of a rest.
+/// Most doublings of such a time.
 const DOUBLINGS_MAX: u32 = 6;
-/// Time within which a taking must begin to be waited for.
+/// Time within which a page-out must begin, or else balloons do not wait for its gain.
 const SOON_MS: u64 = 5_000;
-/// Pause after a taking, in multiples of its length. Page-out thus has at most a quarter of a core,
-/// and half of a core while the host is short.
+/// Pause after a page-out, in multiples of its length. Page-out thus uses at most a quarter of a
+/// core, and half of a core while the host is short of memory.
 const PAUSE: u64 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Never taken, or only in part.
+    /// Never paged out, or only in part.
     #[default]
     Fresh,
     /// The order was given.
     Taking,
-    /// The minute after the taking.
+    /// The minute after the page-out.
     Settling,
     /// The working set is known.
     Out,
@@ -79,22 +84,22 @@ struct Memory {
     taken_ms: u64,
     looked_ms: u64,
     gained: Bytes,
-    /// Memory at the last look.
+    /// Memory at the last measurement.
     held: Held,
     working_set: Option<Bytes>,
-    /// Memory that came back since the last taking, after its first minute.
+    /// Memory that became resident since the last page-out, after its first minute.
     promoted: Bytes,
     times: u32,
-    /// Consecutive takings that ended early, and the end of the rest for that.
+    /// Consecutive page-outs that ended early, and the end of the pause for that.
     cuts: u32,
     rest_until_ms: u64,
-    /// True if the guest ran at its last taking, and the start of its next part.
+    /// True if the guest ran at its last page-out, and the start of its next part.
     ran: bool,
     next: Option<u64>,
 }
 
 impl Memory {
-    /// Rests a guest that was taken in part or not at all, longer each time.
+    /// Pauses page-out of a guest that was paged out in part or not at all, longer each time.
     fn rest(&mut self, after_ms: u64, now_ms: u64) {
         let doublings = self.cuts.min(DOUBLINGS_MAX);
         (self.phase, self.next) = (Phase::Fresh, None);
@@ -110,10 +115,10 @@ pub struct PageOut {
     lever: Lever,
     /// Number of changes to [`Lever::Pressure`].
     alarms: u64,
-    /// Room left in swap.
+    /// Free room in swap.
     room: Bytes,
     is_short: bool,
-    /// End and length of the last taking.
+    /// End and length of the last page-out.
     ended_ms: u64,
     took_ms: u64,
     after_ms: u64,
@@ -135,7 +140,7 @@ impl PageOut {
         self.guests.get(&guest)?.working_set
     }
 
-    /// Returns the orders for now, with at most one guest to take.
+    /// Returns the orders for now, with at most one guest to page out.
     pub fn step(
         &mut self,
         config: &Config,
@@ -162,8 +167,8 @@ impl PageOut {
             (memory.phase, memory.ran) = (Phase::Taking, !guest.sleeps(config));
             orders.push(if memory.ran {
                 let most = PART.max(Bytes(guest.held.unwrap_or(Bytes::ZERO).0 / PARTS));
-                // A taking breaks up huge pages, so no more is taken than the host lacks. Half as
-                // much again covers the compressed memory itself.
+                // Page-out breaks up huge pages, so it reclaims no more than the host lacks. An
+                // additional half covers the compressed memory itself.
                 let enough = Bytes(host.lack.0.saturating_add(host.lack.0 / 2));
                 let most = most.min(enough.max(TRIAL));
                 let from = memory.next.unwrap_or(0);
@@ -176,7 +181,7 @@ impl PageOut {
         orders
     }
 
-    /// Returns true if a taking that was begun may go on.
+    /// Returns true if a running page-out may continue.
     pub fn may_go_on(&self, config: &Config, guest: &GuestSample, is_short: bool) -> bool {
         let ran = self.guests.get(&guest.key).is_some_and(|memory| memory.ran);
         let is_as_it_was = match ran {
@@ -200,15 +205,15 @@ impl PageOut {
         looks
     }
 
-    /// Returns the time from which the next guest may be taken.
+    /// Returns the time from which the next guest may be paged out.
     fn next_ms(&self, is_short: bool) -> u64 {
         let pause = if is_short { 1 } else { PAUSE };
         self.ended_ms.saturating_add(self.took_ms.saturating_mul(pause))
     }
 
-    /// Returns the gain expected soon on a short host. It is half of the memory that can be taken,
-    /// beyond known needs and within the room in swap. The other half is in use, or is the price of
-    /// compressed memory.
+    /// Returns the gain expected soon on a host short of memory. It is half of the memory that can
+    /// be paged out, beyond known needs and within the room in swap. The other half is in use, or
+    /// is the price of compressed memory.
     pub fn expected_gain(&self, config: &Config, guests: &[GuestSample], now_ms: u64) -> Bytes {
         let taking = self.taking();
         let is_soon = taking.is_some() || self.next_ms(true) <= now_ms.saturating_add(SOON_MS);
@@ -216,7 +221,8 @@ impl PageOut {
             return Bytes::ZERO;
         }
         let is_to_come = |guest: &&GuestSample| {
-            // A moving balloon arrives soon, and the next part follows the look at the last one.
+            // A moving balloon stops soon, and the next part follows the measurement of the last
+            // part.
             let still = GuestSample { is_moving: false, ..**guest };
             taking == Some(guest.key)
                 || self.is_between_parts(guest)
@@ -232,7 +238,7 @@ impl PageOut {
         memory.is_some_and(is_part) && !guest.is_in_need && !guest.is_excepted
     }
 
-    /// Returns the memory of a guest beyond its known need.
+    /// Returns the memory of a guest above its known need.
     fn expected(&self, guest: &GuestSample) -> Bytes {
         let Some(memory) = self.guests.get(&guest.key) else {
             return guest.held.unwrap_or(Bytes::ZERO);
@@ -244,14 +250,14 @@ impl PageOut {
         held.unwrap_or(Bytes::ZERO).less(memory.working_set.unwrap_or(Bytes::ZERO))
     }
 
-    /// Returns the gain from a guest, weighed by its cost. A sleeping guest does not notice, and a
-    /// less busy guest brings back less.
+    /// Returns the gain from a guest, weighed by its cost. A sleeping guest does not notice a
+    /// page-out, and a less busy guest faults in less.
     fn worth(&self, guest: &GuestSample) -> Bytes {
         let busy = if guest.asleep_ms.is_some() { 0 } else { guest.busy_percent };
         Bytes(self.expected(guest).0 / busy.saturating_add(1))
     }
 
-    /// Returns the standing of a guest.
+    /// Returns the state of a guest for page-out.
     pub fn standing(
         &self,
         config: &Config,
@@ -294,7 +300,7 @@ impl PageOut {
         }
     }
 
-    /// Records the result of an order to take a guest.
+    /// Records the result of an order to page out a guest.
     pub fn taken(&mut self, guest: Key, taken: &Taken, now_ms: u64) -> Vec<Finding> {
         (self.ended_ms, self.took_ms) = (now_ms, taken.took_ms);
         let Some(memory) = self.guests.get_mut(&guest) else { return Vec::new() };
@@ -308,7 +314,8 @@ impl PageOut {
             memory.phase = Phase::Incompressible;
             found.push(Finding::Incompressible { ratio_permille });
         } else if taken.is_cut && memory.ran && !self.is_short {
-            // The host has enough memory: that does not count against this guest.
+            // The page-out ended because the host has enough memory, which does not count as a
+            // failure of this guest.
             (memory.phase, memory.next) = (Phase::Fresh, None);
         } else if taken.is_cut {
             memory.rest(self.after_ms, now_ms);
@@ -325,7 +332,7 @@ impl PageOut {
         found
     }
 
-    /// Records that an order was not carried out. A missed look is repeated in time.
+    /// Records that an order was not carried out. A missed measurement is repeated later.
     pub fn failed(&mut self, guest: Key, now_ms: u64) {
         let memory = self.guests.get_mut(&guest);
         if let Some(memory) = memory.filter(|memory| memory.phase == Phase::Taking) {
@@ -333,7 +340,7 @@ impl PageOut {
         }
     }
 
-    /// Records the memory of a guest at a look.
+    /// Records the memory of a guest at a measurement.
     pub fn seen(&mut self, guest: Key, held: Held) -> Option<Finding> {
         let memory = self.guests.get_mut(&guest)?;
         let came_back = came_back(memory.held, held);
@@ -342,8 +349,8 @@ impl PageOut {
             Phase::Settling => {
                 memory.phase = Phase::Out;
                 if came_back.0 > memory.gained.0 / 2 {
-                    // The guest was awake, or uses that part. The taking cost it more than it gave,
-                    // and another part would too.
+                    // The guest was awake, or uses that part. The page-out cost more than it
+                    // gained, and another part would too.
                     (memory.promoted, memory.next) = (came_back, None);
                 }
                 if memory.next.is_some() {
@@ -365,23 +372,25 @@ impl PageOut {
         self.guests.remove(&guest);
     }
 
-    /// Returns the rest of a guest after it was taken, by the memory that came back so far.
+    /// Returns the time for which a guest is not paged out again, from the memory that became
+    /// resident so far.
     pub fn rest_ms(&self, config: &Config, guest: Key, is_short: bool) -> u64 {
         self.guests.get(&guest).map_or(0, |memory| rest_ms(config, memory, is_short))
     }
 
-    /// Returns true if a guest ran when it was taken last.
+    /// Returns true if a guest ran at its last page-out.
     pub fn ran(&self, guest: Key) -> bool {
         self.guests.get(&guest).is_some_and(|memory| memory.ran)
     }
 
-    /// Returns the guest that is being taken.
+    /// Returns the guest that is being paged out.
     pub fn taking(&self) -> Option<Key> {
         self.guests.iter().find(|(_, memory)| memory.phase == Phase::Taking).map(|(key, _)| *key)
     }
 }
 
-/// Returns true if a trial was stored, and compresses too badly for the rest to be worth it.
+/// Returns true if a trial was stored and compresses so badly that page-out of the remaining memory
+/// is not worth its cost.
 pub fn has_failed(stored: Bytes, takes: Bytes) -> bool {
     stored >= TRIAL && ratio(stored, takes) < RATIO_PERMILLE
 }
@@ -390,8 +399,8 @@ fn ratio(stored: Bytes, takes: Bytes) -> u64 {
     stored.0.saturating_mul(1000) / takes.0.max(1)
 }
 
-/// Returns the compression ratio of a guest's memory. It is `None` if others may have swapped at
-/// the same time.
+/// Returns the compression ratio of a guest's memory. It is `None` if other processes may have
+/// swapped at the same time.
 fn ratio_permille(taken: &Taken) -> Option<u64> {
     let (stored, takes) = taken.stored?;
     let gained = taken.before.own.less(taken.after.own);
@@ -399,8 +408,8 @@ fn ratio_permille(taken: &Taken) -> Option<u64> {
     (is_its_own && stored >= RATED_MIN).then(|| ratio(stored, takes))
 }
 
-/// Returns the memory that left swap. If a process's swap cannot be seen, its growth counts
-/// instead.
+/// Returns the memory that left swap. If a process's swap is unknown, the growth of its resident
+/// memory counts instead.
 fn came_back(before: Held, now: Held) -> Bytes {
     match before.swapped {
         Bytes::ZERO => now.own.less(before.own),
@@ -408,7 +417,7 @@ fn came_back(before: Held, now: Held) -> Bytes {
     }
 }
 
-/// Returns the room left in swap, or in the compressed memory behind it.
+/// Returns the free room in swap, or in the compressed memory behind it.
 fn room(config: &Config, host: &HostSample) -> Bytes {
     let left = config.swap_max_permille.saturating_sub(host.swap_full_permille.unwrap_or(1000));
     host.swap_total.unwrap_or(Bytes::ZERO).permille(left)
@@ -419,13 +428,13 @@ fn lever(config: &Config, host: &HostSample) -> Lever {
         (None, _) | (_, None) => Lever::Unknown,
         (Some(Bytes::ZERO), _) => Lever::NoSwap,
         (_, Some(full)) if full >= config.swap_max_permille => Lever::SwapFull,
-        // Without a measure of pressure, the fill level of swap is the bound.
+        // If the host does not measure pressure, only the fill level of swap limits page-out.
         _ if host.pressure.is_some_and(|waited| waited > config.pressure_max) => Lever::Pressure,
         _ => Lever::Ready,
     }
 }
 
-/// Returns the rest of a guest after it was taken, by the memory that came back.
+/// Returns the time for which a guest is not paged out again, from the memory that became resident.
 fn rest_ms(config: &Config, memory: &Memory, is_short: bool) -> u64 {
     if is_short {
         let doublings = memory.times.saturating_sub(1).min(DOUBLINGS_MAX);

@@ -12,7 +12,7 @@ fn host() -> HostSample {
     }
 }
 
-/// A guest that has slept for long, with this much memory.
+/// Returns a guest that has slept for long, with this much memory.
 fn sleeper(key: u64, held_mib: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
@@ -29,7 +29,7 @@ fn held(own_mib: u64, swapped_mib: u64) -> Held {
     Held { own: Bytes::mib(own_mib), swapped: Bytes::mib(swapped_mib) }
 }
 
-/// A taking that left 2 MiB, with these MiB stored and this room taken.
+/// Returns a page-out that left 2 MiB, with these MiB stored, in this compressed size.
 fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     Taken {
         before: held(before_mib, 0),
@@ -41,7 +41,8 @@ fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     }
 }
 
-/// A lever with a guest of 30 MiB that was taken at 0, and has a measured working set of 8 MiB.
+/// Returns a lever with a guest of 30 MiB that was paged out at time 0, and has a measured working
+/// set of 8 MiB.
 fn taken_once() -> PageOut {
     let mut lever = PageOut::default();
     assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0), [Order::Take(Key(1))]);
@@ -124,14 +125,14 @@ fn a_sleeper_is_taken_once() {
 
 #[test]
 fn woken_guest_rests_as_long_as_returned_memory_is_worth() {
-    // 0.2 % of 8 MiB a minute are 16.4 KiB. 10 MiB that came back are worth 625 minutes.
+    // 0.2 % of 8 MiB per minute are 16.4 KiB. 10 MiB of refaults therefore mean 625 minutes.
     let mut lever = taken_once();
     let back = lever.seen(Key(1), held(18, 12));
     assert_eq!(back, Some(Finding::Promoted(Bytes::mib(10))));
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 18), false, at_ms);
     assert_eq!(standing(624 * 60_000), Standing::Resting);
     assert_eq!(standing(626 * 60_000), Standing::Ready);
-    // 4 MiB are worth 250 minutes.
+    // 4 MiB mean 250 minutes.
     let mut lever = taken_once();
     lever.seen(Key(1), held(12, 18));
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 12), false, at_ms);
@@ -139,7 +140,7 @@ fn woken_guest_rests_as_long_as_returned_memory_is_worth() {
     assert_eq!(standing(251 * 60_000), Standing::Ready);
 }
 
-/// A guest that brings 5 MiB back each time brings no more than its part a minute, over ten days.
+/// A guest that faults in 5 MiB each time stays within its part per minute, over ten days.
 #[test]
 fn returned_memory_stays_within_its_part_of_the_working_set() {
     let mut lever = taken_once();
@@ -150,7 +151,8 @@ fn returned_memory_stays_within_its_part_of_the_working_set() {
         for order in lever.step(&CONFIG, &host(), &[sleeper(1, own)], now_ms) {
             match order {
                 Order::Look(key) => {
-                    // The guest wakes once an hour, and then touches 5 MiB if they are swapped out.
+                    // The guest wakes once an hour, and then touches 5 MiB if that memory is
+                    // swapped out.
                     if minute % 60 == 0 && swapped >= 22 {
                         (own, swapped, promoted) = (own + 5, swapped - 5, promoted + 5);
                     }
@@ -197,7 +199,7 @@ fn incompressible_guest_is_left_alone_after_one_try() {
     for minute in 1..100 {
         assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], minute * LOOK_MS), []);
     }
-    // Another boot is another guest.
+    // A rebooted guest counts as another guest.
     lever.forget(Key(1));
     let orders = lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 100 * LOOK_MS);
     assert_eq!(orders, [Order::Take(Key(1))]);
@@ -210,7 +212,7 @@ fn incompressible_guest_is_left_alone_after_one_try() {
 fn a_ratio_that_is_not_the_guests_own_is_none() {
     let mut lever = PageOut::default();
     lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
-    // Another process has swapped a hundred MiB at the same time.
+    // Another process has swapped out a hundred MiB at the same time.
     let found = lever.taken(Key(1), &taken(30, 128, 120), 0);
     assert_eq!(found, [Finding::Gained(Bytes::mib(28))]);
 }
@@ -230,7 +232,7 @@ fn cut_taking_is_tried_again_after_a_rest_that_doubles() {
     let (mut lever, mut now_ms) = (PageOut::default(), 0);
     for rest_ms in [30_000, 60_000, 120_000] {
         assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], now_ms), [Order::Take(Key(1))]);
-        // A taking that ended early and a taking that was not begun count the same.
+        // A page-out that ended early counts like a page-out that was not begun.
         match rest_ms {
             60_000 => lever.failed(Key(1), now_ms),
             _ => _ = lever.taken(Key(1), &Taken { is_cut: true, ..taken(30, 28, 9) }, now_ms),
@@ -252,7 +254,8 @@ fn guest_that_brings_half_back_in_a_minute_did_not_sleep() {
     lever.taken(Key(1), &taken(30, 28, 9), 0);
     lever.seen(Key(1), held(20, 10));
     lever.seen(Key(1), held(30, 0));
-    // 18 MiB came back, and then 10 MiB, of a working set of 20 MiB: 700 minutes.
+    // 18 MiB and then 10 MiB became resident again, of a working set of 20 MiB. That means 700
+    // minutes.
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 30), false, at_ms);
     assert_eq!(standing(699 * 60_000), Standing::Resting);
 }
@@ -263,7 +266,7 @@ fn short() -> HostSample {
     HostSample { lack: Bytes::mib(1024), ..host() }
 }
 
-/// A running guest with this much memory.
+/// Returns a running guest with this much memory.
 fn runner(key: u64, held_mib: u64) -> GuestSample {
     GuestSample { asleep_ms: None, ..sleeper(key, held_mib) }
 }
@@ -296,14 +299,14 @@ fn running_guest_gives_behind_sleepers_on_a_short_host() {
 fn less_busy_running_guest_gives_what_the_host_lacks() {
     let busy = |key, held_mib, busy_percent| GuestSample { busy_percent, ..runner(key, held_mib) };
     let guests = [busy(1, 340, 15), busy(2, 180, 4), busy(3, 30, 2)];
-    // Compressed memory still takes a third of the room. A tiny taking is not worth a turn.
+    // Compressed memory still needs a third of the room. A tiny page-out is not worth a turn.
     for (lack_mib, most_mib) in [(49, 73), (3, 32), (1024, 256)] {
         let host = HostSample { lack: Bytes::mib(lack_mib), ..host() };
         let orders = PageOut::default().step(&RUNNING, &host, &guests, 0);
         let [Order::TakePart(Key(2), part)] = orders[..] else { panic!("{orders:?}") };
         assert_eq!((part.from, part.most.0 >> 20), (0, most_mib), "{lack_mib}");
     }
-    // A sleeping guest's few interrupts count for nothing.
+    // The few interrupts of a sleeping guest are ignored.
     let sleepers = [GuestSample { busy_percent: 1, ..sleeper(1, 340) }, sleeper(2, 180)];
     let orders = PageOut::default().step(&RUNNING, &short(), &sleepers, 0);
     assert_eq!(orders, [Order::Take(Key(1))]);
@@ -335,7 +338,7 @@ fn large_running_guest_is_taken_in_parts_while_little_returns() {
     let seen = lever.seen(Key(1), held(7700, 492));
     assert_eq!(seen, Some(Finding::CameBack(Bytes::mib(28))));
     assert_eq!(lever.working_set(Key(1)), None, "the rest is unknown");
-    // The next part begins behind the first one. Most of it comes back.
+    // The next part begins behind the first part. Most of it becomes resident again.
     let order = Order::TakePart(Key(1), part(700, 512));
     assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS + 250), [order]);
     let second = Taken { before: held(7700, 492), after: held(7180, 1012), ..first };
@@ -379,13 +382,15 @@ fn parts_are_one_taking_and_a_cut_one_begins_in_front() {
     lever.step(&RUNNING, &short(), &[runner(1, 10)], 20_000 + LOOK_MS);
     lever.seen(Key(1), held(20, 280));
     assert_eq!(lever.working_set(Key(1)), Some(Bytes::mib(20)));
-    // Much comes back. The guest rests from its last part on, and as long as after a first taking.
+    // Much becomes resident again. The guest's pause starts at its last part, and is as long as
+    // after a first page-out.
     lever.seen(Key(1), held(290, 10));
     let standing = |at_ms| lever.standing(&RUNNING, &runner(1, 290), true, at_ms);
     assert_eq!(standing(49_999), Standing::Resting);
     assert_eq!(standing(50_000), Standing::Ready);
 
-    // The second part of another guest cannot be taken. It is tried again from the beginning.
+    // The second part of another guest cannot be paged out. Page-out is tried again from the
+    // beginning.
     let mut lever = PageOut::default();
     lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
     lever.taken(Key(1), &Taken { next: Some(1), ..first }, 0);
@@ -413,7 +418,7 @@ fn expected_gain_is_half_of_takeable_memory_beyond_needs() {
     assert_eq!(expected(&lever, &RUNNING), 100, "taken memory is no gain");
     let moving = guests.map(|guest| GuestSample { is_moving: true, ..guest });
     assert_eq!(lever.expected_gain(&RUNNING, &moving, 0).as_mib(), 100, "balloons arrive");
-    // 4 GiB of swap, of which 80 % may be used.
+    // The swap has 4 GiB, of which 80 % may be used.
     let nearly = HostSample { swap_full_permille: Some(770), ..short() };
     lever.step(&RUNNING, &nearly, &guests, 0);
     assert_eq!(expected(&lever, &RUNNING), 4096 * 30 / 1000 / 2);

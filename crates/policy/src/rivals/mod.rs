@@ -1,13 +1,13 @@
-//! Other managers' rules for moving memory between guests, for comparison with ours.
+//! Other managers' rules for moving memory between guests, for comparison with pinhead's.
 //!
 //! ```text
 //!   Scene (host, guests, time) ─► Rival::pass ─► Orders ─► Arbiter::follow ─► Pass   (the manager)
 //!                                                  └─────► targets of balloons       (the model)
 //! ```
 //!
-//! Each is written from its published formula, named in its file, and is as unsafe as the original:
-//! it shrinks a starved guest where the original would. Only a guest's own minimum and maximum
-//! hold. The rules are pure: time comes in as an argument, and all arithmetic is in whole numbers.
+//! Each rule follows its published formula, named in its file, and is as unsafe as the original. It
+//! shrinks a starved guest if the original would do so. Only a guest's own minimum and maximum are
+//! respected. The rules are pure. Time is an argument, and all arithmetic is in whole numbers.
 
 mod mom;
 mod pi;
@@ -27,7 +27,7 @@ use base::named;
 named! {
     /// The rules that move memory.
     pub enum Kind {
-        /// Ours: the arbiter.
+        /// Pinhead's own rules: the arbiter.
         Pinhead = "pinhead",
         /// oVirt's MOM.
         Mom = "mom",
@@ -37,7 +37,7 @@ named! {
         Pi = "pi",
         /// senpai, the origin of oomd's plugin of that name.
         Senpai = "senpai",
-        /// Page reporting alone: guests have their maximum, and no balloon takes anything.
+        /// Page reporting alone. Guests have their maximum, and no balloon inflates.
         Reporting = "reporting",
         /// Nothing is moved.
         None = "none",
@@ -49,7 +49,7 @@ named! {
 pub struct Orders {
     /// Clause of these rules.
     pub clause: Clause,
-    /// Part of the host that they count as free (MOM) or in use (the others), in thousandths.
+    /// Part of the host's memory that counts as free (MOM) or in use (other rules), in thousandths.
     pub host_permille: Option<u64>,
     /// Targets that change.
     pub list: Vec<Order>,
@@ -117,8 +117,8 @@ impl Rival {
         }
     }
 
-    /// Runs one pass. Guests that the operator fixed, or that have their target already, get no
-    /// order.
+    /// Runs one pass. Guests that the operator fixed, or that already have their target size, get
+    /// no order.
     pub fn pass(&mut self, scene: &Scene<'_>) -> Orders {
         let clause = self.clause();
         let (host_permille, mut list) = match self {

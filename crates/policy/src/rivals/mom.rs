@@ -1,12 +1,12 @@
-//! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules): guests shrink together
-//! while the host has less than a fifth free, and grow together while it has more.
+//! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules). All guests shrink
+//! while less than a fifth of the host is free, and all grow while more is free.
 //!
-//! Samples are collected every 5 s, and every 10 s the mean of the last ten decides. Memory of a
-//! guest that is not free counts as used, its page cache too. Under pressure a guest shrinks by at
-//! most 5 %, to its used memory and a free part. That part is 20 % of the guest times `host free /
-//! 20 %`. If 5 % of the host or less is free, the guest shrinks below its used memory. Without
-//! pressure it grows to the larger of `used + 20 %` and 5 % more. Changes below 0.25 % are not
-//! made.
+//! Samples are collected every 5 s, and every 10 s the mean of the last ten samples decides. Memory
+//! of a guest that is not free counts as used, including its page cache. Under pressure a guest
+//! shrinks by at most 5 %, to its used memory plus a free part. The free part is 20 % of the
+//! guest's size times `host free / 20 %`. If 5 % of the host or less is free, the guest shrinks
+//! below its used memory. Without pressure it grows to the larger of `used + 20 %` and 5 % more.
+//! Changes below 0.25 % are not made.
 
 use super::scene::{Beat, Order, Scene, part};
 use crate::arbiter::Key;
@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, VecDeque};
 const COLLECT_MS: u64 = 5_000;
 const DECIDE_MS: u64 = 10_000;
 const HISTORY: usize = 10;
-/// Free part of the host below which it is under pressure, and critically so.
+/// Free parts of the host below which it is under pressure, and critically short.
 const PRESSURE_PERMILLE: u64 = 200;
 const CRITICAL_PERMILLE: u64 = 50;
 /// Free part of an unconstrained guest.
 const GUEST_FREE_PERMILLE: u64 = 200;
-/// Largest and smallest change of a guest's size at once.
+/// Largest and smallest single change of a guest's size.
 const CHANGE_MAX_PERMILLE: u64 = 50;
 const CHANGE_MIN_TEN_THOUSANDTHS: u64 = 25;
 
@@ -87,8 +87,9 @@ impl Mom {
     }
 }
 
-/// Returns the size under pressure: used memory and a free part in proportion to the host's. If
-/// the host is critically short, the size is below the used memory, so that the guest swaps.
+/// Returns the size under pressure: used memory, and a free part in proportion to the host's free
+/// part. If the host is critically short, the size is below the used memory, so that the guest
+/// swaps.
 fn shrunk(actual: Bytes, used: u64, host_permille: u64) -> Bytes {
     let least = match host_permille <= CRITICAL_PERMILLE {
         true => Bytes(used).less(actual.permille(CRITICAL_PERMILLE - host_permille)),

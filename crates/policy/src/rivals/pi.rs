@@ -1,14 +1,14 @@
 //! The balloon of qemus' containers (github.com/qemus/qemu, docs/ballooning.md): a PI controller
 //! that keeps four fifths of the host in use.
 //!
-//! Every 5 s, for each guest by itself, as each container has a controller of its own: `target =
-//! actual − (0.5 e + 0.05 ∫e) × maximum`, with `e = 0.2 − free / total` and its integral over
-//! seconds held within ±1. The floor is a third of the maximum, or the guest's used memory without
-//! cache if that is more. The used memory does not count if less than a tenth of the host is free.
-//! While tasks on the host wait for memory for 10 to 50 % of the time, the ceiling falls from the
-//! maximum to that third. At a bound the integral is set back to the value that leads there.
-//! Changes below 128 MiB are not made, unless they reach a bound. The cap of a container's own
-//! group has no counterpart here.
+//! Each guest has its own controller, like each container of the original. It runs every 5 s, with
+//! `target = actual − (0.5 e + 0.05 ∫e) × maximum`. Here `e = 0.2 − free / total`, and its integral
+//! over seconds is limited to ±1. The floor is a third of the maximum, or the guest's used memory
+//! without cache if that is more. The used memory does not count if less than a tenth of the host
+//! is free. While tasks on the host wait for memory for 10 to 50 % of the time, the ceiling falls
+//! from the maximum to that third. At a bound the integral is reset to the value that leads to that
+//! bound. Changes below 128 MiB are not made, unless they reach a bound. The cap of a container's
+//! own group has no counterpart here.
 
 use super::scene::{Beat, Order, Scene, part, used_permille};
 use crate::arbiter::{GuestSample, Key};
@@ -22,7 +22,8 @@ const FREE_GOAL: i128 = 200_000;
 const FREE_HARD: i128 = 100_000;
 const FLOOR_PERMILLE: u64 = 330;
 const HYSTERESIS: u64 = 128 << 20;
-/// Waiting time, in thousandths, at which the ceiling begins to fall, and at which it is lowest.
+/// Waiting times, in thousandths, at which the ceiling begins to fall, and at which it reaches its
+/// lowest value.
 const WAITS: u64 = 100;
 const WAITS_MAX: u64 = 500;
 
@@ -31,7 +32,7 @@ const WAITS_MAX: u64 = 500;
 pub struct Pi {
     looks: Beat,
     decides: Beat,
-    /// Waiting time of the host over about ten seconds, in millionths.
+    /// Time in which tasks of the host waited for memory, over about ten seconds, in millionths.
     waited: u64,
     /// Integral of each guest's error, and its last target.
     guests: BTreeMap<Key, (i128, Bytes)>,
@@ -57,7 +58,7 @@ impl Pi {
         (seen, scene.samples.iter().filter_map(order).collect())
     }
 
-    /// Returns the fall of the ceiling, in thousandths of the way to the floor.
+    /// Returns the fall of the ceiling, in thousandths of the distance to the floor.
     fn fallen(&self) -> u64 {
         (self.waited / 1000).clamp(WAITS, WAITS_MAX).saturating_sub(WAITS) * 1000
             / (WAITS_MAX - WAITS)

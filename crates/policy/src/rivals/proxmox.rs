@@ -1,11 +1,12 @@
-//! Proxmox's automatic ballooning (pve-manager, PVE/Service/pvestatd.pm with PVE/AutoBalloon.pm):
-//! the host's used memory is steered to four fifths, whatever guests need.
+//! Proxmox's automatic ballooning (pve-manager, PVE/Service/pvestatd.pm with PVE/AutoBalloon.pm).
+//! It steers the host's used memory to four fifths, whatever guests need.
 //!
 //! Every 10 s the host's surplus or lack, `0.8 total − used`, is divided among the guests. Their
 //! memory above the minimum is then in proportion to their shares, with a change of at most 100 MiB
-//! a guest. A difference of 10 MiB either way is left. A guest is roomy if it has more free than a
-//! quarter of its minimum. Roomy guests give and the others get; if those cannot, all do. A guest
-//! above its part may have to give where others get.
+//! a guest. A difference of up to 10 MiB is ignored. A guest is roomy if its free memory exceeds a
+//! quarter of its minimum. If memory is short, roomy guests shrink first; if there is a surplus,
+//! the others grow first. If these guests cannot change at all, all guests take part. A guest above
+//! its part may have to shrink while others grow.
 
 use super::scene::{Beat, Order, Scene, used_permille};
 use crate::arbiter::GuestSample;
@@ -16,7 +17,7 @@ const DECIDE_MS: u64 = 10_000;
 const USED_GOAL_PERMILLE: u64 = 800;
 const CHANGE_MAX: i64 = 100 << 20;
 const DEAD_BAND: i64 = 10 << 20;
-/// Most rounds in which the rest is divided again.
+/// Most rounds in which the remaining amount is divided again.
 const ROUNDS_MAX: usize = 100;
 
 /// The state of pvestatd.
@@ -57,7 +58,7 @@ fn spread(sizes: &mut [Size], list: &[usize], change: i64) -> i64 {
             let to = match fair.cmp(&one.before) {
                 Ordering::Greater if change > 0 => fair.min(one.before + CHANGE_MAX),
                 Ordering::Less => fair.max(one.before - CHANGE_MAX),
-                // The guest has its part.
+                // The guest has reached its part.
                 _ => return false,
             };
             has_moved |= to != one.now;

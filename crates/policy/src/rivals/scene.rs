@@ -3,7 +3,7 @@
 use crate::arbiter::{GuestSample, HostSample, Key};
 use counters::Bytes;
 
-/// The numbers that a rival decides by.
+/// The inputs of a rival's decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// Current time.
@@ -32,12 +32,12 @@ pub(super) fn used_permille(host: &HostSample) -> u64 {
     1000 - part(host.available, host.total, 1000).min(1000)
 }
 
-/// Returns one size as a part of another, in parts of `whole`.
+/// Returns `size` as a part of `of`, in parts of `whole`.
 pub(super) fn part(size: Bytes, of: Bytes, whole: u64) -> u64 {
     (u128::from(size.0) * u128::from(whole) / u128::from(of.0.max(1))) as u64
 }
 
-/// A beat: due once in each interval, at the first pass in it.
+/// A regular beat, which is due at the first pass of each interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beat(u64);
 

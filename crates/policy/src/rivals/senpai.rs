@@ -1,11 +1,12 @@
 //! senpai (github.com/facebookincubator/senpai, senpai.py), the origin of the plugin of that name
-//! in facebookincubator/oomd: it takes memory until some task begins to wait for it.
+//! in facebookincubator/oomd. It reclaims memory until some task begins to wait for memory.
 //!
 //! For each guest by itself, once a second: the time `t` that its tasks waited for memory is added
 //! up. Above 10 ms it backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s after the
-//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. Then `t` begins at 0. The
-//! floor is 100 MiB. The size is the balloon's, where senpai sets a control group's limit. A guest
-//! that does not report its waits is left alone. oomd's stop at a full swap is left out.
+//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. After each change, `t`
+//! restarts at 0. The floor is 100 MiB. The size is the balloon's, where senpai sets a control
+//! group's limit. A guest that does not report its waits is not resized. oomd's stop at a full swap
+//! is left out.
 
 use super::scene::{Beat, Order, Scene};
 use crate::arbiter::{GuestSample, Key};
@@ -16,8 +17,8 @@ const EVERY_MS: u64 = 1_000;
 /// Beats from one change to the next probe.
 const REST: u64 = 6;
 const TARGET_US: u64 = 10_000;
-/// Parts of a million. The largest steps are made at this multiple of the target, and at this part
-/// of it.
+/// One, in millionths. The largest back-off is made at `BACK_OFF_AT` times the target, and the
+/// largest probe at the target divided by `PROBE_AT`.
 const ONE: u64 = 1_000_000;
 const BACK_OFF_AT: u64 = 20;
 const PROBE_AT: u64 = 10;
@@ -72,7 +73,7 @@ impl Senpai {
     }
 }
 
-/// Returns so many millionths of a size.
+/// Returns the given number of millionths of a size.
 fn parts(size: Bytes, parts: u64) -> Bytes {
     Bytes((u128::from(size.0) * u128::from(parts) / u128::from(ONE)) as u64)
 }

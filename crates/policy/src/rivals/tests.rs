@@ -1,4 +1,4 @@
-//! Each rival against its formula, with numbers worked out by hand.
+//! Each rival compared with its formula, with values computed by hand.
 
 use super::*;
 use crate::arbiter::{Action, Arbiter, Config, HostSample, Key, Limits, Memory, Process, Usable};
@@ -16,7 +16,7 @@ fn host(available_mib: u64) -> HostSample {
     }
 }
 
-/// A guest with at most 8000 MiB, and at least 1000.
+/// Returns a guest with a maximum of 8000 MiB and a minimum of 1000 MiB.
 fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSample {
     let actual = Bytes::mib(actual_mib);
     GuestSample {
@@ -84,11 +84,12 @@ fn every_kind_has_its_rules_and_its_clause() {
 
 #[test]
 fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
-    // A tenth of the host is free, half of what MOM wants: a guest keeps a tenth free.
+    // A tenth of the host is free, which is half of MOM's target. A guest therefore keeps a tenth
+    // of its memory free.
     let mut mom = Rival::Mom(Mom::default());
     assert_eq!(pass(&mut mom, 10, &host(6_400), &[guest(1, 4000, 3000, 0)]), [3800]);
     assert!(pass(&mut mom, 15, &host(6_400), &[guest(1, 3800, 2800, 0)]).is_empty(), "too soon");
-    // A guest full of cache is not shrunk. On a full host it is, to below its used memory.
+    // A guest full of cache is not shrunk. On a full host it is shrunk below its used memory.
     let mut mom = Rival::Mom(Mom::default());
     assert!(pass(&mut mom, 10, &host(6_400), &[guest(1, 4000, 100, 0)]).is_empty());
     let mut mom = Rival::Mom(Mom::default());
@@ -100,15 +101,16 @@ fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
 #[test]
 fn proxmox_divides_what_the_host_lacks_by_100_mib_a_guest() {
     let samples = [guest(1, 4000, 3000, 0), guest(2, 4000, 0, 0)];
-    // 60 MiB are missing: the roomy guest gives them. 1000 are missing: it gives its 100. The
-    // starved guest is left alone as long as another one gives anything.
+    // If 60 MiB are missing, the roomy guest gives them up. If 1000 MiB are missing, it gives up
+    // its limit of 100 MiB. The starved guest keeps its memory as long as another guest can shrink.
     let mut proxmox = Rival::Proxmox(Proxmox::default());
     assert_eq!(pass(&mut proxmox, 10, &host(12_740), &samples), [3940]);
     assert_eq!(pass(&mut proxmox, 20, &host(11_800), &samples), [3900]);
     assert!(pass(&mut proxmox, 25, &host(11_800), &samples).is_empty(), "too soon");
     assert!(pass(&mut proxmox, 30, &host(12_805), &samples).is_empty(), "the dead band");
     assert_eq!(pass(&mut proxmox, 40, &host(12_860), &samples), [4060]);
-    // No guest is roomy, so all give. A guest above its part gives even though the host has enough.
+    // No guest is roomy, so all shrink. A guest above its part shrinks even if the host has enough
+    // memory.
     let starved = [guest(1, 4000, 0, 0), guest(2, 4000, 0, 0)];
     assert_eq!(pass(&mut proxmox, 50, &host(11_800), &starved), [3900, 3900]);
     let uneven = [guest(1, 4000, 0, 0), guest(2, 2000, 0, 0)];
@@ -118,16 +120,16 @@ fn proxmox_divides_what_the_host_lacks_by_100_mib_a_guest() {
 #[test]
 fn the_pi_controller_steers_by_the_error_and_its_integral() {
     let mut pi = Rival::Pi(Pi::default());
-    // 15 % free: e = 0.05, its integral 0.25: 0.0375 of 8000 MiB.
+    // With 15 % free, e = 0.05 and its integral is 0.25, which gives 0.0375 of 8000 MiB.
     assert_eq!(pass(&mut pi, 5, &host(9_600), &[guest(1, 8000, 6000, 0)]), [7700]);
-    // Then an integral of 0.5: 0.05 of the maximum.
+    // The integral is now 0.5, which gives 0.05 of the maximum.
     assert_eq!(pass(&mut pi, 10, &host(9_600), &[guest(1, 7700, 5700, 0)]), [7300]);
     // The floor is the used memory, unless less than a tenth of the host is free.
     let mut pi = Rival::Pi(Pi::default());
     assert_eq!(pass(&mut pi, 5, &host(6_400), &[guest(1, 8000, 100, 0)]), [7900]);
     let mut pi = Rival::Pi(Pi::default());
     assert_eq!(pass(&mut pi, 5, &host(3_200), &[guest(1, 8000, 100, 0)]), [7100]);
-    // While the host waits for half of the time, no guest has more than a third.
+    // While the host waits for half of the time, no guest has more than a third of its maximum.
     let mut pi = Rival::Pi(Pi::default());
     let (host, samples) = (host(3_200), [guest(1, 8000, 7900, 0)]);
     let target = (1..=60).filter_map(|second| {
@@ -152,10 +154,11 @@ fn senpai_probes_by_a_hundredth_and_backs_off_by_the_square() {
         assert!(at(second, 500, &mut senpai).is_empty(), "senpai rests first: {second}");
     }
     assert_eq!(at(7, 500, &mut senpai), [3960]);
-    // 100 ms are half of the way to doubling: a quarter more, at once.
+    // The wait is half of 200 ms, at which the size doubles. The square of a half is a quarter, so
+    // the size grows by a quarter at once.
     assert_eq!(at(8, 100_500, &mut senpai), [5000]);
     assert_eq!(at(9, 900_500, &mut senpai), [8000]);
-    // 5 ms in six seconds: a fifth of 1 ms' way, squared.
+    // A wait of 5 ms in six seconds scales the step by the square of a fifth.
     for second in 10..=14 {
         assert!(at(second, 905_500, &mut senpai).is_empty(), "{second}");
     }
@@ -171,7 +174,7 @@ fn a_guests_bounds_hold_and_what_the_operator_fixed_stays() {
     pinned.limits.mode = Mode::Pinned(Bytes::mib(4000));
     let samples = [guest(1, 1040, 600, 0), pinned];
     assert_eq!(pass(&mut proxmox, 10, &host(0), &samples), [1000]);
-    // MOM has no floor of its own, and qemus' controller a lower one.
+    // MOM has no floor of its own, and qemus' controller has a lower floor.
     for kind in [Kind::Mom, Kind::Pi] {
         let Some(mut rival) = Rival::of(kind) else { panic!("{kind}") };
         let mut tight = guest(1, 4000, 3000, 0);
@@ -218,7 +221,7 @@ fn orders_are_carried_out_and_told_as_decisions_of_their_rules() {
         arbiter.follow(&orders, &config, Some(&host), samples, second * 1000)
     };
     let broken = GuestSample { usable: Usable::No("it has no balloon"), ..guest(2, 4000, 0, 0) };
-    // A waiting guest is shrunk all the same.
+    // A waiting guest is still shrunk.
     let pass = at(10, &[GuestSample { urgent: true, ..guest(1, 4000, 0, 0) }, broken]);
     let [starved, broken_one] = pass.decisions.as_slice() else { panic!("{pass:?}") };
     assert_eq!((starved.action, starved.clause), (Action::Shrink, Clause::Proxmox));
@@ -229,7 +232,7 @@ fn orders_are_carried_out_and_told_as_decisions_of_their_rules() {
         "4000 -> 3900 MiB: by the rules of Proxmox: 100 % of the host is in use, and they want 80 %"
     );
     assert_eq!((broken_one.clause, broken_one.command), (Clause::Unusable, None));
-    // The target is reached, and until the next beat nothing is news.
+    // The target is reached, and nothing is reported until the next beat.
     let pass = at(12, &[guest(1, 3900, 0, 0), broken]);
     assert_eq!((pass.outcomes.len(), pass.decisions.len()), (1, 0), "{pass:?}");
 }

@@ -1,4 +1,4 @@
-//! The arbiter's promises, one by one, on handmade samples.
+//! The arbiter's guarantees, one by one, on handmade samples.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -20,7 +20,8 @@ pub fn host(available: Bytes, at_ms: u64) -> HostSample {
     HostSample { at_ms, total: gib(64), available, strained: false, page_out: Bytes::ZERO }
 }
 
-/// A guest of 8 GiB with 4 GiB, all but 1 GiB of it cold or free, reported just now.
+/// Returns a guest with a maximum of 8 GiB and a size of 4 GiB. It has just reported that all but 1
+/// GiB is cold or free.
 pub fn idle(key: u64, at_ms: u64) -> GuestSample {
     guest(key, gib(4), gib(3), at_ms)
 }
@@ -61,7 +62,7 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
     }
 }
 
-/// A guest with nothing available and waiting tasks.
+/// Returns a guest with nothing available and waiting tasks.
 pub fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
     GuestSample { urgent: true, ..guest(key, actual, Bytes::mib(10), at_ms) }
 }
@@ -102,7 +103,7 @@ fn a_need_is_granted_from_what_is_free_above_the_reserve() {
     let decided = pass(&mut arbiter, free, &[starved(1, gib(2), 1000)], 1000);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Need));
     assert_eq!(command(&decided, 1), Some(gib(2).plus(Bytes::mib(100))));
-    // A grant is not free memory, although the host still shows it.
+    // A grant is not free memory, although the host still reports it as free.
     let again = pass(&mut arbiter, free, &[starved(1, gib(2), 2000)], 2000);
     assert!(command(&again, 1).is_none_or(|to| to <= gib(2).plus(Bytes::mib(100))));
 }
@@ -137,7 +138,7 @@ fn reported_bound_is_cleared_when_guest_lacks_nothing() {
     let decision = of(&starves, 1).expect("decided");
     assert_eq!((decision.clause, &decision.bounds[..]), (Clause::Strained, &[Bound::Host][..]));
     assert!(pass(&mut arbiter, reserve, &[starved(1, gib(4), 2000)], 2000).decisions.is_empty());
-    // The guest sleeps: its last report is no need any more, and protects it for a while yet.
+    // The guest sleeps. Its last report is no longer a need, but still protects it for a while.
     let asleep = GuestSample {
         runs: Some(false),
         idle_since_sample: true,
@@ -160,7 +161,7 @@ fn a_guest_on_its_way_down_that_starves_keeps_what_it_has_left() {
     let halted = pass(&mut arbiter, Bytes::mib(100), &[starved(1, left, 1500)], 1500);
     assert_eq!(command(&halted, 1), Some(left));
 
-    // The guest keeps the last few MiB as well, above a target that counts as reached.
+    // The guest keeps the last few MiB as well, although its target already counts as reached.
     let mut arbiter = Arbiter::new();
     let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
     let near = command(&down, 1).expect("a target").plus(Bytes::mib(10));
@@ -199,10 +200,10 @@ fn missing_or_stale_data_moves_nothing() {
         assert_eq!(of(&decided, key).map(|d| d.clause), Some(Clause::Stale), "{key}");
         assert_eq!(command(&decided, key), None, "{key}");
     }
-    // A guest that has not run since its report is as it was.
+    // The report of a guest that has not run since is still valid.
     let idle_since = GuestSample { idle_since_sample: true, ..idle(3, 1000) };
     assert!(command(&pass(&mut arbiter, short, &[idle_since], 6000), 3).is_some());
-    // Without a sample of the host nothing is done about guests.
+    // Without a sample of the host, nothing is decided about guests.
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut verdicts, 1000);
     assert_eq!(of(&blind, 1).map(|d| (d.clause, d.command)), Some((Clause::Blind, None)));
@@ -246,10 +247,10 @@ fn a_guest_that_took_memory_back_has_time_to_say_so() {
     for is_starved in [true, false] {
         let mut arbiter = Arbiter::new();
         pass(&mut arbiter, gib(30), &[guest(1, gib(4), gib(3), 1000)], 1000);
-        // The balloon is seen to be smaller before the guest has reported anything.
+        // The guest's size has fallen before its first report.
         let before = GuestSample { memory: idle(1, 1000).memory, ..grown(1000, false) };
         for now_ms in [2000, 3000] {
-            // None of that memory is requested either, whatever the host lacks.
+            // That memory is not requested either, whatever the host lacks.
             let silent = pass(&mut arbiter, Bytes::mib(100), std::slice::from_ref(&before), now_ms);
             assert_ne!(clause(&silent), Some(Clause::Foreign), "at {now_ms}");
             assert_eq!(command(&silent, 1), None, "at {now_ms}");
@@ -322,7 +323,7 @@ fn pinned_and_released_guests_have_their_sizes_and_no_more() {
     };
     let pinned = pass(&mut arbiter, gib(30), &[with(Mode::Pinned(gib(3)))], 1000);
     assert_eq!(command(&pinned, 1), Some(gib(3)));
-    // A target that was cut short by the host's means is not overshot when there is more.
+    // A target that was limited by the host's free memory is not exceeded when more becomes free.
     let mut arbiter = Arbiter::new();
     let little = config().reserve.plus(GIB);
     assert_eq!(
@@ -446,13 +447,13 @@ fn burst_is_served_in_one_step_from_the_host_surplus() {
     };
     let wants = config().set_point.plus(config().hysteresis);
     let one = [starved(1, gib(2), 1000)];
-    // A burst doubles the guest, and never takes it beyond its maximum.
+    // A burst doubles the guest, but never exceeds its maximum.
     assert_eq!(grown(wants.plus(gib(20)), &one), [4096]);
     assert_eq!(grown(wants.plus(gib(20)), &[starved(1, gib(5), 1000)]), [8192]);
-    // Half of the surplus beyond the need itself, which is a quarter of the guest's size.
+    // The guest gets half of the surplus above its need. The need is a quarter of the guest's size.
     assert_eq!(grown(wants.plus(Bytes::mib(1024)), &one), [2048 + 512 + 256]);
     assert_eq!(grown(wants, &one), [2048 + 512]);
-    // A short surplus is divided by shares.
+    // A small surplus is divided by shares.
     let two = [one[0], starved(2, gib(2), 1000)];
     assert_eq!(grown(wants.plus(Bytes::mib(2048)), &two), [2048 + 512 + 256; 2]);
     // Another guest's request is met before there is any surplus.

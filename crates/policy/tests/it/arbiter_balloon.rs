@@ -40,7 +40,7 @@ fn balloon_that_gives_nothing_still_gets_its_need() {
     let then = stuck_ms + 1000;
     let decided = pass(&mut arbiter, short, &[pinned(then, gib(1))], then);
     assert_eq!(command(&decided, 1), None, "no request");
-    // Neither a larger size nor a waiting guest is held up until that time is over.
+    // Neither a larger size nor a waiting guest has to wait until that time is over.
     let then = then + 1000;
     let decided = pass(&mut arbiter.clone(), gib(40), &[pinned(then, gib(6))], then);
     assert!(command(&decided, 1).is_some_and(|to| to > gib(4)), "{decided:?}");
@@ -55,7 +55,8 @@ fn refused_shrinks_do_not_delay_a_later_need() {
     for now_ms in (1_000..begin_ms).step_by(1_000) {
         pass(&mut arbiter, Bytes::mib(100), &[idle(1, now_ms)], now_ms);
     }
-    // The balloon gave nothing for an hour. Now its guest waits, and is slow to take memory.
+    // The balloon did not inflate for an hour. Now its guest waits, and its balloon deflates
+    // slowly.
     let given_ms: Vec<u64> = (begin_ms..begin_ms + 30_000)
         .step_by(500)
         .filter(|now_ms| {
@@ -97,8 +98,8 @@ fn a_slow_balloon_does_not_keep_what_others_could_use() {
     assert!(slow <= gib(2).plus(Bytes::mib(400)), "{slow}");
 }
 
-/// Returns an arbiter after a shrunk guest was seen once on the way, and then waited or stood
-/// still. Meanwhile its balloon went on to its old target.
+/// Returns an arbiter with a guest that was sampled once during a shrink, and then waited or
+/// stopped. In that time its balloon moved on to its old target.
 fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
@@ -106,7 +107,8 @@ fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     let seen = gib(4).less(Bytes::mib(64));
     let beyond = to.plus(Bytes::mib(16));
     assert!(beyond.plus(Bytes::mib(64)) < seen, "{to}");
-    // The guest is seen on its way, and then gets no CPU; its balloon went on, and comes back.
+    // The guest is sampled during a shrink, and then gets no CPU. Its balloon moved on, and
+    // returns.
     for (from_ms, until_ms, actual) in [(2000, 9000, seen), (9000, 10_000, beyond)] {
         for now_ms in (from_ms..until_ms).step_by(1000) {
             pass(&mut arbiter, short, &[next(actual, now_ms)], now_ms);
@@ -118,13 +120,14 @@ fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     arbiter
 }
 
-/// Memory that a waiting guest takes back is its own, whatever target its balloon had before.
+/// Memory that a waiting guest gets by deflating its balloon stays with it, whatever its earlier
+/// target was.
 #[test]
 fn guest_that_takes_memory_back_during_a_turn_is_capped() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
     let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("a shrink");
-    // The balloon must stay at the first size, has gone on to the second, and comes back to the
+    // The balloon must stay at the first size, has moved on to the second size, and returns to the
     // third.
     let [told, gone, back] = [256, 16, 128].map(|mib| to.plus(Bytes::mib(mib)));
     for (now_ms, actual) in [(2000, told), (2500, gone)] {
@@ -146,7 +149,7 @@ fn balloon_that_turns_late_is_not_foreign() {
     }
 }
 
-/// Returns an arbiter with a guest that it shrank to this size and that restarted a second later.
+/// Returns an arbiter with a guest that was shrunk to this size and restarted a second later.
 fn shrunk_and_rebooted() -> (Arbiter, Bytes) {
     let mut arbiter = Arbiter::new();
     let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
@@ -156,7 +159,7 @@ fn shrunk_and_rebooted() -> (Arbiter, Bytes) {
     (arbiter, size)
 }
 
-/// A booting guest has reported nothing yet.
+/// Returns a booting guest that has reported nothing yet.
 fn booting(actual: Bytes) -> GuestSample {
     GuestSample { memory: None, ..guest(1, actual, Bytes::ZERO, 0) }
 }
@@ -177,14 +180,14 @@ fn report_h05_a_guest_that_boots_has_its_maximum() {
 #[test]
 fn report_h05_a_guest_that_boots_is_not_shrunk() {
     let (mut arbiter, size) = shrunk_and_rebooted();
-    // QEMU empties the balloon, and its driver goes back to QEMU's size.
+    // QEMU empties the balloon, and its driver then moves to QEMU's size again.
     for (second, actual) in [(3, gib(8)), (4, gib(8)), (5, gib(6)), (10, size), (30, size)] {
         let now_ms = second * 1000;
         let seen = pass(&mut arbiter, Bytes::mib(100), &[booting(actual)], now_ms);
         assert_eq!(command(&seen, 1), None, "at {second} s");
         assert!(!arbiter.is_foreign(Key(1), now_ms));
     }
-    // Later it is a guest like others.
+    // Later the guest is treated like others.
     let mut later = |now_ms| {
         let seen = guest(1, size, size.less(Bytes::mib(500)), now_ms);
         command(&pass(&mut arbiter, Bytes::mib(100), &[seen], now_ms), 1)
@@ -195,7 +198,8 @@ fn report_h05_a_guest_that_boots_is_not_shrunk() {
 #[test]
 fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
     let (mut arbiter, size) = shrunk_and_rebooted();
-    // Two restarts in one boot: the size of the emptied device in between counts for nothing.
+    // The guest restarts twice during one boot. The size of the empty balloon in between is
+    // ignored.
     pass(&mut arbiter, Bytes::mib(100), &[booting(gib(8))], 3000);
     arbiter.rebooted(Key(1));
     let again = pass(&mut arbiter, Bytes::mib(100), &[booting(gib(8))], 4000);
@@ -209,8 +213,8 @@ fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
     }
 }
 
-/// Returns an arbiter with a guest without deflate-on-oom that was shrunk and rose to 8 GiB by
-/// itself, and the requested size.
+/// Returns an arbiter with a guest without deflate-on-oom that was shrunk, and then grew to 8 GiB
+/// by itself. Also returns the requested size.
 fn risen() -> (Arbiter, Bytes) {
     let (mut arbiter, short) = (Arbiter::new(), Bytes::mib(100));
     let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("a shrink");
@@ -220,7 +224,7 @@ fn risen() -> (Arbiter, Bytes) {
     (arbiter, to)
 }
 
-/// Runs a pass in which this guest has nothing to spare and lacks nothing.
+/// Runs a pass in which this guest has no spare memory and no need.
 fn seen(arbiter: &mut Arbiter, actual: Bytes, second: u64) -> Pass {
     let now_ms = second * 1000;
     let guest = guest(1, actual, Bytes(actual.0 / 2), now_ms);
@@ -230,7 +234,7 @@ fn seen(arbiter: &mut Arbiter, actual: Bytes, second: u64) -> Pass {
 #[test]
 fn report_h10_balloon_goes_back_to_its_target_by_itself() {
     let (mut arbiter, to) = risen();
-    // The driver is back, and takes its time.
+    // The driver is loaded again, and moves slowly.
     let ways = [gib(7), gib(6), gib(5), to.plus(Bytes::mib(200)), to, to];
     for (second, actual) in (31..).step_by(5).zip(ways) {
         let passed = seen(&mut arbiter, actual, second);

@@ -1,4 +1,4 @@
-//! Lessons from real guests: balloons make their guests wait, kernels take memory back, and a
+//! Behaviour found in real guests: balloons make their guests wait, kernels deflate balloons, and a
 //! hypervisor's process is larger than its guest.
 
 use counters::Bytes;
@@ -18,7 +18,7 @@ fn config() -> Config {
     }
 }
 
-/// A guest of 384 MiB with this size; all of its available memory is cold.
+/// Returns a guest with a maximum of 384 MiB and this size, with cold available memory only.
 fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
     let max = Bytes::mib(384);
     GuestSample {

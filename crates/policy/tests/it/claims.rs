@@ -1,5 +1,5 @@
-//! Claims of a guest, against the host's view of it. A guest, or a process that plays one, may
-//! claim anything.
+//! Claims of a guest, compared with the host's measurements. A guest, or a process that imitates a
+//! guest, may claim anything.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -16,7 +16,7 @@ fn gib(count: u64) -> Bytes {
     Bytes(GIB.0 * count)
 }
 
-/// Runs a pass on a host of 24 GiB with this much free.
+/// Runs a pass on a host of 24 GiB with this much free memory.
 fn pass(arbiter: &mut Arbiter, available: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
     let config = Config::of_host(gib(24));
     let host = HostSample {
@@ -38,7 +38,8 @@ fn command(pass: &Pass, key: u64) -> Option<Bytes> {
     of(pass, key).and_then(|d| d.command)
 }
 
-/// A guest of 8 GiB with this size, all of it touched, with this much free memory and hot cache.
+/// Returns a guest with a maximum of 8 GiB and this size, which is all resident. It reports this
+/// much free memory and hot cache.
 fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
@@ -70,7 +71,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
     }
 }
 
-/// A guest that claims to use all of its memory, and that its tasks wait for more.
+/// Returns a guest that claims that all of its memory is in use, and that its tasks wait for more.
 fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample {
     let mut sample = guest(key, actual, Bytes::ZERO, Bytes::ZERO, at_ms);
     if let Some(memory) = &mut sample.memory {
@@ -79,7 +80,7 @@ fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample
     GuestSample { urgent: true, resident: Some(resident), ..sample }
 }
 
-/// A process that claims to be a guest of 64 GiB.
+/// Returns a process that claims to be a guest of 64 GiB.
 fn fake(actual: Bytes, at_ms: u64) -> GuestSample {
     let sample = starving(OTHER, actual, Bytes::mib(10), at_ms);
     let limits = Limits { min: gib(9), max: gib(64), ..sample.limits };
@@ -129,7 +130,7 @@ fn finding_04_unseen_claim_moves_and_promises_nothing() {
                 actual.as_mib()
             );
             let promised = passed.inputs[0].1.host_promised;
-            // Like any small guest it may get as much again as its visible use, and the allowance.
+            // Like any small guest it may get twice its visible use, plus the allowance.
             let most = Bytes::mib(74);
             assert!(
                 promised.is_none_or(|size| size <= most),
@@ -157,7 +158,7 @@ fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
     }
     assert!(actual > Bytes::mib(512), "the first grant is on trust");
     assert!(granted_ms.is_some_and(|at| at <= 11_000), "{granted_ms:?}");
-    // The guest gets more as soon as its use is seen.
+    // The guest gets more memory as soon as its use is measured.
     let used = starving(OTHER, actual, actual, 61_000);
     let passed = pass(&mut arbiter, gib(20), &[used], 61_000);
     assert_eq!(
@@ -185,7 +186,7 @@ fn finding_10_wait_counts_only_with_cpu_time_and_memory_seen() {
 
 #[test]
 fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
-    // The guest really fills its 12 GiB, really runs, and wants 16 GiB.
+    // The guest really uses its 12 GiB, really runs, and needs 16 GiB.
     let mut arbiter = Arbiter::new();
     for turn in 1..60 {
         let now_ms = turn * 1000;
@@ -196,7 +197,8 @@ fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
         let passed = pass(&mut arbiter, reserve, &[hog, neighbour], now_ms);
         assert_eq!(command(&passed, REAL), None, "at {now_ms}: {passed:?}");
     }
-    // Just below its reserve the host takes its own lack, and nothing for the other guest.
+    // Just below its reserve the host reclaims its own missing memory, and nothing for the other
+    // guest.
     let (mut arbiter, config) = (Arbiter::new(), Config::of_host(gib(24)));
     let mut hog = starving(OTHER, gib(12), gib(12), 1000);
     hog.limits.max = gib(16);
@@ -206,7 +208,7 @@ fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
     let to = command(&passed, REAL).expect("the host is below its reserve");
     let lacks = config.hysteresis.plus(Bytes::mib(1));
     assert!(gib(8).less(to) <= Bytes::mib(200).plus(lacks), "{passed:?}");
-    // The other way round, the guest beyond its share gives.
+    // In the reverse case, the guest above its share shrinks.
     let mut arbiter = Arbiter::new();
     let mut beyond = guest(OTHER, gib(12), Bytes::mib(200), gib(10), 1000);
     beyond.limits.max = gib(16);
@@ -252,7 +254,7 @@ fn report_h06_grant_to_a_locked_guest_is_not_free_for_others() {
     };
     let first = command(&pass(&mut arbiter, free, &[locked(1000)], 1000), REAL).expect("a need");
     assert!(first > gib(2));
-    // The grant has not arrived, and the host still shows it as free.
+    // The grant has not arrived, and the host still reports it as free.
     let guests = [locked(2000), starving(OTHER, gib(2), gib(2), 2000)];
     let second = pass(&mut arbiter, free, &guests, 2000);
     let given = |key| command(&second, key).map_or(Bytes::ZERO, |to| to.less(gib(2)));

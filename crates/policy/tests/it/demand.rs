@@ -1,4 +1,4 @@
-//! Total amount taken: the missing memory, once, and from no more guests than needed.
+//! Total reclaimed memory. It equals the missing memory, and comes from no more guests than needed.
 
 use crate::arbiter::{GIB, command, config, gib, guest, host, idle, of, pass, starved};
 use counters::Bytes;
@@ -14,16 +14,17 @@ fn taken(decided: &Pass) -> Bytes {
 fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
     let mut arbiter = Arbiter::new();
     let mut guests: Vec<GuestSample> = (1..=64).map(|key| idle(key, 1000)).collect();
-    // A guest lacks 11 MiB of its minimum, and there are 10 above the host's reserve.
+    // A guest lacks 11 MiB of its minimum, and 10 MiB are free above the host's reserve.
     let mut short = guest(99, GIB.less(Bytes::mib(11)), Bytes::mib(500), 1000);
     short.limits.max = GIB;
     guests.push(short);
     let free = config().reserve.plus(Bytes::mib(10));
-    // The host lacks gigabytes of its set point as well; these are taken besides the crumb.
+    // The host also lacks gigabytes to its set point, which are reclaimed in addition to the small
+    // amount.
     let decided = pass(&mut arbiter, free, &guests, 1000);
     assert!(taken(&decided) > gib(2), "{} MiB", taken(&decided).as_mib());
 
-    // If nothing but a crumb of a reservation is missing, one guest gives it.
+    // If only a small part of a reservation is missing, one guest gives it up.
     let mut arbiter = Arbiter::new();
     assert!(arbiter.reserve(1, Bytes::mib(11), 60_000, 120_000));
     let free = config().set_point.plus(Bytes::mib(10));
@@ -36,7 +37,7 @@ fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
     assert_eq!((givers, taken(&decided)), (1, Bytes::mib(2)));
 }
 
-/// A guest that refaults at this rate, in pages a second.
+/// Returns a guest that refaults at this rate, in pages a second.
 fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     let calm = guest(key, gib(4), gib(3), at_ms);
     let memory = calm.memory.map(|memory| Memory {
@@ -48,7 +49,8 @@ fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     GuestSample { memory, ..calm }
 }
 
-/// Runs a pass over a refaulting guest and three idle ones, with `beyond` free above the set point.
+/// Runs a pass over a refaulting guest and three idle guests, with `beyond` free above the set
+/// point.
 fn farm(arbiter: &mut Arbiter, reader: GuestSample, beyond: Bytes, now_ms: u64) -> Pass {
     let all = [2, 3, 4].map(|key| idle(key, now_ms));
     let all = [&[reader], all.as_slice()].concat();
@@ -62,7 +64,8 @@ fn refaulting_guest_gets_unused_memory_of_others() {
     assert_eq!(taken(&calm), Bytes::ZERO);
     let decided = farm(&mut arbiter, reading(1, 100, 2000), Bytes::ZERO, 2000);
     assert_eq!(command(&decided, 1), None, "the host has no surplus");
-    // 200 pages a second for a minute, and no more guests are woken for that than needed.
+    // The reclaimed memory equals 200 pages a second for a minute, and no more guests are woken
+    // than needed.
     assert_eq!(taken(&decided).as_mib(), 200 * 60 * 4 / 1024);
     let gave: Vec<Clause> =
         decided.decisions.iter().filter(|d| d.command.is_some()).map(|d| d.clause).collect();
@@ -89,7 +92,7 @@ fn refaulting_guest_with_free_memory_lacks_none() {
 #[test]
 fn waiting_guest_gets_its_need_and_no_more_from_others() {
     let mut arbiter = Arbiter::new();
-    // The guest waits in its second report, gets its need, and refaults for a while.
+    // The guest waits in its second report, gets the needed memory, and refaults for a while.
     let (began, mut has, mut pages) = (gib(2), gib(2), 0);
     for second in 1..8 {
         pages += 200;
@@ -110,7 +113,8 @@ fn waiting_guest_gets_its_need_and_no_more_from_others() {
 fn refaulting_guest_without_benefit_gets_no_more_for_a_while() {
     let mut arbiter = Arbiter::new();
     let mut has = gib(2);
-    // 200 pages a second for ten minutes, with no end of memory that others could give.
+    // The guest refaults 200 pages a second for ten minutes, and others could give up any amount of
+    // memory.
     for second in 1..600 {
         let mut reader = reading(1, 200, second * 1000);
         reader.actual = Some(has);
@@ -138,8 +142,8 @@ fn grant_for_another_reason_is_no_trial_for_refaults() {
         let decided = farm(&mut arbiter, one, beyond, second * 1000);
         command(&decided, 1).unwrap_or(has)
     };
-    // The guest has little available, and a host with a surplus gives it half as much again. A few
-    // refaults now and then are no lack.
+    // The guest has little available memory, and a host with a surplus grants it an additional half
+    // of its size. A few occasional refaults show no lack of memory.
     let (mut has, mut second, mut pages) = (gib(2), 0, 0);
     while has < gib(3) {
         (second, pages) = (second + 1, pages + 10);
@@ -147,7 +151,7 @@ fn grant_for_another_reason_is_no_trial_for_refaults() {
         has = decide(has, Bytes::mib(400), pages, beyond, second);
         assert!(second < 60, "{} MiB", has.as_mib());
     }
-    // Then the guest begins to refault, on a host without memory for mere wishes.
+    // Then the guest begins to refault, on a host without a surplus for wishes.
     let before = has;
     for _ in 0..4 {
         (second, pages) = (second + 1, pages + 100);
@@ -158,7 +162,8 @@ fn grant_for_another_reason_is_no_trial_for_refaults() {
 
 #[test]
 fn beyond_its_share_nobody_gives_for_what_a_guest_reads_again() {
-    // By the tax, memory in use counts for a quarter of idle memory, or for as much.
+    // With the tax, memory in use has a quarter of the price of idle memory; without it, the same
+    // price.
     for (idle_tax_permille, gives) in [(750, true), (0, false)] {
         let config = Config { idle_tax_permille, ..config() };
         let mut arbiter = Arbiter::new();
@@ -180,7 +185,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
         for now_ms in [1000, 2000] {
             let all = [2, 3, 4].map(|key| idle(key, now_ms));
             let all = [&[reading(1, rate, now_ms)], all.as_slice()].concat();
-            // The first pass sets the rate, on a host with enough memory.
+            // The first pass measures the rate, on a host with enough memory.
             let free = if now_ms == 1000 { config().set_point } else { lacking };
             let decided = pass(&mut arbiter, free, &all, now_ms);
             if now_ms == 2000 {
@@ -189,7 +194,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
             }
         }
     }
-    // The cache is not taken either if another guest gives only one step at once.
+    // The cache is not reclaimed either if another guest can only give up one step at once.
     let mut arbiter = Arbiter::new();
     for now_ms in [1000, 2000] {
         let free = if now_ms == 1000 { config().set_point } else { config().set_point.less(GIB) };
@@ -197,7 +202,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
         assert_eq!(command(&decided, 1), None);
         assert_eq!(command(&decided, 2).is_some(), now_ms == 2000);
     }
-    // Without other donors the guest gives all the same.
+    // Without other donors the guest still shrinks.
     let mut arbiter = Arbiter::new();
     for now_ms in [1000, 2000] {
         let free = if now_ms == 1000 { config().set_point } else { lacking };
@@ -209,12 +214,12 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
 #[test]
 fn coming_memory_is_taken_off_once() {
     let mut arbiter = Arbiter::new();
-    // The host lacks 2 GiB, and its guests can give half of that at once.
+    // The host lacks 2 GiB, and its guests can give up half of that at once.
     let free = config().set_point.less(gib(2));
     let first = pass(&mut arbiter, free, &[idle(1, 1000), idle(2, 1000)], 1000);
     let coming = taken(&first);
     assert_eq!(coming, GIB);
-    // While that is on its way, a third guest needs more than is free above the reserve.
+    // While that memory is being returned, a third guest needs more than is free above the reserve.
     let free = config().reserve.plus(Bytes::mib(8));
     let moving = [idle(1, 1100), idle(2, 1100)];
     let needy = starved(3, GIB, 1100);
@@ -234,7 +239,7 @@ fn a_reservation_counts_what_this_pass_takes_for_another_reason() {
         limits: Limits { max: gib(16), mode: Mode::Pinned(gib(12)), ..idle(1, 1000).limits },
         ..guest(1, gib(16), gib(15), 1000)
     };
-    // The host lacks 3 GiB for the reservation and its own reserve, and the guest gives 4 GiB.
+    // The host lacks 3 GiB for the reservation and its own reserve, and the guest gives up 4 GiB.
     let free = config().reserve.plus(gib(2));
     let config = Config { set_point: config().reserve, ..config() };
     let mut verdicts = |_, _: &_| RuleVerdicts::default();

@@ -1,4 +1,4 @@
-//! Memory without a gain for the host is not taken, by measurements and by lessons.
+//! Shrinks without a gain for the host are avoided, based on measurements and on lessons.
 
 use crate::arbiter::{GIB, command, gib, guest, host, of, pass, pass_on};
 use counters::Bytes;
@@ -7,8 +7,8 @@ use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 /// A host that lacks 2 GiB to its set point, and no more.
 const SHORT: Bytes = Bytes::mib(4608);
 
-/// A guest that uses 1 GiB and has this much cold cache and the rest free, in a process with this
-/// resident memory.
+/// Returns a guest that uses 1 GiB, has this much cold cache, and has its other memory free, in a
+/// process with this resident memory.
 fn with(actual: Bytes, cache: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     let mut sample = guest(1, actual, actual.less(GIB), now_ms);
     sample.resident = Some(resident);
@@ -35,7 +35,7 @@ fn free_memory_that_is_not_in_the_hosts_is_not_taken() {
 
 #[test]
 fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
-    // A shrink by 3 GiB would give the host only 256 MiB.
+    // A shrink by 3 GiB would gain only 256 MiB for the host.
     let thin = || with(gib(4), Bytes::ZERO, GIB.plus(Bytes::mib(256)), 1000);
     let full = (2..10).map(|key| GuestSample { key: Key(key), ..with(gib(4), GIB, gib(4), 1000) });
     let short = crate::arbiter::config().set_point.less(Bytes::mib(700));
@@ -43,7 +43,7 @@ fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
     let decided = pass(&mut Arbiter::new(), short, &guests, 1000);
     let gave: Vec<u64> = (1..10).filter(|key| command(&decided, *key).is_some()).collect();
     assert_eq!(gave, (2..10).collect::<Vec<u64>>());
-    // Beside cold cache that the host holds, untouched memory does not matter.
+    // If resident cold cache is available, untouched memory does not matter.
     let mut cached = with(gib(4), gib(2).plus(Bytes::mib(512)), gib(3).plus(Bytes::mib(512)), 1000);
     cached.key = Key(1);
     let guests = [vec![cached], guests[1..].to_vec()].concat();
@@ -72,7 +72,7 @@ fn free_memory_is_not_learned_from_a_shrinking_guest() {
     let first = pass(&mut arbiter, set_point.less(lack), &[one], 1000);
     let to = command(&first, 1).expect("free memory that was touched");
     assert!((gib(3)..gib(5)).contains(&to), "{} MiB", to.as_mib());
-    // The balloon has taken more than was reported: 800 MiB look as if they were in use.
+    // The balloon has inflated by more than was reported, so 800 MiB appear to be in use.
     let unheard = Bytes::mib(800);
     let mut sample = with(gib(6), GIB, resident, 2000);
     if let Some(memory) = &mut sample.memory {
@@ -83,14 +83,14 @@ fn free_memory_is_not_learned_from_a_shrinking_guest() {
     let arrived = GuestSample { actual: Some(to), resident: Some(resident.less(lack)), ..sample };
     let second = pass(&mut arbiter, set_point.less(Bytes::mib(1300)), &[arrived], 2100);
     let next = command(&second, 1).expect("the rest of the free memory");
-    // All free memory, by the numbers of the guest at rest, and not 300 MiB less.
+    // The guest gives up all free memory by its values outside of a move, and not 300 MiB less.
     assert!(next <= gib(2).plus(Bytes::mib(64)), "{} MiB", next.as_mib());
 }
 
 #[test]
 fn fruitless_free_memory_does_not_protect_cache() {
     let mut arbiter = Arbiter::new();
-    // Hypervisors have 200 MiB of their own, which look like touched free memory.
+    // The hypervisor's own part is 200 MiB, which appear to be touched free memory.
     let resident = gib(2).plus(Bytes::mib(200));
     let mut sizes = [gib(4); 8];
     let host = crate::arbiter::config().set_point.less(Bytes::mib(700));
@@ -111,7 +111,7 @@ fn fruitless_free_memory_does_not_protect_cache() {
     assert!(sizes.iter().all(|size| *size < gib(2)), "{sizes:?}: all free memory, and cache");
 }
 
-/// A guest with a balloon that gives its host nothing.
+/// Returns a guest with a balloon that returns nothing to its host.
 fn barren(actual: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     GuestSample { resident: Some(resident), ..guest(1, actual, actual.less(GIB), now_ms) }
 }
@@ -133,14 +133,14 @@ fn fruitless_guest_is_asked_again_when_it_holds_more() {
     assert!(to.less(again) <= Bytes::mib(400), "{} MiB for 200", to.less(again).as_mib());
 }
 
-/// On a host that pages, swapped memory that the guest drops need not come back.
+/// On a host that swaps, swapped memory that the guest drops need not be read again.
 #[test]
 fn dropped_swap_counts_as_gain_on_a_host_that_pages() {
     for strained in [false, true] {
         let mut arbiter = Arbiter::new();
         let (mut actual, mut clauses) = (gib(4), Vec::new());
         for now_ms in (1000..20_000).step_by(1000) {
-            // 2 GiB stay resident, and the balloon takes only swapped memory.
+            // 2 GiB stay resident, and the balloon inflates only into swapped memory.
             let swapped = Some(actual.less(gib(2)));
             let one = GuestSample { swapped, ..barren(actual, gib(2), now_ms) };
             let on = HostSample { strained, ..host(SHORT, now_ms) };
@@ -164,12 +164,13 @@ fn fruitless_guest_rests_twice_as_long_up_to_160_min() {
             actual = to;
         }
     }
-    // A fruitless shrink is seen a second later.
+    // A fruitless shrink is detected a second later.
     let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
     assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
 }
 
-/// A barren guest, in a process with a measured 64 MiB of its own.
+/// Returns a guest with a balloon that returns nothing, in a process with a measured own part of 64
+/// MiB.
 fn measured(actual: Bytes, now_ms: u64) -> GuestSample {
     let private = Some(gib(4).plus(Bytes::mib(64)));
     let process = Process { private, ..Process::default() };
@@ -181,7 +182,7 @@ fn report_h06_shrink_in_vain_is_given_back_for_nothing() {
     let mut arbiter = Arbiter::new();
     let first = pass(&mut arbiter, SHORT, &[measured(gib(4), 1000)], 1000);
     let to = command(&first, 1).expect("a target");
-    // A host with nothing left to give.
+    // A host without any memory to grant.
     let none = Bytes::ZERO;
     let second = pass(&mut arbiter, none, &[measured(to, 2000)], 2000);
     let decision = of(&second, 1).expect("decided");
@@ -217,7 +218,7 @@ fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
         let process = Process { pinned: Some(words), ..Process::default() };
         GuestSample { process, ..barren(actual, gib(8), at_ms) }
     };
-    // An earlier manager had taken half of the memory.
+    // An earlier manager had reclaimed half of the memory.
     let first = pass(&mut arbiter, SHORT, &[pinned(gib(4), 1000)], 1000);
     let decision = of(&first, 1).expect("decided");
     assert_eq!((decision.command, decision.clause), (Some(gib(8)), Clause::Locked));
@@ -234,8 +235,8 @@ fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
 #[test]
 fn report_h06_own_part_that_is_measured_meanwhile_is_no_gain() {
     let mut arbiter = Arbiter::new();
-    // The process is as large as before: 32 MiB of its own are estimated at first, then 105
-    // measured.
+    // The process is as large as before. Its own part is first estimated as 32 MiB, and then
+    // measured as 105 MiB.
     let of_own = |actual, own, now_ms| {
         let private = gib(4).plus(Bytes::mib(117));
         let resident = private.less(Bytes::mib(own));

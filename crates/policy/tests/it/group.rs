@@ -23,7 +23,7 @@ fn report_h07_need_is_met_as_far_as_the_group_has_room() {
 #[test]
 fn report_h07_guest_gets_nothing_where_its_group_is_full() {
     let mut arbiter = Arbiter::new();
-    // The group has less than the guest: nothing is taken for that either.
+    // The group's limit is below the guest's size, but the guest does not shrink because of that.
     let full = within(gib(1), starved(1, gib(2), 1000));
     let decided = pass(&mut arbiter, gib(60), &[full], 1000);
     assert_eq!(command(&decided, 1), None);

@@ -16,7 +16,7 @@ fn program(text: &str) -> Program {
     program.expect("a file without errors is a program")
 }
 
-/// Returns the program's history with this load average. MemFree was not read.
+/// Returns the program's history with this load average. The history lacks MemFree.
 fn history(program: &Program, loadavg: f64) -> History {
     let mut history = History::new(program.counters.len(), program.intervals);
     for _ in 0..=program.intervals {
@@ -87,7 +87,7 @@ fn plugging_overrules_and_the_other_rule_is_not_asked() {
     let both = cpus(["1", "1"], [1, 0], [2, 4]);
     assert_eq!(both, (CpuAction::Plug, DecidingRule::Plug, None));
     assert_eq!(cpus(["1", "1 / 0"], [1, 0], [2, 4]), both);
-    // A bound does not pass the turn to the other rule.
+    // If a bound stops one rule, the other rule is still not used.
     let full = cpus(["1", "1"], [1, 2], [2, 4]);
     assert_eq!(full, (CpuAction::Hold, DecidingRule::Plug, Some(RuleBound::Max)));
 }
@@ -115,7 +115,7 @@ fn the_pool_stays_within_its_bounds() {
     assert_eq!(pool(&rules(1, 0, "200"), 150), (100, Some(RuleBound::Min), None));
     assert_eq!(pool(&rules(1, 0, "1e18"), 150), (100, Some(RuleBound::Min), None));
     assert_eq!(pool(&rules(0, 1, "9e18"), 150), (1000, Some(RuleBound::Max), None));
-    // Another program's change is taken back, whatever the rules want.
+    // Another program's change is reverted, whatever the rules request.
     assert_eq!(pool(&rules(0, 0, "1"), 5000), (1000, Some(RuleBound::Max), None));
     assert_eq!(pool(&rules(0, 0, "1"), 0), (100, Some(RuleBound::Min), None));
 }
@@ -160,7 +160,7 @@ fn a_fault_holds_its_own_group_only() {
 
 #[test]
 fn a_step_is_computed_even_where_no_rule_needs_it() {
-    // The original does so too, and the rules must hold wherever the original holds.
+    // The original also makes no change here, and these rules must behave the same.
     let lines = "MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\nCMM_INC=\"1\"\nCMM_DEC=\"1 / 0\"\n";
     let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, 5000));
     let fault = decision.memory.and_then(Result::err).map(|f| f.kind);

@@ -1,4 +1,4 @@
-//! Decisions: of a guest, and of a host about its guests.
+//! Tests of a guest's decisions, and of a host's decisions about its guests.
 
 mod arbiter;
 mod arbiter_balloon;

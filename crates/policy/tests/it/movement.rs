@@ -6,13 +6,13 @@ use policy::arbiter::{
     Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, RuleVerdicts, Usable,
 };
 
-/// A guest with own rules that are content with 2 GiB; all of its memory is resident.
+/// Returns a guest with own rules that request 2 GiB. All of its memory is resident.
 fn content(actual: Bytes, now_ms: u64) -> GuestSample {
     GuestSample { request: Some(gib(2)), ..guest(1, actual, actual.less(GIB), now_ms) }
 }
 
-/// Returns the decisions and outcomes of one pass a second, for a guest that follows at once. The
-/// guest has 8 GiB at first.
+/// Returns the decisions and outcomes of one pass a second, for a guest that reaches each target at
+/// once. The guest has 8 GiB at first.
 fn told(
     seconds: std::ops::Range<u64>,
     at: impl Fn(Bytes, u64) -> GuestSample,
@@ -47,7 +47,7 @@ fn shrink_by_own_rules_in_steps_is_one_movement() {
 
 #[test]
 fn a_rest_or_another_reason_ends_a_movement() {
-    // Its rules ask for less after half a minute.
+    // Its rules request a smaller size after half a minute.
     let two = |actual: Bytes, now_ms| {
         let request = if now_ms < 30_000 { gib(7) } else { gib(6) };
         GuestSample { request: Some(request), ..content(actual, now_ms) }
@@ -75,7 +75,7 @@ fn a_step_that_ends_after_its_movement_is_added_up_too() {
         sums.extend(decided.outcomes.iter().map(|outcome| outcome.got_in_all));
         let Some(to) = command(&decided, 1) else { continue };
         if !sums.is_empty() {
-            // The guest is unusable for a moment, while its second step is under way.
+            // The guest is unusable for a moment during its second step.
             let paused = GuestSample { usable: Usable::No("paused"), ..content(actual, now_ms) };
             let held = pass(&mut arbiter, gib(30), &[paused], now_ms + 200);
             assert_eq!(held.decisions.first().map(|d| d.clause), Some(Clause::Unusable));
@@ -90,8 +90,8 @@ fn a_step_that_ends_after_its_movement_is_added_up_too() {
     assert_eq!(sums[1], Some(gib(8).less(actual)), "{sums:?}");
 }
 
-/// A balloon drops cold cache, and its guest waits for that by the kernel's counters. A guest that
-/// lacks memory waits as well, without any request.
+/// A balloon drops cold cache, and the kernel's counters show that its guest waits for that. A
+/// guest that lacks memory waits as well, without any request.
 #[test]
 fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
     for (asked, cold, gives) in [(true, 1500, true), (true, 900, false), (false, 1500, false)] {
@@ -102,7 +102,7 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
             let now_ms = second * 1000;
             let taken = Bytes::mib(if asked && second == 3 { 200 } else { 0 });
             let actual = gib(9).less(taken);
-            // The guest uses over 7 GiB: its limit is about 1 GiB of cold memory, and twice that
+            // The guest uses over 7 GiB, so its limit is about 1 GiB of cold memory, and twice that
             // without a balloon.
             let available = if second < 3 { gib(2) } else { Bytes::mib(cold) };
             let mut one = GuestSample { request, ..guest(1, actual, available, now_ms) };
@@ -118,8 +118,8 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
     }
 }
 
-/// A report is answered once: memory that arrived after it is part of the answer. A guest that
-/// waited until it got memory has enough, if its next report says so.
+/// Each report gets only one grant, so memory that arrived after the report counts towards it. A
+/// guest that waited until it got memory has enough, if its next report shows no need.
 #[test]
 fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
     let mut arbiter = Arbiter::new();
@@ -133,7 +133,7 @@ fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
         one
     };
     let mut pass_at = |one: &GuestSample, now_ms| {
-        // The host has the needed memory, and nothing for a mere wish.
+        // The host has the needed memory, and no surplus for a wish.
         let decided = pass(&mut arbiter, gib(7), &[*one], now_ms);
         let is_need = |d: &&Decision| (d.action, d.clause) == (Action::Grow, Clause::Need);
         decided.decisions.iter().find(is_need).map(|d| d.to)
@@ -150,7 +150,7 @@ fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
     assert!(pass_at(&again, 4_000) > Some(to), "memory is still lacking");
 }
 
-/// A lack of the minimum is seen without a report.
+/// A size below the minimum is detected without a report.
 #[test]
 fn guest_below_its_minimum_gets_the_rest_before_a_new_report() {
     let mut report = guest(1, gib(1), Bytes::mib(512), 1_000);
@@ -159,7 +159,7 @@ fn guest_below_its_minimum_gets_the_rest_before_a_new_report() {
         let one = GuestSample { actual: Some(actual), ..report };
         command(&pass(arbiter, free, &[one], now_ms), 1)
     };
-    // The host first has half of it above its reserve, and then enough.
+    // The host first has half of the need above its reserve, and then enough.
     let half = Bytes::mib(512);
     for (has, what) in [(gib(1), "is on its way"), (gib(1).plus(half), "has come")] {
         let mut arbiter = Arbiter::new();
@@ -169,7 +169,7 @@ fn guest_below_its_minimum_gets_the_rest_before_a_new_report() {
     }
 }
 
-/// An operator's rule is answered once for each report.
+/// An operator's rule takes effect once for each report.
 #[test]
 fn rule_grows_a_guest_once_per_report() {
     let mut arbiter = Arbiter::new();

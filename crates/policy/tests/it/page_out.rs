@@ -1,10 +1,11 @@
-//! Balloons wait for page-out if it is expected to gain the memory that the host lacks.
+//! Balloons wait for page-out if it is expected to gain the host's missing memory.
 
 use crate::arbiter::{command, config, gib, guest, host, of, pass_on, starved};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Pass};
 
-/// A guest of 4 GiB with 3 GiB available, all of it page cache, and this much of it in use.
+/// Returns a guest of 4 GiB with 3 GiB available, all of it page cache. This much of the cache is
+/// in use.
 fn caching(key: u64, hot: Bytes) -> GuestSample {
     let mut sample = guest(key, gib(4), gib(3), 1000);
     if let Some(memory) = &mut sample.memory {
@@ -51,7 +52,7 @@ fn a_balloon_takes_what_page_out_is_not_expected_to_gain() {
 
 #[test]
 fn half_way_to_the_reserve_only_cache_in_use_waits_for_page_out() {
-    // With a neighbour at its minimum, the other guest has more than its share.
+    // The other guest is above its share, because its neighbour is at its minimum.
     let small = guest(2, gib(1), Bytes::mib(900), 1000);
     let low = config().set_point.plus(config().reserve).0 / 2 / Bytes::mib(1).0 - 100;
     let (cold, hot) = ([caching(1, Bytes::ZERO)], [caching(1, gib(3)), small]);
@@ -67,7 +68,7 @@ fn guest_in_need_does_not_wait_for_page_out() {
     let decided = pass(reserve + 10, gib(8), &guests);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Shortage));
     assert!(command(&decided, 1).is_some());
-    // The reserve does not wait either.
+    // The reserve is also restored without waiting.
     let decided = pass(reserve - 500, gib(8), &[caching(1, gib(3))]);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Emergency));
     assert!(command(&decided, 1).is_some());

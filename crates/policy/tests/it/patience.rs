@@ -1,5 +1,5 @@
-//! Times for which a guest is left alone, and the retries afterwards. The times are those of
-//! SPECIFICATION.md, not the code's own.
+//! Times for which a guest gets no request, and the retries afterwards. The times are copied from
+//! SPECIFICATION.md, and not from the code.
 
 use crate::arbiter::{GIB, command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
@@ -64,7 +64,7 @@ fn fruitless_guest_is_asked_again_after_10_min() {
         clauses.extend(of(&decided, 1).map(|decision| decision.clause));
         command(&decided, 1).is_some()
     });
-    // The fruitless shrink was seen at 2 s.
+    // The fruitless shrink was detected at 2 s.
     assert_eq!(asked_ms, Some(602_000), "{clauses:?}");
 }
 
@@ -83,8 +83,8 @@ fn growing_guest_gets_its_maximum_and_not_a_byte_more() {
 
 #[test]
 fn fall_within_milliseconds_does_not_make_a_host_short() {
-    // A guest in need takes 300 MiB at once, and passes follow each other closely. At 15 GiB a
-    // second the host would be below its set point within a second.
+    // A guest in need uses 300 MiB at once, and passes follow each other closely. Extrapolated to
+    // 15 GiB a second, the host would be below its set point within a second.
     let free = [gib(10), gib(10).less(Bytes::mib(300)), gib(10).less(Bytes::mib(300))];
     let mut arbiter = Arbiter::new();
     for (at_ms, free) in [1000, 1020, 1040].into_iter().zip(free) {
@@ -92,8 +92,8 @@ fn fall_within_milliseconds_does_not_make_a_host_short() {
         assert_eq!(command(&decided, 1), None, "at {at_ms}");
         assert!(!arbiter.is_short());
     }
-    // A fall that goes on for a second is a rate: 3 GiB are gone, and 0.6 GiB are left above the
-    // set point.
+    // A fall that lasts for a second is a rate. Here 3 GiB were used, and 0.6 GiB are left above
+    // the set point.
     let decided = pass(&mut arbiter, gib(7), &[idle(1, 2040)], 2040);
     assert!(arbiter.is_short());
     assert!(command(&decided, 1).is_some());
@@ -109,7 +109,7 @@ fn host_stays_short_until_it_has_its_set_point_again() {
     for ((free, is_short), minute) in looks.into_iter().chain([(half_way, false)]).zip(1..) {
         pass(&mut arbiter, free, &[], minute * 60_000);
         assert_eq!(arbiter.is_short(), is_short, "at {minute} min");
-        // The loss of the next second is lacking as well.
+        // The expected loss of the next second is also missing.
         let lack = if is_short { wanted.less(free) } else { Bytes::ZERO };
         assert!(
             (lack..=lack.plus(Bytes::mib(8))).contains(&arbiter.lack()),

@@ -48,7 +48,8 @@ fn answer(command: Command, value: Value) -> Result<Incoming, Error> {
     feed(&mut client, json!({ "return": value, "id": id })).remove(0)
 }
 
-/// Checks that a malformed answer is reported to the command's caller, with the wrong member.
+/// Checks that a malformed answer is reported to the command's caller, with the name of the invalid
+/// member.
 fn refuses(command: Command, value: Value, member: &'static str) {
     let name = command.name();
     let Ok(Incoming::Reply { outcome: Err(failure), .. }) = answer(command, value.clone()) else {

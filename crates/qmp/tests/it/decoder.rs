@@ -113,8 +113,8 @@ fn brackets_cannot_exhaust_the_stack() {
     assert!(matches!(decode(&line).as_slice(), [Err(Error::Json { .. })]));
 }
 
-/// Every single-byte change, cut and doubling of a real conversation: no panic, and the unchanged
-/// next line must be decoded.
+/// Every single-byte change, cut and doubling of a real conversation. The decoder must not panic,
+/// and must decode the unchanged next line.
 #[test]
 fn mutated_stream_never_panics_and_never_costs_the_next_line() {
     let seed = format!("{GREETING}{EVENT}");

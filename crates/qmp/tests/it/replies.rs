@@ -1,4 +1,4 @@
-//! Parsing of the answer to each command, and refusal of malformed ones.
+//! Parsing of the answer to each command, and refusal of malformed answers.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ fn read(command: Command, value: Value) -> Reply {
     command.read_reply(&value).unwrap()
 }
 
-/// Returns the member that is wrong.
+/// Returns the name of the invalid member.
 fn wrong(command: Command, value: Value) -> &'static str {
     match command.read_reply(&value) {
         Err(Error::Reply { command: name, member }) => {

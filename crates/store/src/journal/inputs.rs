@@ -9,7 +9,7 @@ use serde::ser::Serializer;
 use serde_json::Number;
 use std::fmt;
 
-/// Limit below which every whole number has a float of its own: 2^53.
+/// Limit below which a float represents every whole number exactly: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Encodes the inputs. A value that JSON cannot express, such as an infinity, becomes null.

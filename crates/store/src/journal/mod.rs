@@ -1,7 +1,7 @@
 //! Journal of the host manager's decisions, with their inputs, the deciding clause, the bounds
 //! reached, and the outcomes.
 //!
-//! `schema` defines the tables, `write` adds rows and prunes old ones, `read` queries them, and
+//! `schema` defines the tables, `write` adds rows and prunes old rows, `read` queries them, and
 //! `types` has the values for both.
 
 mod inputs;
@@ -51,8 +51,8 @@ impl Journal {
         Journal { connection, known: HashMap::new() }
     }
 
-    /// Begins a batch, which `commit` writes as a whole. If another writer has the file, this fails
-    /// within a fraction of a second, before anything is written.
+    /// Begins a batch, which `commit` writes as a whole. If another writer has the file locked, the
+    /// call fails within a fraction of a second, before anything is written.
     pub fn begin(&mut self) -> Result<(), Error> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(cannot("begin a batch"))
     }

@@ -14,14 +14,14 @@ use rusqlite::{Row, params};
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
-/// Maximum number of guests in one query: each is a number in the statement's text.
+/// Maximum number of guests in one query. Each guest adds a number to the statement's text.
 const GUESTS_MAX: usize = 10_000;
 
 const DECISION: &str = "SELECT id, guest, at_ms, policy, action, clause, reason, from_bytes, \
                         to_bytes, bounds, inputs, acted FROM decision";
 
 impl Journal {
-    /// Returns all guests, in the order in which they were first seen.
+    /// Returns all guests, in the order of their first records.
     pub fn guests(&self) -> Result<Vec<GuestRow>, Error> {
         let failed = cannot("list its guests");
         let sql = "SELECT key, uuid, name, class, pid, start_ticks, boot, first_ms, last_ms \
@@ -38,8 +38,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Passes each matching decision to `visit`, oldest first, until the visitor breaks off.
-    /// Decisions come one by one, because those of a day may not fit into memory.
+    /// Passes each matching decision to `visit`, oldest first, until the visitor breaks off. They
+    /// are passed one by one, because the decisions of a day may not fit into memory.
     pub fn decisions(
         &self,
         query: &Query,
@@ -180,8 +180,8 @@ impl Journal {
         let policy = Policy::from_name(&policy)
             .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
-        // The limit is one byte more, so that a text that is too long is not mistaken for one that
-        // fits.
+        // The limit is one byte more, so that a text that is too long is not mistaken for a text
+        // that fits.
         let inputs = text(row, 10, INPUTS_TEXT_MAX + 1).map_err(&failed)?;
         let inputs = inputs::decode(&inputs).map_err(wrong)?;
         let acted = row.get(11).map_err(&failed)?;
@@ -216,7 +216,7 @@ impl Journal {
         while let Some(row) = rows.next().map_err(&failed)? {
             let fate = text(row, 1, NAME_MAX).map_err(&failed)?;
             let found_fate = match fate.as_str() {
-                // The first journals had a word of their own for a move that stopped halfway.
+                // The first journals had a separate word for a move that stopped halfway.
                 "partly" => Some(Fate::Stuck),
                 name => Fate::from_name(name),
             };
@@ -287,7 +287,8 @@ fn words(text: &str) -> Vec<Word> {
     words.map(|word| Word::Owned(word.to_owned())).collect()
 }
 
-/// Returns the guests' keys for `IN ()`. They are numbers, so no other SQL gets into the statement.
+/// Returns the guests' keys for `IN ()`. They are numbers, so they cannot inject other SQL into the
+/// statement.
 fn list(guests: &[GuestKey]) -> Result<String, Error> {
     if guests.len() > GUESTS_MAX {
         return Err(Error::TooManyGuests { asked: guests.len(), most: GUESTS_MAX });

@@ -7,9 +7,9 @@
 //! | `outcome` | one outcome of a decision | removed with the decision |
 //! | `event` | one other event | `guest` is NULL for the host's |
 //!
-//! Times are milliseconds since 1970, sizes are bytes. `bounds` has names between commas, and
-//! `inputs` is a JSON object from names to numbers, with null for a missing value. The operator
-//! may query the tables with SQL, so columns are only added and never change their meaning.
+//! Times are in milliseconds since 1970, and sizes in bytes. `bounds` has names between commas, and
+//! `inputs` is a JSON object from names to numbers, with null for a missing value. The operator may
+//! query the tables with SQL, so columns are only added and never change their meaning.
 
 use crate::db::Kind;
 

@@ -4,7 +4,7 @@ use base::named;
 use model::GuestIdentity;
 use std::borrow::Cow;
 
-/// A machine name: one of the program's own words, or a word read from a file.
+/// A machine name: a word of this program, or a word read from a file.
 pub type Word = Cow<'static, str>;
 
 /// Key of a guest in one journal.
@@ -14,9 +14,7 @@ pub struct GuestKey(pub i64);
 /// A guest in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestRow {
-    /// Key of the guest.
     pub key: GuestKey,
-    /// Identity of the guest.
     pub guest: GuestIdentity,
     /// Time of the first sighting, in milliseconds since 1970.
     pub first_ms: i64,
@@ -51,15 +49,15 @@ pub struct Decision {
     pub clause: Word,
     /// Reason, as a short sentence of the policy.
     pub reason: String,
-    /// Memory that the guest had, or was asked to have, before.
+    /// Size of the guest's memory before the decision, or its last target.
     pub from_bytes: u64,
-    /// Memory that the guest is to have.
+    /// Target size of the guest's memory.
     pub to_bytes: u64,
     /// Names of the bounds that the decision reached.
     pub bounds: Vec<Word>,
     /// Inputs of the decision; a missing value is `None`.
     pub inputs: Vec<(Word, Option<f64>)>,
-    /// True if the hypervisor was called: never in a dry run or for a shadow policy.
+    /// True if the hypervisor was called. It is never called in a dry run or for a shadow policy.
     pub acted: bool,
 }
 
@@ -72,18 +70,17 @@ named! {
         Stuck = "stuck",
         /// The hypervisor refused.
         Refused = "refused",
-        /// A later decision took its place.
+        /// A later decision replaced it.
         Superseded = "superseded",
         /// The guest ended.
         Gone = "gone",
-        /// The guest's kernel took memory back.
+        /// The guest's kernel deflated the balloon.
         TookBack = "took-back",
         /// Another program moved the balloon.
         Foreign = "foreign",
     }
 }
 
-/// Outcome of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Time of the observation, in milliseconds since 1970.

@@ -8,10 +8,10 @@ use crate::{Error, Journal, db};
 use model::GuestIdentity;
 use rusqlite::{OptionalExtension, params};
 
-/// Minimum age in milliseconds of a guest's last time before it is written again. Writing it at
-/// every decision would double the amount written.
+/// Minimum age in milliseconds of a guest's last time before it is written again. A write at every
+/// decision would double the amount of written data.
 const LAST_SEEN_MS: i64 = 60_000;
-/// Maximum number of guests cached as known: more than one machine runs at a time.
+/// Maximum number of guests cached as known. No machine runs as many at a time.
 const KNOWN_MAX: usize = 4_096;
 /// Maximum number of rows removed by one call, so that the manager is not delayed.
 const PRUNE_ROWS: i64 = 2_000;
@@ -19,7 +19,7 @@ const PRUNE_ROWS: i64 = 2_000;
 const VACUUM_PAGES: i64 = 1_024;
 
 impl Journal {
-    /// Returns the key of a guest; a new guest gets one.
+    /// Returns the key of a guest. A new guest gets a new key.
     pub fn guest(&mut self, guest: &GuestIdentity, at_ms: i64) -> Result<GuestKey, Error> {
         if let Some((key, last_ms)) = self.known.get_mut(guest) {
             if at_ms.saturating_sub(*last_ms) >= LAST_SEEN_MS {
@@ -50,7 +50,7 @@ impl Journal {
             )?
             .query_row(params![uuid, guest.pid, start_ticks, boot], |row| row.get(0))
             .optional()?;
-        // A running guest can be renamed; the last name counts.
+        // A running guest can be renamed. The last name counts.
         if let Some(key) = found {
             self.connection
                 .prepare_cached(
@@ -91,7 +91,7 @@ impl Journal {
         Ok(DecisionId(self.connection.last_insert_rowid()))
     }
 
-    /// Adds the outcome of a decision, unless the decision has been pruned meanwhile.
+    /// Adds the outcome of a decision, unless the decision has already been pruned.
     pub fn outcome(&mut self, decision: DecisionId, outcome: &Outcome) -> Result<(), Error> {
         let sql = "INSERT INTO outcome (decision, at_ms, result, reached_bytes, host_got_bytes) \
                    SELECT ?1, ?2, ?3, ?4, ?5 \
@@ -131,14 +131,14 @@ impl Journal {
         Ok(Pruned { rows: rows.0 + rows.1, more: rows.0 == most || rows.1 == most })
     }
 
-    /// Removes the oldest rows while the file holds more than `most_bytes`, a bounded number per
-    /// call.
+    /// Removes the oldest rows while the file is larger than `most_bytes`. Each call removes a
+    /// bounded number.
     pub fn prune_to_size(&mut self, most_bytes: u64) -> Result<Pruned, Error> {
         if self.bytes()? <= most_bytes {
             return Ok(Pruned::default());
         }
-        // The oldest rows of both kinds go, so that many events do not displace all decisions, or
-        // the reverse.
+        // The oldest rows of both kinds are removed, so that many events do not displace all
+        // decisions, or the reverse.
         let sql = "SELECT max(at_ms) FROM (SELECT at_ms FROM ( \
                    SELECT * FROM (SELECT at_ms FROM decision ORDER BY at_ms LIMIT ?1) UNION ALL \
                    SELECT * FROM (SELECT at_ms FROM event ORDER BY at_ms LIMIT ?1) \

@@ -1,7 +1,7 @@
 //! UTC days and months, and the names of their files.
 //!
-//! The time of a file is only in its name, so names are strict. `2026-11-21.db` is a day,
-//! `2026-11.db` a month, and any other name is foreign.
+//! The time of a file is only in its name, so names are strict. `2026-11-21.db` is a day, and
+//! `2026-11.db` is a month. A file with any other name is ignored.
 
 use base::civil::{date, days};
 use base::duration::DAY_MS;
@@ -58,7 +58,7 @@ impl Period {
             None => Period::Month(year, month),
             Some(day) => Period::Day(year, month, day?),
         };
-        // Only a name that formats back to itself is valid: no signs, no 31st of June.
+        // A valid name equals the formatted period. This excludes signs and a 31st of June.
         let is_real = YEARS.contains(&year)
             && (1..=12).contains(&month)
             && match period {

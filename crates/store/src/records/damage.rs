@@ -1,8 +1,8 @@
-//! Handling of a damaged file: it is moved aside unchanged, and a new one replaces it.
+//! Handling of a damaged file. It is moved aside unchanged, and a new file replaces it.
 //!
 //! Causes are a power cut on a disk that ignores flushes, a repaired file system, or a truncated
-//! copy. The remains may be useful to a person but block the current recording. A database of
-//! another program is never moved.
+//! copy. A damaged file may still be useful to an operator, but blocks the current recording. A
+//! database of another program is never moved.
 
 use crate::Error;
 use crate::db::beside;
@@ -43,7 +43,7 @@ fn begins_as_database(path: &Path) -> io::Result<bool> {
 }
 
 /// Moves a file aside with its companions, and removes the oldest set-aside files. No connection of
-/// this process may have it open. Returns the new path.
+/// this process may have the file open. Returns the new path.
 pub fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let aside = beside(path, &format!("{MARK}{}", stamp(now_ms)));
@@ -68,8 +68,8 @@ fn stamp(at_ms: i64) -> String {
     format!("{day}T{:02}-{:02}-{:02}.{ms:03}", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// Removes the oldest set-aside files of each kind separately, since the cause of one damage often
-/// hits every file. A failed removal does not concern the recorder.
+/// Removes the oldest set-aside files of each kind separately, because the same cause often damages
+/// every file. A failed removal does not affect the recorder.
 fn forget(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     let mut kinds: BTreeMap<String, BTreeSet<(String, PathBuf)>> = BTreeMap::new();

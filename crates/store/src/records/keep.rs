@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum number of files in a directory: more than a hundred years of months.
+/// Maximum number of files in a directory, enough for more than a hundred years of months.
 const FILES_MAX: usize = 10_000;
 
 /// Limits on the recordings kept.
@@ -25,7 +25,7 @@ pub struct Keep {
     pub raw_hours: u32,
     /// Bytes of raw samples.
     pub raw_bytes: u64,
-    /// Bytes of all rows. The oldest files go first; the current day and month stay.
+    /// Bytes of all rows. The oldest files are removed first. The current day and month stay.
     pub most_bytes: u64,
 }
 
@@ -52,10 +52,9 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     Ok(found)
 }
 
-/// Returns the first finished quarter of an hour that has minutes but no row of its own. An
-/// unreadable file is skipped, so that it does not block the others, and the first error is
-/// returned as well. All files share the lock timeout of a single one, because a reader can lock
-/// the file of each day.
+/// Returns the first finished quarter of an hour that has minutes but no quarter row. An unreadable
+/// file is skipped, so that it does not block the other files, and the first error is returned as
+/// well. All files together have one lock timeout, because a reader can lock the file of each day.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
@@ -86,7 +85,8 @@ fn unfolded_of(dir: &Path, day: Period, now_ms: i64, wait: Duration) -> Result<O
     Ok(spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms)))
 }
 
-/// Returns the row of a quarter of an hour, summed from its minutes, if their file exists.
+/// Returns the row of a quarter of an hour, summed from its minutes, if the file of these minutes
+/// exists.
 pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     let opened = RowFile::read_within(dir, Period::day_of(at_ms), db::BUSY)?;
     let Some(day) = opened else { return Ok(None) };
@@ -97,8 +97,8 @@ pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     Ok(Some(sum))
 }
 
-/// Removes one file that is too old, if `by_age` is set, or the oldest file if all together are too
-/// large.
+/// Removes one file: a file that is too old, if `by_age` is set, or else the oldest file if all
+/// files together are too large.
 pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Option<Period>, Error> {
     let periods = periods(dir)?;
     let is_current =
@@ -110,7 +110,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
         };
         period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
     };
-    // A file of another kind stays, even if its name is a period's.
+    // A file of another kind stays, even with a period's name.
     let is_ours = |period: &&Period| {
         let opened = RowFile::read_within(dir, **period, db::BUSY);
         !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))

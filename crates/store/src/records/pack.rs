@@ -1,8 +1,8 @@
 //! Encoding of moments as bytes, as differences from the moment before.
 //!
-//! A chain is a list of moments. The first one is complete; each later one contains only changes.
-//! Numbers are varints with seven bits a byte, lowest first. Signed numbers are zigzag-folded
-//! first, so that small ones of either sign are short.
+//! A chain is a list of moments. The first moment is complete, and each later moment contains only
+//! changes. Numbers are varints with seven bits a byte, lowest first. Signed numbers are
+//! zigzag-folded first, so that small numbers of either sign are short.
 //!
 //! ```text
 //!   chain    = moment*
@@ -28,15 +28,15 @@ use std::io::{Read, Write};
 
 /// First byte of a block.
 const VERSION: u8 = 1;
-/// Maximum size of an unpacked block: a minute of a thousand guests that all change is 30 MB.
+/// Maximum size of an unpacked block. A minute of a thousand guests that all change has 30 MB.
 const CHAIN_MAX: u64 = 64 << 20;
 /// Maximum number of guests, tiers or processes in one chain. Each row takes memory, and a damaged
-/// block must not request more than there is.
+/// block must not exhaust it.
 const THINGS_MAX: usize = 200_000;
 /// Maximum number of fields in a row of a later version.
 const FIELDS_MAX: u64 = 1_024;
 /// Maximum number of values that one chain keeps. A thousand guests with a hundred processes each
-/// need a third of this, which is 128 MB.
+/// need a third of these values. The third takes 128 MB.
 const VALUES_MAX: usize = 8 << 20;
 
 /// Damage of a chain, with its description.
@@ -196,7 +196,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes all moments of this part of the chain. Those before damage are valid.
+    /// Decodes all moments of this part of the chain. Moments before a damaged part are valid.
     pub fn decode(&mut self, bytes: &[u8], mut visit: impl FnMut(Moment)) -> Result<(), Damaged> {
         let mut input = Input(bytes);
         while !input.0.is_empty() {
@@ -257,7 +257,7 @@ pub(super) struct Input<'a>(pub(super) &'a [u8]);
 impl Input<'_> {
     fn wide(&mut self) -> Result<u128, Damaged> {
         let mut number = 0;
-        // 64 bits take ten bytes of seven.
+        // A value of 64 bits takes up to ten bytes with seven bits each.
         for shift in (0..70).step_by(7) {
             let (first, rest) = self.0.split_first().ok_or(Damaged("it ends too soon"))?;
             self.0 = rest;
@@ -356,8 +356,8 @@ impl Input<'_> {
                     Some(unfold(folded).cast_unsigned())
                 }
             };
-            // Fields of a later version are dropped, as are those after the last one with a value.
-            // A row therefore takes no more memory than its result.
+            // Fields of a later version are dropped, and also all fields after the last one with a
+            // value. A row therefore takes no more memory than its result.
             if index >= before.len() && index < F::ALL.len() && difference.is_some() {
                 before.resize(index + 1, None);
             }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Name of the file.
 pub const FILE: &str = "raw.db";
-/// Maximum number of one-minute blocks removed per minute. A clock that runs ahead for an hour
-/// therefore costs a day.
+/// Maximum number of one-minute blocks removed per minute. If the clock is ahead for an hour, only
+/// about a day is lost.
 const PRUNE_MAX: i64 = 25;
 /// Maximum number of pages returned to the file system at a time.
 const PAGES_MAX: i64 = 1_024;
@@ -40,7 +40,7 @@ pub enum Seconds<'a> {
     More(&'a [Vec<u8>]),
 }
 
-/// Part of a minute that had not become a block.
+/// Part of a minute that was not yet in a block.
 pub enum Left {
     /// State before the minute.
     Known(Moment),
@@ -63,7 +63,7 @@ impl RawFile {
         RawFile::read_within(dir, db::BUSY_READER)
     }
 
-    /// Does the same, with a timeout for another process's lock.
+    /// Opens the file like `read_only`, with a timeout for another process's lock.
     pub fn read_within(dir: &Path, wait: Duration) -> Result<Option<RawFile>, Error> {
         Ok(db::open_if_begun(&dir.join(FILE), &RAW, wait)?.map(RawFile))
     }
@@ -102,7 +102,7 @@ impl RawFile {
     }
 
     /// Visits the part of a minute left by a process that ended, until the visitor breaks off.
-    /// Unreadable rows end the visit; all before them are valid.
+    /// Unreadable rows end the visit. All rows before them are valid.
     pub fn left(&self, mut visit: impl FnMut(Left) -> ControlFlow<()>) -> Result<(), Error> {
         let failed = cannot("read raw samples");
         let (mut known, mut moments) = (Decoder::default(), Decoder::default());
@@ -156,7 +156,8 @@ impl RawFile {
             flow.is_break()
         };
         let mut last_ms = i64::MIN;
-        // A single transaction reads both, because a minute also becomes a block in one.
+        // One transaction reads both tables, because a finished minute moves from one table to the
+        // other in one transaction.
         let transaction = self.0.unchecked_transaction().map_err(&failed)?;
         let mut statement = transaction
             .prepare(
@@ -203,7 +204,8 @@ impl RawFile {
         let all: i64 = pages("page_count").map_err(&failed)?;
         let free: i64 = pages("freelist_count").map_err(&failed)?;
         if ((all - free) * size).unsigned_abs() > most_bytes {
-            // A whole hour goes at once; otherwise one block would be removed each minute forever.
+            // A whole hour is removed at once. Otherwise one block would be removed in every
+            // minute.
             let most = "DELETE FROM raw WHERE at_ms IN
                         (SELECT at_ms FROM raw ORDER BY at_ms LIMIT 60)";
             count += self.0.execute(most, []).map_err(&failed)?;

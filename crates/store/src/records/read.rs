@@ -14,8 +14,8 @@ use model::{Gap, Interval, Moment, Parts, PassInput, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of steps in one query: more than a week of minutes, but few enough for a user to
-/// wait for.
+/// Maximum number of steps in one query. They cover more than a week of minutes, and a user can
+/// wait for them.
 pub const STEPS_MAX: i64 = 20_000;
 
 /// A time divided into steps.
@@ -68,7 +68,7 @@ impl Records {
         &self.dir
     }
 
-    /// Returns the start of the first minute and the end of the last; `None` if nothing is
+    /// Returns the start of the first minute and the end of the last minute; `None` if nothing is
     /// recorded.
     pub fn extent(&self) -> Result<Option<(i64, i64)>, Error> {
         let mut extent: Option<(i64, i64)> = None;
@@ -92,9 +92,9 @@ impl Records {
         Ok(extent)
     }
 
-    /// Returns the intervals of a time, step by step. Unrecorded steps are present and cover
-    /// nothing; the time before the first minute and after the last moment is left out. The current
-    /// minute is included as far as it is recorded.
+    /// Returns the intervals of a time, step by step. Unrecorded steps are included with a covered
+    /// time of 0. The time before the first minute and after the last moment is left out. The
+    /// current minute is included as far as it is recorded.
     pub fn intervals(
         &self,
         from_ms: i64,
@@ -120,7 +120,7 @@ impl Records {
     }
 
     /// Visits the intervals with only the wanted fields of these parts. A report needs a dozen of a
-    /// guest's sixty fields, and reading the others would be most of the work.
+    /// guest's sixty fields, and reading all fields would be most of the work.
     pub fn visit_fields(
         &self,
         span: Span,
@@ -162,8 +162,8 @@ impl Records {
         Ok(())
     }
 
-    /// Sums the processes of a time, step by step as intervals would be. A day of processes by the
-    /// minute has a million rows, which no caller needs one by one.
+    /// Sums the processes of a time, with the same steps as intervals. A day of processes by the
+    /// minute has a million rows, which no caller needs individually.
     pub fn processes(&self, span: Span, fields: &[ProcessField]) -> Result<Processes, Error> {
         let mut sum = Processes::new();
         let Some(course) = self.course(span)? else { return Ok(sum) };
@@ -193,7 +193,7 @@ impl Records {
         if step_ms < MINUTE_MS {
             return Err(Error::Span { reason: "a step is a minute at least" });
         }
-        // Samples are read first, so that a minute that ends meanwhile is found in the rows.
+        // Samples are read first, so that a minute that ends during the read is found in the rows.
         let mut running = Running::of_dir(&self.dir)?;
         let rows = self.extent()?;
         if let Some(now) = &running
@@ -214,7 +214,7 @@ impl Records {
             (rows, None) => rows,
         };
         let Some((first_ms, last_ms)) = extent else { return Ok(None) };
-        // Whole steps are counted from the start of the query; no record is older than 1970.
+        // Whole steps are counted from the start of the query. No record is older than 1970.
         let begin_ms = span.from_ms.max(0);
         let skipped = first_ms.saturating_sub(begin_ms).max(0) / step_ms;
         let from_ms = begin_ms.saturating_add(skipped * step_ms);
@@ -240,7 +240,7 @@ impl Records {
     }
 
     /// Returns the file that covers each part of a time. If steps consist of whole quarters of an
-    /// hour, rows of quarters are as good as minutes, and fewer.
+    /// hour, rows of quarters give the same result with fewer rows.
     fn pieces(&self, from_ms: i64, to_ms: i64, step_ms: i64) -> Result<Vec<Piece>, Error> {
         let is_coarse = step_ms % QUARTER_MS == 0 && from_ms.rem_euclid(QUARTER_MS) == 0;
         let periods = periods(&self.dir)?;
@@ -326,7 +326,7 @@ impl Records {
     }
 }
 
-/// Removes the current minute from the rows to be read. Returns true unless a row of a longer time
+/// Removes the current minute from the rows to be read. Returns false if a row of a longer time
 /// contains the minute.
 fn cut_out(pieces: &mut Vec<Piece>, now: &Running) -> bool {
     let has_it = |piece: &Piece| (piece.from_ms..piece.to_ms).contains(&now.begins_ms());

@@ -7,10 +7,10 @@
 //!               └──────► each second's bytes ──────────────► raw.db
 //! ```
 //!
-//! Each second is committed before the next one comes, so a killed process loses only the second
-//! that it was about to write. The current minute is in `raw.db`, with the state before it, and the
-//! next recorder continues it. If a write fails, a bounded number of minutes wait in memory. The
-//! failure is reported once, and the minutes are written when possible.
+//! Each second is committed before the next second, so a killed process loses only the second not
+//! yet written. The current minute is in `raw.db`, with the state before it, and the next recorder
+//! continues it. If a write fails, a bounded number of minutes wait in memory. The failure is
+//! reported once, and the minutes are written when possible.
 
 use super::calendar::Period;
 use super::damage;
@@ -29,22 +29,22 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of minutes waiting to be written: with a thousand guests about 100 MB.
+/// Maximum number of minutes waiting to be written. With a thousand guests they take about 100 MB.
 const WAITING_MAX: usize = 30;
 /// Maximum number of gaps waiting to be written.
 const GAPS_MAX: usize = 1_000;
-/// Maximum number of moments kept of one minute; normally there is one a second.
+/// Maximum number of moments kept of one minute. Normally there is one moment per second.
 const MOMENTS_MAX: usize = 240;
-/// Number of files that a moment writes to, which limits the number set aside for it.
+/// Number of files that a moment writes to, which limits the number of files set aside for it.
 const FILES_MAX: usize = 3;
-/// Minutes between two removals of old files. A clock that runs ahead for an hour therefore costs
-/// one file.
+/// Minutes between two removals of old files. If the clock is ahead for an hour, only one file is
+/// lost.
 const REST_MINUTES: u32 = 60;
-/// Reason of a gap between two processes.
+/// Reason for a gap between two processes.
 const RESTART: &str = "restart";
-/// Reason of a gap within one process.
+/// Reason for a gap within one process.
 const LATE: &str = "late";
-/// Reason of a gap for lack of memory and disk.
+/// Reason for a gap because memory and disk were full.
 const LOST: &str = "lost";
 
 /// Recorder of moments in a directory.
@@ -53,7 +53,7 @@ pub struct Recorder {
     dir: PathBuf,
     keep: Keep,
     folder: Folder,
-    /// True once the remains of the previous process have been looked for.
+    /// True once the recorder has searched for the unfinished minute of the previous process.
     has_begun: bool,
     /// True once a moment has been recorded.
     has_recorded: bool,
@@ -66,7 +66,7 @@ pub struct Recorder {
     untidy: Backoff,
     /// Minutes until the next removal of an old file.
     rest: u32,
-    /// Time up to which all quarters of an hour have their rows.
+    /// Time up to which every quarter of an hour has its row.
     folded_ms: i64,
     lost: u64,
 }
@@ -157,8 +157,8 @@ impl Recorder {
     }
 
     /// Records a moment, which must be later than the one before. The moment is on disk on return,
-    /// unless there is news. A guest must be in a moment at least once a minute, and may be left
-    /// out of others while nothing changes.
+    /// unless there is news. A guest must be in a moment at least once a minute, and may be missing
+    /// in other moments while nothing changes.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
         let mut aside = None;
         let (waits, copied) = self.failures.turn();
@@ -187,7 +187,7 @@ impl Recorder {
                     self.let_go();
                     return None;
                 };
-                // The cached names may include some that a failed transaction had added.
+                // The cached names may include names of a failed transaction.
                 self.close_files();
                 let is_news = self.untidy.failed();
                 if let Some(path) = written.filter(|_| self.untidy.is_lasting()) {
@@ -245,10 +245,10 @@ impl Recorder {
         action(self)
     }
 
-    /// Writes the current minute as far as it is recorded. A recorder that follows soon continues
-    /// it, and without one no data is lost.
+    /// Writes the current minute as far as it is recorded. A recorder started soon afterwards
+    /// continues the minute. Without such a recorder no data is lost.
     pub fn close(mut self) -> Result<(), Error> {
-        // A failed copy leaves the file unchanged; the write below reports the cause.
+        // A failed copy leaves the file unchanged, and the write below reports the cause.
         let _ = self.failures.finish();
         let rows = self.folder.running().cloned();
         self.waiting.push_back(Done { rows, ..Done::default() });
@@ -283,7 +283,7 @@ impl Recorder {
         for moment in &moments {
             self.take(moment);
         }
-        // The end of the recording is known even if nothing else is; the gap starts there.
+        // The end of the recording may be the only known value. The gap starts there.
         if let (None, Some(at_ms)) = (self.folder.last_ms(), block_to_ms) {
             self.folder.know(&Moment { at_ms, ..Moment::default() });
         }
@@ -373,8 +373,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Does a bounded piece of upkeep per minute: removes old samples, sums a quarter of an hour,
-    /// removes an old file. One failure does not prevent the other work.
+    /// Does a bounded part of the upkeep per minute: removes old samples, sums a quarter of an
+    /// hour, and removes an old file. A failure of one task does not prevent the others.
     fn look_after(&mut self, now_ms: i64) -> Result<(), Untidy> {
         let raw = self.dir.join(raw::FILE);
         let pruned = self.prune(now_ms).map_err(|error| Untidy { written: Some(raw), error });

@@ -35,7 +35,8 @@ pub struct RowFile {
 struct Columns {
     /// For each field, true if it has a column.
     has: Vec<bool>,
-    /// Statement that fills all columns. A minute has thousands of rows, but a day few new columns.
+    /// Statement that fills all columns. It is prepared once, because a minute has thousands of
+    /// rows, but a day few new columns.
     insert: String,
 }
 
@@ -81,7 +82,7 @@ impl RowFile {
         RowFile::read_within(dir, period, db::BUSY_READER)
     }
 
-    /// Does the same, with a timeout for another process's lock.
+    /// Opens the file like `read_only`, with a timeout for another process's lock.
     pub fn read_within(
         dir: &Path,
         period: Period,
@@ -149,8 +150,8 @@ impl RowFile {
     pub fn write(&mut self, span: &Interval) -> Result<(), Error> {
         let done = self.try_write(span);
         if done.is_err() {
-            // A full disk has already ended the transaction. Its new columns and names are gone; if
-            // they cannot be read again, the recorder reopens the file.
+            // A full disk has already ended the transaction. Its new columns and names are gone. If
+            // the columns and names cannot be read again, the recorder reopens the file.
             let _ = self.connection.execute_batch("ROLLBACK");
             let _ = self.read_known();
         }
@@ -181,7 +182,7 @@ impl RowFile {
                 .processes
                 .iter()
                 .flat_map(|(who, all)| all.iter().map(move |(name, over)| (who, name, over)));
-            // Inactive processes get no row, since most processes sleep most minutes.
+            // Inactive processes get no row, because most processes are inactive in most minutes.
             let busy = all.filter(|(_, _, over)| did_something(over));
             for ((who, name, over), id) in busy.take(most).zip(id..) {
                 let guest = self.guest_key(who)?;
@@ -286,7 +287,6 @@ impl RowFile {
             .map_err(cannot("write a name in a recording"))
     }
 
-    /// Returns all guests of the file.
     pub fn guests(&self) -> Result<HashMap<i64, GuestIdentity>, Error> {
         let names = "SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest ORDER BY key";
         self.pairs("guest", names, |row| {
@@ -301,7 +301,6 @@ impl RowFile {
         })
     }
 
-    /// Returns all tiers of the file.
     pub fn tiers(&self) -> Result<HashMap<i64, String>, Error> {
         self.pairs("tier", "SELECT key, name FROM tier ORDER BY key", |row| text(row, 1, NAME_MAX))
     }

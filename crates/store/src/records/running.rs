@@ -4,8 +4,8 @@
 //!   raw.db ─► state before the minute, its moments ─► Folder ─► minute so far
 //! ```
 //!
-//! The result is the part so far of the minute that the recorder will write. After a killed
-//! recorder, it is the part up to its last sample.
+//! The result is the recorded part of the minute that the recorder will write later. After a kill
+//! of the recorder, it is the part up to the last sample.
 
 use super::raw::{Left, RawFile};
 use super::rows::did_something;

@@ -1,9 +1,9 @@
 //! Reading of rows, restricted to the wanted columns of a file's tables.
 //!
-//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of them.
-//! A statement therefore names its columns, and is prepared once per file. A table that is not
-//! wanted is not read. Rows are in the order of their time, so each step is a contiguous range of a
-//! table.
+//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of these
+//! columns. A statement therefore names its columns, and is prepared once per file. A table that is
+//! not wanted is not read. Rows are in the order of their time, so each step is a contiguous range
+//! of a table.
 
 use super::rows::RowFile;
 use super::schema::{ROWS, Table, column_names};
@@ -18,7 +18,7 @@ use rusqlite::Row as SqlRow;
 use std::collections::{BTreeMap, HashMap};
 
 /// Wanted fields of each part of an interval; `None` for an unwanted part. Unwanted fields are
-/// returned as missing. The host is always returned in full.
+/// returned as missing values. The host is always returned in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pick {
     /// Fields of guests.
@@ -53,7 +53,7 @@ impl<F: Table> Scan<F> {
         let known =
             column_names(&file.connection, &table).map_err(cannot("read rows of a recording"))?;
         let is_known = |field: &&F| known.iter().any(|name| name == field.name());
-        // The order of a row, so that values are read sequentially.
+        // Fields are in the order of a row's columns, so that values are read sequentially.
         let mut fields: Vec<F> = wanted.iter().filter(is_known).copied().collect();
         fields.sort_unstable();
         let mut text = format!("SELECT id, covered_ms, {}", F::WHOSE.unwrap_or("0"));
@@ -65,8 +65,8 @@ impl<F: Table> Scan<F> {
         Ok(Scan { text, fields })
     }
 
-    /// Visits the rows in `from_ms..to_ms`: number, owner, covered time and values, which the
-    /// visitor may take.
+    /// Visits the rows in `from_ms..to_ms`: number, owner, covered time and values. The visitor may
+    /// move the values out.
     fn each(
         &self,
         file: &RowFile,
@@ -94,7 +94,7 @@ impl<F: Table> Scan<F> {
     }
 }
 
-/// Reads a number. Any other type counts as missing, because no version writes one.
+/// Reads a number. Any other type counts as missing, because no version writes another type.
 fn number(row: &SqlRow<'_>, place: usize) -> Option<i64> {
     row.get_ref(place).ok()?.as_i64().ok()
 }
@@ -181,7 +181,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Adds processes in `from_ms..to_ms`, step by step, to the earlier sums. They have too many
+    /// Adds processes in `from_ms..to_ms`, step by step, to the earlier sums. There are too many
     /// rows to build an interval for each step.
     pub fn add_processes(
         &mut self,
@@ -227,7 +227,7 @@ impl Reading {
     }
 }
 
-/// Adds the values of a name, which usually occurs for the first time.
+/// Adds the values of a name. Usually the name is new.
 pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, over: Over<F>) {
     match all.get_mut(key) {
         Some(known) => known.add(&over),
@@ -237,7 +237,7 @@ pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, ov
     }
 }
 
-/// Adds the values of many names. Sorted ones, as they were written, need no searches.
+/// Adds the values of many names. Names sorted as they were written need no search.
 fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<(K, Over<F>)>) {
     if all.is_empty() && found.is_sorted_by(|(a, _), (b, _)| a < b) {
         *all = found.into_iter().collect();
@@ -248,8 +248,8 @@ fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<
     }
 }
 
-/// Returns the sums of a table by key, in the order of first occurrence. Within one span, no key
-/// has two rows.
+/// Returns the sums of a table by key, in the order of first occurrence. A key has at most one row
+/// in each span.
 fn sums<F: Table>(
     scan: &Scan<F>,
     file: &RowFile,

@@ -22,8 +22,8 @@ use model::{Field, GuestField, HostField, ProcessField, TierField};
 use rusqlite::Connection;
 use std::sync::LazyLock;
 
-/// Maximum number of rows of a span in one table: a thousand guests with their top hundred
-/// processes.
+/// Maximum number of rows of a span in one table, enough for a thousand guests with their top
+/// hundred processes.
 pub const ROWS: i64 = 100_000;
 /// Length in milliseconds of a row in a month's file.
 pub const QUARTER_MS: i64 = 15 * MINUTE_MS;
@@ -79,7 +79,7 @@ impl Grain {
     }
 }
 
-/// A set of fields with a table of its own.
+/// A set of fields with a separate table.
 pub trait Table: Field {
     /// The last part of the table's name.
     const NAME: &'static str;
@@ -115,7 +115,7 @@ impl Table for ProcessField {
 static MINUTES: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Minute, 0x7069_6e6d));
 static QUARTERS: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Quarter, 0x7069_6e71));
 
-/// Creates a kind, which is leaked; there are only two of them.
+/// Creates a kind, which is leaked, because there are only two kinds.
 fn kind(grain: Grain, application_id: i32) -> Kind {
     let text: &'static str = version_1(grain).leak();
     Kind { application_id, migrations: vec![text].leak() }

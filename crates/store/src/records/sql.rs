@@ -1,8 +1,8 @@
 //! Read-only SQL queries of the user over all files as one set of tables.
 //!
 //! Files are attached to a database in memory, and a temporary view for each table joins their rows
-//! with times and names, as in `tables()`. A query cannot reach any other file: attaching is
-//! disabled, and only statements that return rows are executed.
+//! with times and names, as in `tables()`. A query cannot reach any other file, because attaching
+//! is disabled, and only statements that return rows are executed.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -22,7 +22,7 @@ use std::path::Path;
 
 /// Maximum number of files that SQLite attaches.
 const ATTACHED_MAX: usize = 10;
-/// Maximum length of a query in bytes; a view of a hundred columns has some thousand.
+/// Maximum length of a query in bytes. A view of a hundred columns has some thousand bytes.
 const TEXT_MAX: i32 = 100_000;
 
 /// A value in a result.
@@ -49,7 +49,7 @@ pub struct Sql {
 }
 
 impl Records {
-    /// Opens the files for SQL queries: the newest ones, if not all fit.
+    /// Opens the files for SQL queries, or only the newest files if there are too many.
     pub fn sql(&self) -> Result<Sql, Error> {
         let dir = self.dir();
         let failed = |source| Error::Open { path: dir.into(), source };
@@ -101,7 +101,8 @@ impl Records {
             }
         }
         connection.pragma_update(None, "query_only", true).map_err(failed)?;
-        // Nothing more can be attached from here on, so the user's query stays in these files.
+        // No further file can be attached from here on, so the user's query can only read these
+        // files.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map_err(failed)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, TEXT_MAX).map_err(failed)?;
         Ok(Sql { connection, left_out })
@@ -114,7 +115,8 @@ impl Sql {
         &self.left_out
     }
 
-    /// Runs one query. The visitor receives the columns' names, and each row until it breaks off.
+    /// Runs one query. The visitor receives the columns' names, and each row, until the visitor
+    /// breaks off.
     pub fn ask<V>(&self, text: &str, visitor: &mut V) -> Result<(), Error>
     where
         V: FnMut(&[String], &[Cell]) -> ControlFlow<()>,
@@ -154,8 +156,8 @@ impl Sql {
     }
 }
 
-/// Attaches a file read-only. A user without write access next to a file that no process has open
-/// reads it as immutable.
+/// Attaches a file read-only. If no process has the file open, a user without write access to its
+/// directory reads it as immutable.
 fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Result<(), Error> {
     let with = |option| {
         connection.execute(&format!("ATTACH ? AS {name}"), [db::uri(path, option)])?;
@@ -166,7 +168,7 @@ fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Resu
             if !db::is_missing_log(path, &error) {
                 return Err(error);
             }
-            // The file may have been attached and still be unreadable.
+            // The file may be attached although it is unreadable.
             let _ = connection.execute(&format!("DETACH {name}"), []);
             with("immutable=1")
         })

@@ -6,11 +6,10 @@ use model::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Name of the column.
     pub name: &'static str,
     /// Unit of the values.
     pub unit: &'static str,
-    /// `counter` for growth, `gauge` for a mean, or `text`, `time`, `number`.
+    /// `counter` for growth, `gauge` for a mean, or one of `text`, `time` and `number`.
     pub kind: &'static str,
     /// Source of the values.
     pub source: &'static str,
@@ -21,11 +20,9 @@ pub struct Column {
 /// A table for queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableText {
-    /// Name of the table.
     pub name: String,
     /// Meaning of a row.
     pub words: &'static str,
-    /// Columns of the table.
     pub columns: Vec<Column>,
 }
 

@@ -1,4 +1,4 @@
-//! Export of a time of recordings into other files, optionally with renamed guests.
+//! Export of a range of recordings into other files, optionally with renamed guests.
 //!
 //! ```text
 //!   rows of days and months, gaps ─┐
@@ -40,7 +40,7 @@ pub struct Names {
     boots: BTreeMap<String, String>,
 }
 
-/// Returns the pseudonym of a name; an empty name stays empty.
+/// Returns the pseudonym of a name. An empty name stays empty.
 fn other(known: &mut BTreeMap<String, String>, name: &str, prefix: &str) -> String {
     if name.is_empty() {
         return String::new();
@@ -84,9 +84,7 @@ pub struct Taken {
     pub spans: u64,
     /// Number of samples of a second.
     pub moments: u64,
-    /// Number of passes.
     pub passes: u64,
-    /// Number of decisions.
     pub decisions: u64,
 }
 
@@ -277,7 +275,8 @@ impl Travel {
         }
         for found in from.events(&keys, range, EVENTS_MAX)? {
             let mut event = found.event;
-            // A text may contain any name, as in the path of a socket, so only the kind is kept.
+            // A text may contain any name, for example in a socket's path, so only the kind is
+            // kept.
             if self.names.is_some() {
                 event.text.clear();
             }

@@ -1,5 +1,5 @@
-//! Tests that kill a process while it writes a journal: committed data survives intact, and the
-//! file opens.
+//! Tests that kill a process while it writes a journal. Committed data must survive intact, and the
+//! file must open.
 
 use crate::common::{Dir, EVER, START_MS, decision, guest, keys, read};
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ const KILLS: u64 = 30;
 /// Decisions in one transaction.
 const BATCH: i64 = 7;
 
-/// This test is also the child, run with the variable set, which ends only by being killed. Without
+/// This test is also the child, if the variable is set. The child runs until it is killed. Without
 /// the variable the test does nothing.
 #[test]
 fn child_that_writes_until_it_is_killed() {
@@ -53,7 +53,7 @@ fn committed_decisions_survive_a_kill() {
             .spawn()
             .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        // Each round has another number of commits, so that the kill hits another moment.
+        // Each round has another number of commits, so that the kill happens at another moment.
         let mut committed = 0;
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it writes on").expect("text");

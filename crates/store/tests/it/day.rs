@@ -1,6 +1,6 @@
-//! A generated host with guests, as a monitor would see it. Most guests sleep most of the time,
-//! some work by the hour, a few always. Numbers vary as recorded ones do, and the same seed gives
-//! the same host.
+//! A generated host with guests, as read by a monitor. Most guests sleep most of the time, some
+//! work during certain hours, and a few always work. Values vary like recorded values, and the same
+//! seed generates the same host.
 
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Kind, Moment, ProcessField as P,
@@ -31,7 +31,7 @@ impl Rng {
         self.next() % most.max(1)
     }
 
-    /// Returns a number around `mean`, now and then much more.
+    /// Returns a number around `mean`, sometimes much larger.
     pub fn around(&mut self, mean: u64) -> u64 {
         let usual = mean / 2 + self.below(mean + 1);
         if self.below(20) == 0 { usual * 3 } else { usual }
@@ -103,7 +103,7 @@ impl World {
                     start_ticks: Some(100_000 + rng.below(1_000_000)),
                     boot: "1".into(),
                 };
-                // One in ten works always, three by the hour, the others sleep.
+                // Of ten guests, one always works, three work during certain hours, and six sleep.
                 let (load, hours) = match number % 10 {
                     0 => (300 + rng.below(700), u32::MAX),
                     1..=3 => (50 + rng.below(400), rng.next() as u32 & rng.next() as u32),

@@ -174,7 +174,7 @@ fn finding2_07_value_that_is_too_long_is_refused() {
     assert!(base::chain(&error).contains("too big"), "{}", base::chain(&error));
 }
 
-/// Creates a pipe, and opens it for both directions, so that opening does not block.
+/// Creates a pipe and opens both of its ends, so that later opens do not block.
 fn pipe(path: &Path) -> fs::File {
     let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
     assert!(made.success());

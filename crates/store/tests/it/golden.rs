@@ -1,7 +1,7 @@
 //! Golden journals of every released version.
 //!
-//! `write` below wrote `tests/data/journal-v1.db`. A later version adds a file of its own, and this
-//! file stays as it is.
+//! `write` below wrote `tests/data/journal-v1.db`. A later version adds another file, and this file
+//! is never changed.
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest};
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use store::{Decided, Decision, Event, Fate, Found, GuestRow, Journal, Outcome, P
 /// Environment variable that makes the test write the latest version's file again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 
-/// Fates that version 1 began with. The second was "partly", which no decision ever had.
+/// Fates that version 1 began with. The second fate was "partly", which no decision ever had.
 const FATES: [Fate; 8] = [
     Fate::Reached,
     Fate::Stuck,

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(15);
 /// User and group of `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// This test is also the child, run with the variable set. The child opens a file for reading and
+/// This test is also the child, if the variable is set. The child opens a file for reading and
 /// locks it until its input ends.
 #[test]
 fn child_that_keeps_a_file_locked() {
@@ -67,7 +67,7 @@ impl Drop for Locked {
     }
 }
 
-/// Returns the path of a replaced file, after a check that the news name the process.
+/// Returns the path of a replaced file, after a check that the news contain the process.
 fn replaced(news: &[News], locked: &Locked) -> PathBuf {
     let [News::Failed(_), News::Held { path, by }, rest @ ..] = news else { panic!("{news:?}") };
     assert!(matches!(rest, [] | [News::Recovered { lost: 0 }]), "{news:?}");
@@ -121,7 +121,7 @@ fn finding2_03_readers_lock_does_not_stop_recordings() {
             let mut news = Vec::new();
             for second in seconds {
                 news.extend(recorder.record(&world.at(START_MS + second * 10_000)));
-                // In the test, minutes wait for the copy as they would in real time.
+                // In the test, minutes wait for the copy as long as they would in real time.
                 wait_until(|| !dir.0.join(format!("{held}.copying")).exists());
             }
             news
@@ -240,7 +240,7 @@ fn recorder_waits_once_when_files_of_days_are_held() {
     let held: Vec<_> = (10..20).map(|day| hold(&dir, &format!("2026-11-{day}.db"))).collect();
     let (ended, end) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        // Three minutes, each of which has such files to sum.
+        // Three minutes pass, each with such files to sum.
         let news = moments.by_ref().take(18).filter_map(|moment| recorder.record(&moment));
         let _ = ended.send(news.collect::<Vec<_>>());
         drop(held);

@@ -1,5 +1,5 @@
-//! Tests that kill a recording process, or fill the disk: recorded data survives, and recording
-//! continues.
+//! Tests that kill a recording process, or fill the disk. Recorded data must survive, and recording
+//! must continue.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -17,7 +17,7 @@ const GUESTS: usize = 3;
 /// Milliseconds between two moments, long enough that minutes and quarters end soon.
 const STEP_MS: i64 = 5_000;
 
-/// This test is also the child, run with the variable set, which ends only by being killed. Without
+/// This test is also the child, if the variable is set. The child runs until it is killed. Without
 /// the variable the test does nothing.
 #[test]
 fn child_that_records_until_it_is_killed() {
@@ -68,7 +68,7 @@ fn recorded_moments_survive_a_kill() {
             .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let time = |line: &str| line.strip_prefix("recorded ").and_then(|ms| ms.parse().ok());
-        // Each round has another number of moments, so that the kill hits another one.
+        // Each round has another number of moments, so that the kill happens at another moment.
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it goes on").expect("text");
             recorded_ms = time(&line).unwrap_or_else(|| {
@@ -81,7 +81,7 @@ fn recorded_moments_survive_a_kill() {
         // The last line may be cut.
         let rest = lines.map_while(Result::ok).filter_map(|line| time(&line));
         recorded_ms = rest.max().unwrap_or(recorded_ms).max(recorded_ms);
-        // All recorded data is readable as the kill left it; at most the last second, which was not
+        // All recorded data is readable after the kill. At most the last second, which was not
         // reported, is missing.
         let records = Records::open(&dir.0).expect("opened");
         let mut last_ms = 0;
@@ -99,7 +99,7 @@ fn recorded_moments_survive_a_kill() {
     let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
     assert!(recorder.record(&moment(recorded_ms + 2 * STEP_MS)).is_none());
     recorder.close().expect("written");
-    // No minute lacks anything, and none is there twice.
+    // No minute is incomplete or recorded twice.
     let records = Records::open(&dir.0).expect("opened");
     assert_eq!(records.gaps(i64::MIN, i64::MAX).expect("read"), []);
     let minutes = records.intervals(START_MS, recorded_ms / 60_000 * 60_000, 60_000).expect("read");
@@ -155,7 +155,7 @@ fn a_full_disk_is_reported_once_and_recording_goes_on() {
     for _ in 0..30 {
         assert!(feed(&mut recorder).is_none());
     }
-    // The filler takes the disk's last byte.
+    // The filler uses the last free byte of the disk.
     let mut file = std::fs::File::create(dir.join("filler")).expect("made");
     while file.write_all(&[1; 512]).is_ok() {}
     drop(file);

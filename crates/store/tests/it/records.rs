@@ -1,4 +1,4 @@
-//! Tests of recordings: moments in, and minutes, quarters of an hour and samples out.
+//! Tests of recordings. Moments are written, and minutes, quarters of an hour and samples are read.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -87,8 +87,8 @@ fn minutes_come_out_as_they_went_in() {
         assert_eq!(found.guests, expected.guests);
         assert_eq!(found.tiers, expected.tiers);
     }
-    // Processes are reported once a minute, and grow from one time to the next. Processes that did
-    // next to nothing, and did not have to read, are counted later.
+    // Processes are reported once a minute, and grow from one time to the next. Processes that were
+    // hardly active and had no major faults are counted later.
     let reports: Vec<&Moment> = moments.iter().filter(|m| !m.processes.is_empty()).collect();
     let (who, first) = reports[0].processes.first_key_value().expect("a guest");
     let second = &reports[1].processes[who];
@@ -111,7 +111,7 @@ fn minutes_come_out_as_they_went_in() {
 fn raw_samples_come_out_as_they_went_in() {
     let dir = Dir::new("records-raw");
     let mut moments = moments(5, START_MS, 1_000, 200);
-    // Missing and extreme values, and guests that are left out.
+    // Some values are missing or extreme, and some guests are left out.
     for (number, moment) in moments.iter_mut().enumerate() {
         for (place, row) in moment.guests.values_mut().enumerate() {
             let value = [None, Some(0), Some(u64::MAX), Some(1)][(number + place) % 4];
@@ -222,7 +222,7 @@ fn gaps_are_gaps() {
     let mut feed = |times: Vec<i64>| -> Vec<Moment> {
         times.into_iter().map(|at_ms| world.at(at_ms)).collect()
     };
-    // A delay of 8 s is no gap, and one of 40 s is; so is the time between two processes.
+    // A delay of 8 s is no gap. A delay of 40 s is a gap, and so is the time between two processes.
     drop(record(&dir, Keep::USUAL, &feed(times(0, 20).chain(times(28, 40)).collect())));
     let late = feed(times(80, 100).chain(times(140, 150)).collect());
     drop(record(&dir, Keep::USUAL, &late));
@@ -281,11 +281,11 @@ fn quarters_say_what_their_minutes_say() {
         fine.iter().for_each(|minute| sum.add(minute));
         assert_eq!(coarse, &sum);
     }
-    // A year of which only this part is recorded.
+    // Only this part of the year is recorded.
     let year = records.intervals(0, i64::MAX, 86_400_000).expect("read");
     assert_eq!(year.len(), 2);
     assert_eq!(year[0].from_ms, from_ms + 3_600_000 - 86_400_000);
-    // The months are enough without the days.
+    // The months alone are sufficient, without the days.
     for day in ["2026-11-30.db", "2026-12-01.db"] {
         std::fs::remove_file(dir.0.join(day)).expect("there");
     }
@@ -301,8 +301,8 @@ fn old_recordings_are_removed() {
     let keep = Keep { minutes_days: 2, quarters_days: 40, raw_hours: 1, ..Keep::USUAL };
     let mut world = World::new(1, START_MS);
     let mut recorder = Recorder::new(&dir.0, keep);
-    // Six minutes each day for 60 days, across midnights, and an hour with one moment a minute, as
-    // upkeep continues each minute.
+    // Six minutes each day for 60 days, across midnights, and an hour with one moment a minute,
+    // because upkeep runs once a minute.
     for number in 0..60 * 100 {
         let (day, number) = (number / 100 * 86_400_000, number % 100);
         let in_day = if number < 36 { number * 10_000 } else { (number - 30) * 60_000 };

@@ -1,4 +1,4 @@
-//! Tests of damaged files: each is set aside unchanged and reported once, and recording continues.
+//! Tests of damaged files. Each is set aside unchanged and reported once, and recording continues.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -52,7 +52,7 @@ fn known(dir: &Dir) -> (usize, usize) {
 
 fn spoil(path: &Path) {
     let mut bytes = std::fs::read(path).expect("there");
-    // The header is that of a database; the tables after it are nonsense.
+    // The header is valid, but the tables after it are nonsense.
     for (at, byte) in bytes.iter_mut().enumerate().skip(100) {
         *byte = (at * 31 % 251) as u8;
     }
@@ -91,7 +91,7 @@ fn a_damaged_file_of_a_day_is_set_aside() {
     check("records-damaged-day-pages", spoil, DAY);
 }
 
-/// Without this, a reader would refuse the file for as long as it is written to.
+/// Otherwise a reader would refuse the file for as long as its writer used it.
 #[test]
 fn finding2_07_altered_file_is_set_aside_by_its_writer() {
     let alter = |path: &Path| {

@@ -2,8 +2,8 @@
 //!
 //! `write` below wrote `tests/data/records-v1` and the directories after it, each with the fields
 //! of its time. Version 2 is the first with all fields that a balloon and a daemon report. A later
-//! version adds a directory of its own, and the others stay as they are. Fields that are newer than
-//! a recording are missing in it.
+//! version adds another directory, and existing directories are never changed. Fields that are
+//! newer than a recording are missing in it.
 
 use crate::common::{Dir, START_MS};
 use crate::day;
@@ -18,14 +18,14 @@ const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 type Fields = [usize; 4];
 const VERSION_1: Fields = [62, 56, 13, 10];
 const VERSION_2: Fields = [71, 122, 13, 10];
-/// The minute before 15:00, the last of a quarter of an hour.
+/// The minute before 15:00, which is the last minute of a quarter of an hour.
 const FROM_MS: i64 = START_MS + 59 * 60_000;
 
 fn golden(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/records-v{version}"))
 }
 
-/// Returns a row of a version's fields, each with another value, and the last missing.
+/// Returns a row of a version's fields with distinct values. The last value is missing.
 fn row<F: Field>(fields: usize, seed: u64) -> Row<F> {
     let mut row = day::numbered::<F>(seed);
     for field in &F::ALL[fields - 1..] {

@@ -1,4 +1,4 @@
-//! Tests of the current minute, which is read so far as it is recorded and only once, and of
+//! Tests of the current minute, of which the recorded part is read, and only once, and of
 //! restricted queries.
 
 use crate::common::{Dir, START_MS};
@@ -71,7 +71,7 @@ fn the_running_minute_follows_the_others_and_is_counted_once() {
         }
     };
     check("while it is recorded");
-    // After closing, both its rows and its samples are there.
+    // After the close, both the rows and the samples of the minute exist.
     recorder.close().expect("written");
     check("after it was closed");
     // A recorder that continues has more of the minute than the rows.

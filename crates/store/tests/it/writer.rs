@@ -1,4 +1,4 @@
-//! Tests of the writer: it keeps unwritten records, reports a failure once, and never blocks its
+//! Tests of the writer, which keeps unwritten records, reports a failure once, and never blocks its
 //! caller.
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest, keys, read};
@@ -9,7 +9,7 @@ fn outcome() -> Outcome {
     Outcome { at_ms: START_MS + 9, fate: Fate::Reached, reached_bytes: MIB, host_got_bytes: None }
 }
 
-/// Flushes until there is news; more flushes than the longest pause are an error.
+/// Flushes until there is news. More flushes than the longest pause are an error.
 fn flush_until_news(writer: &mut Writer) -> News {
     (0..40).find_map(|_| writer.flush()).expect("there is news within the longest pause")
 }
@@ -115,7 +115,7 @@ fn old_rows_are_pruned_by_time_and_by_size() {
     assert!(bytes <= 64 * 1024, "{bytes}");
 }
 
-/// A manager that must never wait for a disk can move the writer to another thread.
+/// The writer can be moved to another thread, so that its manager never waits for a disk.
 #[test]
 fn a_writer_can_be_given_to_a_thread() {
     let mut writer = Writer::to(Journal::in_memory().expect("memory"));

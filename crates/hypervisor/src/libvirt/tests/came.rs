@@ -1,4 +1,4 @@
-//! Domains that come from a saved state, or from another host.
+//! Domains that were restored from a saved state, or migrated from another host.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Memory, balloons and ports of domains that come and go.
+//! Memory, balloons and ports of domains that are attached and detached.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn report_h02_memory_of_a_domain_follows_its_devices() {
         assert_eq!(events.len(), 2, "{events:?}");
         assert!(events.contains(&machine) && events.contains(&Event::Actual(id, Bytes(1 << 29))));
     }
-    // A domain has memory: a size of 0 is ignored.
+    // A size of 0 is ignored, because every domain has memory.
     scene.max_kib = 0;
     scene.libvirt.ask_actual(id, 80_000);
     assert_eq!(scene.at(80_000), [Event::Actual(id, Bytes(1 << 29))]);
@@ -51,8 +51,8 @@ fn report_h02_pieces_of_a_domain_change_once_a_minute() {
     assert_eq!(told, [2, 1], "at 10 s, and at 80 s");
 }
 
-/// End of the devices, with a virtio-mem device of 1 GiB that gives a half or a quarter of its
-/// size.
+/// End of the devices, with a virtio-mem device of 1 GiB that has plugged a half or a quarter of
+/// its size.
 const HALF: &str = "<memory model='virtio-mem'><target><size unit='GiB'>1</size>\
     <current unit='MiB'>512</current></target></memory></devices>";
 const QUARTER: &str = "<memory model='virtio-mem'><target><size unit='GiB'>1</size>\
@@ -117,7 +117,7 @@ fn virtio_mem_of_a_domain_is_known_at_once_when_it_changes() {
         [Event::Machine(id, machine), Event::Actual(id, memory)]
     };
     assert_eq!(gives(QUARTER, 1280, 20_000), has(1280));
-    // A guest may change its memory each second; the description is read every 10 s.
+    // A guest may change its memory each second, but the description is read only every 10 s.
     assert_eq!(gives(HALF, 1536, 21_000), [Event::Actual(id, Bytes::mib(1536))]);
     assert_eq!(scene.at(29_999), []);
     assert_eq!(scene.at(30_000), has(1536)[..1], "no size was requested");

@@ -118,7 +118,7 @@ fn report_h12_a_late_list_silences_no_guest_that_answers() {
     let sentences: Vec<_> = events.iter().filter(|e| matches!(e, Event::Trouble(_))).collect();
     assert!(matches!(&sentences[..], [Event::Trouble(one)] if one.contains("does not list")));
 
-    // The next connection begins with the guests of before.
+    // The next connection begins with the earlier guests.
     scene.peers.clear();
     events = scene.at(60_000);
     assert!(events.iter().any(|e| matches!(e, Event::Answers(of, false) if *of == ids[1])));

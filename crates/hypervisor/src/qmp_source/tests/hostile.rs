@@ -28,7 +28,7 @@ fn monitor_held_by_another_client_is_reported_and_retried() {
         world.turn(1_000);
     }
     assert_eq!(world.take_events(), [], "it is reported once");
-    // The other client has gone. QEMU now serves the clients that have waited, one after the other.
+    // The other client has disconnected. QEMU now serves the waiting clients, one after the other.
     while world.source.places.values().all(|place| place.link().is_none()) {
         world.turn(1_000);
     }
@@ -206,7 +206,7 @@ fn a_close_in_the_middle_of_an_answer_is_an_end() {
     qemu.close();
     world.turn(0);
     assert_eq!(world.take_events(), [Event::Gone(id, "QEMU closed its monitor".into())]);
-    // Nothing is left of the guest, so a request for it is ignored.
+    // The guest is gone, so a request for it is ignored.
     world.source.set_target(id, Bytes(MIB), world.now_ms);
     world.turn(0);
     assert_eq!(world.take_events(), []);
@@ -240,7 +240,7 @@ fn a_flood_is_read_within_a_budget_and_reported_once_a_turn() {
     let mut set = PollSet::new();
     world.source.fds(&mut set);
     assert_eq!(set.len(), 1);
-    // The end of the connection is noticed all the same.
+    // The end of the connection is still noticed.
     drop(set);
     drop(qemu);
     let key = world.source.places.values().next().unwrap().key;

@@ -67,8 +67,8 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(512 * MIB))]);
     qemu.plugged = 256 * MIB;
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(768 * MIB))]);
-    // The balloon is larger than the known memory, so the machine is queried, unless it was just
-    // before.
+    // The balloon is larger than the known memory, so the machine is queried, unless it was queried
+    // just before.
     world.now_ms += 10_000;
     assert!(asks(&mut world, &mut qemu).contains(&machine(768)));
     qemu.plugged = 0;
@@ -78,7 +78,7 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert!(asks(&mut world, &mut qemu).contains(&machine(512)));
 }
 
-/// The balloon of this QEMU exceeds the memory, and the memory blocks change each time.
+/// The balloon of this QEMU exceeds the memory, and its memory blocks differ in each response.
 #[test]
 fn report_h02_machine_that_changes_all_the_time_is_asked_seldom() {
     let mut world = World::new();
@@ -304,7 +304,8 @@ fn a_driver_that_does_not_answer_is_asked_twice_and_given_up() {
     assert!(turns < 60, "{turns}");
     assert_eq!(world.take_events(), []);
     assert_eq!((qemu.intervals.len(), qemu.interval_s), (4, 0), "{:?}", qemu.intervals);
-    // A response to the second request counts, as the first may have come too early for the driver.
+    // A response to the second request counts, because the first may have been sent before the
+    // driver was ready.
     world.source.ask_stats(id, world.now_ms);
     world.talk(&mut qemu);
     world.turn(900);
@@ -418,7 +419,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     second.greet();
     world.talk(&mut second);
     assert_eq!(world.take_events(), []);
-    // The second monitor takes over when the first is gone.
+    // The second monitor replaces the first when that is closed.
     drop(first);
     world.turn(0);
     assert!(matches!(world.take_events().as_slice(), [Event::Gone(gone, _)] if *gone == id));
@@ -429,7 +430,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     assert!(matches!(world.take_events().last(), Some(Event::Found(_, _))));
 }
 
-/// Returns the events for a QEMU at its second look. The kernel reports a process without the
+/// Returns the events for a QEMU at its second check. The kernel reports a process without the
 /// QEMU's threads and with this many pages.
 fn liar(pages: u64) -> Vec<Event> {
     let mut world = World::new();
@@ -460,7 +461,8 @@ fn report_h09_listener_counts_where_its_threads_are_nobodys() {
     assert_eq!(found.memory, Bytes(512 * MIB));
 }
 
-/// Mistaken for QEMU, the program would limit the guest to its own few pages.
+/// If the program were mistaken for QEMU, the guest's memory would be limited to the few pages of
+/// the program.
 #[test]
 fn report_h09_program_before_a_monitor_is_named() {
     let events = liar(2560);

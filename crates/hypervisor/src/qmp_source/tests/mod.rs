@@ -35,14 +35,14 @@ impl World {
         self.tree.path().join(format!("run/{name}.qmp"))
     }
 
-    /// Uses our own process as QEMU's, as the kernel reports no other on these sockets.
+    /// Uses this process as QEMU's, because the kernel reports no other process on these sockets.
     fn process(&self, start_ticks: u64) {
         let own = std::process::id();
         self.tree.process(own, "qemu", 'S', start_ticks);
         self.tree.file(&format!("proc/{own}/task/71/schedstat"), "");
     }
 
-    /// Runs a turn after this much time. Every connection is tried.
+    /// Advances the time, and runs a turn that tries every connection.
     fn turn(&mut self, passed_ms: u64) {
         self.now_ms += passed_ms;
         self.source.turn(None, self.now_ms, &mut self.events);
@@ -68,7 +68,7 @@ impl World {
         self.found_as(qemu)
     }
 
-    /// The same as `found`, for a QEMU that listens already.
+    /// Does the same as `found`, for a QEMU that listens already.
     fn found_as(&mut self, mut qemu: Qemu) -> (Qemu, Id, Found) {
         self.turn(SCAN_MS);
         self.turn(0);

@@ -1,4 +1,4 @@
-//! A fake QEMU, seen through its monitor.
+//! A fake QEMU behind its monitor.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -26,7 +26,7 @@ pub(super) struct Qemu {
     pub(super) balloon_lies: u64,
     /// Received commands.
     pub(super) asked: Vec<String>,
-    /// Memory that virtio-mem has given.
+    /// Memory that virtio-mem has plugged.
     pub(super) virtio_mem: u64,
     /// True if the guest's driver responds to requests for statistics.
     pub(super) driver_answers: bool,
@@ -85,7 +85,7 @@ impl Qemu {
     }
 
     /// Closes the connection. The shutdown also works if a process that another test has just
-    /// started holds a copy of the connection.
+    /// started has a copy of the connection.
     pub(super) fn close(&mut self) {
         if let Some(stream) = self.stream.take() {
             // The client may have closed it before.
@@ -244,7 +244,8 @@ impl Qemu {
         }
     }
 
-    /// Sets the interval. Like QEMU, it asks the guest at once when the interval becomes nonzero.
+    /// Sets the interval. Like QEMU, it requests statistics from the guest at once when the
+    /// interval becomes nonzero.
     fn set_interval(&mut self, seconds: u64) {
         self.intervals.push(seconds);
         if self.interval_s == 0 && seconds > 0 && self.driver_answers {

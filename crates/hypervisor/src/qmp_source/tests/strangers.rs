@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use super::*;
 use crate::{Claim, Stranger};
 
-/// Turns of at most 50 ms until a script of nobody's is found for certain.
+/// Number of turns, of at most 50 ms each, within which a script of nobody's is certainly found.
 const TURNS: usize = 400;
 
 /// Creates a source for two directories, nobody's and ours.
@@ -68,7 +68,7 @@ fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
         base::skipped!("only root can be somebody else");
         return;
     };
-    // A socket of root's in nobody's directory, as if nobody had moved it there.
+    // A socket of root in the directory of nobody, as if the user nobody had moved it there.
     let listener = UnixListener::bind(tree.path().join("user/nobody/g1.qmp")).unwrap();
     listener.set_nonblocking(true).unwrap();
     let events = reported(&mut source(&tree, Trust::naming([Stranger::OWNER])), &mut 0);
@@ -89,14 +89,15 @@ fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
     let live = UnixListener::bind(tree.path().join("server/new.qmp")).unwrap();
     live.set_nonblocking(true).unwrap();
     let (mut events, mut now_ms) = (Vec::new(), 0);
-    // The time is shorter than the greeting timeout, which would be reported as well.
+    // The time is shorter than the greeting timeout. Otherwise the timeout would be reported as
+    // well.
     for _ in 0..90 {
         source.turn(None, now_ms, &mut events);
         now_ms += 50;
     }
     assert!(live.accept().is_ok(), "it was not found");
     assert_eq!(events.len(), 1, "{} lines, such as {:?}", events.len(), events.last());
-    // A live socket in that same directory replaces a dead one.
+    // A live socket in the same directory replaces a dead socket.
     let live = UnixListener::bind(tree.path().join("user/a/z.qmp")).unwrap();
     live.set_nonblocking(true).unwrap();
     for _ in 0..200 {

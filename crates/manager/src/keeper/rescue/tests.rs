@@ -55,9 +55,9 @@ fn short_memory_is_divided_and_more_follows_when_it_is_free() {
     assert_eq!(rescue.step(Some(mib(250)), 0), [(2, mib(950)), (1, mib(850))]);
     rescue.taken(1, mib(850));
     rescue.taken(2, mib(950));
-    // Nothing was taken up yet: the same free memory is not handed out again.
+    // No granted memory is in use yet, so the same free memory is not granted again.
     assert!(rescue.step(Some(mib(250)), 1000).is_empty());
-    // All memory handed out was taken up.
+    // All granted memory is in use.
     assert!(rescue.step(Some(mib(50)), 2000).is_empty());
     // 40 MiB more have become free.
     assert_eq!(rescue.step(Some(mib(90)), 3000), [(2, mib(960)), (1, mib(880))]);
@@ -68,14 +68,14 @@ fn short_memory_is_divided_and_more_follows_when_it_is_free() {
     assert_eq!(rescue.outcomes(), [("g1", missing(120)), ("g2", missing(40))]);
 }
 
-/// In all cases the memory handed out is at most the free memory above the reserve.
+/// In all cases the granted memory is at most the free memory above the reserve.
 #[test]
 fn never_more_than_is_free_is_handed_out() {
     let mut rescue = rescue(&[900, 500, 10, 250], 100);
     let mut used = 0;
     let mut given = 0;
     for second in 0..30 {
-        // The host has 600 MiB free. Guests take up their memory in small steps each second.
+        // The host has 600 MiB free. Guests start to use their memory in small steps each second.
         used = (used + second * 7).min(given);
         for (id, target) in rescue.step(Some(mib(600 - used)), second * 1000) {
             if (id + second) % 3 == 0 {
@@ -99,7 +99,7 @@ fn a_guest_that_is_reached_late_has_its_part_waiting() {
     rescue.taken(1, mib(900));
     rescue.reached(2, mib(800));
     assert_eq!(rescue.step(Some(mib(200)), 100), [(2, mib(900))]);
-    // A guest that is never reached is not waited for.
+    // The rescue does not wait for a guest that is never reached.
     let mut rescue = super::tests::rescue(&[200, 200], 0);
     rescue.lost(2);
     rescue.step(Some(mib(200)), 0);
@@ -122,22 +122,22 @@ fn rescue_hands_out_nothing_while_the_host_is_unknown() {
     assert_eq!(rescue.outcomes(), [("g1", Outcome::Unreached)], "the guest never answered");
 }
 
-/// Returns a guest of this size, with this much left and taken.
+/// Returns a guest of this size, with this much memory left and reclaimed.
 fn held(id: u64, restore: u64, left: u64, taken: u64) -> Held {
     Held::example(id, mib(restore).0, mib(left).0, mib(taken).0)
 }
 
 #[test]
 fn finding_04_taken_memory_is_restored_before_claimed_memory() {
-    // The real guest lost 176 of 512 MiB. The other guest claims to lack all but 10 of 65,536 MiB
-    // and got no request to shrink. It now reports that it has nothing at all.
+    // The real guest lost 176 of 512 MiB. The other guest claims to have only 10 of 65,536 MiB,
+    // although its balloon was never inflated. It now reports that it has nothing at all.
     let guests = [held(1, 512, 336, 176), held(2, 65_536, 10, 0)];
     let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
     rescue.reached(1, mib(336));
     rescue.reached(2, Bytes::ZERO);
     let targets = rescue.step(Some(mib(1000)), 0);
     assert_eq!(targets, [(1, mib(512)), (2, mib(10 + 124))]);
-    // A guest reached first gets no more.
+    // A guest that is reached first gets no more than the others.
     let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
     rescue.reached(2, mib(10));
     assert_eq!(rescue.step(Some(mib(1000)), 0), [(2, mib(10 + 124))]);
@@ -147,7 +147,7 @@ fn finding_04_taken_memory_is_restored_before_claimed_memory() {
 
 #[test]
 fn finding_04_largest_claim_does_not_get_the_largest_part() {
-    // This manager has taken nothing from either guest; a former one may have.
+    // This manager has reclaimed nothing from either guest, but a former manager may have.
     let guests = [held(1, 512, 312, 0), held(2, 65_536, 10, 0)];
     let mut rescue = Rescue::new(guests.iter(), Bytes::ZERO, RESCUE_MS, 0);
     rescue.reached(1, mib(312));

@@ -60,7 +60,7 @@ fn numbers_of_either_sign_come_back() {
 
 #[test]
 fn rows_of_another_version_are_read() {
-    // Two fields of the host instead of all, and 200 of a guest.
+    // The moment has two fields of the host instead of all, and 200 fields of a guest.
     let mut bytes = vec![2, 0xc8, 1, 1, 1, 0, 0b11, 1 + 2 * 5, 0, 1, 0];
     bytes.extend([0; 6]);
     // The first and the last field: bits 0 and 7 of four masks.
@@ -95,7 +95,7 @@ fn damaged_bytes_are_refused_and_harm_nothing() {
     }
     assert!(chain(&[]).is_err() && chain(&[VERSION, 1, 2]).is_err());
     assert_eq!(decoded(&[0xff; 40]), Err(Damaged("a number has more than ten bytes")));
-    // A bomb that unpacks to more than a chain may have.
+    // This block unpacks to more than the maximum size of a chain.
     let bomb = block(&vec![0; CHAIN_MAX as usize + 1_000]);
     assert!(chain(&bomb).is_err());
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Numbers, rows and identities are as in [`pack`](super::super::pack). A guest with a new class or
-//! boot gets a new number in the chain, under the same key.
+//! boot keeps its key, but gets a new number in the chain.
 
 use crate::records::pack::{Damaged, Input, fold, put, put_identity, put_row, unfold};
 use model::{
@@ -105,7 +105,7 @@ fn put_event(out: &mut Vec<u8>, event: &PassEvent) {
     numbers.iter().for_each(|number| put(out, u128::from(*number)));
 }
 
-/// Decodes all passes of a chain. Those before damage are valid.
+/// Decodes all passes of a chain. Passes before a damaged part are valid.
 pub fn decode(chain: &[u8], mut visit: impl FnMut(PassInput)) -> Result<(), Damaged> {
     let mut state = State::default();
     let mut input = Input(chain);

@@ -4,8 +4,8 @@
 //!   PassInput ─► chain ─► a block a minute ─► passes.db ─► Records::passes
 //! ```
 //!
-//! Passes are written once a minute, so a killed process loses those of the current minute. Gaps in
-//! the numbers of the passes show the loss. A damaged file is set aside.
+//! Passes are written once a minute, so a killed process loses the passes of the current minute.
+//! Gaps in the numbers of the passes show the loss. A damaged file is set aside.
 
 pub mod codec;
 
@@ -39,10 +39,10 @@ CREATE INDEX pass_at ON pass (at_ms);
 ";
 /// Maximum number of blocks waiting to be written.
 const WAITING_MAX: usize = 30;
-/// Maximum number of passes in a block, so that a stopped clock does not fill the memory.
+/// Maximum number of passes in a block, so that a stopped clock cannot fill the memory.
 const PASSES_MAX: u64 = 4_096;
-/// Maximum number of one-minute blocks removed per minute. A clock that runs ahead for an hour
-/// therefore costs a day.
+/// Maximum number of one-minute blocks removed per minute. If the clock is ahead for an hour, only
+/// about a day is lost.
 const PRUNE_MAX: i64 = 25;
 
 /// One minute of passes, packed.
@@ -72,7 +72,6 @@ impl Running {
     }
 }
 
-/// Recorder of passes.
 #[derive(Debug)]
 pub struct PassRecorder {
     path: PathBuf,
@@ -194,8 +193,8 @@ impl PassRecorder {
     }
 }
 
-/// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes; a
-/// bounded number per call.
+/// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes. The
+/// number of removed blocks is bounded per call.
 fn prune(file: &Connection, before_ms: i64, most_bytes: u64) -> Result<(), Error> {
     let failed = cannot("take passes away");
     let old = "DELETE FROM pass WHERE number IN
