@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the error for a response to another request.
+    /// Returns the error for a response that does not match its request.
     pub fn other(socket: &Path) -> Error {
         let reason = "its answer is to something else".to_owned();
         Error::Service { socket: socket.to_path_buf(), reason }

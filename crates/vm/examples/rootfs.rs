@@ -1,7 +1,7 @@
 //! Makes a Debian image with servers, or finds it in the cache: `rootfs [NAME]`.
 //!
-//! `rootfs NAME MEMORY_MIB PORT [KERNEL_WORDS [COMMAND...]]` also boots a guest of it, with its
-//! port 80 at PORT of the host's loopback, and runs commands in its shell.
+//! `rootfs NAME MEMORY_MIB PORT [KERNEL_WORDS [COMMAND...]]` also boots a guest from the image,
+//! with its port 80 at PORT of the host's loopback, and runs commands in its shell.
 
 use std::error::Error;
 use std::time::Duration;

@@ -7,7 +7,8 @@ use settings::{Entries, Reader, shown};
 use super::types::{Builtin, Class, ClassLink, Farm, LINKS_HELP, Source};
 use crate::links::{Link, class_address};
 
-/// Most links of one class. Each link is a word of its guests' kernel command lines.
+/// Maximum number of links of one class. Each link is a word on the kernel command lines of the
+/// class's guests.
 const LINKS_MAX: usize = 8;
 const DATABASE_PORT: u16 = 5432;
 
@@ -47,7 +48,7 @@ fn fault(
 ) -> Option<(&'static str, String, String)> {
     let to = shown(&link.to);
     let Some(target) = classes.iter().find(|class| class.name == link.to) else {
-        // A class with an invalid name is reported as well, and is listed here all the same.
+        // A class with an invalid name has its own error. It is listed here as well.
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("is it `{near}`?"),
@@ -80,8 +81,8 @@ fn fault(
 }
 
 impl Class {
-    /// Returns the ports that the guests serve, if known: the ports of a server image, and the
-    /// forwarded ports.
+    /// Returns the ports that the guests serve: the ports of a server image, and the forwarded
+    /// ports. `None` means that the ports are unknown.
     fn known_ports(&self) -> Option<Vec<u16>> {
         let Source::Builtin(image) = self.source() else { return None };
         let mut ports = image.ports()?.to_vec();
@@ -106,9 +107,9 @@ impl Farm {
         1 + self.classes.iter().take(class).map(|class| class.count).sum::<u32>()
     }
 
-    /// Returns the links between guests, by their numbers on the network. Guest n of a class is
-    /// linked with guest n of the other class, modulo the other class's size. Links to classes that
-    /// are not started are left out.
+    /// Returns the links between guests, which are identified by their numbers on the network.
+    /// Guest n of a class is linked with guest n of the other class, modulo the other class's size.
+    /// Links to classes that are not started are left out.
     pub fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
         for (place, class) in self.classes.iter().enumerate() {
@@ -148,7 +149,8 @@ impl Farm {
     }
 
     /// Returns true if guests of a class get the password of the farm's database: its servers, and
-    /// the guests linked with them. A user's own kernel has no shell that could take the password.
+    /// the guests linked with them. A user's own kernel has no shell that could receive the
+    /// password.
     pub fn knows_password(&self, class: &Class) -> bool {
         let is_database = |link: &ClassLink| {
             let target = self.place(&link.to).map(|place| &self.classes[place]);

@@ -35,8 +35,9 @@ const BROKEN_FILE_TRIES: u32 = 6;
 const RETRY_MS: u64 = 2_000;
 const DOUBLINGS_MAX: u32 = 5;
 
-/// The threads that page guests out, write their park files and bring them back. Each handles one
-/// guest at a time. A guest on its way back does not wait while another is written.
+/// The threads that page guests out, write their park files and bring them back. Each thread
+/// handles one guest at a time. Separate threads read and write, so a guest that comes back does
+/// not wait while another guest is written.
 #[derive(Debug)]
 pub(super) struct Parkers {
     pub(super) pager: Worker,
@@ -139,7 +140,8 @@ impl Member {
         }
     }
 
-    /// Returns true if the guest is parked and due to wake: by its alarm, or by the rule's maximum.
+    /// Returns true if the guest is parked and due to wake, because its timer is due or the rule's
+    /// maximum time has passed.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         let is_parked = self.parking().is_some_and(Parking::is_parked);
         let is_over = |parking: &Parking| parking.was_long_enough(self.config.park, now_ms);
@@ -183,7 +185,7 @@ impl Member {
             Leave::Ask if self.ask_alarm() => {
                 self.suspension.alarm.was_asked(now_ms, work());
             }
-            // A later attempt follows, so the error is dropped.
+            // A later tick tries again, so the error is dropped.
             Leave::Ask | Leave::Go => return drop(self.park()),
         }
         if let Some(running) = &mut self.running {
@@ -191,7 +193,7 @@ impl Member {
         }
     }
 
-    /// Returns the host's reason for not taking the guest's memory at its last park.
+    /// Returns the host's reason for not paging out the guest's memory at its last park.
     pub fn kept_because(&self) -> Option<&str> {
         self.parking()?.refused()
     }
@@ -209,8 +211,8 @@ impl Member {
         }
     }
 
-    /// Handles QEMU's refusal to load the state, which ends a guest that is not on its way back.
-    /// Returns false for any other response.
+    /// Handles QEMU's refusal to load the state. The refusal ends the guest, unless the guest is
+    /// coming back from disk. Returns false for any other response.
     pub(super) fn refuses_state(
         &mut self,
         ticket: Ticket,
@@ -327,9 +329,9 @@ impl Member {
         }
     }
 
-    /// Handles a failed return from disk. The cause may pass: the guest stays on disk, with its
-    /// ports, and the attempt is repeated as long as the file is complete. A guest that has never
-    /// run in this farm starts from its template at once.
+    /// Handles a failed return from disk. The cause may be temporary. The guest therefore stays on
+    /// disk with its ports open, and the return is repeated as long as the file is complete. A
+    /// guest that has never run in this farm starts from its template at once.
     fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
         let name = self.config.spec.name.clone();
         if self.state == State::Booting {
@@ -364,7 +366,8 @@ impl Member {
             let saved = Saved::new(spec, path, pid, devices);
             Job::begin(saver, move |is_left: &AtomicBool| saved?.write(is_left))
         };
-        // The existing QEMU serves a client sooner than a new one.
+        // A wanted guest continues in its existing QEMU, which serves a client sooner than a new
+        // QEMU.
         let is_wanted = self.suspension.is_wanted || self.suspension.client_came();
         let why = match running.parking.save(is_wanted, is_free, begin) {
             None => return,
@@ -400,8 +403,8 @@ impl Member {
         is_so
     }
 
-    /// Returns true if nothing may be sent to the guest: its QEMU is stopped, or its devices are
-    /// about to be written. Its state must not change after that.
+    /// Returns true if nothing may be sent to the guest, because its QEMU is stopped or is about to
+    /// write the devices' state. That state must not change any more.
     pub(super) fn is_left_alone(&self) -> bool {
         let is_on_its_way = |parking: &Parking| self.config.spec.suspends && parking.is_leaving();
         self.parking().is_some_and(|parking| parking.is_stopped() || is_on_its_way(parking))
@@ -412,8 +415,8 @@ impl Member {
         self.running.as_ref().is_some_and(|running| running.is_resumed)
     }
 
-    /// Handles a reset of the guest's machine. A guest from disk has only its memory: its firmware
-    /// was not restored, so it cannot boot. It starts again from its template.
+    /// Handles a reset of the guest's machine. A guest resumed from disk cannot boot, because its
+    /// firmware was not restored. It starts again from its template.
     pub(super) fn was_reset(&mut self, now_ms: u64) {
         // A later start must not resume the state from before the reset.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
@@ -453,7 +456,7 @@ impl Member {
             return;
         }
         if let Some(running) = &self.running {
-            // QEMU's backlog holds one waiting client. This call makes room for more.
+            // QEMU's backlog holds one waiting client. This call enlarges the backlog.
             let _ = running.sockets_at(&self.config.spec);
         }
         self.open_door();
@@ -475,10 +478,10 @@ impl Member {
     fn woken(&mut self, now_ms: u64) {
         self.opens();
         if self.config.spec.suspends {
-            // A new QEMU has no record of the daemon's messages to the previous one.
+            // A new QEMU has no record of the messages exchanged with the daemon before.
             self.link.welcome();
         }
-        // The guest's clock stood still.
+        // The guest's clock was stopped while the guest was parked.
         self.link.clock(images::time_of_day());
         match self.holder {
             Holder::Farm => {}

@@ -12,7 +12,7 @@ use super::park_clock::ParkRule;
 pub struct MemberConfig {
     /// Specification that the guest is started with.
     pub spec: GuestSpec,
-    /// Least memory of the guest.
+    /// Minimum memory of the guest.
     pub floor: Bytes,
     /// Daemon of the guest, which decides when the guest counts as up.
     pub daemon: Daemon,

@@ -7,8 +7,9 @@
 //!                                        a request, or it was long enough
 //! ```
 //!
-//! There is no proxy between a guest and its clients. The sockets of a stopped QEMU stay open, the
-//! kernel takes connections and bytes for it, and duplicates of these sockets show both.
+//! There is no proxy between a guest and its clients. The sockets of a stopped QEMU stay open, and
+//! the kernel queues new connections and data there. The fleet polls duplicates of these sockets to
+//! notice both.
 
 use std::cell::OnceCell;
 use std::fmt::Display;
@@ -25,8 +26,8 @@ use super::park_clock::{ParkRule, SILENT_MS};
 use super::parking::{Saver, Stage};
 use super::worker::{Job, Worker};
 
-/// Timeout for a response of QEMU, in time in which QEMU could run. A response comes at once, and
-/// saving the devices takes less than a second.
+/// Timeout for a response of QEMU. Only time in which QEMU could run counts. QEMU responds at once,
+/// and saving the devices takes less than a second.
 const ANSWER_MAX_MS: u64 = 30_000;
 
 /// Outcome of a response from QEMU.
@@ -65,8 +66,8 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Returns QEMU's sockets at the guest's ports. Clients that may not be kept waiting are an
-    /// error.
+    /// Returns QEMU's sockets at the guest's ports. The error names clients that the rule does not
+    /// allow to wait.
     fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, String> {
         let sockets = self.sockets_at(spec)?;
         let silent = sockets.silent(SILENT_MS).unwrap_or_default();
@@ -130,7 +131,7 @@ impl RunningGuest {
     }
 
     /// Lets QEMU and its virtual CPUs run. It has no effect on a process that was not stopped. The
-    /// error states why the guest never will run.
+    /// error states why the guest will never run.
     fn go_on(&mut self) -> Result<(), String> {
         let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
         self.process.go_on().map_err(|error| failed(&error))?;
@@ -141,10 +142,11 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Lets managers find the second monitor, or not.
+    /// Shows the second monitor's socket to managers, or hides it.
     fn show_monitor(&mut self, is_shown: bool) {
         let Some(file) = &mut self.monitor_file else { return };
-        // It fails only if the directory has been removed, with which no manager finds the guest.
+        // This call fails only if the directory was removed, and then no manager can find the
+        // guest.
         let _ = if is_shown { file.show() } else { file.hide() };
     }
 
@@ -181,7 +183,8 @@ impl RunningGuest {
         })
     }
 
-    /// Stops QEMU after its virtual CPUs, or has it save the devices first.
+    /// Stops QEMU's process after its vCPUs. If the guest is parked on disk, QEMU first saves its
+    /// devices.
     fn has_stopped(
         &mut self,
         is_wanted: bool,
@@ -193,7 +196,8 @@ impl RunningGuest {
             return self.save_devices(is_wanted, now_ms);
         }
         let paused = self.process.pause().map_err(|error| error.to_string());
-        // A client may have connected before the stop. A client from now on wakes the guest.
+        // Clients that connected before the stop are found here. Clients that connect later wake
+        // the guest.
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
         let is_kept = sockets.is_ok() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
@@ -221,8 +225,8 @@ impl RunningGuest {
     }
 }
 
-/// Hands QEMU's memory to the kernel until the guest is woken. The error is the kernel's reason for
-/// taking no more of it. An ended QEMU is no error.
+/// Pages out QEMU's memory until the guest is woken. The error is the kernel's reason for not
+/// paging out the rest. An ended QEMU is no error.
 fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), String> {
     let take = |process| {
         let mut slices = PageOut::take_from(process, 0)?;
@@ -236,9 +240,9 @@ fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Stri
 }
 
 impl RunningGuest {
-    /// Returns a note for the user if QEMU has not answered for long. A guest that was to be parked
-    /// is to run instead: QEMU handles its requests in order, the continue last. The error ends
-    /// the guest.
+    /// Returns a note for the user if QEMU has not answered for long. A guest that was about to be
+    /// parked is then resumed: QEMU handles requests in order, so the resume request is handled
+    /// last. The error ends the guest.
     pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, String>> {
         let (parking, pid) = (&mut self.parking, self.process.id());
         let asked = parking.stage.asked()?;
@@ -298,7 +302,7 @@ impl RunningGuest {
     }
 
     /// Lets the guest continue where it was, and keeps the reason if saving failed. The error
-    /// states why the guest never will run.
+    /// states why the guest will never run.
     pub(super) fn is_not_saved(&mut self, why: Option<String>, now_ms: u64) -> Result<(), String> {
         match why.is_some() {
             true => self.parking.clock.cannot_be_saved(now_ms),

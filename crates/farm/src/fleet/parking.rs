@@ -16,7 +16,7 @@ pub(super) struct Parking {
     /// Request that QEMU has not answered yet, and the time that QEMU has had for it.
     pub(super) waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
-    /// Reason of the host for not taking the guest's memory at the last park.
+    /// The host's reason for not paging out the guest's memory at the last park.
     pub(super) refused: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Parking {
         matches!(self.stage, Stage::Parked { rest: Some(_), .. })
     }
 
-    /// Returns true if the guest is parked and the host has taken its memory.
+    /// Returns true if the guest is parked and its memory is paged out.
     pub(super) fn is_out(&self) -> bool {
         matches!(self.stage, Stage::Parked { rest: None, .. }) && self.refused.is_none()
     }
@@ -164,7 +164,7 @@ impl Parking {
         true
     }
 
-    /// Returns the host's reason for not taking the guest's memory.
+    /// Returns the host's reason for not paging out the guest's memory.
     pub(super) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }

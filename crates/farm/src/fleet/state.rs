@@ -41,7 +41,7 @@ impl State {
 /// Counters of a guest over its life, as reported by its daemon and checked for plausibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The fewest and the most CPUs that were online.
+    /// Minimum and maximum number of CPUs that were online.
     pub cpus_online: Option<(u32, u32)>,
     /// CPUs plugged.
     pub plugs: u32,

@@ -33,8 +33,8 @@ use crate::relay::Door;
 /// Size of one read of a park file.
 const READ_BYTES: usize = 1 << 20;
 
-/// Share of a disk that parked guests leave free. On a large disk the free part is capped at as
-/// much as a system needs.
+/// Share of a disk that parked guests leave free. On a large disk this share is capped at the
+/// amount that a system needs.
 const FREE_PERMILLE: u64 = 100;
 const FREE_MAX: Bytes = Bytes::mib(4096);
 
@@ -47,11 +47,11 @@ pub(super) struct Suspension {
     pub(super) is_wanted: bool,
     /// Arrival time of the client that the guest is brought back for.
     pub(super) for_client_ms: Option<u64>,
-    /// When the guest wants to run, in memory or on disk.
+    /// Next timer of the guest, in memory or on disk.
     pub(super) alarm: Alarm,
     /// Failed attempts to come back, in a row.
     pub(super) failures: u32,
-    /// Failures in a row in which the file was damaged or missing.
+    /// Failures in a row because the file was damaged or missing.
     pub(super) broken_files: u32,
 }
 
@@ -82,7 +82,8 @@ pub(super) enum Stage {
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) why: String,
-    /// True if the file is damaged or missing. Another attempt helps only once the file is back.
+    /// True if the file is damaged or missing. Another attempt only helps once the file is
+    /// restored.
     pub(super) is_of_file: bool,
 }
 
@@ -114,7 +115,7 @@ impl Suspension {
     /// Wakes the guest on request.
     pub(super) fn wake(&mut self) {
         (self.is_wanted, self.failures) = (false, 0);
-        // An alarm is set again when the guest is parked again.
+        // The timer is requested again before the next park.
         self.alarm = Alarm::default();
         if let Stage::OnDisk { is_wanted, retry_ms } = &mut self.stage {
             (*is_wanted, *retry_ms) = (true, 0);
@@ -153,8 +154,8 @@ impl Suspension {
     }
 }
 
-/// Checks that a guest's pages fit on a disk with `left` bytes free. A part of the disk stays free
-/// for other users of it.
+/// Checks that a guest's pages fit on a disk with `left` bytes free. Part of the disk stays free
+/// for other users.
 fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     let stays = disk.permille(FREE_PERMILLE).min(FREE_MAX);
     // A file system in memory without a limit reports no size.
@@ -231,7 +232,7 @@ impl Saved {
         let part = self.path.with_added_extension("part");
         let written = self.write_part(&part, is_left).and_then(|bytes| {
             fs::rename(&part, &self.path)?;
-            // The new name is on the disk when its directory is.
+            // The renaming is on the disk only once the directory is.
             self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
             Ok(bytes)
         });
@@ -242,8 +243,8 @@ impl Saved {
     }
 
     fn write_part(&self, part: &Path, is_left: &AtomicBool) -> io::Result<u64> {
-        // Each thread of QEMU may write to memory until it has stopped, which is later than the
-        // signal.
+        // Each thread of QEMU may write to memory until that thread has stopped, which is later
+        // than the signal.
         has_stopped(self.process)?;
         let memory = GuestMemory::find(self.process, Bytes(self.header.memory_bytes))?;
         // A guest's memory is private: only the owner may read its file.

@@ -36,8 +36,8 @@ impl CpuMeter {
         Some(threads.iter().map(|thread| thread.ran.run_ns as f64 / 1e6).sum())
     }
 
-    /// Reads the usage if it is due, in percent of one CPU. For a settled guest it is due at each
-    /// tick, as its daemon sleeps until the vCPUs are busy.
+    /// Reads the usage if it is due, in percent of one CPU. For a settled guest the usage is due at
+    /// each tick, because the guest's daemon sleeps until the vCPUs are busy.
     pub(super) fn tick(&mut self, is_settled: bool, now_ms: u64) -> Option<f64> {
         let window_ms = now_ms.saturating_sub(self.usage_ms);
         if !is_settled && window_ms < USAGE_MS {

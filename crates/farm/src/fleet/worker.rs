@@ -25,7 +25,7 @@ pub(super) struct Worker {
 }
 
 struct Thread {
-    /// Always present, until the drop.
+    /// `None` only during the drop, which closes the queue to end the thread.
     queue: Option<Sender<Work>>,
     /// Number of jobs that are not done yet.
     left: Arc<AtomicUsize>,

@@ -51,7 +51,7 @@ use shells::Shells;
 
 /// Name of the socket in the farm's directory.
 pub const SOCKET: &str = "control";
-/// Most guest names in the error about an unknown guest.
+/// Maximum number of guest names in the error about an unknown guest.
 const NAMES_MAX: usize = 10;
 
 /// The properties of a guest besides its specification.
@@ -97,7 +97,8 @@ pub struct Service {
     captures: Captures,
     parkings: Parkings,
     readiness: Readiness,
-    /// Connection of the host manager that has the guests' ports and balloons while it is open.
+    /// Connection of the host manager that controls the guests' ports and balloons while the
+    /// connection is open.
     manager: Option<HostManager>,
     /// Client that requested the end of the farm. Its connection closes with the end.
     ending: Option<UnixStream>,
@@ -190,7 +191,8 @@ impl Service {
                 }
             }
         }
-        // This goes before the requests, so that the next manager may begin.
+        // The end of a manager is handled before new requests, so that the next manager's request
+        // succeeds.
         if ready.has(owner::MANAGER)
             && let Some(manager) = &mut self.manager
             && !manager.turn(fleet)
@@ -244,8 +246,8 @@ impl Service {
         self.parkings = Parkings::default();
     }
 
-    /// Takes back the guests' ports and balloons, and disconnects all clients. The service runs no
-    /// more after this.
+    /// Takes back the guests' ports and balloons, and disconnects all clients. The service does not
+    /// run after this call.
     pub fn drop_manager(&mut self, fleet: &mut Fleet) {
         self.drop_clients();
         self.manager = None;

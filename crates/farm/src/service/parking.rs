@@ -4,7 +4,7 @@ use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
 use crate::fleet::Fleet;
 
-/// Most waiting clients, so that other clients find a place.
+/// Maximum number of waiting clients, so that other clients still find a place.
 const WAITING_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct Parkings(Vec<Waiting>);
 #[derive(Debug)]
 struct Waiting {
     guest: usize,
-    /// True if the client waits for parking, false for the wake-up.
+    /// True if the client waits until the guest is parked, false if it waits until the guest runs.
     wants_parked: bool,
     to: Return,
 }

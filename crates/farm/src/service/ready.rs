@@ -23,7 +23,7 @@ pub struct ProbedPort {
     pub probe: Probe,
 }
 
-/// Most guests probed at the same time. More would slow down the responses.
+/// Maximum number of guests probed at the same time. More probes would slow down the responses.
 const PROBES_MAX: usize = 32;
 /// Timeout of a response, after which the probe is sent again.
 const ANSWER_MS: u64 = 3_000;
@@ -33,7 +33,8 @@ const PAUSE_MAX_MS: u64 = 1_000;
 /// Timeout of a connection. The kernel connects on the loopback at once, or not at all.
 const CONNECT: Duration = Duration::from_millis(50);
 
-/// PostgreSQL request that is answered with one letter: whether the server would encrypt.
+/// PostgreSQL's `SSLRequest`. The server answers with one letter that tells if it supports
+/// encryption.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// Readiness of a guest's services.

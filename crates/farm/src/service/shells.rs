@@ -16,15 +16,16 @@ use vm::Mark;
 use super::peer::drain_into;
 use crate::fleet::{Fleet, Member};
 
-/// Most waiting commands of one guest.
+/// Maximum number of waiting commands of one guest.
 const WAITING_MAX: usize = 64;
-/// Most ended commands with unread output. Above the limit the oldest client is disconnected.
+/// Maximum number of ended commands with unread output. Above the limit the oldest client is
+/// disconnected.
 const ENDED_MAX: usize = 64;
-/// Most unread output kept for a client before the guest's output is no longer read.
+/// Maximum unread output, in bytes, kept for a client before the guest's output is no longer read.
 const UNREAD_MAX: usize = 256 * 1024;
 
-/// Most output of earlier commands that is discarded before the next command. Output beyond it
-/// mixes with the next command's.
+/// Maximum output, in bytes, of earlier commands that is discarded before the next command. Further
+/// output would mix with the next command's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -105,8 +106,7 @@ impl Shells {
         shell.advance(guest, fleet);
     }
 
-    /// Drops the commands of a guest without a QEMU. Their clients see a connection that ends
-    /// early.
+    /// Drops the commands of a guest without a QEMU. For their clients the connection ends early.
     pub(super) fn has_ended(&mut self, guest: usize) {
         let ended = self.guests[guest].ended.take();
         self.guests[guest] = Shell { ended, ..Shell::default() };

@@ -1,10 +1,10 @@
 //! The cgroups of a farm, of either version: one with a memory limit for all guests, and the
 //! parents of the guests' own cgroups.
 //!
-//! A version 1 cgroup lies below our own cgroup, so that a limit on us holds for the guests too.
-//! Version 2 allows no cgroup with both processes and limited children. There the farm's cgroup
-//! lies in the nearest directory that delegates the controller, outside of ours. If we are under a
-//! limit there, no cgroup is made, as the guests would escape the limit.
+//! With version 1, the farm's cgroup lies below our own cgroup, so that a limit on us also applies
+//! to the guests. Version 2 allows no cgroup with both processes and limited children. There the
+//! farm's cgroup lies outside of ours, in the nearest directory that delegates the controller. If
+//! we are under a limit there, no cgroup is made, because the guests would escape this limit.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::Error;
 const TOP: &str = "sys/fs/cgroup";
 /// Directory of version 1's memory controller.
 const V1: &str = "sys/fs/cgroup/memory";
-/// Limits of a cgroup, each with the beginning of its file when there is no limit.
+/// Files with limits of a cgroup, each with the first characters of its text if there is no limit.
 const LIMITS: [(&str, &str); 4] =
     [("memory.max", "max"), ("memory.high", "max"), ("cpu.max", "max"), ("cpuset.cpus", "")];
 /// Greatest depth of a cgroup.
@@ -132,7 +132,7 @@ fn place_v1(machine: &Machine, id: &str, controller: &str) -> Place {
     let top = machine.path(TOP).join(controller);
     let ours = machine.read("proc/self/cgroup").unwrap_or_default();
     let home = top.join(of_controller(ours.as_bytes(), controller).unwrap_or_default());
-    // Inside of a namespace the name may lead nowhere.
+    // Inside a namespace this directory may not exist.
     let home = if home.is_dir() { home } else { top };
     Place { dir: home.join(format!("{PREFIX}{id}")), home }
 }
@@ -166,7 +166,7 @@ fn handing_on(top: &Path, home: &Path, controller: &str) -> Option<PathBuf> {
     above.find(|dir| lists(&dir.join("cgroup.subtree_control"), controller)).map(Path::to_path_buf)
 }
 
-/// Refuses a place in which processes would escape a limit that holds for ours.
+/// Refuses a place in which processes would escape a limit that applies to our cgroup.
 fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
     let left = || home.ancestors().take_while(|dir| *dir != parent).take(DEPTH_MAX);
     for (dir, (file, none)) in left().flat_map(|dir| LIMITS.map(|limit| (dir, limit))) {
@@ -187,7 +187,7 @@ fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
 }
 
 /// Returns the nearest directory above ours that delegates the memory controller. If there is none,
-/// the top is made to delegate it: only the top can hold processes as well.
+/// the top is made to delegate it, because only the top may contain processes as well.
 fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<PathBuf, Error> {
     let top = machine.path(TOP);
     if let Some(dir) = handing_on(&top, home, "memory") {

@@ -6,8 +6,8 @@
 //!     guest-web2/
 //! ```
 //!
-//! A process that breaks out of a guest then takes no more of the host than the guest was to have.
-//! Version 1 limits memory and processes in two trees, version 2 in one.
+//! A process that breaks out of a guest then gets no more of the host than the guest was meant to
+//! have. Version 1 limits memory and processes in two trees, and version 2 in one.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ use crate::Error;
 pub struct GuestLimits<'a> {
     /// Name of the guest, already validated before the guest's start.
     pub name: &'a str,
-    /// Memory of the process in all.
+    /// Memory of the whole process.
     pub memory_bytes: u64,
     /// Number of threads.
     pub threads: u64,

@@ -151,7 +151,7 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
 
 /// Returns the names in a directory with this prefix.
 pub(super) fn names(path: &Path, prefix: &str) -> Vec<String> {
-    /// Most entries read; devices and records are far fewer.
+    /// Maximum number of entries read. There are far fewer devices and records.
     const ENTRIES_MAX: usize = 10_000;
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
     let names = entries

@@ -66,7 +66,7 @@ pub struct Tiers {
     record: Option<Record>,
     tier: Tier,
     ksm: Option<Ksm>,
-    /// Held open and locked, so that the file does not look abandoned.
+    /// The swap file, held open and locked so that it does not look abandoned.
     swap_file: Option<File>,
     notes: Vec<String>,
 }
@@ -92,9 +92,9 @@ impl Tier {
         join_list(&self.readers, pid)
     }
 
-    /// Puts a guest's process into a cgroup of its own, if there are such, and so under the common
-    /// limit. Returns the OOM kill counters of that cgroup, or empty ones if other guests share the
-    /// cgroup.
+    /// Puts a guest's process into a cgroup of its own, if such cgroups exist, and so under the
+    /// common limit. Returns the OOM kill counters of that cgroup, or empty ones if other guests
+    /// share the cgroup.
     pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
             return self.join(pid).map(|()| KillWatch::default());
@@ -173,8 +173,8 @@ impl Tiers {
         Ok(id)
     }
 
-    /// Gives each later guest a cgroup of its own, if the process may make cgroups and the kernel
-    /// has them. Guests can run without, so a failure is only a note.
+    /// Gives each guest that starts later a cgroup of its own, if the process may make cgroups and
+    /// the kernel supports them. Guests can run without such a cgroup, so a failure is only a note.
     pub fn separate_guests(&mut self) {
         if self.machine.check_root().is_ok()
             && let Err(error) = self.try_separating()

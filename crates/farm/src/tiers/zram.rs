@@ -49,7 +49,7 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
         return Ok(());
     };
     if found != 0 && found != bytes {
-        // Our device is gone, and another program has one of that number.
+        // Our device is gone, and another program has created one with the same number.
         return Ok(());
     }
     let device = machine.path(&format!("dev/zram{id}"));
