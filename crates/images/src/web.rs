@@ -134,7 +134,7 @@ mod tests {
         for directory in ["proc", "lib64"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
-        // The link must not lead to a file of this machine.
+        // A file with the name of the link's target also exists on this machine.
         std::os::unix::fs::symlink("/proc/version", root.join("lib64/loader")).unwrap();
         fs::write(root.join("proc/version"), "the packages'").unwrap();
         let read = file_of(&root, "lib64/loader").unwrap().bytes;

@@ -1,4 +1,4 @@
-//! Finds the farm and the guest that an argument names. Guests without a farm's file are named by
+//! Search for the farm or guest that an argument names. Guests without a farm's file are named by
 //! the process id of their `pinhead up`.
 
 use crate::Error;
@@ -7,7 +7,7 @@ use farm::service;
 use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
-/// Most guests in a message about a guest that does not exist.
+/// Maximum number of similar names in the error about an unknown guest.
 const NEAR_MAX: usize = 5;
 
 /// A guest of a farm.
@@ -27,8 +27,8 @@ pub(super) fn farms() -> Result<Vec<Running>, Error> {
     }
 }
 
-/// Returns the farm of a name or of a process id; a farm's file contains its name. Without a name
-/// the only farm is returned. A process id also finds guests without a farm's file.
+/// Returns the farm with this name or process id, or the only farm if no name is given. A farm's
+/// name is in its file. A process id also finds guests without a farm's file.
 pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     let name = match named {
         None => return only(farms()?),
@@ -60,7 +60,7 @@ fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
             "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
             name.escape_debug()
         ),
-        // A name may be used twice; a process id cannot.
+        // Two farms may have the same name, but never the same process id.
         count => format!(
             "{count} farms are called {name}: take a process id, {}",
             listed(all.iter().map(|found| found.pid.to_string()))
@@ -68,8 +68,8 @@ fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
     }))
 }
 
-/// Returns the farm that has a guest. `FARM/GUEST` or `PID/GUEST` selects the farm if several have
-/// a guest of that name.
+/// Returns the farm with this guest. `FARM/GUEST` or `PID/GUEST` selects the farm if several have a
+/// guest of this name.
 pub(super) fn guest(named: &str) -> Result<At, Error> {
     match named.split_once('/') {
         Some((name, guest)) => Ok(At { socket: farm(Some(name))?.socket, guest: guest.to_owned() }),
@@ -77,7 +77,8 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
     }
 }
 
-/// Returns the farm or the `pinhead up --guests` that has a guest, also named as `PID/GUEST`.
+/// Returns the farm or the `pinhead up --guests` with this guest, which can also be named as
+/// `PID/GUEST`.
 pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
     let all = running::all()?;
     if all.is_empty() {
@@ -106,7 +107,7 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
         having.extend(same.iter().map(|_| found.clone()));
         near.extend(others.into_iter().map(|guest| guest.name));
     }
-    // A farm that returned no table may have the guest.
+    // A farm that returned no table may have this guest.
     if let (0, Some(error)) = (having.len(), failed) {
         return Err(error.into());
     }
@@ -136,7 +137,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixListener;
 
-    /// Starts a `pinhead up` with these guests that answers once.
+    /// Starts a fake `pinhead up` with these guests, which answers one request.
     fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Running, std::thread::JoinHandle<()>) {
         let socket = dir.join(pid.to_string());
         let listener = UnixListener::bind(&socket).unwrap();

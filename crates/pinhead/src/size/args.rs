@@ -68,7 +68,7 @@ pub enum Apply {
     Manager,
 }
 
-/// Parses a percentage, in thousandths.
+/// Parses a percentage. Returns it in thousandths.
 fn part(text: &str) -> Result<u64, String> {
     let help = || {
         "use a percentage from \"0%\" to \"100%\", with at most one decimal: \"99.5%\"".to_owned()
