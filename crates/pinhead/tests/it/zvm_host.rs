@@ -15,7 +15,7 @@ const SIZE_MIB: u64 = 1_024;
 const ALL_MIB: u64 = 16 * 1_024;
 /// Timeout that exceeds the manager's needs even on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
-/// Time in which the keeper promises to act after the manager's death.
+/// Time limit within which the keeper must return all memory to the guests.
 const RESCUE: Duration = Duration::from_secs(30);
 const LOOK_MS: u32 = 50;
 
