@@ -1,5 +1,5 @@
-//! Password of a farm's database: generated at the farm's start, and known to the guests that need
-//! it.
+//! Password of a farm's database. It is generated at the farm's start, and sent to the guests that
+//! need it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Detection of private groups, whose only member is one user.
+//! Detection of private groups. The only member of such a group is one user.
 
 use std::fs::File;
 use std::io::Read;

@@ -242,7 +242,7 @@ mod tests {
         disk.prepare("g1").unwrap();
         let made = std::fs::read(&overlay).unwrap();
         assert!(made.starts_with(b"QFI\xfb"));
-        // The size of the disk stands big-endian at byte 24 of the header.
+        // Byte 24 of the header begins the size of the disk, in big-endian order.
         assert_eq!(made[24..32], (1_u64 << 20).to_be_bytes());
         disk.prepare("g1").unwrap();
         assert_eq!(std::fs::read(&overlay).unwrap(), made, "an existing overlay is kept");

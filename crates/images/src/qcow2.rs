@@ -338,7 +338,7 @@ mod tests {
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
     }
 
-    /// QEMU takes the last format, and other programs might take the first.
+    /// QEMU uses the last format, while other programs might use the first.
     #[test]
     fn a_format_that_is_given_twice_is_refused() {
         let extension = |format: &str| {

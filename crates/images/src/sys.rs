@@ -28,7 +28,7 @@ pub fn bind_child(command: &mut Command, inherited: Vec<RawFd>) {
         Ok(())
     };
     // SAFETY: between fork and exec the closure only makes system calls and reads memory that was
-    // allocated before the fork: it neither allocates nor takes a lock. The errors that it makes
-    // hold a number only.
+    // allocated before the fork: it neither allocates nor takes a lock. Its errors contain only a
+    // number.
     unsafe { command.pre_exec(before_exec) };
 }

@@ -22,7 +22,7 @@ type Answer = Result<sample::Sample, String>;
 pub(super) struct Feed {
     answers: Receiver<Answer>,
     waker: UnixStream,
-    /// Guest whose processes are requested. The processes of all guests would be ten times as much
+    /// Guest for requests of processes. The processes of all guests would be ten times as much
     /// data.
     looked_at: Arc<Mutex<Option<String>>>,
 }
@@ -53,7 +53,7 @@ impl Feed {
         Ok(Feed { answers, waker, looked_at })
     }
 
-    /// Sets the guest whose processes are requested from the next request on.
+    /// Sets the guest for requests of processes, from the next request on.
     pub(super) fn look_at(&self, guest: Option<&str>) {
         let mut looked_at = lock(&self.looked_at);
         if looked_at.as_deref() != guest {

@@ -43,8 +43,8 @@ impl Ctl {
         Ctl { stream, buffer: Vec::new(), mark: Mark::default(), overdue: 0 }
     }
 
-    /// Runs one line in the guest's shell. The channel stays usable after a missed deadline: the
-    /// late answer is dropped before the next one is read.
+    /// Runs one line in the guest's shell. The channel stays usable after a missed deadline,
+    /// because the late answer is dropped before the next one is read.
     pub fn run(&mut self, command: &str, deadline: Deadline) -> Result<Output, Error> {
         let wrong = |reason| Error::Ctl { command: command.to_owned(), reason };
         if command.contains(['\n', '\0']) {

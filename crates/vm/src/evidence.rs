@@ -126,7 +126,8 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
         return Ok(fs::write(path, "gdb is not installed\n").file("write", path)?);
     };
     if !matches!(wait_for_exit(child.id(), DEBUGGER), Ok(true)) {
-        // QEMU stands still while the debugger is attached, and continues when it is killed.
+        // QEMU is stopped while the debugger is attached, and continues once the debugger is
+        // killed.
         let _ = child.kill();
     }
     let _ = child.wait();
@@ -134,7 +135,7 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
 }
 
 /// Returns true if a process belongs only to this user, by its `/proc/PID/status`. The owner of the
-/// files there proves less: a process can make them root's.
+/// files there proves less, because a process can make root their owner.
 fn has_only_ids(status: &str, user: u32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let mut ids = ids.split_ascii_whitespace().map(str::parse).peekable();

@@ -109,8 +109,8 @@ impl PortSockets {
         Ok(silent)
     }
 
-    /// Returns true if a client has connected or sent data. Closed clients are dropped: no client
-    /// waits for the guest's reaction to a close.
+    /// Returns true if a client has connected or sent data. Closed clients are dropped, because no
+    /// client waits for the guest's reaction to a close.
     pub fn are_wanted(&mut self) -> bool {
         let mut has_spoken = false;
         self.clients.retain(|client| {

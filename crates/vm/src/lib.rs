@@ -1,4 +1,4 @@
-//! One guest: from an image to a Linux that answers.
+//! Start and use of a single guest, from its image to a running Linux.
 //!
 //! ```text
 //!   image, disk, net ─► GuestSpec ─► machine (QEMU's words) ─► qemu ─► Guest

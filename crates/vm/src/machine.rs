@@ -26,9 +26,10 @@ const TICKS_A_SECOND: u64 = 250;
 pub(crate) enum Ram {
     /// Private memory of QEMU.
     Own,
-    /// Shared mapping of this file, open for reading and writing: the guest is a template.
+    /// Shared mapping of this file, which is open for reading and writing. The guest is a template.
     File(File),
-    /// Private mapping of this file, open for reading; a page is copied when it is written to.
+    /// Private mapping of this file, which is open for reading. A page is copied when it is written
+    /// to.
     View(File),
 }
 

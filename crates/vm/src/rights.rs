@@ -124,7 +124,7 @@ enum KvmIsFor {
     Nobody,
 }
 
-/// Group id that stands for groups that are not mapped into a container. No process in the
+/// Group id that represents all groups that are not mapped into a container. No process in the
 /// container can join such a group.
 const OVERFLOW_GROUP: u32 = 65_534;
 
@@ -179,8 +179,8 @@ pub struct Footprint {
 const OWN_MIB: u64 = 256;
 
 /// Memory of a vCPU under emulation, in MiB. Part of the guest's memory is added for page tables of
-/// the emulator: at most 72 bytes for each 4096 bytes in use, rounded up to powers of two, three
-/// times.
+/// the emulator: at most 72 bytes for each 4096 bytes in use, rounded up to a power of two, times
+/// three.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
 

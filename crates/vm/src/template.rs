@@ -1,4 +1,5 @@
-//! Saved states: one guest of a kind is booted and saved, and clones start from its state.
+//! Saved states of guests. One guest of a kind is booted and saved, and clones start from its
+//! state.
 //!
 //! ```text
 //!   boot ─► services are up ─► squeeze ─► stop ─► CACHE/templates/ARCH/KEY.state   its devices
@@ -15,7 +16,7 @@
 //!
 //! A kernel that wipes freed memory expects reported pages to be wiped later, but here they have
 //! the template's content. Such a kernel is kept from reporting any page (see [`Ram`]). Clones that
-//! share no memory get copies: their state contains all memory and is read whole.
+//! share no memory load a state that contains all memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -45,7 +46,7 @@ const PREPARATION: u32 = 4;
 /// QEMU's name for the file of a state.
 const STATE: &str = "state";
 
-/// The mode of a memory file: only its owner may read it.
+/// Mode of a memory file, which only its owner may read.
 const OWNERS: u32 = 0o600;
 
 /// Bandwidth limit for writing a state, in bytes per second. It exceeds the speed of any disk,
@@ -184,7 +185,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     let part = whole.with_extension("part");
     // An old state without its memory would be mistaken for the new state.
     let _ = fs::remove_file(whole);
-    // Older files are never overwritten: clones may still map them.
+    // Older files are never overwritten, because clones may still map them.
     clear(whole);
     let memory = match clones {
         Clones::Copy => None,

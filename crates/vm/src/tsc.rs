@@ -48,8 +48,8 @@ impl Rate {
         self.mhz * 1000
     }
 
-    /// Returns this rate, and those that another measurement of the same counter might give: a true
-    /// rate halfway between two steps is rounded up or down.
+    /// Returns this rate, and the rates that another measurement of the same counter might have as
+    /// its result. A true rate halfway between two steps is rounded up or down.
     pub(crate) fn alike(self) -> impl Iterator<Item = Rate> {
         [self.mhz, self.mhz - 1, self.mhz + 1].into_iter().filter_map(Rate::from_mhz)
     }
@@ -79,7 +79,8 @@ fn measure() -> Option<Rate> {
 
 fn after_a_wait() -> Option<Moment> {
     let wait = Timespec::try_from(WAIT).ok()?;
-    // A wait cut short by a signal makes a shorter measurement, which must agree with the other.
+    // If a signal ends the wait early, the measurement is shorter, and must still agree with the
+    // other one.
     let _ = poll(&mut [], Some(&wait));
     moment()
 }

@@ -52,7 +52,7 @@ pub(crate) enum Refused {
 /// Sessions, and the ways to start one.
 pub(crate) struct Entry {
     scheme: Scheme,
-    /// Host name in the address that `tell` reports.
+    /// Host name in the address that is reported through `tell`.
     name: Option<String>,
     cookie: String,
     keys: Mutex<Keys>,

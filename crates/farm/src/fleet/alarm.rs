@@ -101,7 +101,7 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    /// The same as [`Alarm::leave`] with unknown work of QEMU.
+    /// Does the same as [`Alarm::leave`], with unknown work of QEMU.
     fn leave(alarm: &Alarm, now_ms: u64) -> Leave {
         alarm.leave(now_ms, || None)
     }

@@ -60,8 +60,8 @@ impl Member {
                 DaemonEvent::Bye => self.state = State::Unmanaged,
                 // A farm does not use host names.
                 DaemonEvent::CameFrom(_) => {}
-                // Only a host manager uses needs, because a farm grants each request. A farm never
-                // requests task lists, and the link stores the samples.
+                // The event `Need` only matters to a host manager, because a farm grants each
+                // request. A farm never requests task lists, and the link stores the samples.
                 DaemonEvent::Need(_) | DaemonEvent::Sample(..) | DaemonEvent::Tasks(_) => {}
             }
         }

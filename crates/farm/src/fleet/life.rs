@@ -310,7 +310,7 @@ impl Member {
         }
     }
 
-    /// Records that the guest does not come back although its file is complete. The next turn
+    /// Records that the guest cannot be brought back although its file is complete. The next turn
     /// decides what follows.
     pub(super) fn fails_to_come_back(&mut self, why: String) {
         self.kill(Next::Nothing);

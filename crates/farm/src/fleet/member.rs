@@ -158,7 +158,8 @@ impl Member {
         self.cpu.usage.filter(|_| !self.is_parked())
     }
 
-    /// Returns the last output of the guest's console. The guest controls it: escape it.
+    /// Returns the last output of the guest's console. The guest controls this text, so it must be
+    /// escaped.
     pub fn console(&self) -> &[u8] {
         self.console.kept()
     }

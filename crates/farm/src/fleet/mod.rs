@@ -237,8 +237,8 @@ impl Fleet {
         self
     }
 
-    /// Ends all running guests at once, because each takes long to free its memory. Park files are
-    /// removed: no guest resumes from them.
+    /// Ends all running guests at the same time, because each of them needs long to free its
+    /// memory. Park files are removed, because no guest will resume from them.
     pub fn end(&mut self) {
         for running in self.members.iter_mut().filter_map(|member| member.running.as_mut()) {
             running.process.strike();
@@ -350,8 +350,8 @@ impl Fleet {
             // Another request may have woken the guest meanwhile.
             let parking = self.members[guest].parking();
             let Some(parking) = parking.filter(|parking| parking.is_wanted()) else { continue };
-            // On a host short of memory only the pages that the guest touches may come back. With a
-            // single CPU, a prefetch is no faster than the guest's own page-ins.
+            // On a host short of memory only the pages that the guest touches may be paged in. With
+            // a single CPU, a prefetch is no faster than the guest's own page-ins.
             let is_helped = parking.is_out() && !self.room.is_short(now_ms) && self.cpus > 1;
             self.members[guest].wake();
             self.wanted.woke(now_ms);
@@ -370,8 +370,8 @@ impl Fleet {
             self.members.iter().filter(|member| is_it(member)).count()
         };
         let booting = count(&Member::takes_a_boot);
-        // Guests with memory left to page out come first, since the next boots need that memory.
-        // Their number never stops the boots altogether.
+        // Guests with memory left to page out have priority, because the next boots need that
+        // memory. Their number never stops the boots altogether.
         let leaving = count(&Member::has_rest);
         let most = self.boots_max.saturating_sub(leaving).max(1);
         let free = most.saturating_sub(booting);

@@ -40,8 +40,8 @@ pub(super) struct RunningGuest {
     pub(super) is_resumed: bool,
     /// OOM kills counted in the guest's cgroups since it joined them.
     pub(super) kills: KillWatch,
-    /// Socket of the second monitor, hidden while the guest is parked: a manager that connected
-    /// would wait for a stopped QEMU.
+    /// Socket of the second monitor. It is hidden while the guest is parked, because a manager that
+    /// connected then would wait for a stopped QEMU.
     pub(super) monitor_file: Option<SocketFile>,
     /// Socket of the daemon's port, removed on drop.
     _port_file: Option<SocketFile>,

@@ -1,4 +1,5 @@
-//! Parked guests: their QEMU is stopped and keeps no memory until the guest is wanted again.
+//! Parking of guests. The QEMU of a parked guest is stopped, and its memory is paged out, until the
+//! guest is wanted again.
 //!
 //! ```text
 //!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out by the pager ─► parked

@@ -7,7 +7,7 @@ use vm::Accel;
 const SHORT_MS: u64 = 2_000;
 /// Wait before the next attempt to park a guest that cannot be parked now.
 const RETRY_MS: u64 = 10_000;
-/// Wait after a failed save. The guest stands still during each attempt.
+/// Wait after a failed save. The guest is stopped during each attempt.
 const RESAVE_MS: u64 = 600_000;
 /// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
@@ -69,7 +69,7 @@ pub(super) struct ParkClock {
     woken_for_client_ms: Option<u64>,
     /// Earliest time of the next attempt to park.
     retry_ms: u64,
-    /// End of the time in which CPU time may come from our own request.
+    /// End of the time in which CPU usage may stem from our own request.
     pardoned_ms: u64,
 }
 
@@ -154,7 +154,7 @@ impl ParkClock {
 
 /// Returns the share of one host CPU that an idle guest stays below, in percent. An emulated kernel
 /// and daemon use ten times the CPU time, and on a busy host twice that. Debian's kernel for IBM Z
-/// ticks 250 times a second even when idle: the ticks alone use 2 to 12 percent, depending on the
+/// ticks 250 times a second even when idle. The ticks alone use 2 to 12 percent, depending on the
 /// host's CPUs and their other load.
 pub(super) fn asleep_percent(arch: Arch, accel: Accel) -> u8 {
     match (arch, accel) {

@@ -1,4 +1,5 @@
-//! Memory for woken guests: the host's, and that of cgroups that contain the farm.
+//! Check that there is memory for woken guests, on the host and in the cgroups that contain the
+//! farm.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,8 +15,8 @@ const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
 /// Divisor for the share of a small cgroup's limit that replaces the fixed minimum.
 const GROUP_PART: u64 = 4;
-/// Time for which a reading is valid. A guest takes some MiB when it wakes, and many wake in this
-/// time.
+/// Time for which a reading is valid. A guest uses some MiB when it wakes, and many guests may wake
+/// within this time.
 const SEEN_MS: u64 = 100;
 
 /// Last reading of the host's memory and of its cgroups.

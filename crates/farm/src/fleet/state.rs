@@ -11,7 +11,7 @@ pub enum State {
     Booting,
     /// The guest's daemon has sent its hello.
     Up,
-    /// The guest is up without a daemon: there is none, or it has signed off.
+    /// The guest is up without a daemon, because it has none or because the daemon has signed off.
     Unmanaged,
     /// The guest is up, and a host manager has its port and balloon.
     Managed,

@@ -1,4 +1,5 @@
-//! Guests that are parked on disk: their own memory is in a file, and their QEMU has ended.
+//! Parking of guests on disk. The memory of such a guest that differs from its template is in a
+//! file, and the guest's QEMU has ended.
 //!
 //! ```text
 //!   QMP stop ─► devices ─► SIGSTOP ─► own pages ─► FILE.part ─► fsync, rename ─► QEMU is killed
@@ -41,7 +42,7 @@ const FREE_MAX: Bytes = Bytes::mib(4096);
 #[derive(Debug, Default)]
 pub(super) struct Suspension {
     pub(super) stage: Stage,
-    /// The guest's forwarded ports, which stay open while its QEMU comes and goes.
+    /// The guest's forwarded ports, which stay open when its QEMU ends and another one starts.
     pub(super) door: Option<Door>,
     /// True if a client has connected to the door and the guest waits for its turn to be woken.
     pub(super) is_wanted: bool,
@@ -49,7 +50,7 @@ pub(super) struct Suspension {
     pub(super) for_client_ms: Option<u64>,
     /// Next timer of the guest, in memory or on disk.
     pub(super) alarm: Alarm,
-    /// Failed attempts to come back, in a row.
+    /// Number of failed attempts in a row to bring the guest back.
     pub(super) failures: u32,
     /// Failures in a row because the file was damaged or missing.
     pub(super) broken_files: u32,
@@ -74,11 +75,11 @@ pub(super) enum Stage {
     Filling(Job<()>),
     /// QEMU loads the state of the devices and then runs the guest.
     Loading,
-    /// The guest does not come back.
+    /// The guest cannot be brought back.
     Failed(Failure),
 }
 
-/// Reason why a guest does not come back.
+/// Reason why a guest cannot be brought back.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) why: String,
@@ -247,7 +248,7 @@ impl Saved {
         // than the signal.
         has_stopped(self.process)?;
         let memory = GuestMemory::find(self.process, Bytes(self.header.memory_bytes))?;
-        // A guest's memory is private: only the owner may read its file.
+        // A guest's memory is private, so only the owner may read the file.
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(part)?;
         let (pages, room) = (memory.own_pages()?, rustix::fs::fstatvfs(&file)?);

@@ -241,7 +241,7 @@ fn finding2_19_a_silent_qemu_keeps_no_guest_parking() {
     member.park().unwrap();
     let late = "its QEMU has not answered for 30 s";
     assert_eq!(notes(member, 1..=30), ("up", vec![]));
-    // The process could run: waiting for a CPU does not count.
+    // The process had time to run, because waiting for a CPU does not count.
     let not_parked = vec![format!("g1 is not parked: {late}")];
     assert_eq!(notes(member, 31..=40), ("waking", not_parked));
     let not_woken = vec![format!("g1 is not woken yet: {late}")];

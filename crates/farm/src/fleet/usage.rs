@@ -30,7 +30,7 @@ impl CpuMeter {
         self.vcpus.run_ns()
     }
 
-    /// Returns the run time of the vCPUs since their start at the last look, in milliseconds.
+    /// Returns the run time of the vCPUs from their start to the last reading, in milliseconds.
     pub(super) fn ran_ms(&self) -> Option<f64> {
         let (_, threads) = self.vcpus.read()?;
         Some(threads.iter().map(|thread| thread.ran.run_ns as f64 / 1e6).sum())

@@ -190,7 +190,7 @@ impl BootWatch {
     }
 }
 
-/// Returns the last console line that gives a reason for the failed boot.
+/// Returns the last console line that names a reason for the failed boot.
 fn cause(console: &str) -> Option<&str> {
     let signs = [IMAGE_TOO_LARGE, "Kernel panic", "Initramfs unpacking failed", "pinhead: "];
     let last = |sign| console.lines().rev().find_map(|line| line.find(sign).map(|at| &line[at..]));

@@ -48,7 +48,7 @@ pub(super) struct Segment {
     tcp: usize,
 }
 
-/// Parses a frame. A malformed frame or another kind gives `None`.
+/// Parses a frame. Returns `None` for a malformed frame and for a frame of another kind.
 pub(super) fn read(frame: &[u8]) -> Option<Kind> {
     match bytes(frame, 12)? {
         TYPE_ARP => {
@@ -121,7 +121,7 @@ pub(super) fn readdress(
     put(frame, 6, &mac_source);
 }
 
-/// Turns an ARP request into its response: this address has this hardware address.
+/// Turns an ARP request into the response that this address has this hardware address.
 pub(super) fn answer_arp(frame: &mut [u8], target: Ipv4Addr, mac: Mac) {
     let Some(asker) = bytes::<10>(frame, 22) else { return };
     put(frame, 0, &asker[..6]);

@@ -29,7 +29,7 @@ pub struct Router {
     guests: HashMap<u32, (Ipv4Addr, Mac)>,
     /// Server of a client, by the client and the address and port it uses.
     servers: HashMap<(u32, Ipv4Addr, u16), u32>,
-    /// Address at which a client sees a server: by server, client and port.
+    /// Address of a server as a client sees it. The key consists of server, client and port.
     shown: HashMap<(u32, u32, u16), Ipv4Addr>,
     /// Addresses that a guest may resolve.
     known: HashSet<(u32, Ipv4Addr)>,

@@ -1,4 +1,4 @@
-//! Forwarded ports of guests with a QEMU that comes and goes.
+//! Forwarded ports of guests with a QEMU that ends when the guest is parked on disk.
 //!
 //! ```text
 //!   client ─► 127.0.0.1:PORT, ours for as long as the farm runs

@@ -30,7 +30,7 @@ fn open(door: &Door, server: &TcpListener, process: OwnedFd) {
     open_to(door, server, process, rustix::process::geteuid().as_raw());
 }
 
-/// The same as `open`, for a QEMU of this user.
+/// Does the same as `open`, for a QEMU that runs as this user.
 fn open_to(door: &Door, server: &TcpListener, process: OwnedFd, user: u32) {
     let IpAddr::V4(address) = server.local_addr().unwrap().ip() else { panic!("IPv6") };
     door.open(Far::new(process, user, address));

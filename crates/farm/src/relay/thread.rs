@@ -219,8 +219,8 @@ impl Thread {
         is_news
     }
 
-    /// Accepts clients. Returns true if the door is closed and the owner does not know of a client
-    /// yet.
+    /// Accepts clients. Returns true if the door is closed and its owner has not been notified of a
+    /// waiting client yet.
     fn came(&mut self, at: usize) -> bool {
         let Some(gate) = self.listening.get(at).map(|one| Arc::clone(&one.gate)) else {
             return false;
@@ -279,7 +279,7 @@ impl Thread {
             return of_door.min(of_all).min(ACCEPTS_MAX);
         }
         let now_ms = CLOCK.ms();
-        // The door with the most clients gives up a place.
+        // The door with the most clients loses one client.
         let fullest = || {
             let doors = self.listening.iter().map(|one| &one.gate);
             doors.max_by_key(|gate| gate.lock().inside.len())
@@ -315,8 +315,8 @@ impl Thread {
         }
     }
 
-    /// Handles data or the end of a waiting client. Returns true if the door is closed and the
-    /// owner does not know of the client yet.
+    /// Handles data or the end of a waiting client. Returns true if the door is closed and its
+    /// owner has not been notified of this client yet.
     fn speaks(&mut self, number: u64) -> bool {
         let Some(one) = self.waiting.get(&number) else { return false };
         if !matches!(one.client.peek(&mut [0; 1]), Ok(1..)) {
@@ -349,7 +349,8 @@ impl Thread {
 
     fn pass(&mut self, number: u64) {
         let Some(one) = self.inside.get_mut(&number) else { return };
-        // The lock holds until `has_spoken` is updated, so the door is not closed in between.
+        // The lock is held until `has_spoken` is updated, so that the door is not closed in
+        // between.
         let mut state = one.gate.lock();
         let Some(visitor) = state.inside.get_mut(&number) else { return };
         match one.pair.pass(&self.users) {

@@ -10,8 +10,8 @@
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
 //!
-//! The service has no thread of its own: the fleet's loop runs it. No call waits for a client, and
-//! the output kept for a slow client is bounded.
+//! The service has no thread of its own, because the fleet's loop runs it. No call waits for a
+//! client, and the output kept for a slow client is bounded.
 
 mod captures;
 mod client;
@@ -269,8 +269,7 @@ impl Service {
         self.readiness.state(guest)
     }
 
-    /// Serves a request. The result is the answer, unless the answer comes later or begins a
-    /// stream.
+    /// Serves a request. Returns the answer, unless it is sent later or begins a stream.
     fn serve(
         &mut self,
         ask: Ask,

@@ -19,7 +19,7 @@ struct Waiting {
 }
 
 impl Parkings {
-    /// Parks a guest for a client. `None` means that the answer comes later. The error is the
+    /// Parks a guest for a client. `None` means that the answer is sent later. The error is the
     /// reason why the guest cannot be parked.
     pub(super) fn park(
         &mut self,

@@ -33,7 +33,7 @@ const PAUSE_MAX_MS: u64 = 1_000;
 /// Timeout of a connection. The kernel connects on the loopback at once, or not at all.
 const CONNECT: Duration = Duration::from_millis(50);
 
-/// PostgreSQL's `SSLRequest`. The server answers with one letter that tells if it supports
+/// PostgreSQL's `SSLRequest`. The server answers with one letter, which states if it supports
 /// encryption.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
@@ -192,8 +192,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Runs turns until the state is reached. The clock stands still while a response is on its
-    /// way.
+    /// Runs turns until the state is reached. The clock is stopped while a response is on its way.
     fn until(readiness: &mut Readiness, state: ReadyState) -> Vec<usize> {
         let mut became = Vec::new();
         for now_ms in (0..100_000).step_by(100) {

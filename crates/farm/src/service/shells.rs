@@ -113,7 +113,7 @@ impl Shells {
     }
 
     /// Disconnects all clients. The connections to the guests stay, as they cannot be made again. A
-    /// running command goes on, and the next one begins behind its end mark.
+    /// running command continues, and the next command begins after its end mark.
     pub(super) fn drop_clients(&mut self) {
         self.ended.clear();
         for shell in &mut self.guests {

@@ -126,7 +126,7 @@ impl Tiers {
         Tiers::open_at(&Places::usual(), Box::new(Live), limits)
     }
 
-    /// The same as [`Tiers::open`] on a given machine; tests pass a directory as its root.
+    /// Does the same as [`Tiers::open`] on a given machine. Tests pass a directory as its root.
     pub fn open_at(
         places: &Places,
         calls: Box<dyn Calls>,
@@ -251,9 +251,9 @@ impl Tiers {
         }
     }
 
-    /// Undoes all changes and returns the failures as sentences. The guests should have ended:
-    /// running ones are released from the limit first, and their swapped memory must fit into the
-    /// host's.
+    /// Undoes all changes and returns the failures as sentences. The guests should have ended.
+    /// Running guests are first released from the limit, and their swapped memory must fit into the
+    /// host's memory.
     pub fn close(mut self) -> Vec<String> {
         self.undo()
     }

@@ -27,7 +27,7 @@ pub fn restore_left() -> Result<Vec<Left>, Error> {
     restore_left_at(&Places::usual(), Box::new(Live))
 }
 
-/// The same as [`restore_left`], on a given machine.
+/// Does the same as [`restore_left`], on a given machine.
 pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Left>, Error> {
     if !places.records.exists() {
         return Ok(Vec::new());

@@ -2,7 +2,7 @@
 //!
 //! The process that undoes a record gets no other data from the process that wrote it. Each entry
 //! therefore contains enough to check that the change is still ours. The paths in a record are
-//! checked: only files and cgroups with our names are removed.
+//! checked, so that only files and cgroups with our names are removed.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) enum Undo {
     Controller { dir: PathBuf },
     /// A cgroup was made. Its processes return to `home`, the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
-    /// The same for a cgroup without a memory limit: a parent of guests' own cgroups, or a limit of
+    /// A cgroup without a memory limit was made. It is a parent of guests' own cgroups, or limits
     /// reads.
     Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
@@ -47,7 +47,7 @@ pub(super) enum Undo {
     SwapFile { path: PathBuf },
     /// Swap was turned on.
     Swap { path: PathBuf, bytes: u64 },
-    /// KSM's settings: as found, and as written last.
+    /// KSM's settings as they were found, and as they were written last.
     Ksm {
         saved: Vec<(String, String)>,
         #[serde(rename = "told")]

@@ -330,7 +330,7 @@ fn ksm_that_runs_already_stays_as_it_is() {
     assert!(tiers.take_notes()[0].contains("left as it is"));
     tiers.close();
     assert_eq!(tree.ksm(), ["none [scan-time]", "77", "200", "1"]);
-    // Another program takes KSM over while we drive it.
+    // Another program starts to drive KSM while we drive it.
     tree.file(&format!("{KSM_DIR}/run"), "0\n");
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
@@ -431,7 +431,7 @@ fn guests_cannot_escape_a_version_two_limit_on_us() {
             set(file, none);
         }
     }
-    // A limit of the parent directory holds for the cgroup too.
+    // A limit of the parent directory also applies to the cgroup.
     tree.file("sys/fs/cgroup/memory.max", "1\n");
     tree.open(&limits).unwrap().close();
     assert!(!tree.log().is_empty());

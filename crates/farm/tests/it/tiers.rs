@@ -1,5 +1,5 @@
-//! The tiers on this machine: they work, and are undone after a SIGKILL. The tests need root and
-//! zram, and are skipped without them.
+//! Tests of the tiers on this machine. Tiers must work, and must be undone after a SIGKILL. The
+//! tests need root and zram, and are skipped without them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

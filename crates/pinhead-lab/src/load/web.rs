@@ -102,8 +102,8 @@ fn make_room(plan: &Plan) {
 fn summary(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
     let text = match format {
         Format::Json => json(&outcome.to_json())?,
-        // Names of guests come from a file, and targets come from arguments. All control characters
-        // are escaped, line by line.
+        // Names of guests and of targets are untrusted, so control characters are escaped, line by
+        // line.
         Format::Text => plain_lines(&outcome.to_text()),
     };
     Ok(Summary { text, failed: outcome.all.failed_all() })

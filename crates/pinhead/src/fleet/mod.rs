@@ -32,8 +32,7 @@ use why::when::{self, Now};
 const STEPS: i64 = 60;
 /// Maximum length of the simulated time.
 const SPAN_MS_MAX: i64 = 7 * 24 * 60 * duration::MINUTE_MS;
-/// Maximum number of hosts whose guests are examined. The hosts with the largest shortage come
-/// first.
+/// Maximum number of hosts with examined guests. The hosts with the largest shortage come first.
 const SHORT_MAX: usize = 20;
 /// A guest with a sample within this time counts as present.
 const RECENT_MS: i64 = 5 * duration::MINUTE_MS;

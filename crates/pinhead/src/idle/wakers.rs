@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// A task that wakes a guest. The texts come from the guest: escape them.
+/// A task that wakes a guest. The guest controls the texts, so they must be escaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waker {
     pub kind: Kind,

@@ -24,8 +24,9 @@ use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, first_host_
 
 /// Maximum number of guests that all get enough room to translate all of their code.
 const ROOMY_GUESTS: u32 = 8;
-/// Kernel argument that locks the kernel down. A kernel locked down in this way has no tracing,
-/// whose files have ten thousand inodes. These would take a tenth of a small web server's memory.
+/// Kernel argument that locks the kernel down. A kernel locked down in this way has no tracing. The
+/// files of tracing have ten thousand inodes, which would take a tenth of a small web server's
+/// memory.
 const WITHOUT_TRACING: &str = "lockdown=confidentiality";
 /// Timeout for a template to boot, settle and be saved. Under emulation on a busy machine that
 /// takes long.

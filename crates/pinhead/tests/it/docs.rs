@@ -154,7 +154,7 @@ fn the_page_of_the_daemon_has_its_options() {
     let keys: Vec<&str> = before.filter_map(|text| text.rsplit(|c| !is_word(c)).next()).collect();
     assert!(keys.len() >= 9, "{keys:?}");
     for key in keys {
-        // In the source a line end is written as `\n`, whose letter is not part of the name.
+        // In the source a line end is written as `\n`. The letter n is not part of the name.
         let key = key.strip_prefix('n').filter(|_| !page.contains(key)).unwrap_or(key);
         assert!(page.contains(key), "man/pinheadd.8 does not know {key}");
     }

@@ -1,4 +1,4 @@
-//! Host rules from the command line: checks, explanations, and their text in the manuals.
+//! Tests of host rules on the command line: checks, explanations, and their text in the manuals.
 
 use counters::HostCounter;
 use pinhead::check::host_text;
