@@ -17,7 +17,7 @@ pub enum Error {
         what: String,
         source: Option<io::Error>,
     },
-    /// A running farm refused a request, or is not the expected one.
+    /// A running farm refused a request, or another farm has answered.
     #[error("The farm at {socket} says: {reason}")]
     Service { socket: PathBuf, reason: String },
     /// A farm did not respond.

@@ -1,4 +1,4 @@
-//! A wake-up for another thread's poll set. It carries no data.
+//! A wake-up for another thread's poll set. The wake-up carries no data.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

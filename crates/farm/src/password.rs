@@ -1,13 +1,13 @@
-//! Password of a farm's database. It is generated at the farm's start, and sent to the guests that
-//! need it.
+//! Password of a farm's database. The password is generated at the farm's start, and sent to the
+//! guests that need it.
 
 use std::fmt;
 
 /// Length of a password in bytes. Nobody can guess 128 random bits.
 const BYTES: usize = 16;
 
-/// A password. It appears in no message and on no command line, because a guest gets it through its
-/// shell's own port.
+/// A password. The password appears in no message and on no command line, because a guest gets it
+/// through its shell's own port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 

@@ -1,4 +1,4 @@
-//! Makes a directory with the files of musl for linking a static s390x daemon, from Debian's
+//! Makes a directory with musl for linking a static s390x daemon. The files come from Debian's
 //! package for that architecture. rustup has no standard library for this target, so `make s390x`
 //! builds the library too.
 //!

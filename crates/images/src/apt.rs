@@ -1,5 +1,5 @@
-//! The ordinary apt client, with a configuration and a state of its own. It neither uses nor
-//! changes those of the system.
+//! The ordinary apt client, with a configuration and a state of its own. The system's own
+//! configuration and state are neither used nor changed.
 //!
 //! ```text
 //!   WORK/apt.conf, sources.list.d/   our configuration
@@ -104,7 +104,7 @@ impl Apt {
     }
 
     /// Returns the first list that only contains packages known to apt. If there is no such list,
-    /// returns the first one.
+    /// returns the first list.
     pub(crate) fn known_of<'a>(&self, lists: &[&'a [&'a str]]) -> &'a [&'a str] {
         let is_known = |names: &&&[&str]| {
             let mut get = self.command("apt-get");

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Only its owner may change the cache, because the owner and its guests run files from the cache.
-//! WORK is `work` in the cache. For root it is `/var/cache/pinhead/work`, because apt downloads as
-//! a user that must reach it, and a cache in root's home may be closed to that user.
+//! WORK is `work` in the cache. For root it is `/var/cache/pinhead/work`. apt downloads as another
+//! user, and a cache in root's home may be closed to this user.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;

@@ -51,7 +51,8 @@ impl Archive {
         );
     }
 
-    /// Adds a character device. It is only a record in the archive, so no privilege is needed.
+    /// Adds a character device. The device is only a record in the archive, so no privilege is
+    /// needed.
     pub fn char_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
         let mode = S_IFCHR | mode & 0o7777;
         self.insert(path, Entry { mode, device: (major, minor), bytes: Vec::new() });

@@ -20,8 +20,8 @@ use crate::{Arch, Error};
 /// A disk image, and the way a guest uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The image. It is never written to, except with [`Writes::Direct`], and any number of guests
-    /// may use it at the same time.
+    /// The image. The image is never written to, except with [`Writes::Direct`]. Any number of
+    /// guests may use the image at the same time.
     pub path: PathBuf,
     /// The format of the image.
     pub format: DiskFormat,
@@ -46,7 +46,8 @@ pub enum Writes {
     /// A file without a name, which vanishes when the guest's QEMU ends. Reboots of the guest do
     /// not affect it.
     Temporary,
-    /// This qcow2 file over the image. It is created if needed, and kept after the guest's end.
+    /// This qcow2 file over the image. The file is created if needed, and kept after the guest's
+    /// end.
     Overlay(PathBuf),
     /// The image itself, which no other guest may then use.
     Direct,

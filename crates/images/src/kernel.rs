@@ -110,9 +110,9 @@ fn module_name(path: &Path) -> Option<String> {
     Some(stem.replace('-', "_"))
 }
 
-/// Reads a module, uncompressed. Newer Debian kernels compress their modules. They are unpacked
-/// here once, because busybox cannot unpack them, and because otherwise the guest would unpack them
-/// at every start.
+/// Reads a module, uncompressed. Newer Debian kernels compress their modules. The modules are
+/// unpacked here once, because busybox cannot unpack modules. Otherwise the guest would also unpack
+/// the modules at every start.
 fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     if path.extension().is_none_or(|end| end != "xz") {
         return fs::read(path).file("read", path);

@@ -55,20 +55,20 @@ enum Set<'a> {
 }
 
 impl Cache {
-    /// Returns the packages for guests of this architecture. They come from the cache without using
-    /// the network, or else from Debian.
+    /// Returns the packages for guests of this architecture. The packages come from the cache
+    /// without using the network, or else from Debian.
     pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
         find_parts(arch, &self.unpacked(arch, arch.name(), Set::Guest)?)
     }
 
-    /// Returns one package, unpacked in its own directory. It comes from the cache, or else from
-    /// Debian.
+    /// Returns one package, unpacked in its own directory. The package comes from the cache, or
+    /// else from Debian.
     pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
         self.package_set(arch, name, &[name])
     }
 
-    /// Returns packages unpacked into one directory with the set's name. They come from the cache,
-    /// or else from Debian. Their dependencies are not added.
+    /// Returns packages unpacked into one directory with the set's name. The packages come from the
+    /// cache, or else from Debian. Their dependencies are not added.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
     }
@@ -112,8 +112,8 @@ impl Cache {
         check_dir(&unpacked)
     }
 
-    /// Fetches packages. They are moved to their final directory when they are complete. The caller
-    /// holds the lock.
+    /// Fetches packages. Complete packages are moved to their final directory. The caller holds the
+    /// lock.
     fn fetch(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<(), Error> {
         let unpacked = self.directory("packages")?.join(directory);
         // The lock is held, so a directory with that name was left by a killed process.

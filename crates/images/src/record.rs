@@ -1,4 +1,5 @@
-//! Record of a cached part's packages and time. It is a file beside the part, or in it.
+//! Record of a cached part's packages and time. The record is a file beside the part, or inside the
+//! part.
 //!
 //! ```text
 //!   pinhead packages 1

@@ -92,8 +92,8 @@ fn page() -> String {
     text
 }
 
-/// Returns the paths in the guest of the libraries that a program or a library is linked with. They
-/// differ between Debian's suites.
+/// Returns the paths in the guest of the libraries that a program or a library is linked with. The
+/// paths differ between Debian's suites.
 fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>, Error> {
     let unknown = || Error::PackageContent {
         root: root.to_owned(),

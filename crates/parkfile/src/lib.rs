@@ -1,4 +1,5 @@
-//! File of a guest that is parked on disk. It contains the guest's differences from its template.
+//! File of a guest that is parked on disk. The file contains the guest's differences from its
+//! template.
 //!
 //! ```text
 //!   "pinpark" 1    header      devices...          pages...                 end

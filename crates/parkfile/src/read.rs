@@ -7,7 +7,7 @@ use base::PageRun;
 use crate::block::{self, Kind, MAGIC};
 use crate::{Error, Header, damaged};
 
-/// Maximum size of device state, in bytes. No machine reaches it.
+/// Maximum size of device state, in bytes. No machine has as much device state.
 const DEVICES_MAX: u64 = 256 << 20;
 /// Number of bytes of the numbers in the header.
 const NUMBERS: usize = 32;
@@ -98,8 +98,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Parses the runs of a block. They must be in ascending order, lie within the guest's memory,
-    /// and match the number of pages in the block.
+    /// Parses the runs of a block. Valid runs are in ascending order, lie within the guest's
+    /// memory, and match the number of pages in the block.
     fn runs(&mut self, bytes: &[u8]) -> Option<Vec<PageRun>> {
         let (count, rest) = bytes.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;

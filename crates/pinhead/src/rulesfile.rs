@@ -12,7 +12,7 @@ pub struct RulesText {
     pub text: Vec<u8>,
 }
 
-/// Reads a rules file. If no file has this name, a preset may have it.
+/// Reads a rules file. If no file has this name, it may be the name of a preset.
 pub fn read(path: &Path) -> Result<RulesText, Error> {
     let preset = path.to_str().and_then(find_preset);
     if let (Some(preset), false) = (preset, path.exists()) {

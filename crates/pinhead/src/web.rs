@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Program that serves the pages. It is next to this one, or where packages install it.
+/// Program that serves the pages. The program is next to this one, or where packages install it.
 const PROGRAM: &str = "pinhead-web";
 const INSTALLED: &str = "/usr/libexec/pinhead";
 

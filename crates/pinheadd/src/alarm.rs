@@ -30,7 +30,7 @@ const TABLES: [&str; 4] =
     ["etc/cron.d", "var/spool/cron/crontabs", "var/spool/cron", "etc/crontabs"];
 
 /// Returns the milliseconds until the next job of this guest. The result is 0 if a line may be due
-/// now, and at most a day. It is `None` without lines and timers.
+/// now, and at most a day. Without lines and timers the result is `None`.
 pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
     let cron = runs_cron(root).then(|| next_line_ms(&lines(root), epoch_s)).flatten();
     [cron, systemd_ms(root)].into_iter().flatten().min()
@@ -104,8 +104,9 @@ fn minute(epoch_s: i64) -> Option<Minute> {
     })
 }
 
-/// Returns the time until systemd's next timer, if systemd is the init process. systemd has one
-/// kernel timer per clock, which expires at the earliest timer of all units on that clock.
+/// Returns the time until systemd's next timer, if systemd is the init process. For each clock,
+/// systemd has one kernel timer. The kernel timer expires with the earliest timer of all units on
+/// that clock.
 fn systemd_ms(root: &Root) -> Option<u64> {
     let init = root.join("proc/1");
     if text(&init.join("comm")).trim_end() != "systemd" {

@@ -31,8 +31,8 @@ pub fn answer(root: &Root, loaded: &Loaded, request: Capture, link: &mut Link) {
         let bytes = text[offset..end].to_vec();
         let Capture { sequence, file } = request;
         let chunk = Chunk { sequence, file, offset: offset as u32, last, bytes };
-        // A host that does not read gets only part of the file. It notices that the last piece is
-        // missing.
+        // A host that does not read gets only part of the file. The host notices that the last
+        // piece is missing.
         if link.send(&ToHost::Chunk(chunk)).is_err() || last {
             return;
         }

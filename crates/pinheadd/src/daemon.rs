@@ -30,8 +30,8 @@ use wire::{Alarm, Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, 
 const FAREWELL_MS: u64 = 2_000;
 /// Maximum clock error that is not corrected, in seconds.
 const CLOCK_BEHIND_S: f64 = 0.1;
-/// Maximum number of reports of memory pressure per second. They show the host how long the
-/// pressure lasts, and cost little compared with the guest's own wait.
+/// Maximum number of reports of memory pressure per second. These reports show the host how long
+/// the pressure lasts, and cost little compared with the guest's own wait.
 const NEEDS_A_SECOND: usize = 5;
 
 /// Error of a failed start, as text for the terminal.

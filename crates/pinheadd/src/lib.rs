@@ -90,7 +90,8 @@ pub fn daemon() -> ExitCode {
     }
 }
 
-/// Runs the program that writes records for z/VM's monitor. It accepts the daemon's command line.
+/// Runs the program that writes records for z/VM's monitor. The program accepts the daemon's
+/// command line.
 pub fn monwriter() -> ExitCode {
     match command() {
         (program, Command::Monitor(args, device, every)) => match interval(every) {

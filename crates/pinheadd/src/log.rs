@@ -1,4 +1,5 @@
-//! Log of the daemon. It is on the terminal in the foreground, and in syslog in the background.
+//! Log of the daemon. The log goes to the terminal in the foreground, and to syslog in the
+//! background.
 
 use std::fmt;
 use std::io::Write;

@@ -21,14 +21,14 @@ use wire::PoolKind;
 pub struct Guest {
     cpus: plug::Cpus,
     present: PresentCpus,
-    /// Isolated CPUs. They are not managed, and do not count for the bounds of the rules.
+    /// Isolated CPUs, which are not managed and do not count for the bounds of the rules.
     isolated: CpuSet,
     /// Set if this machine supports vertical polarization of its CPUs (s390x). While it is
     /// vertical, the CPUs are not managed.
     polarized: bool,
     polarization: Polarization,
-    /// CPUs that were online at the start. They are restored when the machine changes to vertical
-    /// polarization.
+    /// CPUs that were online at the start. These CPUs are set online again when the machine changes
+    /// to vertical polarization.
     found: CpuSet,
     cmm: Option<CmmPool>,
     /// Set if the kernel subtracts the balloon from MemTotal. For CMM it never does.

@@ -1,7 +1,7 @@
 //! The guest's memory statistics, for a host that requests them.
 //!
-//! Without requests the daemon needs no memory for this. The first request opens the files. They
-//! stay open, with their buffers.
+//! Without requests the daemon needs no memory for this. The first request opens the files. The
+//! files stay open, with their buffers.
 
 use crate::rate::Rate;
 use counters::{Counter, PsiField, PsiLine, PsiResource};

@@ -49,7 +49,7 @@ pub fn run(
     mut signals: Signals,
 ) -> io::Result<()> {
     let root = Root::at(&args.root);
-    // The thread may block on a file server that does not answer. It ends with the process.
+    // The thread may block on a file server that does not answer. The thread ends with the process.
     let others = (root.clone(), devices.file_systems, log.another());
     thread::Builder::new().spawn(move || {
         let (root, device, log) = others;

@@ -18,7 +18,7 @@ const MEMORY_FOR_HOST: &str = "some 50000 500000";
 /// Trigger for waits for a CPU of 300 ms within one second.
 const CPU: &str = "some 300000 1000000";
 
-/// Armed triggers. They end with the daemon.
+/// Armed triggers, which end with the daemon.
 #[derive(Debug, Default)]
 pub struct Triggers {
     cpu: Option<File>,

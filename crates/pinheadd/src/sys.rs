@@ -199,7 +199,7 @@ pub fn detach() -> io::Result<Starter> {
 }
 
 /// Replaces this program by another one, with the same arguments. The other program's path is this
-/// program's path plus `more`. The call returns only on an error. It is a separate function,
+/// program's path plus `more`. The call returns only on an error. The code is a separate function,
 /// because its large stack frame would otherwise exist as long as the daemon.
 #[inline(never)]
 pub fn become_program(more: &CStr) -> io::Error {

@@ -1,4 +1,4 @@
-//! State to restore at the end. It is written to disk before the first change of each kind.
+//! State to restore at the end. The state is written to disk before the first change of each kind.
 
 use counters::Pages;
 use plug::{Error, UndoRecord};
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// Record of this daemon's changes, and its path.
 #[derive(Debug)]
 pub struct Undo {
-    /// State found at the start. The pool is only recorded before its first change. Until then it
-    /// may be another manager's, and must stay as that manager left it.
+    /// State found at the start. The pool is only recorded before its first change. Until then the
+    /// pool may be another manager's, and must stay as that manager left it.
     pub record: UndoRecord,
     path: PathBuf,
 }

@@ -28,8 +28,8 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Starts the thread. It ends after `count` requests, with the process, or once the receiver is
-    /// dropped.
+    /// Starts the thread. The thread ends after `count` requests, with the process, or once the
+    /// receiver is dropped.
     pub(super) fn start(manager: sample::Manager, count: Option<u64>) -> std::io::Result<Feed> {
         let (sender, answers) = channel();
         let (waker, mut ours) = UnixStream::pair()?;

@@ -1,8 +1,8 @@
 //! Decoding of keys from a terminal's bytes.
 //!
 //! crossterm's reader is not used. By its source code, it treats an escape character at the end of
-//! a read as the Escape key. It also does not treat a read of 0 bytes as the end of input. This
-//! decoder handles slow and closed lines correctly.
+//! a read as the Escape key. crossterm also does not treat a read of 0 bytes as the end of input.
+//! This decoder handles slow and closed lines correctly.
 
 /// A key. Filters are typed with plain characters; every other key is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ pub(super) const DECISIONS_MAX: usize = 1_000;
 /// A decision at its first appearance.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decided {
-    /// Time of the decision. It is missing if the decision was made before the display began.
+    /// Time of the decision. The time is missing if the decision was made before the display began.
     pub(super) at_ms: Option<i64>,
     pub(super) id: u64,
     pub(super) guest: String,

@@ -1,5 +1,5 @@
-//! Reader of a guest's console. It reads all output, so that the guest never blocks on a full
-//! console, and keeps the last part.
+//! Reader of a guest's console. The reader reads all output, so that the guest never blocks on a
+//! full console, and keeps the last part.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;

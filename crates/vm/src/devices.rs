@@ -24,8 +24,8 @@ const SET: u32 = 9_000;
 /// The number of the descriptor set for a file with a guest's state.
 pub(crate) const STATE_SET: u32 = SET + 1;
 
-/// Maximum size of device state, in bytes. No machine reaches it. The limit matters because a guest
-/// that controls its QEMU may write anything.
+/// Maximum size of device state, in bytes. No machine has as much device state. The limit matters
+/// because a guest that controls its QEMU may write anything.
 const STATE_MAX: u64 = 64 << 20;
 
 /// The file for the device state of one QEMU, with the host's descriptors.

@@ -13,8 +13,8 @@ use crate::Error;
 struct Version(u32, u32);
 
 /// The first QEMU that locks a page of guest code before it translates the page (commit
-/// deba78709ae8, "accel/tcg: Always lock pages before translation"). In older ones a virtual CPU
-/// may translate code while another CPU changes it, and keep the stale translation. A Linux that
+/// deba78709ae8, "accel/tcg: Always lock pages before translation"). In older versions a vCPU may
+/// translate code while another vCPU changes it, and keep the stale translation. A Linux that
 /// patches itself then keeps running into an INT3 that it had written there for a moment, and
 /// hangs.
 const LOCKS_PAGES: Version = Version(8, 1);

@@ -66,7 +66,7 @@ impl PortSockets {
             return Err(io::Error::other("another process listens at them"));
         }
         for socket in &listeners {
-            // QEMU requests a backlog of one client. A parked guest needs a longer one.
+            // QEMU requests a backlog of one client. A parked guest needs a longer backlog.
             rustix::net::listen(socket, WAITING_MAX)?;
         }
         let connections = at_ports.iter().filter(|one| one.state != TcpState::Listen).count();

@@ -31,7 +31,7 @@ pub struct Guest {
     pub qmp: UnixStream,
     /// The daemon's port, `org.pinhead.0`.
     pub port: UnixStream,
-    /// The guest's console. It must be read, because the guest may block on a full console.
+    /// The guest's console, which must be read, because the guest may block on a full console.
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,
@@ -111,9 +111,8 @@ impl GuestSpec {
     }
 
     /// Starts a QEMU for a suspended guest, which is a clone. This QEMU has the template's memory.
-    /// It does not run the guest until the guest's own pages are in place and the commands to
-    /// continue were sent. The guest must not be reset, because such a state does not contain its
-    /// firmware.
+    /// The guest does not run until its own pages are in place and the commands to continue were
+    /// sent. The guest must not be reset, because such a state does not contain its firmware.
     pub fn start_resumed(&self, devices: &[u8]) -> Result<Guest, Error> {
         if self.restore.as_ref().is_none_or(|template| template.memory.is_none()) {
             let reason = "only a clone that shares its template's memory is resumed".to_owned();

@@ -1,4 +1,4 @@
-//! Rights of a QEMU on its host. They allow QEMU to run its guest and nothing else.
+//! Rights of a QEMU on its host. The rights allow QEMU to run its guest and nothing else.
 //!
 //! ```text
 //!   started by root      a user and a group of its own, no other groups, no capabilities
@@ -13,7 +13,7 @@
 //! see [`crate::opened`].
 //!
 //! Without KVM, instructions are emulated, and the QEMU project gives no guarantee that an emulated
-//! guest cannot break out. These rights limit what such a guest can reach.
+//! guest cannot break out. QEMU's rights limit the files and processes that such a guest can reach.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -36,8 +36,8 @@ pub(crate) const FILES_MAX: u64 = 4096;
 /// disks.
 pub(crate) const THREADS_SPARE: u64 = 128;
 
-/// Unused user ids. They lie above the ranges that containers, directories and systemd use, and
-/// below those that programs treat as negative numbers. There are as many as process ids.
+/// Unused user ids. The range lies above the ranges of containers, directories and systemd, and
+/// below the numbers that programs treat as negative. There are as many as process ids.
 const USERS: Users = Users { first: 2_100_000_000, count: 1 << 22 };
 
 /// User ids for a container with few users. This is the range of systemd's dynamic users, which
@@ -178,9 +178,9 @@ pub struct Footprint {
 /// for buffers.
 const OWN_MIB: u64 = 256;
 
-/// Memory of a vCPU under emulation, in MiB. Part of the guest's memory is added for page tables of
-/// the emulator: at most 72 bytes for each 4096 bytes in use, rounded up to a power of two, times
-/// three.
+/// Memory of a vCPU under emulation, in MiB. A part of the guest's memory is added for the
+/// emulator's tables of pages. For each 4096 bytes in use they have at most 72 bytes, rounded up to
+/// a power of two, times three.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
 

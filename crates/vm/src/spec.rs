@@ -30,8 +30,8 @@ pub struct GuestSpec {
     pub memory_mib: u64,
     /// Size of the buffer for translated code under emulation, in MiB. QEMU uses the buffer as
     /// needed, and empties it when it is full. A size of 16 MiB is nearly as good as 32 MiB. With 8
-    /// MiB, starting a process in the guest takes ten times as long as with 32 MiB, and serving a
-    /// page of its web server three times as long.
+    /// MiB instead of 32 MiB, the start of a process in the guest takes ten times as long. A page
+    /// of its web server then takes three times as long.
     pub translation_mib: u32,
     /// Image to boot from, which also determines the architecture.
     pub image: Image,
@@ -39,16 +39,16 @@ pub struct GuestSpec {
     pub kernel_args: Vec<String>,
     /// Set if the guest runs commands from the control socket.
     pub ctl: bool,
-    /// Directory for sockets that other processes may connect to: `NAME.qmp` is a second monitor,
-    /// and `NAME.port` is the daemon's port, for one client at a time. Any user that may enter the
+    /// Directory for sockets that other processes may connect to. `NAME.qmp` is a second monitor.
+    /// `NAME.port` is the daemon's port, for one client at a time. Any user that may enter the
     /// directory controls the guest.
     pub run_dir: Option<PathBuf>,
     /// Network of the guest, if any.
     pub net: Option<Net>,
     /// Disk of the guest, if any.
     pub disk: Option<Disk>,
-    /// The state to load instead of booting: see [`crate::Template`]. It contains the template's
-    /// identity, which the guest's daemon then replaces.
+    /// The state to load instead of booting: see [`crate::Template`]. The state contains the
+    /// template's identity, which the guest's daemon then replaces.
     pub restore: Option<Template>,
     /// Set if QEMU continues when the guest reboots. Otherwise QEMU exits.
     pub reboot: bool,

@@ -85,7 +85,7 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
         Ok(set_no_new_privs(true)?)
     };
     // SAFETY: between fork and exec the closure only makes system calls of this thread, the only
-    // one, and reads its own memory. It neither allocates nor takes a lock.
+    // one, and reads its own memory. The closure neither allocates nor takes a lock.
     unsafe { command.pre_exec(before_exec) };
 }
 

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! A clone therefore costs only the memory of the pages that it writes. One side effect must be
-//! prevented. When a clone returns a page, by its balloon or by page reporting, QEMU drops the page
-//! from its view and punches a hole into the file. All other clones would then lose the page. The
-//! hole punching is therefore made to succeed without effect. QEMU only drops its view, and the
-//! page has the template's content again.
+//! prevented. When a clone returns a page by ballooning or page reporting, QEMU drops the page from
+//! its view and punches a hole into the file. All other clones would then lose the page. The hole
+//! punching is therefore made to succeed without effect. QEMU only drops its view, and the page has
+//! the template's content again.
 //!
 //! A kernel that wipes freed memory expects reported pages to be wiped later, but here they have
 //! the template's content. Such a kernel is kept from reporting any page (see [`Ram`]). Clones that
@@ -49,8 +49,8 @@ const STATE: &str = "state";
 /// Mode of a memory file, which only its owner may read.
 const OWNERS: u32 = 0o600;
 
-/// Bandwidth limit for writing a state, in bytes per second. It exceeds the speed of any disk,
-/// because the guest is stopped and waits only for this write.
+/// Bandwidth limit for writing a state, in bytes per second. The limit exceeds the speed of any
+/// disk, because the guest is stopped and waits only for this write.
 const BYTES_A_SECOND: u64 = 10 << 30;
 
 /// Free memory that a guest keeps while the rest is wiped, in KiB. With less memory, its kernel
@@ -86,7 +86,8 @@ pub enum Clones {
 
 impl Template {
     /// Returns the template for guests like this one, which may differ in names, addresses and
-    /// forwarded ports. It comes from the cache, or else a guest is booted for it.
+    /// forwarded ports. The template comes from the cache. Otherwise a guest is booted to make the
+    /// template.
     pub fn make(
         spec: &GuestSpec,
         clones: Clones,
@@ -205,8 +206,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Some((path, file))
         }
     };
-    // The guest's QEMU may not open files, so it gets them open. It accepts only a descriptor that
-    // is write-only.
+    // The guest's QEMU may not open files, so it gets them open. QEMU accepts only a descriptor
+    // that is write-only.
     let state = new_file(&part, &mut File::options())?;
     let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
     let ram = memory.as_ref().map(own).transpose()?;

@@ -1,5 +1,5 @@
-//! Parsers of text from visitors that need no server, manager or session. They are public so that
-//! fuzzers can call them with any text.
+//! Parsers of text from visitors that need no server, manager or session. The parsers are public so
+//! that fuzzers can call these functions with any text.
 
 use crate::access::{Heads, Names, Origin, Password, check};
 use crate::entry::{Entry, Scheme, own_page};

@@ -82,8 +82,8 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
     let room = Room::new(CONNECTIONS_MAX, strangers);
     let door = Door { room, tls, router: router(app.clone()) };
     let path = match listener {
-        // A separate thread accepts connections without delay, even while pages are made. It ends
-        // with the process.
+        // A separate thread accepts connections without delay, even while pages are made. The
+        // thread ends with the process.
         Listener::Tcp(listener) => {
             tokio::task::spawn_blocking(move || door.keep(&listener));
             None

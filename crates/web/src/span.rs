@@ -1,4 +1,5 @@
-//! Time range of a page. It is either a past that ends now and is updated live, or a fixed range.
+//! Time range of a page. The range is either a past that ends now and is updated live, or a fixed
+//! range.
 
 use crate::fault::Fault;
 use base::duration::{DAY_MS, MINUTE_MS};

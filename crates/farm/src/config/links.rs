@@ -1,4 +1,4 @@
-//! Links between classes: their checks, and the guests that they join.
+//! Checks of the links between classes, and the resulting links between guests.
 
 use std::net::Ipv4Addr;
 
@@ -48,7 +48,8 @@ fn fault(
 ) -> Option<(&'static str, String, String)> {
     let to = shown(&link.to);
     let Some(target) = classes.iter().find(|class| class.name == link.to) else {
-        // A class with an invalid name has its own error. It is listed here as well.
+        // A class with an invalid name has its own error. The list of names contains this class all
+        // the same.
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("is it `{near}`?"),
@@ -129,7 +130,8 @@ impl Farm {
         links
     }
 
-    /// Returns the names of the linked classes, with the addresses that the guests use for them.
+    /// Returns the names of the linked classes, with the addresses at which the guests reach these
+    /// classes.
     pub fn neighbours(&self, class: &Class) -> Vec<(&str, Ipv4Addr)> {
         let mut found: Vec<(&str, Ipv4Addr)> = Vec::new();
         for place in class.links.iter().filter_map(|link| self.place(&link.to)) {
@@ -148,9 +150,9 @@ impl Farm {
             || !self.neighbours(class).is_empty()
     }
 
-    /// Returns true if guests of a class get the password of the farm's database: its servers, and
-    /// the guests linked with them. A user's own kernel has no shell that could receive the
-    /// password.
+    /// Returns true if guests of a class get the password of the farm's database. The database's
+    /// servers and all guests linked with these servers get the password. A user's own kernel has
+    /// no shell that could receive the password.
     pub fn knows_password(&self, class: &Class) -> bool {
         let is_database = |link: &ClassLink| {
             let target = self.place(&link.to).map(|place| &self.classes[place]);

@@ -14,7 +14,7 @@ use procfs::Work;
 const PATIENCE_MS: u64 = 5_000;
 /// Age after which an answer, or an unanswered request, is outdated and the daemon is asked again.
 const FRESH_MS: u64 = 60_000;
-/// Time to the next timer below which parking is not worth it.
+/// Minimum time to the next timer for which parking is worthwhile.
 const SOON_MS: u64 = 10_000;
 /// Time by which a wake-up precedes its timer, because waking takes time.
 const AHEAD_MS: u64 = 1_000;

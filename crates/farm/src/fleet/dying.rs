@@ -54,7 +54,7 @@ impl Dying {
         self.next = Next::Nothing;
     }
 
-    /// Restarts the guest after the end.
+    /// Restarts the guest after the process has exited.
     pub(super) fn starts_next(&mut self) {
         self.next = Next::Start;
     }

@@ -9,8 +9,8 @@ use procfs::{Chance, Work};
 
 /// vCPU time, in seconds, after which KVM is judged. If KVM works, much of this time is guest time.
 const RUN_S: u64 = 5;
-/// CPU time after which a QEMU without a vCPU will not get one. On an emulated host QEMU takes
-/// several seconds to start.
+/// CPU time after which a QEMU without a vCPU thread will never start one. On an emulated host QEMU
+/// takes several seconds to start.
 const START_NS: u64 = 20_000_000_000;
 /// Suffix of the thread name that QEMU gives to a vCPU on KVM.
 const OF_KVM: &[u8] = b"/KVM";

@@ -31,7 +31,7 @@ use crate::relay::{Far, Relay};
 
 /// Attempts to bring back a guest with a damaged or missing park file.
 const BROKEN_FILE_TRIES: u32 = 6;
-/// Wait after the first failed attempt. It doubles `DOUBLINGS_MAX` times, to about a minute.
+/// Wait after the first failed attempt. The wait doubles `DOUBLINGS_MAX` times, to about a minute.
 const RETRY_MS: u64 = 2_000;
 const DOUBLINGS_MAX: u32 = 5;
 
@@ -151,7 +151,7 @@ impl Member {
     }
 
     /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
-    /// asked for it.
+    /// asked for parking.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let (ran_ms, spec) = (self.cpu.ran_ms(), &self.config.spec);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
@@ -233,7 +233,8 @@ impl Member {
         }
     }
 
-    /// Starts the guest, from its park file if that exists, is complete and belongs to it.
+    /// Starts the guest. If a complete park file of the guest exists, the guest is restored from
+    /// that file.
     pub(super) fn begin(&mut self, relay: &mut Relay, parkers: &mut Parkers, now_ms: u64) {
         let spec = &self.config.spec;
         if spec.suspends
@@ -404,7 +405,7 @@ impl Member {
     }
 
     /// Returns true if nothing may be sent to the guest, because its QEMU is stopped or is about to
-    /// write the devices' state. That state must not change any more.
+    /// write the devices' state. The devices' state must not change any more.
     pub(super) fn is_left_alone(&self) -> bool {
         let is_on_its_way = |parking: &Parking| self.config.spec.suspends && parking.is_leaving();
         self.parking().is_some_and(|parking| parking.is_stopped() || is_on_its_way(parking))
@@ -416,7 +417,7 @@ impl Member {
     }
 
     /// Handles a reset of the guest's machine. A guest resumed from disk cannot boot, because its
-    /// firmware was not restored. It starts again from its template.
+    /// firmware was not restored. The guest starts again from its template.
     pub(super) fn was_reset(&mut self, now_ms: u64) {
         // A later start must not resume the state from before the reset.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));

@@ -34,7 +34,7 @@ pub fn load_script(load: Load, cpus: u32, memory_mib: u64) -> Option<String> {
              \x20   sleep 18\n\
              done\n"
         )),
-        // Pages with different content, so that KSM cannot merge them.
+        // The pages have different content, so that KSM cannot merge them.
         Load::Memory => {
             let mib = memory_mib / 2;
             Some(format!(

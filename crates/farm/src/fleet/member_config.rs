@@ -40,9 +40,9 @@ impl MemberConfig {
 pub enum Daemon {
     /// The guest is up once its daemon has sent its hello.
     Expected,
-    /// The guest has no daemon. It is up once its console shows the marker.
+    /// The guest has no daemon. The guest is up once its console shows the marker.
     Missing,
-    /// The guest is a foreign image without a marker on its console. It counts as up once its QEMU
-    /// runs.
+    /// The guest is a foreign image without a marker on its console. The guest counts as up once
+    /// its QEMU runs.
     Foreign,
 }

@@ -73,7 +73,7 @@ const TICK_MS: u64 = agent::LOOK_MIN_MS;
 /// each attempt.
 const PARKS_A_TICK: usize = 8;
 
-/// A set of guests that run together. Dropping it ends them.
+/// A set of guests that run together. Dropping the fleet ends its guests.
 #[derive(Debug)]
 pub struct Fleet {
     members: Vec<Member>,
@@ -82,7 +82,8 @@ pub struct Fleet {
     boots_max: usize,
     cpus: usize,
     next_tick_ms: u64,
-    /// Index of the first guest to check for parking. It advances, so that no guest is left out.
+    /// Index of the first guest to check for parking. The index advances, so that no guest is left
+    /// out.
     parks_next: usize,
     /// Queue of parked guests that clients wait for.
     wanted: Wanted,
@@ -139,7 +140,8 @@ impl Fleet {
         &self.members
     }
 
-    /// Returns the control port of a guest started with one. Later calls return `None`.
+    /// Returns the control port of a guest, if the guest has a control port. Later calls return
+    /// `None`.
     pub fn take_ctl(&mut self, guest: usize) -> Option<UnixStream> {
         self.members.get_mut(guest)?.take_ctl()
     }
@@ -173,7 +175,7 @@ impl Fleet {
         member.park()
     }
 
-    /// Wakes a parked guest. Returns true if an event will report that it runs.
+    /// Wakes a parked guest. Returns true if an event will report that the guest runs.
     pub fn wake(&mut self, guest: usize) -> bool {
         let Some(member) = self.members.get_mut(guest) else { return false };
         member.wake();

@@ -28,7 +28,7 @@ pub(super) struct RunningGuest {
     pub(super) ctl: Option<UnixStream>,
     /// UUID of this start only.
     pub(super) uuid: [u8; 16],
-    /// The saved state to resume from, until QEMU has loaded it.
+    /// Saved state to resume from, until QEMU has loaded this state.
     pub(super) go_on: Option<GoOn>,
     /// The commands sent to QEMU to load the saved state.
     pub(super) going_on: Vec<Ticket>,
@@ -40,8 +40,8 @@ pub(super) struct RunningGuest {
     pub(super) is_resumed: bool,
     /// OOM kills counted in the guest's cgroups since it joined them.
     pub(super) kills: KillWatch,
-    /// Socket of the second monitor. It is hidden while the guest is parked, because a manager that
-    /// connected then would wait for a stopped QEMU.
+    /// Socket of the second monitor. The socket is hidden while the guest is parked, because a
+    /// manager that connected then would wait for a stopped QEMU.
     pub(super) monitor_file: Option<SocketFile>,
     /// Socket of the daemon's port, removed on drop.
     _port_file: Option<SocketFile>,

@@ -131,7 +131,7 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Lets QEMU and its virtual CPUs run. It has no effect on a process that was not stopped. The
+    /// Lets QEMU and its vCPUs run. The call has no effect on a process that was not stopped. The
     /// error states why the guest will never run.
     fn go_on(&mut self) -> Result<(), String> {
         let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
@@ -261,7 +261,7 @@ impl RunningGuest {
         Some(self.is_not_saved(Some(why.clone()), now_ms).map(|()| format!("is not parked: {why}")))
     }
 
-    /// Requests the state of the devices from QEMU. The virtual CPUs are stopped.
+    /// Requests the state of the devices from QEMU. The vCPUs are stopped.
     fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, String> {
         let no_file = || "it was not started for that".to_owned();
         let command = match self.devices.as_mut().map(DeviceFile::save) {

@@ -35,7 +35,7 @@ pub struct ParkRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParkWish {
     Nothing,
-    /// The guest was idle long enough. It is parked, if that is possible now.
+    /// The guest was idle long enough. The guest is parked, if that is possible now.
     Park,
     /// A client woke the guest a while ago. The guest is parked again if no client has sent
     /// anything since.
@@ -74,7 +74,7 @@ pub(super) struct ParkClock {
 }
 
 impl ParkClock {
-    /// Records that the guest runs again. The time is set if a client woke it.
+    /// Records that the guest runs again. The time is set if a client woke the guest.
     pub(super) fn wakes(&mut self, for_client_ms: Option<u64>) {
         self.asleep_since = None;
         self.woken_for_client_ms = for_client_ms;
@@ -109,8 +109,8 @@ impl ParkClock {
         self.retry_ms = now_ms + LOOK_MS;
     }
 
-    /// Returns the action for a running guest, from the CPU time of its virtual CPUs since their
-    /// start. `None` means that the time is unknown.
+    /// Returns the action for a running guest, from the CPU time of its vCPUs since their start.
+    /// `None` means that the time is unknown.
     pub(super) fn awake(
         &mut self,
         ran_ms: Option<f64>,
@@ -153,9 +153,9 @@ impl ParkClock {
 }
 
 /// Returns the share of one host CPU that an idle guest stays below, in percent. An emulated kernel
-/// and daemon use ten times the CPU time, and on a busy host twice that. Debian's kernel for IBM Z
-/// ticks 250 times a second even when idle. The ticks alone use 2 to 12 percent, depending on the
-/// host's CPUs and their other load.
+/// and daemon use ten times as much CPU time, and on a busy host twenty times as much. Debian's
+/// kernel for IBM Z ticks 250 times a second even when idle. The ticks alone use 2 to 12 percent,
+/// depending on the host's CPUs and their other load.
 pub(super) fn asleep_percent(arch: Arch, accel: Accel) -> u8 {
     match (arch, accel) {
         (Arch::X86_64, Accel::Kvm) => 2,

@@ -13,7 +13,8 @@ use super::worker::Job;
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     pub(super) stage: Stage,
-    /// Request that QEMU has not answered yet, and the time that QEMU has had for it.
+    /// Request that QEMU has not answered yet, and the time in which QEMU could run since the
+    /// request.
     pub(super) waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
     /// The host's reason for not paging out the guest's memory at the last park.
@@ -24,7 +25,7 @@ pub(super) struct Parking {
 pub(super) enum Stage {
     #[default]
     Awake,
-    /// QEMU was asked to stop the virtual CPUs. `is_wanted` is set if the guest is wanted since.
+    /// QEMU was asked to stop the vCPUs. `is_wanted` is set if the guest is wanted since.
     Stopping { asked: Ticket, is_wanted: bool },
     /// The park file is being written: QEMU writes the devices, then a thread writes the file.
     Saving { by: Saver, is_wanted: bool },
@@ -38,7 +39,7 @@ pub(super) enum Stage {
         /// Set while a client wants the guest and the guest waits for its turn to be woken.
         is_wanted: bool,
     },
-    /// QEMU was asked to let the virtual CPUs run.
+    /// QEMU was asked to let the vCPUs run.
     Waking { asked: Ticket },
 }
 

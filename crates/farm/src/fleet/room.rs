@@ -9,8 +9,8 @@ use procfs::parse::value_of;
 use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 
 /// Divisor for the share of memory below which a host is short of memory, and a fixed minimum. On a
-/// host with 24 GiB the share is as much as a hundred web servers use when they wake. That many may
-/// wake before the first of them can be parked again.
+/// host with 24 GiB the share is as much as a hundred web servers use when they wake. A hundred
+/// guests may wake before the first can be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
 /// Divisor for the share of a small cgroup's limit that replaces the fixed minimum.
@@ -30,7 +30,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Creates a state for guests in this cgroup, if they have one.
+    /// Creates the state for guests in this cgroup, or for guests without a cgroup.
     pub(super) fn of(own: Option<PathBuf>) -> Room {
         Room { own, ..Room::default() }
     }

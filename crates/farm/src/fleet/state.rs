@@ -49,9 +49,9 @@ pub struct Tally {
     pub unplugs: u32,
     /// The largest pool, in pages.
     pub pool_pages_max: u64,
-    /// Times the pool grew.
+    /// Number of times that the pool grew.
     pub grows: u32,
-    /// Times the pool shrank.
+    /// Number of times that the pool shrank.
     pub shrinks: u32,
 }
 

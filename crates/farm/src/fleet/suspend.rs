@@ -7,9 +7,9 @@
 //!   goes on ◄─ QMP cont ◄─ devices ◄─ own pages ◄─ QEMU with the template's memory ◄┘
 //! ```
 //!
-//! The file stays when its guest resumes, until a newer file replaces it. Whenever this process
-//! ends, the guest has the older state or the newer one. A file is read completely before a QEMU is
-//! started for it. Long work runs on a thread.
+//! A file stays after its guest has resumed, until a newer file replaces it. Even if this process
+//! is killed, the older or the newer file of a guest is complete. A file is read completely before
+//! a QEMU is started for the guest. Long work runs on a thread.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -58,7 +58,7 @@ pub(super) struct Suspension {
 
 #[derive(Debug, Default)]
 pub(super) enum Stage {
-    /// The guest has a QEMU, or never had one.
+    /// The guest has a QEMU, or was never started.
     #[default]
     Awake,
     /// The guest is only on disk.
@@ -264,8 +264,8 @@ impl Saved {
         let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         let bytes = file.metadata()?.len();
-        // The file is checked before it replaces the previous one, as there is no way back after
-        // that.
+        // The file is checked before it replaces the previous file, because the previous file is
+        // lost then.
         parkfile::check(BufReader::with_capacity(READ_BYTES, File::open(part)?))
             .map_err(io::Error::other)?;
         match is_left.load(Ordering::Relaxed) {

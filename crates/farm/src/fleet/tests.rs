@@ -69,8 +69,8 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
 fn finding_15_end_of_qemu_is_awaited_only_in_the_poll() {
     let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
     // The connections are closed while the process still runs, like a QEMU that frees much memory.
-    // They are shut down instead of dropped, because a process that another test starts may hold
-    // copies.
+    // The connections are shut down instead of dropped, because a process that another test starts
+    // may hold copies.
     for end in theirs {
         end.shutdown(Shutdown::Both).unwrap();
     }

@@ -138,8 +138,8 @@ impl BootWatch {
         is_soon
     }
 
-    /// Counts a machine reset during boot. After too many it returns the reason to end the guest:
-    /// its kernel panics each time, or its first process ends.
+    /// Counts a machine reset during boot. After too many resets, returns the reason to end the
+    /// guest: its kernel panics each time, or its first process ends.
     pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;

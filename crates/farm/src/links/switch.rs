@@ -22,8 +22,8 @@ use super::router::{Route, Router};
 
 /// Longest frame of a guest: 1,500 bytes of payload and the header.
 const FRAME_MAX: usize = 1514;
-/// Maximum number of frames per second of a guest, and of its QEMU's network. It allows 30 MB/s in
-/// full frames, and limits the CPU time that one guest costs the host.
+/// Maximum number of frames per second of a guest, and of its QEMU's network. The limit allows 30
+/// MB/s in full frames, and bounds the CPU time that one guest costs the host.
 const FRAMES_A_SECOND: u64 = 20_000;
 const FRAMES_AT_ONCE: u64 = 4_000;
 /// Maximum number of frames from one guest before the next guest's turn.

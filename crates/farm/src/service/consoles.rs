@@ -42,7 +42,8 @@ impl Consoles {
         }
     }
 
-    /// Attaches a terminal. It gets the answer, and then the console's output from here on.
+    /// Attaches a terminal. The terminal gets the answer, and then the console's output from here
+    /// on.
     pub(super) fn attach(
         &mut self,
         guest: usize,

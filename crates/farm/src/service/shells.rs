@@ -184,7 +184,7 @@ impl Shell {
             self.stream = fleet.take_ctl(guest).filter(|s| s.set_nonblocking(true).is_ok());
         }
         if self.stream.is_none() && fleet.members().get(guest).is_some_and(Member::is_away) {
-            // The guest is on its way back.
+            // The guest is coming back from disk, and has to stay awake for the command.
             fleet.keep_awake(guest);
             return;
         }

@@ -82,7 +82,8 @@ pub(super) fn make(
     Ok(dir)
 }
 
-/// Makes a cgroup without a limit of its own as a parent for others, if there is a place for one.
+/// Makes a cgroup without a limit of its own as a parent for other cgroups, if there is a suitable
+/// place.
 pub(super) fn make_plain(
     machine: &Machine,
     record: &mut Record,
@@ -116,8 +117,8 @@ fn place(machine: &Machine, id: &str, controller: &str) -> Option<Place> {
     Some(Place { dir: parent.join(format!("{PREFIX}{id}")), home })
 }
 
-/// Returns true if a farm's cgroup could limit reads. Version 1 needs its own tree for that.
-/// Version 2 needs `io` delegated to the place where memory is limited.
+/// Returns true if a farm's cgroup could limit reads. Version 1 needs a tree for reads. Version 2
+/// needs `io` delegated to the place where memory is limited.
 pub(super) fn hands_on_reads(machine: &Machine, v1_tree: &str) -> bool {
     match version(machine) {
         Version::One => place(machine, "", v1_tree).is_some(),
@@ -153,7 +154,7 @@ pub(super) fn empty(dir: &Path) {
     let _ = write(&dir.join("memory.force_empty"), "0");
 }
 
-/// Returns true if a list of controllers contains this one.
+/// Returns true if a list of controllers contains this controller.
 fn lists(file: &Path, controller: &str) -> bool {
     let text = super::machine::read(file).unwrap_or_default();
     text.split_ascii_whitespace().any(|name| name == controller)

@@ -39,8 +39,8 @@ pub(super) struct Group {
     has_threads: bool,
 }
 
-/// Makes the farm's cgroups for the limits of single guests. `limited` is the existing one with the
-/// common limit, if there is one. Without a controller its limit is left out.
+/// Makes the farm's cgroups for the limits of single guests. `limited` is the existing cgroup with
+/// the common limit, if any. Without a controller its limit is left out.
 pub(super) fn make(
     machine: &Machine,
     record: &mut Record,

@@ -110,7 +110,7 @@ impl Ksm {
 }
 
 /// Restores the settings as they were found. If another program, such as a manager, has changed our
-/// settings, they are left to that program. It found our settings and will restore them.
+/// settings, they are left to that program. That program found our settings and will restore them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],

@@ -19,8 +19,8 @@ const TEXT_BYTES_MAX: u64 = 256 * 1024;
 pub struct Places {
     /// Root of /proc, /sys and /dev: `/` outside of tests.
     pub root: PathBuf,
-    /// Directory of the records of changes. It must not outlive a reboot, which undoes everything
-    /// but the swap file.
+    /// Directory of the records of changes. The directory must not outlive a reboot, because a
+    /// reboot undoes everything but the swap file.
     pub records: PathBuf,
     /// Directory of the swap files.
     pub swap_dir: PathBuf,

@@ -16,8 +16,8 @@ use crate::Error;
 pub struct Left {
     /// Path of the record.
     pub record: PathBuf,
-    /// Failures as sentences. With a failure the record stays, and the next start tries again. It
-    /// also stays, without a failure, while another program drives KSM.
+    /// Failures as sentences. With a failure the record stays, and the next start tries again. The
+    /// record also stays, without a failure, while another program drives KSM.
     pub faults: Vec<String>,
 }
 

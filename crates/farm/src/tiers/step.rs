@@ -34,8 +34,8 @@ pub(super) enum Undo {
     Controller { dir: PathBuf },
     /// A cgroup was made. Its processes return to `home`, the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
-    /// A cgroup without a memory limit was made. It is a parent of guests' own cgroups, or limits
-    /// reads.
+    /// A cgroup without a memory limit was made. The cgroup is a parent of guests' own cgroups, or
+    /// limits reads.
     Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,

@@ -21,8 +21,8 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// this minimum would be useless.
 const SWAP_BYTES_MIN: u64 = 1 << 20;
 
-/// Returns the directory of swap files by the name that the kernel will show. It is created if
-/// missing.
+/// Returns the directory of swap files by the name that the kernel will show. A missing directory
+/// is created.
 pub(super) fn directory(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir)
         .and_then(|()| dir.canonicalize())

@@ -294,7 +294,7 @@ fn changes_taken_over_by_others_are_left_alone() {
     assert_eq!(tree.text("sys/block/zram1/disksize"), "8192\n");
     assert_eq!((tree.ksm()[1].as_str(), tree.ksm()[3].as_str()), ("5000", "1"));
     assert_eq!(tree.log(), ["rmdir -1"]);
-    // The other program ends and restores our setting, and then our first one is restored.
+    // The other program ends and restores our setting. Then the setting that we found is restored.
     let files = fs::read_dir(&tree.places.records).unwrap().flatten().map(|entry| entry.path());
     let record = files.into_iter().find(|path| path.extension().is_some_and(|e| e == "json"));
     let record = fs::read_to_string(record.unwrap()).unwrap();

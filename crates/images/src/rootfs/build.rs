@@ -41,8 +41,8 @@ const FILES: [(&str, &str); 6] = [
 
 const CUSTOMIZE: &str = include_str!("customize.sh");
 
-/// Files that no server here reads. They have half of the packages' bytes. The large libraries
-/// compile PostgreSQL's queries to machine code, which the settings here disable.
+/// Files that no server here reads. These files have half of the packages' bytes. The large
+/// libraries compile PostgreSQL's queries to machine code, which the settings here disable.
 const LEFT_OUT: [&str; 8] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",

@@ -1,5 +1,5 @@
-//! Warning about guests with old packages. It is shown once, with the command that renews the
-//! packages.
+//! Warning about guests with old packages. The warning is shown once, with the command that renews
+//! the packages.
 
 use images::{Cache, OLD_S, Record};
 use std::collections::BTreeSet;

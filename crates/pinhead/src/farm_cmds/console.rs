@@ -22,8 +22,8 @@ const UNSENT_MAX: usize = 64 * 1024;
 /// Timeout for a command in the guest. A guest that needs longer has a busy shell.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Command that starts a shell on the guest's console if none runs. The shell ends with `exit`. It
-/// is only started on request, because a running shell would cost an idle guest memory and
+/// Command that starts a shell on the guest's console if none runs. The shell ends with `exit`. A
+/// shell is only started on request, because a running shell costs an idle guest memory and
 /// wake-ups.
 const SHELL: &str = "p=/run/pinhead-console.pid; kill -0 $(cat $p 2>/dev/null) 2>/dev/null || { \
     t=$(cat /sys/class/tty/console/active); t=/dev/${t##* }; \
@@ -81,7 +81,7 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // Pending input is flushed. It contains the terminal's responses to a guest's cursor
+        // Pending input is flushed. The input contains the terminal's responses to a guest's cursor
         // queries, which the user's shell would read as typed keys. If the terminal is gone, the
         // call fails, which does not matter.
         let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);

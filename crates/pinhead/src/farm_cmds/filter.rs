@@ -185,7 +185,7 @@ mod tests {
             let shown = passed(text);
             assert!(!shown.chars().any(|c| ('\u{80}'..='\u{9f}').contains(&c)), "{shown:?}");
         }
-        // These are the same controls as single bytes, for a terminal that does not use UTF-8.
+        // The same controls occur as single bytes, for a terminal that does not use UTF-8.
         let bytes: Vec<u8> = (0x80..=0x9f).collect();
         assert_eq!(Filter::default().pass(&bytes), vec![b'?'; 32]);
         assert_eq!(passed("a\u{9b}2Jb\u{202e}c"), "a?2Jb?c");

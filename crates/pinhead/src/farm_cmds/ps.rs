@@ -37,8 +37,8 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
-/// Returns guests of this user's farms that a manager does not have. These are parked on disk, have
-/// ended, or were never handed to the manager.
+/// Returns guests of this user's farms that a manager does not have. Such guests are parked on
+/// disk, have ended, or were never handed to the manager.
 pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
     let Farms { farms, silent } = tables_within(BESIDE)?;
     Ok(Beside { farms: unmanaged(farms, ps).into_iter().map(measure).collect(), silent })

@@ -3,8 +3,8 @@
 //! A guest's own clock misses some costs of a wake-up: leaving idle, the interrupt, and the
 //! emulation. The host's time of the vCPUs is therefore reported twice. `host_ms` is a task's share
 //! of this time, in proportion to CPU time. `saves_ms` is the time that the host would save without
-//! the task. It is the task's own time, plus a share of the time that no task used, in proportion
-//! to wake-ups.
+//! the task. `saves_ms` is the task's own time, plus a share of the time that no task used, in
+//! proportion to wake-ups.
 
 use manager::control::{HostSide, Scanned, TaskRow, Totals};
 use serde::Serialize;
@@ -128,7 +128,7 @@ fn grown(first: Option<u64>, second: Option<u64>) -> Option<u64> {
     second?.checked_sub(first?)
 }
 
-/// Sums counts. They come from the guest, and their sum may exceed a `u64`.
+/// Sums counts. The guest controls the counts, so their sum may exceed a `u64`.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -291,8 +291,8 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     rows
 }
 
-/// Returns a task's counts at the first scan. They were reported then, or its daemon remembers
-/// them, or they are zero because the task has started since.
+/// Returns a task's counts at the first scan. The counts were reported then, or its daemon
+/// remembers them. For a task that has started since, all counts are zero.
 fn before(
     task: &TaskRow,
     earlier: &BTreeMap<u32, &TaskRow>,

@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use store::{Journal, Names, Records, Taken, Travel};
 use why::when::Now;
 
-/// Directory in which a stream is prepared. It must be on a disk, because the stream may be large.
+/// Directory in which a stream is prepared. The directory must be on a disk, because the stream may
+/// be large.
 const READY: &str = "/var/tmp";
 /// Maximum number of guests in one query of a journal.
 const GUESTS_MAX: usize = 10_000;

@@ -389,8 +389,8 @@ pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     }
 }
 
-/// Finds the static daemon for an architecture. It is next to this program, as `make build` and
-/// packages install it, or the environment names it.
+/// Finds the static daemon for an architecture. The daemon is next to this program, as `make build`
+/// and packages install it, or the environment names the daemon's directory.
 pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
     let below = |dir: PathBuf| dir.join(arch.name()).join("pinheadd");
     let mut looked = Vec::new();

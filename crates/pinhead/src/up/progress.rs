@@ -1,5 +1,5 @@
-//! Progress of a farm's start. It is shown as a bar on a terminal, as lines in other output, and as
-//! JSON from a detached farm to the command that waits for it.
+//! Progress of a farm's start. The progress is a bar on a terminal and lines in other output. A
+//! detached farm sends the progress as JSON to the command that waits.
 
 use crate::tell::tell;
 use serde::{Deserialize, Serialize};
@@ -104,8 +104,8 @@ enum Out {
 }
 
 impl Progress {
-    /// Creates progress for a user. It goes to standard error, because standard output is for
-    /// results.
+    /// Creates progress for a user. The progress goes to standard error, because standard output is
+    /// for results.
     pub fn shown() -> Progress {
         let out = if std::io::stderr().is_terminal() { Out::Terminal } else { Out::Lines };
         Progress::to(out)

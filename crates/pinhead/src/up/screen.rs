@@ -1,4 +1,4 @@
-//! Screen of running guests. It shows a table, or nothing until the end.
+//! Screen of running guests. The screen shows a table, or nothing until the end.
 
 use super::table;
 use crate::args::UpFormat;

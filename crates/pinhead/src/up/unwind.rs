@@ -2,7 +2,7 @@
 //! no guest ends.
 //!
 //! All guests end with this process, and any panic here would end it. The table, the control socket
-//! and the tiers' upkeep are separate parts. Guests run on without each of them.
+//! and the tiers' upkeep are separate parts. Guests continue to run without any of these parts.
 
 use crate::tell::tell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -17,7 +17,7 @@ use zvm::{Hypervisor, Monitor};
 
 /// Size of a read from the device.
 const READ_BYTES: usize = 1 << 16;
-/// Directory with the hypervisor's counters as texts. Only some kernels have it.
+/// Directory with the hypervisor's counters as texts. Only some kernels have this directory.
 const TREE: &str = "/sys/hypervisor/s390";
 /// Maximum depth of directories, and maximum number of attempts to read the tree.
 const TREE_DEPTH: u32 = 8;

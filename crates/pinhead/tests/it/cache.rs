@@ -8,7 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 const NOBODY: u32 = 65_534;
 
-/// A directory with a cache owned by nobody. It is removed at the end, together with the attacker.
+/// A directory with a cache owned by nobody. The directory is removed at the end, together with the
+/// attacker.
 struct Attack {
     place: PathBuf,
     attacker: Option<Child>,

@@ -102,7 +102,8 @@ fn pinhead() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pinhead"))
 }
 
-/// Returns CPU rules with this HOTPLUG rule. Their HOTUNPLUG rule applies only far away from it.
+/// Returns CPU rules with this HOTPLUG rule. Their HOTUNPLUG rule is far apart from the HOTPLUG
+/// rule.
 fn hotplug(rule: &str) -> String {
     GOOD.replace("idle < 10", rule)
 }

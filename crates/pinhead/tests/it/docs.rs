@@ -89,8 +89,8 @@ fn page(path: &str) -> String {
     read(path).replace("\\-", "-")
 }
 
-/// Returns the long options that a page explains. These are the words with two hyphens in its
-/// tagged lines.
+/// Returns the long options that a page explains. The options are the words with two hyphens in the
+/// page's tagged lines.
 fn options(page: &str) -> BTreeSet<&str> {
     let lines: Vec<&str> = page.lines().collect();
     let tags = lines.windows(2).filter(|pair| pair[0] == ".TP").map(|pair| pair[1]);

@@ -1,5 +1,5 @@
-//! Guard against lost features. It compares commands, options, values, reports, columns and presets
-//! of the program with a stored list.
+//! Guard against lost features. The test compares commands, options, values, reports, columns and
+//! presets of the program with a stored list.
 //!
 //! `make docs` adds new entries to the list. A removed entry must be deleted from the list by hand,
 //! and noted in the changelog.

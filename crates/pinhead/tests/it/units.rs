@@ -45,8 +45,8 @@ impl Unit {
         assert!(allowed, "{}: {setting} needs {family}, and {list} is {named:?}", self.path);
     }
 
-    /// Asserts that a path is writable. It must be in a directory of the unit, or among its
-    /// writable paths.
+    /// Asserts that a path is writable. The path must be in a directory of the unit, or among the
+    /// unit's writable paths.
     fn assert_writable(&self, path: &Path, setting: &str) {
         let below = |directive, root: &str| -> Vec<PathBuf> {
             self.words(directive).iter().map(|name| Path::new(root).join(name)).collect()

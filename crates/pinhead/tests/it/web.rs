@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory with a copy of `pinhead`. It is removed when this value is dropped.
+/// A directory with a copy of `pinhead`. Dropping this value removes the directory.
 struct Alone(PathBuf);
 
 impl Alone {

@@ -43,7 +43,7 @@ fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     output
 }
 
-/// A running daemon. It ends with its test even if the test fails, because it would otherwise keep
+/// A running daemon. The daemon ends with its test even if the test fails. Otherwise it would keep
 /// the test run's output open.
 struct Running(Child);
 

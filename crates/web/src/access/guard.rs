@@ -170,15 +170,16 @@ mod tests {
             check(&method, Heads { site, mode, origin, ..HOST }, &names())
         };
         let (own, foreign) = (Some("http://127.0.0.1:8420"), Some("http://evil.example"));
-        // These are a link, a typed address, our own script, our own form, and a program.
+        // The requests are from a link, a typed address, our own script, our own form, and a
+        // program.
         assert_eq!(asked(Method::GET, Some("cross-site"), Some("navigate"), None), Ok(()));
         assert_eq!(asked(Method::GET, Some("none"), Some("navigate"), None), Ok(()));
         assert_eq!(asked(Method::GET, Some("same-origin"), Some("cors"), None), Ok(()));
         assert_eq!(asked(Method::POST, Some("same-origin"), Some("navigate"), own), Ok(()));
         assert_eq!(asked(Method::GET, None, None, None), Ok(()));
         assert_eq!(asked(Method::POST, None, None, own), Ok(()));
-        // These are a script, a picture and a form of another site, and a browser without
-        // `Sec-Fetch` headers.
+        // The requests are from a script, a picture and a form of another site, and from a browser
+        // without `Sec-Fetch` headers.
         let no = Err(Refusal::Site);
         assert_eq!(asked(Method::GET, Some("cross-site"), Some("cors"), foreign), no);
         assert_eq!(asked(Method::GET, Some("same-site"), Some("no-cors"), None), no);

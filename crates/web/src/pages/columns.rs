@@ -1,5 +1,5 @@
-//! Columns of the table of guests. They are fields of the reports, so a number has the same meaning
-//! on a page, in a report and on the screens.
+//! Columns of the table of guests. The columns are fields of the reports, so a number has the same
+//! meaning on a page, in a report and on the screens.
 
 use base::plain;
 use maud::{Markup, html};

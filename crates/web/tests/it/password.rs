@@ -55,7 +55,7 @@ fn password_opens_requested_page_and_wrong_one_does_not() {
         let answer = log_in(&format!("password=correct+horse&to={to}"));
         assert_eq!(answer.heads["location"], leads, "never another host");
     }
-    // These are a page of another site, and a form of another session.
+    // The requests are from a page of another site, and from a form of another session.
     let foreign = "Origin: http://evil.example\r\n";
     assert_eq!(server.post("/login", foreign, "password=correct+horse").status, 403);
     let out = |form: &str| server.post("/logout", &format!("{own}{cookie}"), form);
