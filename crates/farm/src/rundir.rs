@@ -84,9 +84,9 @@ pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
 /// Returns a pidfd of the process with this id, if that process holds the lock of the socket's
 /// directory. `None` means that no process holds the lock.
 ///
-/// The lock is checked after the pidfd was opened: a lock that is still held proves that the pidfd
-/// refers to its holder. A held lock without a pidfd, as in a sandbox or with an old kernel, is an
-/// error.
+/// The lock is checked after the pidfd was opened: after that, a held lock proves that the pidfd
+/// refers to the lock's holder. A held lock without a pidfd, as in a sandbox or with an old kernel,
+/// is an error.
 pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
     let process = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()));

@@ -52,7 +52,8 @@ pub fn tables_within(patience: Duration) -> Result<Farms, Error> {
     for found in self::all()? {
         match service::table_within(&found.socket, patience) {
             Ok(table) => all.farms.push(table),
-            // This farm may be ending. The tables of the other farms are still useful.
+            // A farm without an answer may be ending. The tables of the other farms are still
+            // useful.
             Err(error) => all.silent.push(format!("{}: {}", found.name, base::chain(&error))),
         }
     }

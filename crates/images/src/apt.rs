@@ -9,7 +9,7 @@
 //!
 //! As root, apt downloads and unpacks lists as the user `_apt`, which can change these files until
 //! they are checked. A file is therefore first copied to a place where that user cannot change it.
-//! Then the copy is compared with the signed list.
+//! The copy is then compared with the signed list.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -113,8 +113,8 @@ impl Apt {
         lists.iter().find(is_known).or(lists.first()).copied().unwrap_or_default()
     }
 
-    /// Downloads packages, and copies them into a private directory after comparing them with the
-    /// signed lists.
+    /// Downloads packages, copies their files into a private directory, and compares the copies
+    /// with the signed lists.
     pub(crate) fn download(
         &self,
         packages: &[String],

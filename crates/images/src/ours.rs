@@ -204,7 +204,7 @@ fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
     }
 }
 
-/// Returns true if any user other than its owner and root may write to the file.
+/// Returns true if users other than the file's owner and root may write to the file.
 fn may_others_write(data: &Metadata, uid: u32, etc: &Path) -> bool {
     match data.mode() & OTHERS_WRITE {
         GROUP_WRITES if uid != 0 && data.uid() == uid => !is_private_group(etc, uid, data.gid()),

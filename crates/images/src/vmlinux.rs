@@ -29,7 +29,7 @@ const BYTES_MAX: usize = 512 << 20;
 /// Name and type of the ELF note with the PVH entry.
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
-/// Returns the kernel for QEMU. This is the unwrapped kernel beside the given one, and it is made
+/// Returns the kernel for QEMU. QEMU gets the unwrapped kernel beside the given one, which is made
 /// if needed. If the kernel cannot be unwrapped here, the given kernel is returned. The caller
 /// holds the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {

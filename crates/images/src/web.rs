@@ -1,4 +1,4 @@
-//! nginx in a guest's memory. This is the smallest guest with a real web server.
+//! nginx in a guest's memory, for the smallest guest with a real web server.
 //!
 //! ```text
 //!   nginx, its libraries (Debian's packages) ─► files of an image ─► port 80 of the guest:
@@ -102,7 +102,7 @@ fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>,
     let names = libraries(&file.bytes).ok_or_else(unknown)?;
     // The loader is in another directory, so it is left out here.
     let names = names.into_iter().filter(|name| !name.starts_with("ld"));
-    // This is the loader's default directory for libraries.
+    // The loader searches this directory by default.
     Ok(names.map(|name| format!("/lib/{arch}-linux-gnu/{name}")).collect())
 }
 

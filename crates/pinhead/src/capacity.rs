@@ -61,7 +61,8 @@ struct Document<'a> {
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     let mut found = match text(&args.sysinfo) {
         Ok(text) => levels(&text),
-        // STHYI's page may come from another machine. Then only the page describes that machine.
+        // STHYI's page may come from another machine. In that case only the page describes the
+        // machine.
         Err(_) if args.sthyi.is_some() && !args.sysinfo.exists() => Vec::new(),
         Err(error) => return Err(error),
     };

@@ -68,7 +68,7 @@ pub fn times(table: &str) -> Vec<Times> {
     let mut is_elsewhere = false;
     let mut times = Vec::new();
     for line in table.lines() {
-        // This is a setting of cronie. Lines after it use the time of another zone.
+        // `CRON_TZ` is a setting of cronie. Lines after it use the time of another zone.
         is_elsewhere |= line.trim_start().starts_with("CRON_TZ");
         let line = Times::of(line);
         times.extend(line.map(|line| if is_elsewhere { line.in_any_zone() } else { line }));

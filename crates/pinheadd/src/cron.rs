@@ -31,7 +31,7 @@ pub struct Times {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Set if both days and weekdays are limited. Then a match of one of them is enough. (With a
+    /// Set if both days and weekdays are limited. Then a match of either field is enough. (With a
     /// step over all values, as in `*/5`, some crons need both.)
     is_either: bool,
 }

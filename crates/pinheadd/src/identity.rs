@@ -37,7 +37,7 @@ pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
         }
     };
     try_to("Cannot set the clock", sys::set_clock(identity.clock));
-    // This must precede the first use of a random number.
+    // Reseeding must precede the first use of a random number.
     try_to("Cannot reseed the random numbers", reseed(root, &identity.seed));
     for (path, text) in files(identity) {
         let path = root.join(path);

@@ -22,8 +22,8 @@ pub struct Link {
     path: PathBuf,
     decoder: Decoder<ToGuest>,
     out: Vec<u8>,
-    /// Answers that the port did not accept yet, the oldest first. There is at most one of each
-    /// kind.
+    /// Answers that the port did not accept yet, the oldest first. The list has at most one answer
+    /// of each kind.
     owed: Vec<ToHost>,
     /// Description of the host, once received.
     pub host: Option<Welcome>,
@@ -64,8 +64,8 @@ impl Balloon {
         }
     }
 
-    /// Returns the part of a wanted size that is worth a request. After a refusal, no more than the
-    /// current size is worth a request.
+    /// Returns the part of a wanted size that is worth a request. If the host has granted less than
+    /// requested, only its limit or the current size is worth a request.
     pub fn reachable(&self, wanted: Pages, current: Pages) -> Pages {
         match self.cap {
             Some(cap) if wanted > cap => cap.max(current),

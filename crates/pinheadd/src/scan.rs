@@ -225,7 +225,7 @@ fn name_of(bytes: &[u8]) -> String {
 }
 
 /// Returns the positions of the tasks with the most dispatches, and of the tasks with the most CPU
-/// time, since the last request. There are up to `most` of each.
+/// time, since the last request. Each of the two groups has up to `most` tasks.
 fn top(tasks: &[Counted], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..tasks.len()).filter(|index| tasks[*index].dispatches_grown() > 0).collect();

@@ -263,8 +263,8 @@ pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     Ok((kib(u128::from(found.f_blocks as u64)), kib(u128::from(found.f_bavail as u64))))
 }
 
-/// Makes the kernel reseed its random numbers from its pool at once, for all random devices. This
-/// needs CAP_SYS_ADMIN.
+/// Makes the kernel reseed its random numbers from its pool at once, for all random devices. The
+/// call needs CAP_SYS_ADMIN.
 pub fn reseed(random: &File) -> io::Result<()> {
     // From linux/random.h: _IO('R', 0x07), which is the same on all known architectures.
     const RNDRESEEDCRNG: u16 = 0x5207;

@@ -68,7 +68,7 @@ impl Terminal {
             give_back();
             usual(info);
         }));
-        // This selects the alternate screen, hides the cursor and disables line wrap.
+        // The sequence selects the alternate screen, hides the cursor and disables line wrap.
         let all = Clear(ClearType::All);
         execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap, all)?;
         Ok(terminal)

@@ -1,6 +1,6 @@
 //! Makes a template of a web server's guest and starts clones from it: `clones COUNT [MEMORY_MIB]
-//! [KERNEL WORDS...]`. Prints the cost of each clone. Then it reads lines from standard input: a
-//! line with a command runs in the first clone's shell, and an empty line ends the program.
+//! [KERNEL WORDS...]`. Prints the cost of each clone. After that, standard input is read. A line
+//! with a command runs in the first clone's shell, and an empty line ends the program.
 
 use std::error::Error;
 use std::io::{BufRead, Read, Write};

@@ -36,14 +36,14 @@ pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
 }
 
 /// Returns true if this QEMU may keep running a stale translation of code that was changed
-/// meanwhile. This is assumed for an unknown version.
+/// meanwhile. A QEMU of unknown version may.
 pub(crate) fn keeps_stale_code(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version < LOCKS_PAGES)
 }
 
-/// Returns true if this QEMU accepts the name of a state's file. This is assumed for an unknown
-/// version.
+/// Returns true if this QEMU accepts the name of a state's file. A QEMU of unknown version is
+/// assumed to do so.
 pub(crate) fn names_states(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version >= NAMES_STATES)

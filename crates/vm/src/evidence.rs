@@ -58,7 +58,7 @@ const DEBUGGER: Duration = Duration::from_secs(30);
 /// memory.
 const SEARCHED_MIB: u64 = 128;
 
-/// Writes the evidence into a new directory and returns its path. This takes some seconds.
+/// Writes the evidence into a new directory and returns its path. The call takes some seconds.
 pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     let hangs = Cache::from_environment()?.root().join("hangs");
     let directory = hangs.join(format!("{}-{}", hung.name, hung.pid));
@@ -74,7 +74,8 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     put("status", &ask(monitor, "info status"))?;
     put("registers-1", &ask(monitor, "info registers -a"))?;
     put("threads-1", &threads(hung.pid))?;
-    // This call only waits. If QEMU exits earlier, there is nothing more to wait for.
+    // The call only waits between the two reads. If QEMU exits earlier, there is nothing more to
+    // wait for.
     let _ = wait_for_exit(hung.pid, BETWEEN);
     put("registers-2", &ask(monitor, "info registers -a"))?;
     put("threads-2", &threads(hung.pid))?;
@@ -164,7 +165,8 @@ pub fn address(answer: &str) -> Option<u64> {
 
 /// The first words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// Maximum number of bytes between two texts of the log. Some bytes there number the texts.
+/// Maximum number of bytes between two texts of the log. The kernel stores the texts' numbers in
+/// these bytes.
 const GAP_MAX: usize = 24;
 /// Minimum length of a text. A shorter one is probably a number that looks like text.
 const TEXT_MIN: usize = 4;

@@ -17,8 +17,8 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use crate::{Process, sys};
 
 const SOCKETS: &str = "/proc/net/tcp";
-/// Maximum number of clients of one port that may wait until their guest is awake. This is the
-/// kernel's own default.
+/// Maximum number of clients of one port that may wait until their guest is awake. The kernel's own
+/// default is the same.
 const WAITING_MAX: i32 = 4096;
 /// Time after which a guest is assumed to have read and answered a client's data.
 const QUIET_MS: u32 = 2_000;

@@ -55,9 +55,9 @@ pub struct Net {
     pub forwards: Vec<Forward>,
     /// Set if the guest's frames pass a switch: see [`crate::NetLink`].
     pub linked: bool,
-    /// The host's address at which QEMU listens for the forwarded ports. This is 127.0.0.1, or
-    /// [`Net::random_address`] if a relay forwards connections to a QEMU that is restarted at
-    /// times.
+    /// The host's address at which QEMU listens for the forwarded ports. The address is 127.0.0.1.
+    /// If a relay forwards connections to a QEMU that is restarted at times, the address is a
+    /// [`Net::random_address`].
     pub listens_at: Ipv4Addr,
 }
 

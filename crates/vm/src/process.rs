@@ -36,8 +36,8 @@ pub struct Process {
 
 struct Request {
     command: Command,
-    /// Descriptors that the child inherits. This process holds them open until the child has
-    /// started.
+    /// Descriptors that the child inherits. This process holds the descriptors open until the child
+    /// has started.
     inherited: Vec<OwnedFd>,
     answer: Sender<io::Result<Child>>,
 }

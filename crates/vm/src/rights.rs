@@ -37,10 +37,11 @@ pub(crate) const FILES_MAX: u64 = 4096;
 pub(crate) const THREADS_SPARE: u64 = 128;
 
 /// Unused user ids. The range lies above the ranges of containers, directories and systemd, and
-/// below the numbers that programs treat as negative. There are as many as process ids.
+/// below the numbers that programs treat as negative. The range has as many users as there are
+/// process ids.
 const USERS: Users = Users { first: 2_100_000_000, count: 1 << 22 };
 
-/// User ids for a container with few users. This is the range of systemd's dynamic users, which
+/// User ids for a container with few users. The range is that of systemd's dynamic users, which
 /// systemd assigns only outside of containers.
 const USERS_OF_FEW: Users = Users { first: 61_184, count: 4_336 };
 

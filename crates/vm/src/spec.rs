@@ -52,8 +52,8 @@ pub struct GuestSpec {
     pub restore: Option<Template>,
     /// Set if QEMU continues when the guest reboots. Otherwise QEMU exits.
     pub reboot: bool,
-    /// Set if the guest reports its free memory to the host. This is never set on s390x, where the
-    /// guest would wait forever for the answer.
+    /// Set if the guest reports its free memory to the host. The flag has no effect on s390x, where
+    /// the guest would wait forever for the answer.
     pub page_reporting: bool,
     /// Set if QEMU is to write the state of its devices on request: see [`crate::DeviceFile`].
     pub suspends: bool,

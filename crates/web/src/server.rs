@@ -29,7 +29,7 @@ use tower_service::Service;
 /// Maximum number of connections at the same time. A page uses a few, and a hundred people may use
 /// the pages.
 const CONNECTIONS_MAX: usize = 512;
-/// Maximum number of strangers of one origin at the same time. This allows for a few people behind
+/// Maximum number of strangers of one origin at the same time. The limit allows a few people behind
 /// one address, each with a browser.
 const STRANGERS_MAX: usize = 32;
 /// Timeout for the head of a request, and for the time between two requests on a connection.

@@ -20,7 +20,8 @@ pub(super) fn read<'t, 'i>(reader: &mut Reader<'_>, class_at: &Entries<'t, 'i>) 
     Written(reader.nested(class_at, "links", "link", LINKS_MAX, LINKS_HELP))
 }
 
-/// Assigns each class its links, and reports invalid ones. Both lists have the same order.
+/// Assigns each class its links, and reports invalid ones. The classes and their links are in the
+/// same order.
 pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec<Written<'_, '_>>) {
     for (place, Written(links)) in written.into_iter().enumerate() {
         let mut known: Vec<ClassLink> = Vec::new();
@@ -103,7 +104,8 @@ impl Farm {
         self.classes.iter().position(|class| class.name == name)
     }
 
-    /// Returns the network number of a class's first guest. The numbers count through all classes.
+    /// Returns the network number of a class's first guest. The numbers of all classes are
+    /// consecutive.
     pub fn first_number(&self, class: usize) -> u32 {
         1 + self.classes.iter().take(class).map(|class| class.count).sum::<u32>()
     }

@@ -175,7 +175,7 @@ impl Member {
         self.running.is_none() || self.link.agent().is_named()
     }
 
-    /// Sends the guest its identity once its vCPUs run. This happens once.
+    /// Sends the guest its identity once its vCPUs run. The identity is sent only once.
     pub(super) fn send_identity(&mut self) {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;

@@ -457,7 +457,7 @@ impl Member {
             return;
         }
         if let Some(running) = &self.running {
-            // QEMU's backlog holds one waiting client. This call enlarges the backlog.
+            // QEMU's backlog holds one waiting client. The call enlarges the socket's backlog.
             let _ = running.sockets_at(&self.config.spec);
         }
         self.open_door();

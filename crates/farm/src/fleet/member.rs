@@ -353,8 +353,8 @@ impl Member {
         }
     }
 
-    /// Marks the guest as up when its console shows the marker. This is used while another manager
-    /// has the port, or if the guest has no daemon.
+    /// Marks the guest as up when its console shows the marker. The console is used while another
+    /// manager has the port, or if the guest has no daemon.
     pub(super) fn notice_up(&mut self) {
         let is_silent = self.holder == Holder::Manager || self.config.daemon == Daemon::Missing;
         let is_marked = || self.console.holds(&up_marker(&self.config.spec.name));

@@ -25,7 +25,8 @@ pub(super) struct Parking {
 pub(super) enum Stage {
     #[default]
     Awake,
-    /// QEMU was asked to stop the vCPUs. `is_wanted` is set if the guest is wanted since.
+    /// QEMU was asked to stop the vCPUs. `is_wanted` is set if a client has wanted the guest since
+    /// then.
     Stopping { asked: Ticket, is_wanted: bool },
     /// The park file is being written: QEMU writes the devices, then a thread writes the file.
     Saving { by: Saver, is_wanted: bool },

@@ -1,9 +1,9 @@
 //! Queue of parked guests that clients want. A limited number is woken per second, and the others
 //! wait.
 //!
-//! A wake-up costs some hundredths of a second of CPU time. Many wake-ups at once would all be
-//! slow, and any client of the ports could keep the host's CPUs busy. A wake-up also costs memory,
-//! which the host may not have before other guests are parked.
+//! A wake-up costs some hundredths of a second of CPU time. If many guests woke at once, all
+//! wake-ups would be slow, and any client of the ports could keep the host's CPUs busy. A wake-up
+//! also costs memory, which the host may not have before other guests are parked.
 
 use std::collections::VecDeque;
 

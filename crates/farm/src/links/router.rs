@@ -1,7 +1,7 @@
 //! Routing of a guest's frames: a pure function of the links.
 //!
 //! A client sees its server at an address assigned to the class, and the server sees the client's
-//! real address. Both see the hardware address of the switch, never the other's.
+//! real address. Client and server see the hardware address of the switch, but never each other's.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;

@@ -12,8 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Returns a relayed port of a guest, a server in place of its QEMU, and the door.
 fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
     let mut net = Net::new(1);
-    // A port that is free at the server's address may be in use on 127.0.0.1. Then another port is
-    // tried.
+    // A port that is free at the server's address may be in use on 127.0.0.1. In that case another
+    // port is tried.
     for _ in 0..100 {
         let server = TcpListener::bind((Net::random_address().unwrap(), 0)).unwrap();
         let port = server.local_addr().unwrap().port();

@@ -16,8 +16,8 @@ use super::gate::{CLOCK, Gate, Visitor};
 use super::pair::Pair;
 use crate::news::{News, Teller};
 
-/// Maximum number of clients of one port that wait for their guest's return. This is the kernel's
-/// own default.
+/// Maximum number of clients of one port that wait for their guest's return. The kernel's own
+/// default is the same.
 pub(super) const WAITING_MAX: i32 = 4096;
 /// Maximum number of connections of one guest. The guest's QEMU can open only a limited number of
 /// files.

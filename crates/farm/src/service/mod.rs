@@ -236,8 +236,8 @@ impl Service {
         }
     }
 
-    /// Disconnects all clients except a manager, and drops their requests. This follows a fault in
-    /// the handling of a request.
+    /// Disconnects all clients except a manager, and drops their requests. The call follows a fault
+    /// in the handling of a request.
     pub fn drop_clients(&mut self) {
         self.control.hang_up();
         self.consoles = Consoles::default();

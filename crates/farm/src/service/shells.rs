@@ -210,8 +210,8 @@ impl Shell {
         }
     }
 
-    /// Discards the output of background processes of earlier commands, which belongs to no
-    /// command. Returns the number of bytes.
+    /// Discards output that background processes of earlier commands have written since. Returns
+    /// the number of bytes.
     fn discard(&mut self) -> usize {
         let mut chunk = [0; 4096];
         let mut discarded = 0;

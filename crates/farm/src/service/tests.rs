@@ -71,7 +71,7 @@ fn a_service_that_is_left_out_lets_go_of_its_manager() {
     turn(&mut service, &mut fleet);
     assert!(service.manager.is_some());
     service.drop_manager(&mut fleet);
-    // This includes the case that a large answer was still being sent.
+    // The connection ends even if a large answer was still being sent.
     manager.read_to_end(&mut Vec::new()).unwrap();
     assert!(service.manager.is_none());
 }

@@ -84,8 +84,8 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// Puts a process under the limit. This must be called right after its start, as memory touched
-    /// before stays charged to the old cgroup.
+    /// Puts a process under the limit. The call must follow right after the process's start,
+    /// because memory touched before stays charged to the old cgroup.
     pub fn join(&self, pid: u32) -> Result<(), Error> {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         join_list(&self.procs, pid)?;

@@ -232,7 +232,7 @@ fn changes_of_killed_process_are_undone_by_the_next() {
     assert!(living.tier().cgroup().unwrap().exists());
     assert!(living.close().is_empty());
     tree.assert_untouched();
-    // A start does the same.
+    // The next start undoes the changes in the same way.
     kill(tree.open(&all()).unwrap());
     drop(tree.open(&all()).unwrap());
     tree.assert_untouched();

@@ -33,7 +33,7 @@ pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
         Undo::Controller { dir } => {
             let path = dir.join("cgroup.subtree_control");
             match write(&path, "-memory") {
-                // Others use the controller by now.
+                // Other cgroups use the controller by now.
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 written => {
                     unless_gone(written).tier(CGROUP, format!("cannot write {}", path.display()))?

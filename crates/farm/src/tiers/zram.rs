@@ -59,8 +59,8 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
     machine.calls.remove_zram(&machine.path(CONTROL), id)
 }
 
-/// Removes a device that was added but not recorded before a kill. This is the one new device, if
-/// it has no size yet.
+/// Removes a device that was added but not recorded before a kill. The device is the only new one,
+/// and is removed only if it has no size yet.
 pub(super) fn remove_half_made(machine: &Machine, before: &[u32]) -> Result<(), Error> {
     let now = devices(machine);
     let mut new = now.iter().filter(|id| !before.contains(id));

@@ -75,7 +75,7 @@ const STEPS: [(&str, &str, u16); 7] = [
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// An image of any packages.
+    /// Any image of the current kind, even an older one from the cache.
     Any,
     /// An image of the newest packages.
     Newer,

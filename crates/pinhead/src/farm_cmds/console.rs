@@ -163,7 +163,7 @@ mod tests {
         let (terminal, mut user) = UnixStream::pair().unwrap();
         let (done, left) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(relay(ours, &terminal, true).is_ok()));
-        // This is more than a socket's buffer holds.
+        // The text exceeds a socket's buffer.
         user.write_all(&[b'x'; 2 << 20]).unwrap();
         user.write_all(&[LEAVE]).unwrap();
         assert_eq!(left.recv_timeout(Duration::from_secs(60)), Ok(true));

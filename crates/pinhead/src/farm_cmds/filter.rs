@@ -83,7 +83,7 @@ fn character(mut begun: Begun, byte: u8, out: &mut Vec<u8>) -> At {
     begun.count += 1;
     match std::str::from_utf8(&begun.bytes[..begun.count]) {
         Ok(text) if text.chars().all(is_plain) => out.extend_from_slice(text.as_bytes()),
-        // These are the control characters U+0080 to U+009F, and characters that reverse or hide
+        // The control characters U+0080 to U+009F end up here, and characters that reverse or hide
         // text.
         Ok(_) => out.push(b'?'),
         // No character has more than four bytes, so there is room for the next.

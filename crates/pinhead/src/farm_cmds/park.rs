@@ -9,7 +9,7 @@ use manager::control::{Answer, Ask, Parked};
 use std::time::Duration;
 use vm::Clock;
 
-/// Timeout for parking. Many GiB are compressed in less time.
+/// Timeout for parking. Even many GiB of memory are compressed in less time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Process that parks a guest.

@@ -96,7 +96,7 @@ pub struct Waker {
     pub kind: Kind,
     /// Name of the task.
     pub name: String,
-    /// Process id of the task, followed by its thread id. Both are 0 if the row is not a single
+    /// Process id of the task, followed by its thread id. Both ids are 0 if the row is not a single
     /// task.
     pub pid: u32,
     #[allow(missing_docs, reason = "documented above")]

@@ -235,7 +235,7 @@ fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
 fn idle_connections_are_closed_and_others_are_served() {
     let server = start(false);
     let cookie = server.enter();
-    // There are more clients than can be served at once, and some of them send a few bytes.
+    // More clients connect than can be served at once, and some of the clients send a few bytes.
     let mut idle: Vec<_> = (0..1_000).map(|_| server.connect()).collect();
     let mut slow: Vec<_> = idle.drain(..20).collect();
     for stream in &mut slow {

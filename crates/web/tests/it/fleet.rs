@@ -18,7 +18,7 @@ fn silent_hosts_come_first_and_each_leads_to_its_own_page() {
             && body.contains("silent since 2026-11-21 11:")
     );
     assert_eq!(body.matches(">heard of<").count(), 2);
-    // The table has the guests of all hosts with their hosts. There are 300, of which the busiest
+    // The table has the guests of all hosts with their hosts. Only the busiest of all 300 guests
     // are shown.
     assert!(body.contains(&format!("And {} more", 3 * GUESTS - 249)), "{body}");
     assert!(place("/guest/web99?last=1h&amp;host=") > 0);
