@@ -17,7 +17,7 @@ pub enum Error {
         what: String,
         source: Option<io::Error>,
     },
-    /// A running farm refused a request, or is not the expected one.
+    /// A running farm refused a request, or another farm has answered.
     #[error("The farm at {socket} says: {reason}")]
     Service { socket: PathBuf, reason: String },
     /// A farm did not respond.
@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the error for a response to another request.
+    /// Returns the error for a response that does not match its request.
     pub fn other(socket: &Path) -> Error {
         let reason = "its answer is to something else".to_owned();
         Error::Service { socket: socket.to_path_buf(), reason }

@@ -7,11 +7,11 @@
 //!   rundir: a directory for each that runs ─► running: all of them, and their tables
 //! ```
 //!
-//! No change of the host outlives the farm: the tiers record each change before making it. The
-//! changes are undone by the next start at the latest.
+//! No change of the host outlives the farm, because the tiers record each change before making it.
+//! The changes are undone by the next start at the latest.
 //!
-//! JUSTIFICATION for unsafe code: the standard library has no calls for swap. They are in the
-//! module `sys`; unsafe code is allowed nowhere else.
+//! JUSTIFICATION for unsafe code: the standard library has no calls for swap. All unsafe code is in
+//! the module `sys`.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Wake-up of another thread's poll set, without content.
+//! A wake-up for another thread's poll set. The wake-up carries no data.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ pub(crate) struct News(UnixStream);
 #[derive(Debug)]
 pub(crate) struct Teller(UnixStream);
 
-/// Creates both ends. Neither of them blocks.
+/// Creates both ends, which never block.
 pub(crate) fn news() -> io::Result<(News, Teller)> {
     let (news, teller) = UnixStream::pair()?;
     news.set_nonblocking(true)?;
@@ -40,7 +40,8 @@ impl News {
 
 impl Teller {
     pub(crate) fn tell(&self) {
-        // A full buffer is readable, so nothing more needs to be written.
+        // If the buffer is full, the other end is readable already. A failed write is therefore
+        // ignored.
         let _ = (&self.0).write(&[1]);
     }
 }

@@ -1,13 +1,13 @@
-//! Password of a farm's database: generated at the farm's start, and known to the guests that need
-//! it.
+//! Password of a farm's database. The password is generated at the farm's start, and sent to the
+//! guests that need it.
 
 use std::fmt;
 
-/// Length of a password: 128 bits cannot be guessed.
+/// Length of a password in bytes. Nobody can guess 128 random bits.
 const BYTES: usize = 16;
 
-/// A password. No message shows it, and no command line contains it: a guest gets it through its
-/// shell's own port.
+/// A password. The password appears in no message and on no command line, because a guest gets it
+/// through its shell's own port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -19,7 +19,7 @@ impl Password {
     }
 
     /// Returns the line for a guest's shell that saves the password for the guest's servers. The
-    /// arguments of a shell's built-in `printf` are in no process list.
+    /// line uses the shell's built-in `printf`, so that no process list shows the password.
     pub(crate) fn line(&self) -> String {
         format!(
             "mkdir -p /run/pinhead && (umask 077 && printf '%s\\n' {} > {FILE}) && \

@@ -9,8 +9,8 @@
 //!           farm                the farm's name, if there is a farm's file
 //! ```
 //!
-//! The kernel releases a lock however its process ends. The next start therefore recognises
-//! abandoned directories, and removes them.
+//! The kernel releases a process's lock, however the process ends. The next start therefore
+//! recognises abandoned directories and removes them.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -63,8 +63,8 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // Without the lock, another start might take a half removed directory for an abandoned
-        // one. The next start removes the files that cannot be removed now.
+        // Without the lock, another start might treat a half removed directory as abandoned. Files
+        // that cannot be removed now are removed by the next start.
         let _alone = alone(&self.base);
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -73,17 +73,20 @@ impl Drop for RunDir {
 /// Returns the directories of this user's running processes, with their process ids.
 pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
     let base = base().map_err(Error::Unseen)?;
-    // Without the lock, a process about to lock its directory would find it locked by us.
+    // The check locks each directory for a moment. The common lock keeps other processes from
+    // locking their own directories in that moment.
     let _alone = alone(&base).map_err(Error::Unseen)?;
     let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
     Ok(found)
 }
 
-/// Returns a descriptor of the process with this id, if the process holds the socket's directory.
-/// `None` means that no process holds the directory. The lock is checked last: until then the id
-/// was the process's own, and afterwards the descriptor cannot mean another process. A held
-/// directory without a descriptor, as in a sandbox or with an old kernel, is an error.
+/// Returns a pidfd of the process with this id, if that process holds the lock of the socket's
+/// directory. `None` means that no process holds the lock.
+///
+/// The lock is checked after the pidfd was opened: after that, a held lock proves that the pidfd
+/// refers to the lock's holder. A held lock without a pidfd, as in a sandbox or with an old kernel,
+/// is an error.
 pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
     let process = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()));
@@ -137,10 +140,11 @@ fn is_dead(path: &Path) -> bool {
     }
 }
 
-/// Returns the directory above those of this user's processes. It is created if it is missing.
+/// Returns the directory above those of this user's processes. A missing directory is created.
 pub fn base() -> io::Result<PathBuf> {
     let top = manager::config::own_dir()?;
-    // Others may read or enter it, because the directories below are closed to them.
+    // Other users may read and enter this directory, because the directories in it are closed to
+    // them.
     images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
 }
 

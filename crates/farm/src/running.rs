@@ -34,7 +34,7 @@ pub fn all() -> Result<Vec<Running>, Error> {
 pub struct Farms {
     /// One table for each process, with or without a farm's file.
     pub farms: Vec<FarmTable>,
-    /// A line for each process that returned no table.
+    /// One line for each process that returned no table, with the error.
     pub silent: Vec<String>,
 }
 
@@ -49,7 +49,8 @@ pub fn tables_within(patience: Duration) -> Result<Farms, Error> {
     for found in self::all()? {
         match service::table_within(&found.socket, patience) {
             Ok(table) => all.farms.push(table),
-            // This farm may be ending. The other tables are still of use.
+            // A farm without an answer may be ending. The tables of the other farms are still
+            // useful.
             Err(error) => all.silent.push(format!("{}: {}", found.name, base::chain(&error))),
         }
     }

@@ -1,5 +1,6 @@
-//! Makes the directory with musl that a static s390x daemon is linked with, from Debian's package
-//! for that architecture. rustup has no standard library for it, so `make s390x` builds that too.
+//! Makes a directory with musl for linking a static s390x daemon. The files come from Debian's
+//! package for that architecture. rustup has no standard library for this target, so `make s390x`
+//! builds the library too.
 //!
 //! `cargo run -p images --example sysroot -- DIRECTORY`
 
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn make(into: &Path) -> Result<(), String> {
-    // The last part is written last, so a directory that has it has them all.
+    // The last part is written last, so a directory with this part is complete.
     let last = into.join("libunwind.a");
     if last.exists() {
         return Ok(());

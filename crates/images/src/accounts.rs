@@ -1,15 +1,15 @@
-//! Detection of private groups: groups with no member but one user.
+//! Detection of private groups. The only member of such a group is one user.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The most bytes read of a list; a longer one counts as unreadable.
+/// Maximum number of bytes read of a list. A longer list counts as unreadable.
 const LIST_MAX: u64 = 4 << 20;
 
-/// Returns true if a group is a user's private group, as many systems create one for each user. It
-/// is the user's primary group, it has the user's name, and neither list has another member. `etc`
-/// has the lists `passwd` and `group`.
+/// Returns true if a group is a user's private group, as many systems create one for each user. The
+/// group is the user's primary group and has the user's name, and neither list names another
+/// member. `etc` is the directory with the lists `passwd` and `group`.
 pub(crate) fn is_private_group(etc: &Path, uid: u32, gid: u32) -> bool {
     let (Some(users), Some(groups)) = (read(&etc.join("passwd")), read(&etc.join("group"))) else {
         return false;
@@ -42,7 +42,7 @@ pub fn is_private(users: &str, groups: &str, uid: u32, gid: u32) -> bool {
 fn read(list: &Path) -> Option<String> {
     let mut text = Vec::new();
     File::open(list).ok()?.take(LIST_MAX + 1).read_to_end(&mut text).ok()?;
-    // The rest of a longer list could name more members.
+    // The unread rest of a longer list could name more members.
     (text.len() as u64 <= LIST_MAX).then(|| String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -1,5 +1,5 @@
-//! The ordinary apt client, with a configuration and a state of its own: the system's are neither
-//! used nor changed.
+//! The ordinary apt client, with a configuration and a state of its own. The system's own
+//! configuration and state are neither used nor changed.
 //!
 //! ```text
 //!   WORK/apt.conf, sources.list.d/   our configuration
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! As root, apt downloads and unpacks lists as the user `_apt`, which can change these files until
-//! they are checked. A file is therefore copied first, to where that user cannot change it, and the
-//! copy is compared with the signed list.
+//! they are checked. A file is therefore first copied to a place where that user cannot change it.
+//! The copy is then compared with the signed list.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -39,7 +39,7 @@ impl Apt {
     /// Creates apt's files in a fresh directory.
     pub(crate) fn prepare(work: &Path, arch: Arch) -> Result<Apt, Error> {
         let sources = work.join("sources.list.d");
-        // A source may hold a password.
+        // A source may contain a password, so its directory is private.
         create_dir(&sources)?;
         for (name, text) in sources::debian_sources(Path::new("/etc/apt"))? {
             write_new(&sources.join(name), text.as_bytes())?;
@@ -68,14 +68,14 @@ impl Apt {
     }
 
     /// Fetches the lists and returns apt's messages. apt reports success even if a mirror could not
-    /// be reached; its messages then explain a missing package.
+    /// be reached. The messages then explain a missing package.
     pub(crate) fn update(&self) -> Result<String, Error> {
         let mut update = self.command("apt-get");
         Ok(run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr)
     }
 
-    /// Returns the packages of the kernel that the metapackage depends on. Debian has its image and
-    /// its modules in one package, and since Linux 7 in two.
+    /// Returns the packages of the kernel that the metapackage depends on. Debian had the image and
+    /// the modules in one package, and since Linux 7 has them in two.
     pub(crate) fn real_kernel(&self, update_stderr: &str) -> Result<Vec<String>, Error> {
         let meta = match self.arch {
             Arch::X86_64 => "linux-image-cloud-amd64",
@@ -103,7 +103,8 @@ impl Apt {
         Ok(packages)
     }
 
-    /// Returns the first list with packages that are all known to apt, or else the first list.
+    /// Returns the first list that only contains packages known to apt. If there is no such list,
+    /// returns the first list.
     pub(crate) fn known_of<'a>(&self, lists: &[&'a [&'a str]]) -> &'a [&'a str] {
         let is_known = |names: &&&[&str]| {
             let mut get = self.command("apt-get");
@@ -112,8 +113,8 @@ impl Apt {
         lists.iter().find(is_known).or(lists.first()).copied().unwrap_or_default()
     }
 
-    /// Downloads packages, and copies them into a private directory after comparing them with the
-    /// signed lists.
+    /// Downloads packages, copies their files into a private directory, and compares the copies
+    /// with the signed lists.
     pub(crate) fn download(
         &self,
         packages: &[String],
@@ -162,16 +163,16 @@ fn with_reason(error: Error, update_stderr: &str) -> Error {
 /// A file of a package, as listed in the signed lists.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ListedFile<'a> {
-    /// The file's name in the directory that it is downloaded to.
+    /// Name of the file in its download directory.
     pub name: &'a str,
     /// Size in bytes.
     pub size: u64,
-    /// The file's SHA-256, as 64 hexadecimal digits.
+    /// SHA-256 of the file, as 64 hexadecimal digits.
     pub sha256: &'a str,
 }
 
 impl<'a> ListedFile<'a> {
-    /// A line of `apt-get --print-uris`: `'URI' NAME SIZE SHA256:DIGEST`.
+    /// Parses a line of `apt-get --print-uris`: `'URI' NAME SIZE SHA256:DIGEST`.
     pub fn parse(line: &'a str) -> Option<ListedFile<'a>> {
         let (_, rest) = line.strip_prefix('\'')?.split_once("' ")?;
         let mut words = rest.split_ascii_whitespace();
@@ -183,12 +184,13 @@ impl<'a> ListedFile<'a> {
         (is_name && is_digest).then_some(ListedFile { name, size, sha256 })
     }
 
-    /// Copies the file to where no other user can change it, and compares the copy with the list.
+    /// Copies the file to a place where no other user can change it, and compares the copy with the
+    /// list.
     fn copy(&self, from: &Path, into: &Path) -> Result<PathBuf, Error> {
         let wrong =
             |reason: &str| Error::Package { line: self.name.to_owned(), reason: reason.to_owned() };
         let path = from.join(self.name);
-        // The file's owner may have put a link or a pipe there.
+        // The file's owner may have replaced it by a link or a pipe.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = File::options();
         options.read(true).custom_flags(flags.bits().cast_signed());
@@ -203,7 +205,7 @@ impl<'a> ListedFile<'a> {
             return Err(wrong("its size is not that of the signed list"));
         }
         let sum = run(Command::new("sha256sum").arg("--").arg(&copy), "install coreutils")?.stdout;
-        // A name with special characters has a backslash before the sum.
+        // `sha256sum` prints a backslash before the sum if the name has special characters.
         let sum = sum.strip_prefix(b"\\").unwrap_or(&sum);
         match sum.get(..64).is_some_and(|sum| sum.eq_ignore_ascii_case(self.sha256.as_bytes())) {
             true => Ok(copy),
@@ -212,9 +214,10 @@ impl<'a> ListedFile<'a> {
     }
 }
 
-/// `#clear` removes commands that the system's configuration, which is read first, may hook into an
-/// update: those are meant for the system's own lists. The system's proxies, credentials and
-/// preferences stay in force; its permission to take unsigned files does not.
+/// Returns the text of the configuration. `#clear` removes commands that the system's
+/// configuration, which is read first, may hook into an update. Such commands are meant for the
+/// system's own lists. The system's proxies, credentials and preferences remain valid, but not its
+/// permission to accept unsigned files.
 fn configuration_text(work: &Path, arch: Arch) -> String {
     let (work, arch) = (work.display(), arch.debian());
     // Without root there is no other user to change to.
@@ -305,7 +308,7 @@ mod tests {
         check("'http://d' b.deb 12", None);
     }
 
-    /// The user that runs the download could put another file there after apt has checked it.
+    /// The user that runs the download could replace the file after apt has checked it.
     #[test]
     fn finding_12_package_that_differs_from_signed_list_is_refused() {
         let root = std::env::temp_dir().join(format!("images-listed-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! The directory for everything that pinhead can fetch or make again, and work directories.
+//! Directory of everything that pinhead can fetch or make again, and of work directories.
 //!
 //! ```text
 //!   CACHE/lock                 one process at a time fetches
@@ -8,9 +8,9 @@
 //!   WORK/NAME/                 what a tool works in: made fresh, removed at the end
 //! ```
 //!
-//! Only its owner may change the cache: its content is run by guests, and by their maker. WORK is
-//! `work` in the cache. For root it is `/var/cache/pinhead/work`: apt's downloads run as a user
-//! that must reach it, and few other users may enter a cache in root's home.
+//! Only its owner may change the cache, because the owner and its guests run files from the cache.
+//! WORK is `work` in the cache. For root it is `/var/cache/pinhead/work`. apt downloads as another
+//! user, and a cache in root's home may be closed to this user.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -21,14 +21,14 @@ use crate::error::FileContext;
 use crate::files::{lock_file, remove_dir};
 use crate::ours::{check_dir, create_dir_mode};
 
-/// Root's work directory, and the place of the disks that root made for all users.
+/// Root's work directory, and the directory with the disks that root made for all users.
 pub const SYSTEM: &str = "/var/cache/pinhead";
 
 /// Mode of a directory that any user may enter, but not list.
 const ENTERED: u32 = 0o711;
 const PASS: u32 = 0o001;
 
-/// The directory for everything that pinhead can fetch or make again.
+/// Directory of everything that pinhead can fetch or make again.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
@@ -46,10 +46,10 @@ impl Cache {
     }
 
     /// Returns the cache in this directory, which is created on the first write. A directory that
-    /// another user could change is refused.
+    /// another user could change is an error.
     pub fn at(root: impl Into<PathBuf>) -> Result<Cache, Error> {
         let root = root.into();
-        // Tools run in other directories, where a relative path would mean another place.
+        // Tools run in other directories, where a relative path would be wrong.
         match check_dir(&root) {
             Ok(root) => Ok(Cache { root }),
             Err(source) => Err(Error::Cache { root, source: Box::new(source) }),
@@ -73,7 +73,8 @@ impl Cache {
         lock_file(&self.directory("")?.join("lock"))
     }
 
-    /// Creates a fresh work directory with this name. Waits until no other process has it.
+    /// Creates a fresh work directory with this name. Waits while another process uses a directory
+    /// of this name.
     pub(crate) fn work(&self, name: &str) -> Result<Work, Error> {
         let base = match is_root() {
             true => let_in(create_dir_mode(Path::new(SYSTEM), readable())?)?,
@@ -88,8 +89,8 @@ impl Cache {
     }
 }
 
-/// Lets apt's user pass through a directory that an administrator, or another umask, has closed.
-/// The directory's content stays hidden.
+/// Opens a directory to apt's user, in case an administrator or a umask has closed it. Other users
+/// can enter the directory, but not list it.
 fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
     let mode = fs::metadata(&path).file("look at", &path)?.permissions().mode();
     if mode & PASS == 0 {
@@ -99,8 +100,8 @@ fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The mode for new directories: root's are readable for all. Secret files in a cache have their
-/// own modes.
+/// Returns the mode for new directories. Root's directories are readable for all users. Secret
+/// files in a cache have their own modes.
 fn readable() -> u32 {
     if is_root() { 0o755 } else { 0o700 }
 }

@@ -1,16 +1,16 @@
 //! Writer of the archive that a kernel unpacks as its first file system ("newc" cpio).
 //!
-//! The archive depends on nothing but its entries: they are sorted, numbered in that order and
-//! carry no time, so equal guests have equal images. It is not compressed, because under emulation
-//! unpacking costs the guest far more than the few megabytes cost the host.
+//! The archive depends only on its entries, which are sorted, numbered in that order and have no
+//! time. Equal guests therefore have equal images. The archive is not compressed, because under
+//! emulation unpacking costs the guest far more than a few megabytes cost the host.
 
 use std::collections::BTreeMap;
 
-/// The content of a path.
+/// Content of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     mode: u32,
-    /// For a device: its major and minor number.
+    /// Major and minor number of a device.
     device: (u32, u32),
     bytes: Vec<u8>,
 }
@@ -51,13 +51,15 @@ impl Archive {
         );
     }
 
-    /// Adds a character device. It is only a record in the archive, so no privilege is needed.
+    /// Adds a character device. The device is only a record in the archive, so no privilege is
+    /// needed.
     pub fn char_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
         let mode = S_IFCHR | mode & 0o7777;
         self.insert(path, Entry { mode, device: (major, minor), bytes: Vec::new() });
     }
 
-    /// Adds an entry. It replaces an earlier one with the same path, so a caller's files win.
+    /// Adds an entry, which replaces an earlier entry with the same path. Files of the caller are
+    /// therefore added last.
     fn insert(&mut self, path: &str, entry: Entry) {
         let path = path.trim_matches('/');
         for (index, _) in path.match_indices('/') {
@@ -89,7 +91,7 @@ fn directory() -> Entry {
 /// ```
 fn write_record(out: &mut Vec<u8>, ino: u32, path: &str, entry: &Entry) {
     let Entry { mode, device: (major, minor), bytes } = entry;
-    // No file here comes near 4 GiB.
+    // Every file here is far smaller than 4 GiB, so these casts are safe.
     let (size, name_size) = (bytes.len() as u32, path.len() as u32 + 1);
     let fields = [ino, *mode, 0, 0, 1, 0, size, 0, 0, *major, *minor, name_size, 0];
     out.extend_from_slice(b"070701");
@@ -114,7 +116,7 @@ mod tests {
     /// Path, mode, device numbers, data.
     type Record = (String, u32, (u32, u32), Vec<u8>);
 
-    /// Reads an archive back.
+    /// Parses an archive.
     fn read(mut bytes: &[u8]) -> Vec<Record> {
         let mut records = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! A guest's disk: an image that many guests share, and the place of one guest's writes.
+//! Disk of a guest: an image that many guests share, and the destination of one guest's writes.
 //!
 //! ```text
 //!   image (never written) ──┬─► read-only ─► the guest lays memory over it (overlayfs)
@@ -20,32 +20,34 @@ use crate::{Arch, Error};
 /// A disk image, and the way a guest uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The image. It is never written to, except with [`Writes::Direct`], and any number of guests
-    /// may use it at the same time.
+    /// The image. The image is never written to, except with [`Writes::Direct`]. Any number of
+    /// guests may use the image at the same time.
     pub path: PathBuf,
     /// The format of the image.
     pub format: DiskFormat,
     /// The destination of the guest's writes.
     pub writes: Writes,
-    /// The host's caching of the guest's reads.
+    /// The host's caching of reads from the image.
     pub cache: HostCache,
-    /// The most reads a second, if the guest is to have a slow disk.
+    /// Maximum number of reads per second, to simulate a slow disk.
     pub reads: Option<u32>,
-    /// The disk's serial number in the guest, if it has one.
+    /// Serial number of the disk in the guest, if any.
     pub serial: Option<String>,
-    /// The backing images, if QEMU is to open them by other names than those in the image's header.
+    /// Backing images, if QEMU must open them by other names than the names in the image's header.
     pub below: Vec<Below>,
 }
 
 /// The destination of a guest's writes to its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Nowhere: the disk is read-only, and the guest lays a file system in memory over it. The
-    /// whole state of such a guest is its memory, so it can be saved and cloned.
+    /// A file system in memory, which the guest lays over the read-only disk. The whole state of
+    /// such a guest is its memory, so the guest can be saved and cloned.
     Layer,
-    /// A file without a name, which is gone when the guest's QEMU ends. It survives a reboot.
+    /// A file without a name, which vanishes when the guest's QEMU ends. Reboots of the guest do
+    /// not affect it.
     Temporary,
-    /// This qcow2 file over the image. It is created if needed, and kept.
+    /// This qcow2 file over the image. The file is created if needed, and kept after the guest's
+    /// end.
     Overlay(PathBuf),
     /// The image itself, which no other guest may then use.
     Direct,
@@ -64,10 +66,10 @@ base::named! {
     }
 }
 
-/// The disk's name in QEMU's monitor.
+/// Name of the disk in QEMU's monitor.
 pub const DISK_ID: &str = "disk0";
 
-/// The most bytes of a virtio disk's serial number.
+/// Maximum length of a virtio disk's serial number, in bytes.
 const SERIAL_BYTES_MAX: usize = 20;
 
 impl Disk {
@@ -84,8 +86,8 @@ impl Disk {
         }
     }
 
-    /// Creates the files that the guest needs besides the image, and returns the backing images. It
-    /// must be called before QEMU is started.
+    /// Creates the files that the guest needs besides the image, and returns the backing images.
+    /// The function must be called before QEMU is started.
     pub fn prepare(&self, guest: &str) -> Result<Vec<Below>, Error> {
         let in_serial = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if let Some(serial) = &self.serial
@@ -111,10 +113,10 @@ impl Disk {
 
     /// Returns QEMU's arguments for the disk.
     ///
-    /// By default the image is read through the host's page cache, so that guests share it. Data
-    /// that vanishes with QEMU need not reach the host's disk when the guest flushes: a temporary
-    /// overlay is never flushed. Threads do the reads and writes and end when idle, so an idle disk
-    /// costs nothing.
+    /// By default the image is read through the host's page cache, so that guests share its pages.
+    /// The data of a temporary overlay vanishes with QEMU, so a guest's flush does not write it to
+    /// the host's disk. Threads do the reads and writes and end when idle, so an idle disk costs
+    /// nothing.
     pub fn arguments(&self, arch: Arch) -> Vec<OsString> {
         let (file, format, more) = match &self.writes {
             Writes::Layer => (&self.path, self.format, "read-only=on"),
@@ -134,7 +136,7 @@ impl Disk {
         }
         drive.push(",file=");
         drive.push(escape_commas(file));
-        // Images name others by paths that QEMU may have no right to open.
+        // An image's header names other images by paths that QEMU may not open.
         let own = match self.writes {
             Writes::Overlay(_) => Some((&self.path, self.format)),
             _ => None,
@@ -154,8 +156,8 @@ impl Disk {
         vec!["-drive".into(), drive, "-device".into(), device.into()]
     }
 
-    /// Returns the kernel's words that tell the guest's init process to use the disk as its root,
-    /// and if it may write to the disk.
+    /// Returns the kernel's words that make the guest's init process use the disk as its root. The
+    /// words also state if the guest may write to the disk.
     pub fn kernel_words(&self) -> &'static str {
         match self.writes {
             Writes::Layer => " pinhead.root=layer",
@@ -164,7 +166,7 @@ impl Disk {
     }
 }
 
-/// Creates an empty qcow2 file over an image: writes go to the file, and blocks that were never
+/// Creates an empty qcow2 file over an image. Writes go to this file. Blocks that were never
 /// written are read from the image.
 pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<(), Error> {
     // A relative name would be resolved against the overlay's directory.
@@ -174,7 +176,7 @@ pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<
     run(create.arg(overlay), "install qemu-utils; it makes disk overlays").map(drop)
 }
 
-/// Doubles commas: in QEMU's lists of options a single comma ends a value.
+/// Doubles commas, because a single comma ends a value in QEMU's lists of options.
 pub fn escape_commas(path: &Path) -> OsString {
     let parts = path.as_os_str().as_bytes().split(|&byte| byte == b',');
     OsString::from_vec(parts.collect::<Vec<_>>().join(&b",,"[..]))
@@ -241,7 +243,7 @@ mod tests {
         disk.prepare("g1").unwrap();
         let made = std::fs::read(&overlay).unwrap();
         assert!(made.starts_with(b"QFI\xfb"));
-        // The size of the disk stands big-endian at byte 24 of the header.
+        // Byte 24 of the header begins the size of the disk, in big-endian order.
         assert_eq!(made[24..32], (1_u64 << 20).to_be_bytes());
         disk.prepare("g1").unwrap();
         assert_eq!(std::fs::read(&overlay).unwrap(), made, "an existing overlay is kept");

@@ -36,7 +36,7 @@ impl<'a> Elf<'a> {
         known.then_some(Elf { bytes, big_endian: data == 2 })
     }
 
-    /// Reads an unsigned number of `width` bytes.
+    /// Returns an unsigned number of `width` bytes.
     fn number(&self, at: usize, width: usize) -> Option<usize> {
         let field = self.bytes.get(at..at.checked_add(width)?)?;
         let push = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
@@ -59,7 +59,7 @@ impl<'a> Elf<'a> {
         self.slice(header.checked_add(0x18)?, header.checked_add(0x20)?)
     }
 
-    /// Returns a slice of the file. The arguments are the offsets of its offset and length.
+    /// Returns a slice of the file. The arguments are the offsets of the slice's offset and length.
     fn slice(&self, offset_at: usize, length_at: usize) -> Option<&'a [u8]> {
         let (start, length) = (self.number(offset_at, 8)?, self.number(length_at, 8)?);
         self.bytes.get(start..start.checked_add(length)?)
@@ -91,12 +91,12 @@ impl<'a> Elf<'a> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A minimal ELF file with this `.modinfo`.
+    /// Returns a minimal ELF file with this `.modinfo`.
     pub(crate) fn elf(modinfo: &str, big_endian: bool) -> Vec<u8> {
         elf_of(&[(".modinfo", modinfo.as_bytes())], big_endian)
     }
 
-    /// A minimal ELF file: header, names of the sections, the sections, their headers.
+    /// Returns a minimal ELF file: header, names of the sections, the sections, their headers.
     fn elf_of(sections: &[(&str, &[u8])], big_endian: bool) -> Vec<u8> {
         let mut names = vec![0];
         let mut bytes = vec![0; 64];
@@ -160,7 +160,7 @@ pub(crate) mod tests {
     #[test]
     fn damaged_files_give_nothing_and_never_panic() {
         let bytes = elf("depends=a\0", true);
-        // The last 24 bytes of a section's header are of no interest here.
+        // The last 24 bytes of a section's header are not used, so their loss changes nothing.
         for length in 0..bytes.len() - 24 {
             assert_eq!(depends(&bytes[..length]), None, "cut to {length} bytes");
         }

@@ -11,14 +11,14 @@ use crate::Arch;
 pub enum Error {
     #[error("Cannot {action} {path}")]
     File {
-        /// The failed action, as a verb: "read", "create".
+        /// Failed action, as a verb: "read", "create".
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
     #[error("No place for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheDirectory,
-    /// A user that can change a cache can change what its owner runs.
+    /// Another user can change the cache, and thus also the programs that its owner runs.
     #[error("Cannot use the cache {root}; PINHEAD_CACHE names another one")]
     Cache { root: PathBuf, source: Box<Error> },
     #[error("{path} is not safe to use: {reason}")]
@@ -46,7 +46,7 @@ pub enum Error {
     PackageUnknown {
         package: String,
         arch: Arch,
-        /// The errors of apt while it refreshed its lists; empty without errors.
+        /// Errors of apt while it refreshed its lists; empty without errors.
         update_stderr: String,
     },
     #[error("Packages unpacked in {root} lack {missing}")]
@@ -75,7 +75,7 @@ fn refresh(stderr: &str) -> String {
 
 /// Attaches the action and the path to a file error.
 pub trait FileContext<T> {
-    /// `action` is a verb that fits "Cannot ... PATH".
+    /// Attaches `action`, which is a verb that fits "Cannot ... PATH".
     fn file(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T, Error>;
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes a file atomically: it exists complete or not at all.
+/// Writes a file atomically, so that no process finds an incomplete file.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
     remove_file(&part)?;
@@ -43,30 +43,30 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.write_all(bytes).file("write", path)
 }
 
-/// Moves a directory to a name. A directory with that name is exchanged with the new one, so that
+/// Moves a directory to a name. If another directory has this name, the two are exchanged, so that
 /// the name exists at any time.
 pub(crate) fn exchange(new: &Path, name: &Path) -> Result<(), Error> {
     if !name.exists() {
         return fs::rename(new, name).file("create", name);
     }
     match renameat_with(CWD, new, CWD, name, RenameFlags::EXCHANGE) {
-        // Some file systems, NFS among them, and old kernels do not support the exchange.
+        // Some file systems, such as NFS, and old kernels do not support the exchange.
         Err(Errno::INVAL | Errno::NOSYS) => exchange_by_steps(new, name),
         exchanged => exchanged.map_err(io::Error::from).file("replace", name),
     }
 }
 
-/// Does the same in steps; for a moment the name does not exist.
+/// Exchanges the directories in steps. For a moment the name does not exist.
 fn exchange_by_steps(new: &Path, name: &Path) -> Result<(), Error> {
     let old = name.with_added_extension("old");
-    // Left by a killed process.
+    // A killed process has left this directory.
     remove_dir(&old)?;
     fs::rename(name, &old).file("replace", name)?;
     fs::rename(new, name).file("create", name)?;
     fs::rename(&old, new).file("move", &old)
 }
 
-/// Waits until no other process holds this lock, and holds it until the returned file is dropped.
+/// Locks a file until the returned file is dropped, and waits while another process holds the lock.
 /// The kernel releases the lock whenever the process ends.
 pub fn lock_file(path: &Path) -> Result<File, Error> {
     let file = open_lock(path)?;
@@ -83,7 +83,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Returns a directory's entries with this time of each, the oldest first.
+/// Returns a directory's entries with the given kind of time for each, the oldest first.
 pub fn by_age(
     directory: &Path,
     time: fn(&Metadata) -> io::Result<SystemTime>,

@@ -16,12 +16,12 @@ use crate::files::{by_age, write_whole};
 use crate::kernel::{Module, Modules};
 use crate::{Arch, Cache, Error, GuestPackages, vmlinux};
 
-/// The parts of a guest's image.
+/// Specification of a guest's image.
 #[derive(Clone, Debug)]
 pub struct ImageSpec {
-    /// The guest's architecture.
+    /// Architecture of the guest.
     pub arch: Arch,
-    /// A static `pinheadd` for that architecture; a guest without one is observed only from
+    /// A static `pinheadd` for that architecture. Without a daemon, a guest is observed only from
     /// outside.
     pub daemon: Option<PathBuf>,
     /// Additional files. `/etc/pinheadd.args` holds the daemon's arguments, `/etc/load.sh` runs in
@@ -30,14 +30,14 @@ pub struct ImageSpec {
     pub files: Vec<GuestFile>,
 }
 
-/// A file that is in a guest from the start.
+/// A file that exists in a guest from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Its path in the guest.
+    /// Path in the guest.
     pub path: String,
-    /// Its permission bits.
+    /// Permission bits.
     pub mode: u32,
-    /// Its content.
+    /// Content of the file.
     pub bytes: Vec<u8>,
 }
 
@@ -51,26 +51,25 @@ impl GuestFile {
 /// The files that a guest boots from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The architecture.
     pub arch: Arch,
-    /// The kernel's file.
+    /// File with the kernel.
     pub kernel: PathBuf,
-    /// The archive with the first file system.
+    /// Archive with the first file system.
     pub initramfs: PathBuf,
-    /// The kind of its init process.
+    /// Kind of the init process.
     pub first_process: FirstProcess,
 }
 
-/// The kind of a guest's init process.
+/// Kind of a guest's init process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstProcess {
-    /// pinhead's, which follows the words on the kernel's command line.
+    /// pinhead's own init process, which obeys the words on the kernel's command line.
     Ours,
-    /// The user's, which ignores these words.
+    /// The user's init process, which ignores these words.
     Users,
 }
 
-/// The commands of a guest. Those that its busybox lacks are left out.
+/// Commands of a guest. Commands that its busybox lacks are left out.
 const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg \
     du echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill \
     killall ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep \
@@ -88,18 +87,19 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("sbin/start-pinheadd", include_str!("start-pinheadd.sh")),
 ];
 
-/// The file that the kernel unpacks last. A kernel without enough memory continues without an
-/// error, with other files cut or missing.
+/// Name of the file that the kernel unpacks last. A kernel without enough memory continues without
+/// an error, with truncated or missing files.
 const LAST: &str = "~whole";
 
-/// Size above which an archive is compressed: a guest's kernel holds the archive and its files at
-/// once, and QEMU keeps the archive for a reboot. Unpacking 16 MiB takes an emulated CPU 0.4 s.
+/// Size above which an archive is compressed. A guest's kernel needs memory for the archive and for
+/// its files at once, and QEMU keeps the archive for a reboot. Unpacking 16 MiB takes an emulated
+/// CPU 0.4 s.
 const PACKED_BYTES: usize = 8 << 20;
 
-/// Number of archives kept of an architecture; older ones are removed. Each new build of the daemon
-/// makes an archive of some megabytes.
+/// Number of archives kept for each architecture. Older archives are removed. Each new build of the
+/// daemon adds an archive of some megabytes.
 const KEPT_IMAGES: usize = 8;
-/// Age of the last request below which an image is kept: guests may yet start from it.
+/// Time since the last request in which an image is kept, because a guest may still start from it.
 const IN_USE: Duration = Duration::from_secs(3600);
 
 impl ImageSpec {
@@ -123,7 +123,7 @@ impl ImageSpec {
         for directory in ["dev", "etc", "proc", "root", "run", "sys", "tmp", "var"] {
             archive.directory(directory);
         }
-        // The kernel opens it for the first process before anything is mounted.
+        // The kernel opens this device for the first process before anything is mounted.
         archive.char_device("dev/console", 0o600, 5, 1);
         archive.symlink("etc/mtab", "/proc/mounts");
         add_busybox(&mut archive, &packages.busybox)?;
@@ -135,7 +135,7 @@ impl ImageSpec {
             let bytes = fs::read(daemon).file("read", daemon)?;
             archive.file("sbin/pinheadd", 0o755, bytes);
         }
-        // If the root is on a disk, these files are copied there.
+        // If the root is on a disk, the init process copies the listed files there.
         let mut names = String::new();
         for file in &self.files {
             archive.file(&file.path, file.mode, file.bytes.clone());
@@ -149,8 +149,8 @@ impl ImageSpec {
 
 fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
     let busybox = fs::read(path).file("read", path)?;
-    // A foreign busybox cannot be run to list its commands. Their names stand in its file one after
-    // the other, each with a terminating zero.
+    // A busybox for another architecture cannot be run to list its commands. Its file contains
+    // their names one after the other, each with a terminating zero.
     let known: std::collections::BTreeSet<&[u8]> = busybox.split(|&byte| byte == 0).collect();
     for applet in APPLETS.split_ascii_whitespace() {
         if known.contains(applet.as_bytes()) {
@@ -162,8 +162,9 @@ fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
 }
 
 fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(), Error> {
-    // On s390x the transport is always part of the kernel, and CMM is in Debian's so far. CMM is
-    // listed so that a kernel without it is refused: its guests would have no pool.
+    // On s390x the virtio transport is always part of the kernel, and so far CMM is part of
+    // Debian's kernel. CMM is listed so that a kernel without it is an error, because its guests
+    // would have no pool.
     let always: &[&str] = match arch {
         Arch::X86_64 => &["virtio_pci", "virtio_console", "virtio_balloon"],
         Arch::S390x => &["virtio_console", "virtio_balloon", "cmm"],
@@ -174,13 +175,14 @@ fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(
         Arch::X86_64 => &["pvpanic_pci"],
         Arch::S390x => &[],
     };
-    // Modules that only some guests need are listed apart, so that they cost other guests no
+    // Modules that only some guests need are listed in other files, so that they cost the rest no
     // memory.
     let needed = [("etc/modules.net", &["virtio_net"][..]), ("etc/modules.panic", panic)];
     for (list, wanted) in needed {
         add_module_list(archive, list, &modules.load_order(wanted)?, &order);
     }
-    // Compressed swap needs its compressor by name: no modprobe runs in the guest.
+    // The module of the compressor for compressed swap is named here, because no modprobe in the
+    // guest loads it.
     let optional: [(&str, &[&str]); 3] = [
         ("etc/modules.zram", &["lzo_rle", "zram"]),
         ("etc/modules.disk", &["virtio_blk", "ext4"]),
@@ -203,8 +205,9 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
     archive.file(list, 0o644, names.into_bytes());
 }
 
-/// Puts an archive into the cache under a name made from its content. The hash only has to
-/// distinguish one user's own builds; a collision in a user's cache does not help an attacker.
+/// Puts an archive into the cache under a name derived from its content. The hash only has to
+/// distinguish one user's own builds, because a collision in a user's cache does not help an
+/// attacker.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
     hash.put(archive);
@@ -219,8 +222,8 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     };
     if is_whole {
         let file = File::options().write(true).open(&path).file("open", &path)?;
-        // Only the time of access changes: a template is made again when the time of change
-        // differs.
+        // Only the access time changes. A new modification time would make templates of this image
+        // outdated.
         file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
         return Ok(path);
     }
@@ -232,8 +235,8 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Returns true if a packed file ends with the checksum and the length of an archive, as gzip
-/// writes them. A file that was cut by a crash does not.
+/// Returns true if a packed file ends with the archive's checksum and length, as gzip writes them.
+/// A file truncated by a crash does not end in this way.
 fn ends_as(path: &Path, archive: &[u8]) -> bool {
     let mut sum = Crc::new();
     sum.update(archive);
@@ -259,7 +262,7 @@ fn now() -> SystemTime {
 }
 
 /// Removes old images, so that there is room for one more. A running QEMU has already read its
-/// image.
+/// image, so it is not affected.
 fn remove_old(directory: &Path) -> Result<(), Error> {
     let found = by_age(directory, Metadata::accessed)?;
     let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);

@@ -29,45 +29,45 @@ base::named! {
     }
 }
 
-/// Age of packages at which their user is notified, in seconds.
+/// Age of packages, in seconds, at which the user is notified.
 pub const OLD_S: u64 = 30 * 86_400;
 
 /// A part of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The part's kind.
+    /// Kind of the part.
     pub kind: Kind,
-    /// Its name within the kind: of a directory of packages, of a disk's software, of a file.
+    /// Name within the kind: of a directory of packages, of a disk's software, or of a file.
     pub name: String,
-    /// The architecture, if it is for one.
+    /// Architecture of the part, if any.
     pub arch: Option<Arch>,
-    /// Its file or directory.
+    /// File or directory of the part.
     pub path: PathBuf,
-    /// Additional files that belong to it.
+    /// Additional files of the part.
     pub with: Vec<PathBuf>,
     /// Size on the host's disk, in bytes.
     pub bytes: u64,
-    /// The time it was made, and its packages.
+    /// Time at which the part was made, and its packages.
     pub record: Record,
-    /// Time of the last request for it, in seconds since 1970.
+    /// Time of the last request for the part, in seconds since 1970.
     pub used_s: u64,
-    /// True if a guest that is started now may use it. A disk made from other packages or other
-    /// files of pinhead is never used again.
+    /// True if a guest started now may use the part. A disk made from other packages, or from other
+    /// files of pinhead, is never used again.
     pub is_current: bool,
 }
 
 impl Part {
-    /// Returns its age, in seconds.
+    /// Returns the part's age in seconds.
     pub fn age_s(&self, now_s: u64) -> u64 {
         now_s.saturating_sub(self.record.made_s)
     }
 
-    /// Returns true if its packages have probably been updated since.
+    /// Returns true if Debian has probably updated the part's packages since it was made.
     pub fn is_old(&self, now_s: u64) -> bool {
         matches!(self.kind, Kind::Packages | Kind::Disk) && self.age_s(now_s) > OLD_S
     }
 
-    /// Removes its files.
+    /// Removes the part's files.
     pub fn remove(&self) -> Result<(), Error> {
         for path in std::iter::once(&self.path).chain(&self.with) {
             let is_dir = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
@@ -108,7 +108,7 @@ impl Cache {
                 parts.extend(there(part(Kind::Left, path, None))?);
             }
         }
-        // The package directory of versions before 0.1.
+        // Versions before 0.1 used this directory for packages.
         let apt = self.root().join("apt");
         if apt.exists() {
             parts.push(part(Kind::Left, apt, None)?);
@@ -118,8 +118,8 @@ impl Cache {
     }
 }
 
-/// Returns `None` if the file is gone: another process may have removed it since its directory was
-/// read.
+/// Returns `None` if the file is gone, because another process may have removed it after its
+/// directory was read.
 fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found {
         Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -127,7 +127,7 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Returns a directory's entries; none if it does not exist.
+/// Returns a directory's entries. A missing directory has none.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     if directory.is_dir() { entries(directory) } else { Ok(Vec::new()) }
 }
@@ -157,7 +157,7 @@ fn packages(path: PathBuf) -> Result<Part, Error> {
     Ok(part)
 }
 
-/// Returns a disk with its record, which is not listed as a part.
+/// Returns a disk together with its record, which is not a part of its own.
 fn disk(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     if has_end(&path, OF_DISK) && path.with_extension("img").exists() {
         return Ok(None);
@@ -199,7 +199,7 @@ fn bytes(path: &Path, data: &Metadata) -> Result<u64, Error> {
     let mut sum = data.blocks() * 512;
     if data.is_dir() {
         for path in entries(path)? {
-            // Another process that uses the cache may have removed it.
+            // Another process that uses the cache may have removed this file.
             if let Ok(data) = fs::symlink_metadata(&path) {
                 sum += bytes(&path, &data)?;
             }

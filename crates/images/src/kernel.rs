@@ -1,8 +1,8 @@
 //! The modules that a guest's kernel needs, and their order.
 //!
-//! A Debian kernel package brings no `modules.dep`: that is made at installation, and a guest's
-//! kernel is never installed here. The modules themselves list what they depend on, in the ELF
-//! section `.modinfo`, so the order is read from there.
+//! A Debian kernel package has no `modules.dep`, because that file is made at installation, and a
+//! guest's kernel is never installed here. The modules themselves list their dependencies, in the
+//! ELF section `.modinfo`. The order is read from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -51,8 +51,8 @@ impl Modules {
         self.files.contains_key(name) || self.builtin.contains(name)
     }
 
-    /// Returns the wanted modules and their dependencies, each after those it needs. Modules that
-    /// are built into the kernel are left out.
+    /// Returns the wanted modules and their dependencies, each module after its dependencies.
+    /// Modules that are built into the kernel are left out.
     pub fn load_order(&self, wanted: &[&str]) -> Result<Vec<Module>, Error> {
         let mut order = Vec::new();
         let mut seen = BTreeSet::new();
@@ -68,7 +68,8 @@ impl Modules {
         seen: &mut BTreeSet<String>,
         order: &mut Vec<Module>,
     ) -> Result<(), Error> {
-        // Marked on the way down, so that a cycle in broken modules ends.
+        // A module is marked before its dependencies are visited, so that a cycle in broken modules
+        // ends.
         if self.builtin.contains(name) || !seen.insert(name.to_owned()) {
             return Ok(());
         }
@@ -91,8 +92,8 @@ impl Modules {
 
 fn collect(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Error> {
     for path in entries(directory)? {
-        // The type of the entry itself is read: `build` and `source` may be links that lead
-        // anywhere.
+        // The type of the entry itself is read, because the entries `build` and `source` may be
+        // links that lead anywhere.
         if fs::symlink_metadata(&path).file("read", &path)?.is_dir() {
             collect(&path, files)?;
         } else if let Some(name) = module_name(&path) {
@@ -102,15 +103,16 @@ fn collect(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()
     Ok(())
 }
 
-/// Returns the kernel's name of the module in a file: without extensions, with underscores.
+/// Returns the kernel's name for the module in a file: without extensions, with underscores.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let stem = file.strip_suffix(".xz").unwrap_or(file).strip_suffix(".ko")?;
     Some(stem.replace('-', "_"))
 }
 
-/// Reads a module, uncompressed. Newer Debian kernels compress their modules. They are unpacked
-/// here once, because busybox cannot, and because the guest would pay for it at every start.
+/// Reads a module, uncompressed. Newer Debian kernels compress their modules. The modules are
+/// unpacked here once, because busybox cannot unpack modules. Otherwise the guest would also unpack
+/// the modules at every start.
 fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     if path.extension().is_none_or(|end| end != "xz") {
         return fs::read(path).file("read", path);
@@ -125,11 +127,11 @@ mod tests {
     use super::*;
     use crate::elf::tests::elf;
 
-    /// A literal, because not every machine that runs tests has xz. With xz the module is read;
-    /// without it, the error names the package to install.
+    /// The compressed module is a literal, because some machines that run tests have no xz. With xz
+    /// the module is read. Without xz, the error names the package to install.
     #[test]
     fn compressed_modules_are_unpacked() {
-        // "depends=zsmalloc" is not ELF, which is all the same here.
+        // "depends=zsmalloc" is not an ELF file, which does not matter here.
         const PACKED: &[u8] = &[
             0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x0, 0x0, 0x1, 0x69, 0x22, 0xde, 0x36, 0x2, 0x0, 0x21,
             0x1, 0x1c, 0x0, 0x0, 0x0, 0x10, 0xcf, 0x58, 0xcc, 0x1, 0x0, 0xf, 0x64, 0x65, 0x70,

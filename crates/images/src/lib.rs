@@ -1,4 +1,4 @@
-//! Boot images for guests, made of Debian's packages: without root, and kept in a cache.
+//! Boot images for guests, made from Debian's packages without root, and kept in a cache.
 //!
 //! ```text
 //!   apt (packages by name) ─► kernel (module order) ─┐
@@ -9,9 +9,8 @@
 //!
 //! Every part of the cache is either complete or absent.
 //!
-//! JUSTIFICATION for unsafe code: a tool must be bound to this process between fork and exec, which
-//! the standard library does not offer. The unsafe code is in the module `sys` and allowed nowhere
-//! else.
+//! JUSTIFICATION for unsafe code: a tool must be bound to this process between fork and exec. The
+//! standard library has no safe call for that. All unsafe code is in the module `sys`.
 
 #![deny(unsafe_code)]
 

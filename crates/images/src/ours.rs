@@ -1,7 +1,7 @@
 //! Files and directories that are safe to work with, because no other user can change them.
 //!
-//! A program that reads, runs or writes files that another user may replace acts for that user,
-//! with its own rights. A path is therefore followed here part by part, from `/`:
+//! A program may have to read, run or write files that another user can replace. Then it acts for
+//! that user, with its own rights. A path is therefore followed here part by part, from `/`:
 //!
 //! ```text
 //!   /  tmp  x  cache           each part is ours or root's, and no other may write to it;
@@ -9,11 +9,11 @@
 //!      └ sticky: others may add to it, but not replace what is ours
 //! ```
 //!
-//! A part that is writable for the user's private group counts as the user's; root's group does
-//! not.
+//! A part that is writable for the user's private group counts as private. A part that is writable
+//! for root's group does not.
 //!
-//! A link is checked like a file: its owner determines its target. A part that was found safe stays
-//! safe, since only its owners can change any part of the path to it.
+//! A link is checked like a file, because its owner determines its target. A part that was found
+//! safe stays safe, because only its owners can change any part of the path to it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, FileType, Metadata};
@@ -27,15 +27,15 @@ use crate::Error;
 use crate::accounts::is_private_group;
 use crate::error::FileContext;
 
-/// The most links that are followed, as in Linux.
+/// Maximum number of links that are followed, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// The mode bits that let other users add, remove and rename files in a directory.
+/// Mode bits that let other users add, remove and rename files in a directory.
 const OTHERS_WRITE: u32 = 0o022;
 const GROUP_WRITES: u32 = 0o020;
 /// The directory of the system's lists of users and groups.
 const ETC: &str = "/etc";
-/// The mode bit of a directory in which users cannot remove or rename files of others.
+/// Mode bit of a directory in which users cannot remove or rename files of others.
 const STICKY: u32 = 0o1000;
 
 /// Creates a private directory, and its missing parents. Refuses a directory that another user
@@ -44,7 +44,7 @@ pub fn create_dir(path: &Path) -> Result<PathBuf, Error> {
     create_dir_mode(path, 0o700)
 }
 
-/// Does the same, for a directory that other users may enter or read.
+/// Does the same as [`create_dir`], for a directory that other users may enter or read.
 pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> {
     loop {
         let found = follow(path, own_uid())?;
@@ -53,9 +53,11 @@ pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> 
         };
         let next = found.at.join(missing);
         match DirBuilder::new().mode(mode).create(&next) {
-            // Created by another process of this user, or by another user: the next turn checks it.
+            // Another process of this user, or another user, has created the directory. The next
+            // turn of the loop checks it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Independent of the umask: a tool's own user may have to get there.
+            // The mode must not depend on the umask, because a tool's own user may have to enter
+            // the directory.
             made => {
                 let mode = fs::Permissions::from_mode(mode);
                 made.and_then(|()| fs::set_permissions(&next, mode)).file("create", next)?;
@@ -64,8 +66,8 @@ pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> 
     }
 }
 
-/// Checks a directory that may not exist yet: its existing parts must be private, and so must the
-/// path to the missing ones. Returns its path without links.
+/// Checks a directory that may not exist yet. Its existing parts must be private, and so must the
+/// path to the missing parts. Returns its path without links.
 pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
     let found = follow(path, own_uid())?;
     match found.missing.is_empty() {
@@ -74,13 +76,13 @@ pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Checks a file for reading: it must be this user's or root's, and no other user may change or
-/// replace it. Returns its path without links.
+/// Checks a file for reading. The file must belong to this user or to root, and no other user may
+/// change or replace it. Returns its path without links.
 pub fn check_file(path: &Path) -> Result<PathBuf, Error> {
     check(path, FileType::is_file, "it is no ordinary file")
 }
 
-/// Does the same for a disk image, which may be a block device.
+/// Does the same as [`check_file`], for a disk image, which may be a block device.
 pub(crate) fn check_disk(path: &Path) -> Result<PathBuf, Error> {
     let is_disk = |kind: &FileType| kind.is_file() || kind.is_block_device();
     check(path, is_disk, "it is neither an ordinary file nor a block device")
@@ -97,7 +99,7 @@ fn check(path: &Path, is_fit: impl Fn(&FileType) -> bool, unfit: &str) -> Result
     }
 }
 
-/// Opens a lock file; creates it if needed. A link is not followed.
+/// Opens a lock file, which is created if needed. A link is not followed.
 pub(crate) fn open_lock(path: &Path) -> Result<File, Error> {
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = File::options();
@@ -109,7 +111,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The existing and the missing part of a path.
+/// Existing and missing part of a path.
 struct Found {
     /// The last part that exists, without links.
     at: PathBuf,
@@ -188,8 +190,8 @@ fn parts(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(name).collect()
 }
 
-/// Checks a part of a path that is not a link. It must be this user's or root's. Other users may
-/// write to it only if it is a directory in which they cannot replace this user's files.
+/// Checks a part of a path that is not a link. The part must belong to this user or to root. Other
+/// users may write to it only if it is a directory in which they cannot replace this user's files.
 fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
     let data = fs::symlink_metadata(at).file("look at", at)?;
     if data.uid() != uid && data.uid() != 0 {
@@ -202,11 +204,12 @@ fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
     }
 }
 
-/// Returns true if any user but its owner and root may write to it.
+/// Returns true if users other than the file's owner and root may write to the file.
 fn may_others_write(data: &Metadata, uid: u32, etc: &Path) -> bool {
     match data.mode() & OTHERS_WRITE {
         GROUP_WRITES if uid != 0 && data.uid() == uid => !is_private_group(etc, uid, data.gid()),
-        // The device's group, `disk`, may write to all disks of the host.
+        // Block devices are writable for their group `disk`, which may write to all disks of the
+        // host anyway.
         GROUP_WRITES if data.file_type().is_block_device() => false,
         bits => bits != 0,
     }
@@ -289,7 +292,7 @@ mod tests {
             }
             assert!(!open.join("new").exists());
         }
-        // As with /tmp: only a file's owner can replace it.
+        // The directory is like /tmp, where only a file's owner can replace the file.
         let shared = place.dir("shared", 0o1777);
         assert!(refusal(create_dir(&shared)).contains("mode 1777"));
         create_dir(&shared.join("mine")).unwrap();

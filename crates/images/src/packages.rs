@@ -19,10 +19,10 @@ use crate::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
 use crate::tool::run;
 use crate::{Arch, Cache, Error};
 
-/// The suffix of the directory of a web server's packages, behind the architecture.
+/// Suffix of the directory of a web server's packages, after the architecture.
 pub const WEB_SET: &str = "-web";
 
-/// nginx and the libraries of its program, by their names in Debian 12, and since Debian 13.
+/// nginx and the libraries of its program, by their names in Debian 12 and in Debian 13 and later.
 const WEB_PACKAGES: [&[&str]; 2] = [
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"],
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3t64", "libzstd1", "zlib1g"],
@@ -31,15 +31,15 @@ const WEB_PACKAGES: [&[&str]; 2] = [
 /// The files of a guest's packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestPackages {
-    /// The packages' architecture.
+    /// Architecture of the packages.
     pub arch: Arch,
-    /// The kernel's release, such as `6.1.0-50-s390x`.
+    /// Release of the kernel, such as `6.1.0-50-s390x`.
     pub release: String,
-    /// The kernel's image.
+    /// Image of the kernel.
     pub kernel: PathBuf,
-    /// `lib/modules/RELEASE`.
+    /// Directory `lib/modules/RELEASE`.
     pub modules: PathBuf,
-    /// The static busybox.
+    /// The static program busybox.
     pub busybox: PathBuf,
 }
 
@@ -48,42 +48,43 @@ pub struct GuestPackages {
 enum Set<'a> {
     /// The newest kernel, and busybox.
     Guest,
-    /// A web server's.
+    /// Packages of a web server.
     Web,
     /// These packages, without their dependencies.
     Named(&'a [&'a str]),
 }
 
 impl Cache {
-    /// Returns the packages for guests of this architecture: from the cache without using the
-    /// network, or else from Debian.
+    /// Returns the packages for guests of this architecture. The packages come from the cache
+    /// without using the network, or else from Debian.
     pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
         find_parts(arch, &self.unpacked(arch, arch.name(), Set::Guest)?)
     }
 
-    /// Returns one package, unpacked in its own directory: from the cache or else from Debian.
+    /// Returns one package, unpacked in its own directory. The package comes from the cache, or
+    /// else from Debian.
     pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
         self.package_set(arch, name, &[name])
     }
 
-    /// Returns packages unpacked into one directory with the set's name: from the cache or else
-    /// from Debian. Their dependencies are not added.
+    /// Returns packages unpacked into one directory with the set's name. The packages come from the
+    /// cache, or else from Debian. Their dependencies are not added.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
     }
 
-    /// Returns the packages of a web server: from the cache or else from Debian.
+    /// Returns the packages of a web server, from the cache or else from Debian.
     pub(crate) fn web_packages(&self, arch: Arch) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{arch}{WEB_SET}"), Set::Web)
     }
 
-    /// Returns the directory of a set of packages; the set of every guest has no name.
+    /// Returns the directory of a set of packages. The set for all guests has an empty name.
     pub fn packages_of(&self, arch: Arch, set: &str) -> PathBuf {
         self.root().join("packages").join(format!("{arch}{set}"))
     }
 
-    /// Fetches the packages of this directory again, as [`crate::Kind::Packages`] names it, and
-    /// replaces the old ones by the newest.
+    /// Fetches the packages of a directory again, and replaces the old ones by the newest.
+    /// [`crate::Kind::Packages`] describes the directory's name.
     pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
         let unknown = || Error::UnknownPart { name: directory.to_owned() };
         let parts = |arch: &Arch| Some((*arch, directory.strip_prefix(arch.name())?));
@@ -102,16 +103,17 @@ impl Cache {
         let unpacked = self.root().join("packages").join(directory);
         if !unpacked.is_dir() {
             let _lock = self.lock()?;
-            // The previous holder of the lock may have fetched the same.
+            // Another process may have fetched the packages while it held the lock.
             if !unpacked.is_dir() {
                 self.fetch(arch, directory, set)?;
             }
         }
-        // The directory's rights may have changed since.
+        // The directory's rights may have changed since it was created.
         check_dir(&unpacked)
     }
 
-    /// Fetches packages. They are moved to their place when they are complete. The lock is held.
+    /// Fetches packages. Complete packages are moved to their final directory. The caller holds the
+    /// lock.
     fn fetch(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<(), Error> {
         let unpacked = self.directory("packages")?.join(directory);
         // The lock is held, so a directory with that name was left by a killed process.
@@ -168,7 +170,8 @@ fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
     })
 }
 
-/// Finds the kernel's image and its release: in /boot, or since Linux 7 with its modules.
+/// Finds the kernel's image and its release. The image is in /boot, or since Linux 7 beside the
+/// modules.
 fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
     let names = |dir: &str| entries(&root.join(dir)).unwrap_or_default();
     let in_boot = names("boot").into_iter().find_map(|path| {
@@ -184,11 +187,11 @@ fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
     in_boot.or_else(beside_modules)
 }
 
-/// Finds a path; Debian 13 has moved everything below /usr.
+/// Finds a path at the root or below /usr, to which Debian 13 has moved everything.
 pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
     let places = [root.join(path), root.join("usr").join(path)];
     let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
-    // A link's target is a path in the guest, so the file itself may be elsewhere here.
+    // A link's target is a path in the guest, which may not exist here. The link itself is enough.
     places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
 }
 

@@ -1,4 +1,4 @@
-//! The other files that an image in QEMU's own format refers to.
+//! Files that an image in QEMU's own format refers to.
 //!
 //! ```text
 //!   byte 0   "QFI\xfb", version 2 or 3
@@ -7,9 +7,9 @@
 //!      100   (version 3) length of the header; behind it are extensions: number, length, content
 //! ```
 //!
-//! QEMU follows the names in a header without checking their owners. A user that may write to an
-//! image can therefore let its guest read any file that QEMU can read: `/etc/shadow`, if root
-//! started it.
+//! QEMU follows the names in a header without checking the files' owners. A user that may write to
+//! an image can therefore let its guest read any file that QEMU can read. If root started QEMU,
+//! `/etc/shadow` is such a file.
 
 use std::fs::File;
 use std::io::Read;
@@ -22,25 +22,25 @@ use crate::ours::check_file;
 const MAGIC: [u8; 4] = *b"QFI\xfb";
 /// QEMU's limit on the length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 1023;
-/// Bytes that are read of an image. The header is in the first cluster, of 2 MiB at most; QEMU
-/// writes the name right behind it.
+/// Maximum number of bytes read of an image. The header is in the first cluster, which has at most
+/// 2 MiB, and QEMU writes the name right after the header.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 const DATA_IN_ANOTHER_FILE: u64 = 1 << 2;
-/// The longest chain of backing images.
+/// Maximum length of a chain of backing images.
 const DEPTH_MAX: usize = 16;
 
-/// The extension with the format of the backing file.
+/// Number of the extension with the format of the backing file.
 const BACKING_FORMAT: u64 = 0xe279_2aca;
-/// The length of the header of version 2.
+/// Length of the header of version 2.
 const OLD_BYTES: usize = 72;
 
-/// The references to other files in an image's header.
+/// References to other files in an image's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The backing file, which has the blocks that were never written to this file.
+    /// The backing file, which supplies the blocks that were never written to this image.
     pub backing: Option<String>,
-    /// The backing file's format. Without it, QEMU guesses from the content, which may be a
-    /// guest's.
+    /// Format of the backing file. Without a format, QEMU guesses it from the content, which a
+    /// guest may have written.
     pub format: Option<String>,
     /// Set if the image's data are in a separate file.
     pub external_data: bool,
@@ -75,7 +75,7 @@ impl Header {
             String::from_utf8(name.to_vec()).ok()
         };
         let name = name().ok_or("the name of its backing file cannot be read")?;
-        // The name begins where the extensions end.
+        // The name begins right after the extensions.
         let end = usize::try_from(start).unwrap_or(usize::MAX);
         Ok(Header { backing: Some(name), format: format(bytes, header_bytes, end)?, external_data })
     }
@@ -88,7 +88,7 @@ impl Header {
     }
 }
 
-/// The layout of a disk's content in its file.
+/// Layout of a disk's content in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFormat {
     /// Uncompressed blocks without a header.
@@ -100,7 +100,7 @@ pub enum DiskFormat {
 impl DiskFormat {
     pub(crate) const ALL: [DiskFormat; 2] = [DiskFormat::Raw, DiskFormat::Qcow2];
 
-    /// Returns QEMU's name.
+    /// Returns QEMU's name for the format.
     pub fn name(self) -> &'static str {
         match self {
             DiskFormat::Raw => "raw",
@@ -112,15 +112,16 @@ impl DiskFormat {
 /// A backing image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Below {
-    /// The image's file.
+    /// File of the image.
     pub path: PathBuf,
     /// The format of the image.
     pub format: DiskFormat,
 }
 
-/// Checks an image and its backing images, and returns the latter from the top. Each must be this
-/// user's or root's, and no other user may change or replace it. All must be in one directory: an
-/// image made by another user could otherwise let its guest read any file of this user.
+/// Checks an image and its backing images, and returns the backing images from the top. Each image
+/// must belong to this user or to root, and no other user may change or replace it. All must be in
+/// one directory. Otherwise an image made by another user could let its guest read any file of this
+/// user.
 pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
     let mut found = Vec::new();
@@ -153,12 +154,13 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     Err(wrong(image, format!("more than {DEPTH_MAX} images lie below each other")))
 }
 
-/// Checks an image for which QEMU gets the backing images from its arguments, not from the image.
+/// Checks an image without checking its backing images, because QEMU gets these from its arguments
+/// and not from the image.
 pub(crate) fn check_overlay(image: &Path) -> Result<(), Error> {
     read_whole(&check_file(image)?).map(drop)
 }
 
-/// Returns the header of an image that contains its data itself.
+/// Returns the header of an image with no external data file.
 fn read_whole(image: &Path) -> Result<Header, Error> {
     let header = Header::read(image)?;
     match header.external_data {
@@ -170,10 +172,10 @@ fn read_whole(image: &Path) -> Result<Header, Error> {
     }
 }
 
-/// Returns the file with that name, as QEMU resolves it: relative to the image, unless it begins
-/// with `/`.
+/// Returns the file with that name as QEMU resolves it. A name that does not begin with `/` is
+/// relative to the image.
 fn below(image: &Path, name: &str) -> Result<PathBuf, Error> {
-    // `json:`, `nbd:`, `ssh://`: QEMU takes the part before a colon for a protocol.
+    // QEMU treats the part before a colon as a protocol, as in `json:`, `nbd:` or `ssh://`.
     let before = name.split('/').next().unwrap_or_default();
     if name.is_empty() || name.contains('\0') || before.contains(':') {
         let shown = base::plain(name, 80);
@@ -188,8 +190,8 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(field.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// Returns the backing file's format, if an extension between header and name has it. QEMU uses the
-/// last one, so only one is accepted.
+/// Returns the backing file's format, if an extension between header and name contains it. QEMU
+/// uses the last such extension, so a second one is an error.
 fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String>, String> {
     let mut at = header_bytes;
     let mut format = None;
@@ -212,7 +214,7 @@ fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String
     Ok(format)
 }
 
-/// Reads an extension's kind and content, and the offset of the next one.
+/// Returns an extension's kind and content, and the offset of the next extension.
 fn extension(bytes: &[u8], at: usize) -> Option<(u64, &[u8], usize)> {
     let length = usize::try_from(number(bytes, at.checked_add(4)?, 4)?).ok()?;
     let start = at.checked_add(8)?;
@@ -233,7 +235,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Returns an image of no size over a backing file with a format.
+    /// Returns an image of size zero over a backing file with a format.
     fn image_over(backing: &str, format: &str, features: u8) -> Vec<u8> {
         let mut head = vec![0; 104];
         head[..4].copy_from_slice(&MAGIC);
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(below, expected.map(|(name, format)| (Path::new(name), format)));
         let round = place.file("round.qcow2", &image("round.qcow2", 0));
         assert!(refusal(&round).contains("more than 16 images"));
-        // Without a format, data that a guest has written to its disk could be taken for a header.
+        // Without a format, QEMU could mistake a guest's data on its disk for a header.
         for format in ["", "vmdk"] {
             let path = place.file("guess.qcow2", &image_over("base.img", format, 0));
             assert!(refusal(&path).contains("does not say that the image below it is raw"));
@@ -336,7 +338,7 @@ mod tests {
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
     }
 
-    /// QEMU takes the last format, and other programs might take the first.
+    /// QEMU uses the last format, while other programs might use the first.
     #[test]
     fn a_format_that_is_given_twice_is_refused() {
         let extension = |format: &str| {
@@ -362,7 +364,8 @@ mod tests {
         assert!(Header::parse(&head(&ended)).is_ok() && Header::parse(&head(&[])).is_ok());
     }
 
-    /// An image made by another user belongs to this user after a download.
+    /// An image made by another user belongs to this user after a download, so its owner proves
+    /// nothing.
     #[test]
     fn finding_16_an_image_leads_to_no_other_directory() {
         let place = Place::new("directory");
@@ -419,8 +422,8 @@ mod tests {
         prepare(&theirs).unwrap();
         fs::set_permissions(&theirs, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(refusal(&theirs).contains("theirs.qcow2 is not safe to use: others may write"));
-        // A backing image must be safe from other users too: a writer can give it a header that
-        // names any file.
+        // A backing image must be safe from other users too. A user that can write to it can give
+        // it a header that names any file.
         let ours = place.file("ours.qcow2", &image("theirs.qcow2", 0));
         assert!(refusal(&ours).contains("theirs.qcow2 is not safe to use"));
         if rustix::process::geteuid().is_root() {

@@ -1,4 +1,5 @@
-//! The record of a cached part's packages and time: a file beside the part, or in it.
+//! Record of a cached part's packages and time. The record is a file beside the part, or inside the
+//! part.
 //!
 //! ```text
 //!   pinhead packages 1
@@ -15,31 +16,32 @@ use crate::Error;
 use crate::error::FileContext;
 use crate::files::write_whole;
 
-/// The largest record that is read. A system of ten thousand packages has half a megabyte.
+/// Maximum size of a record that is read. The record of a system with ten thousand packages has
+/// half a megabyte.
 const BYTES_MAX: u64 = 1 << 20;
-/// The record of a directory of packages, in it.
+/// Name of the record in a directory of packages.
 pub(crate) const IN_DIRECTORY: &str = "pinhead.packages";
-/// The extension of a disk's record.
+/// File name extension of a disk's record.
 pub(crate) const OF_DISK: &str = "packages";
 
-/// Has dpkg's tools print the lines that [`Record::new`] takes.
+/// Option that makes dpkg's tools print the lines for [`Record::new`].
 pub(crate) const SHOW_FORMAT: &str = "--showformat=${Package} ${Version}\\n";
-/// The hint for a user without such a tool.
+/// Hint for a user without such a tool.
 pub(crate) const NOT_DPKG: &str = "it belongs to dpkg; is this Debian?";
 
 const HEAD: &str = "pinhead packages 1";
 
-/// The time at which a part of the cache was made, and its packages.
+/// Time at which a part of the cache was made, and its packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Seconds since 1970.
+    /// Time, in seconds since 1970.
     pub made_s: u64,
     /// Packages with their versions, by name.
     pub packages: Vec<(String, String)>,
 }
 
 impl Record {
-    /// Parses a record. The error names the line that is wrong.
+    /// Parses a record. The error names the wrong line.
     pub fn parse(text: &str) -> Result<Record, String> {
         let mut lines = text.lines().zip(1..);
         if lines.next().is_none_or(|(line, _)| line != HEAD) {
@@ -77,7 +79,8 @@ impl Record {
         write_whole(path, self.text().as_bytes())
     }
 
-    /// Reads the record in a file; `None` if there is no file, as in caches of older versions.
+    /// Reads the record in a file. Returns `None` if there is no file, as in caches of older
+    /// versions.
     pub(crate) fn read(path: &Path) -> Result<Option<Record>, Error> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -97,12 +100,12 @@ impl Record {
         }
     }
 
-    /// Returns a part's record, or else a record with the file system's time. That is the time of
-    /// its last rename, since an unpacked package keeps its original times.
+    /// Returns a part's record. Without a record, the time is the file system's time of the last
+    /// rename, because an unpacked package keeps its original times.
     pub(crate) fn of(part: &Path, record: &Path) -> Result<Record, Error> {
         match Record::read(record) {
             Ok(Some(record)) => return Ok(record),
-            // A damaged record is ignored; its part is still used, listed and refreshed.
+            // A damaged record is ignored. The part itself is still used, listed and refreshed.
             Ok(None) | Err(Error::Record { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -1,7 +1,7 @@
 //! Debian's own entries among the system's apt sources.
 //!
-//! Other entries are left out, because they have no kernels for guests. Many serve only one
-//! architecture, and an update for another one would report an error for each of them.
+//! Other entries are left out, because they have no kernels for guests. Many of them serve only one
+//! architecture, and an update for another architecture would report an error for each.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::error::FileContext;
 
-/// The fields with the location of an entry's packages.
+/// Fields with the location of an entry's packages.
 const PLACE: [&str; 3] = ["uris", "suites", "components"];
 
-/// The options that are kept of an entry: its signing key, its location, and the permission to be
-/// old, as a day's snapshot is. Options that make apt take unsigned or badly signed files are left
-/// out: `trusted`, `allow-insecure`, `allow-weak` and similar ones.
+/// Options of an entry that are copied: its signing key, its location, and the permission to be
+/// outdated, for snapshots of an earlier day. Options that make apt accept unsigned or badly signed
+/// files are left out: `trusted`, `allow-insecure`, `allow-weak` and similar ones.
 const KEPT: [&str; 4] = ["signed-by", "inrelease-path", "by-hash", "check-valid-until"];
 
-/// Returns the entries for binary packages that point to Debian, as files for `sources.list.d`:
-/// name and text. Only the options in [`KEPT`] stay, because a guest's architecture may differ.
+/// Returns the entries for binary packages from Debian, as names and texts of files for
+/// `sources.list.d`. Only the options in [`KEPT`] remain, because a guest's architecture may
+/// differ.
 pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Error> {
     let list = etc_apt.join("sources.list");
     let parts = etc_apt.join("sources.list.d");
@@ -59,8 +60,8 @@ pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Er
     Ok(files)
 }
 
-/// Returns true if an entry is Debian's: signed with Debian's key, at Debian's host, or at a mirror
-/// that keeps the usual path and names no other key.
+/// Returns true if an entry is Debian's. Such an entry is signed with Debian's key, or names
+/// Debian's host, or names a mirror with the usual path and no other key.
 fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
     let debian_host = |uri: &&str| {
         let host = uri.split('/').nth(2).unwrap_or("");
@@ -77,7 +78,7 @@ fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
     }
 }
 
-/// Parses lines: `deb [option=value ...] URI suite component...`
+/// Parses lines such as `deb [option=value ...] URI suite component...`.
 pub fn one_line_entries(text: &str) -> String {
     text.lines().filter_map(one_line_entry).fold(String::new(), |kept, line| kept + &line + "\n")
 }
@@ -96,7 +97,7 @@ fn one_line_entry(line: &str) -> Option<String> {
     let signed_by =
         options.split_ascii_whitespace().find_map(|option| option.strip_prefix("signed-by="));
     let uri = rest.split_ascii_whitespace().next()?;
-    // A second list of options would pass unseen.
+    // A second list of options would not be checked, so the entry is left out.
     if options.contains('[') || rest.contains('[') || !is_debian(&[uri], signed_by) {
         return None;
     }
@@ -123,8 +124,8 @@ pub fn stanza_entries(text: &str) -> String {
             // A continuation belongs to the field above, for instance an embedded key.
             if let Some((_, value)) = stanza.last_mut() {
                 value.push('\n');
-                // A carriage return before the line's end would be read back as a part of the
-                // value.
+                // A carriage return before the end of the line would become part of the value when
+                // the file is read again.
                 value.push_str(line.trim_end());
             }
         } else if let Some((field, value)) = line.split_once(':') {
@@ -179,7 +180,7 @@ mod tests {
             "deb\t[ arch=amd64 ] http://mirror.example/debian/ bookworm main",
             Some("deb http://mirror.example/debian/ bookworm main"),
         );
-        // The signature still counts.
+        // The signature is still required.
         check(
             "deb [check-valid-until=no trusted=yes] http://snapshot.debian.org/archive b main",
             Some("deb [check-valid-until=no] http://snapshot.debian.org/archive b main"),
@@ -229,7 +230,7 @@ mod tests {
         let line = "deb [ trusted=yes signed-by=/k/a.gpg ] http://d.debian.org/debian b main";
         let kept = one_line_entry(line).unwrap();
         assert_eq!(kept, "deb [signed-by=/k/a.gpg] http://d.debian.org/debian b main");
-        // Options with a last part that looks like the beginning of the entry.
+        // In these options the last part looks like the beginning of the entry.
         for options in
             ["[a]trusted=yes ", "[[trusted=yes]] ", "[a] [trusted=yes]", "[signed-by=/k[x] "]
         {

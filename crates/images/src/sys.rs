@@ -9,14 +9,14 @@ use std::process::Command;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Makes the child of a command die with the thread that starts it, and lets it inherit some file
-/// descriptors under their own numbers. The descriptors must stay open until the child is started;
-/// they stay closed to every other child that this process may start at the same time.
+/// Makes the child of a command die with the thread that starts it, and lets the child inherit some
+/// file descriptors under their own numbers. The descriptors must stay open until the child is
+/// started. Other children that this process starts at the same time do not inherit them.
 pub fn bind_child(command: &mut Command, inherited: Vec<RawFd>) {
     let parent = getpid();
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the call above no longer sends a signal.
+        // If the parent died before the call above, no signal will be sent.
         if getppid() != Some(parent) {
             return Err(Errno::SRCH.into());
         }
@@ -28,7 +28,7 @@ pub fn bind_child(command: &mut Command, inherited: Vec<RawFd>) {
         Ok(())
     };
     // SAFETY: between fork and exec the closure only makes system calls and reads memory that was
-    // allocated before the fork: it neither allocates nor takes a lock. The errors that it makes
-    // hold a number only.
+    // allocated before the fork: it neither allocates nor takes a lock. Its errors contain only a
+    // number.
     unsafe { command.pre_exec(before_exec) };
 }

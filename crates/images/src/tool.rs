@@ -1,4 +1,4 @@
-//! External programs: run to their end, with their reason when they fail.
+//! External programs, which are run to their end. If one fails, the error contains its messages.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, sys};
 
-/// The most bytes of a tool's output in an error message.
+/// Maximum number of bytes of a tool's output in an error message.
 const STDERR_BYTES_MAX: usize = 2000;
 
-/// The output of a tool that succeeded.
+/// Output of a tool that succeeded.
 pub struct Output {
     /// Standard output.
     pub stdout: Vec<u8>,
-    /// The end of its standard error.
+    /// End of the standard error.
     pub stderr: String,
 }
 
@@ -29,21 +29,21 @@ pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
     Ok(Output { stdout: output.stdout, stderr })
 }
 
-/// Runs a tool like [`run`], and passes on each line of standard error as it arrives. The tool's
-/// standard output is discarded, and the tool does not outlive this process.
+/// Runs a tool like [`run`], and passes on each line of its standard error as it arrives. The
+/// tool's standard output is discarded. The tool does not outlive this process.
 pub(crate) fn run_and_follow(
     command: &mut Command,
     hint: &str,
     follow: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    // The tool is bound to this thread, which stays here until it has ended.
+    // The tool is bound to this thread, which stays in this function until the tool has ended.
     sys::bind_child(command, Vec::new());
     let mut child =
         command.spawn().map_err(|source| not_started(command.get_program(), hint, source))?;
     let mut stderr_end = String::new();
     if let Some(stderr) = child.stderr.take() {
-        // A line may be endless; the kept part is bounded.
+        // A line may be endless, so only a bounded part is kept.
         let mut reader = BufReader::new(stderr);
         let mut line = Vec::new();
         let limit = STDERR_BYTES_MAX as u64;
@@ -61,7 +61,7 @@ pub(crate) fn run_and_follow(
     Err(Error::ToolFailed { command: command_line(command), status, stderr: stderr_end })
 }
 
-/// Returns the error of a program that cannot be run; `hint` names the package to install.
+/// Returns the error for a program that cannot be run. `hint` names the package to install.
 pub fn not_started(program: &OsStr, hint: &str, source: io::Error) -> Error {
     let program = program.to_string_lossy().into_owned();
     match source.kind() {
@@ -76,7 +76,7 @@ fn command_line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Returns the end of a text, where tools put the reason.
+/// Returns the end of a text, because tools write the reason of a failure last.
 pub(crate) fn last_part(text: &str) -> String {
     let cut = text.len().saturating_sub(STDERR_BYTES_MAX);
     let start = (cut..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(0);

@@ -1,13 +1,14 @@
-//! Unwrapped kernels, for an emulator that would unwrap the kernel again in each guest.
+//! Kernels without their decompressor, because under emulation each guest would decompress the
+//! kernel again.
 //!
 //! ```text
 //!   vmlinuz: setup │ decompressor │ LZ4: vmlinux ─► CACHE/…/boot/vmlinux-RELEASE
 //! ```
 //!
-//! QEMU maps such a file, so that all guests share it in the host's page cache. Of a vmlinuz each
-//! QEMU keeps its own copy. Each guest then runs the decompressor, and never returns the memory of
-//! its input and output to the host. QEMU starts the kernel at its PVH entry, which exists for
-//! this.
+//! QEMU maps such a file, so that all guests share its pages in the host's page cache. In contrast,
+//! each QEMU has its own copy of a vmlinuz. Each guest then runs the decompressor, and never
+//! returns the memory of its input and output to the host. QEMU starts the kernel at its PVH entry,
+//! which exists for this purpose.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,19 +18,20 @@ use crate::elf::Elf;
 use crate::error::FileContext;
 use crate::files::write_whole;
 
-/// `HdrS` at its offset in the boot protocol, and the first version with the payload's offset.
+/// `HdrS` at its offset in the boot protocol, and the first version with the offset of the payload.
 const HEADER: (usize, &[u8; 4]) = (0x202, b"HdrS");
 const VERSION_MIN: u16 = 0x208;
-/// The magic number of the LZ4 format of the kernel's build, and the size of its blocks.
+/// Magic number of the LZ4 format that the kernel's build uses, and the size of its blocks.
 const LZ4: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 const BLOCK_BYTES: usize = 8 << 20;
-/// The largest kernel; a file that claims a larger one is broken.
+/// Maximum size of a kernel, in bytes. A file that claims a larger one is broken.
 const BYTES_MAX: usize = 512 << 20;
-/// The ELF note with the PVH entry: its name and its type.
+/// Name and type of the ELF note with the PVH entry.
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
-/// Returns the kernel for QEMU: the unwrapped one beside it, which is made if needed, or this one
-/// if it cannot be unwrapped here. The caller holds the cache's lock.
+/// Returns the kernel for QEMU. QEMU gets the unwrapped kernel beside the given one, which is made
+/// if needed. If the kernel cannot be unwrapped here, the given kernel is returned. The caller
+/// holds the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     let name = kernel.file_name().and_then(|name| name.to_str());
     let Some(release) = name.and_then(|name| name.strip_prefix("vmlinuz-")) else {
@@ -45,7 +47,8 @@ pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Returns the kernel in a bzImage, if it is compressed by LZ4 and can start without the rest.
+/// Returns the kernel in a bzImage, if it is compressed with LZ4 and can start without the rest of
+/// the bzImage.
 pub fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
     let (at, magic) = HEADER;
     if wrapped.get(at..at + magic.len())? != magic || u16_at(wrapped, 0x206)? < VERSION_MIN {
@@ -62,8 +65,8 @@ pub fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
     has_pvh_entry(&kernel).then_some(kernel)
 }
 
-/// Unpacks blocks, each behind its size. The kernel's build puts the total size behind the last
-/// one.
+/// Unpacks blocks, each of which follows its size. The kernel's build appends the total size to the
+/// last block.
 fn unpack(mut blocks: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while blocks.len() > 4 {
@@ -78,7 +81,7 @@ fn unpack(mut blocks: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns true if a note of the ELF file names the PVH entry, by which QEMU starts it.
+/// Returns true if a note of the ELF file contains the PVH entry, at which QEMU starts the kernel.
 fn has_pvh_entry(kernel: &[u8]) -> bool {
     Elf::new(kernel).is_some_and(|elf| elf.notes().any(has_note))
 }

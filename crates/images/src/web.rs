@@ -1,4 +1,4 @@
-//! nginx in a guest's memory: the smallest guest with a real web server.
+//! nginx in a guest's memory, for the smallest guest with a real web server.
 //!
 //! ```text
 //!   nginx, its libraries (Debian's packages) ─► files of an image ─► port 80 of the guest:
@@ -16,10 +16,11 @@ use crate::{Arch, Cache, Error, GuestFile};
 /// nginx's port in the guest.
 pub const WEB_PORT: u16 = 80;
 
-/// The size of the served page, as in the published experiments.
+/// Size of the served page, as in the published experiments.
 pub const PAGE_BYTES: usize = 27 * 1024;
 
-/// One worker for a guest of one CPU, which never wakes up without requests.
+/// Configuration with one worker, for a guest of one CPU. Without requests the worker never wakes
+/// up.
 const CONFIGURATION: &str = "\
 user nobody nogroup;
 worker_processes 1;
@@ -45,8 +46,8 @@ http {
 }
 ";
 
-/// A command that ends when the server listens: nginx opens its port before it leaves the
-/// foreground.
+/// Command that ends when the server listens, because nginx opens its port before it moves to the
+/// background.
 const SERVICE: &str =
     "mkdir -p /var/lib/nginx /var/log/nginx\nexec /usr/sbin/nginx -c /etc/nginx.conf\n";
 
@@ -79,7 +80,7 @@ pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     Ok(files)
 }
 
-/// Returns a page of this size with distinct lines: real pages are not one repeated byte.
+/// Returns a page of this size with distinct lines, because a real page does not repeat one byte.
 fn page() -> String {
     let mut text = String::from("<!doctype html><title>pinhead</title><pre>\n");
     let mut line = 0;
@@ -91,17 +92,17 @@ fn page() -> String {
     text
 }
 
-/// Returns the paths in the guest of the libraries that a program or a library is linked with.
-/// Debian's suites differ in them.
+/// Returns the paths in the guest of the libraries that a program or a library is linked with. The
+/// paths differ between Debian's suites.
 fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>, Error> {
     let unknown = || Error::PackageContent {
         root: root.to_owned(),
         missing: format!("{} whose libraries can be read", file.path),
     };
     let names = libraries(&file.bytes).ok_or_else(unknown)?;
-    // The loader's place is different.
+    // The loader is in another directory, so it is left out here.
     let names = names.into_iter().filter(|name| !name.starts_with("ld"));
-    // The loader's default directory.
+    // The loader searches this directory by default.
     Ok(names.map(|name| format!("/lib/{arch}-linux-gnu/{name}")).collect())
 }
 
@@ -110,8 +111,8 @@ fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
     Ok(GuestFile { path: format!("/{path}"), mode: 0o755, bytes })
 }
 
-/// Reads a file of the packages, through a link as it will be in the guest. The loader is a link to
-/// `/lib/TRIPLET/...`, where this machine may have its own loader, for another C library.
+/// Reads a file of the packages, and resolves links as in the guest. The loader is a link to
+/// `/lib/TRIPLET/...`, where this machine may have its own loader for another C library.
 fn read(root: &Path, path: &Path) -> Result<Vec<u8>, Error> {
     if path.is_symlink() {
         let target = fs::read_link(path).file("read", path)?;
@@ -133,7 +134,7 @@ mod tests {
         for directory in ["proc", "lib64"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
-        // The link also leads to a file of this machine.
+        // A file with the name of the link's target also exists on this machine.
         std::os::unix::fs::symlink("/proc/version", root.join("lib64/loader")).unwrap();
         fs::write(root.join("proc/version"), "the packages'").unwrap();
         let read = file_of(&root, "lib64/loader").unwrap().bytes;

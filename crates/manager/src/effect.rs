@@ -68,12 +68,23 @@ pub(crate) enum GuestEvent {
     /// A client wants a daemon's list of tasks.
     AskScan(Id),
     /// A daemon must get the guest's new size, with the reason.
-    Grant { guest: Id, keeps: Bytes, reason: String },
+    Grant {
+        guest: Id,
+        keeps: Bytes,
+        reason: String,
+    },
     /// A guest's balloon reached a size that was not requested. A rise may come from the guest's
     /// kernel, and a fall from an earlier target.
-    Left { guest: Id, at: Bytes, rose: bool },
+    Left {
+        guest: Id,
+        at: Bytes,
+        rose: bool,
+    },
     /// A guest's hypervisor must set this target.
-    Target { guest: Id, size: Bytes },
+    Target {
+        guest: Id,
+        size: Bytes,
+    },
     /// Page-out of a guest begins. Until it ends, memory that leaves the guest is not counted as
     /// page reporting.
     PageOutBegins(Id),
@@ -105,11 +116,24 @@ pub(crate) enum MemoryEvent {
 #[derive(Debug)]
 pub(crate) enum RequestEvent {
     /// A client changes a guest's limits.
-    Set { to: Return, peer: Peer, guest: String, change: Change },
+    Set {
+        to: Return,
+        peer: Peer,
+        guest: String,
+        change: Change,
+    },
     /// A client wants memory freed and reserved.
-    Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
+    Reserve {
+        to: Return,
+        mib: u64,
+        timeout_ms: u64,
+        hold_ms: u64,
+    },
     /// A client cancels a reservation.
-    Unreserve { to: Return, reservation: u64 },
+    Unreserve {
+        to: Return,
+        reservation: u64,
+    },
     /// There are too many reservations, so this reservation is refused.
     Refused(u64),
     /// Reservations have been settled.

@@ -1,14 +1,14 @@
-//! A block: compressed, and with a checksum.
+//! A compressed block with a checksum.
 
 use std::io::{self, Read, Write};
 
 use crate::{Error, damaged};
 
-/// The first bytes of the file; the last byte is the version.
+/// First bytes of the file. The last of them is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"pinpark\x01";
-/// Bytes of a block before its content.
+/// Number of bytes in a block before its content.
 const HEAD: usize = 13;
-/// The most bytes of a block: a reader keeps one in memory.
+/// Maximum size of a block, in bytes. A reader needs memory for one block.
 pub(crate) const BLOCK_MAX: usize = 2 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn write(mut into: impl Write, kind: Kind, bytes: &[u8]) -> io::Resul
     into.write_all(&stored)
 }
 
-/// Reads the next block; if there is none, the error names the missing part.
+/// Reads the next block. At the end of the file, the error names the missing part.
 pub(crate) fn read(mut from: impl Read, number: u64) -> Result<(Kind, Vec<u8>), Error> {
     let cut = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(format!("it ends in block {number}")),
@@ -86,7 +86,7 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Returns the file with corrected checksums of its blocks, as far as there are blocks.
+/// Returns the file with corrected checksums, as far as its blocks can be parsed.
 pub fn with_checksums(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let mut at = MAGIC.len();

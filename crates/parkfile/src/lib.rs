@@ -1,4 +1,5 @@
-//! The file of a guest that is parked on disk: its differences from its template.
+//! File of a guest that is parked on disk. The file contains the guest's differences from its
+//! template.
 //!
 //! ```text
 //!   "pinpark" 1    header      devices...          pages...                 end
@@ -11,8 +12,8 @@
 //! ```
 //!
 //! Numbers are little-endian. A block's CRC covers its kind, both lengths and the stored bytes. A
-//! file without its last block, or with any change, is invalid: [`check`] reads all of it and
-//! applies nothing.
+//! file without its last block, or with any change, is invalid. [`check`] reads the whole file to
+//! find out, and applies nothing.
 
 #![forbid(unsafe_code)]
 
@@ -24,18 +25,18 @@ pub use block::with_checksums;
 pub use read::{Part, Reader, check};
 pub use write::Writer;
 
-/// The file's header about the guest.
+/// Header of the file, which describes the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The guest's name.
+    /// Name of the guest.
     pub guest: String,
-    /// The number of the machine and the template that the rest belongs to.
+    /// Number of the machine and the template that the file belongs to.
     pub machine: u64,
     /// Size of the guest's memory, in bytes.
     pub memory_bytes: u64,
     /// Size of the host's pages, in bytes.
     pub page_bytes: u64,
-    /// The time of writing, in seconds since 1970.
+    /// Time of writing, in seconds since 1970.
     pub saved_at_s: u64,
 }
 
@@ -45,7 +46,7 @@ pub enum Error {
     /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The file is something else, or damaged; the text has the place.
+    /// The file is damaged, or of another kind. The text names the damaged part.
     #[error("it is damaged: {0}")]
     Damaged(String),
 }

@@ -1,4 +1,4 @@
-//! The reader of the file. It comes from a disk, and its content is untrusted.
+//! Reader of the file, with untrusted content.
 
 use std::io::Read;
 
@@ -7,35 +7,35 @@ use base::PageRun;
 use crate::block::{self, Kind, MAGIC};
 use crate::{Error, Header, damaged};
 
-/// The most bytes of device state; no machine has as many.
+/// Maximum size of device state, in bytes. No machine has as much device state.
 const DEVICES_MAX: u64 = 256 << 20;
-/// Bytes of the header's numbers.
+/// Number of bytes of the numbers in the header.
 const NUMBERS: usize = 32;
 const NAME_MAX: usize = 255;
-/// Bytes of a run.
+/// Number of bytes of a run.
 const RUN: usize = 12;
 
-/// A part of the file, in its order.
+/// A part of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part {
     /// A part of the device state that QEMU has written.
     Devices(Vec<u8>),
     /// Pages of the guest's memory.
     Pages {
-        /// The pages.
+        /// Ranges of pages.
         runs: Vec<PageRun>,
         /// The pages' content, one page after the other.
         bytes: Vec<u8>,
     },
 }
 
-/// Reads a file, one part after the other.
+/// Reader of a file, which returns one part after the other.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
     header: Header,
     blocks: u64,
-    /// The first page that may come next: pages are in ascending order, and each occurs once.
+    /// Smallest page number that may follow. Pages are in ascending order, and each occurs once.
     next_page: u64,
     devices_bytes: u64,
     is_over: bool,
@@ -64,7 +64,7 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Returns the next part; `None` after the last, if the file is complete.
+    /// Returns the next part. Returns `None` after the last part of a complete file.
     pub fn next_part(&mut self) -> Result<Option<Part>, Error> {
         if self.is_over {
             return Ok(None);
@@ -98,8 +98,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Parses the runs of a block, if they are in ascending order, within the guest's memory, and
-    /// match the number of pages in the block.
+    /// Parses the runs of a block. Valid runs are in ascending order, lie within the guest's
+    /// memory, and match the number of pages in the block.
     fn runs(&mut self, bytes: &[u8]) -> Option<Vec<PageRun>> {
         let (count, rest) = bytes.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;

@@ -94,7 +94,7 @@ fn pages_that_cannot_be_are_refused() {
     let none = PageRun { first: 4, count: 0 };
     for runs in [&[behind][..], &twice, &[PageRun { first: u64::MAX, count: 1 }], &[none]] {
         let mut writer = Writer::new(Vec::new(), &header()).unwrap();
-        // A run of no pages is never written, but could occur in a file.
+        // A run without pages is never written, but a damaged file could contain one.
         let mut bytes = (runs.len() as u32).to_le_bytes().to_vec();
         runs.iter().for_each(|run| {
             bytes.extend(run.first.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The writer of the file.
+//! Writer of the file.
 
 use std::io::{self, Write};
 
@@ -7,12 +7,12 @@ use base::PageRun;
 use crate::Header;
 use crate::block::{self, BLOCK_MAX, Kind, MAGIC};
 
-/// Bytes of pages in one block.
+/// Maximum number of bytes of pages in one block.
 const PART_BYTES: u64 = 1 << 20;
-/// Runs in one block: they fit in addition to the pages.
+/// Maximum number of runs in one block. This many runs fit into a block in addition to the pages.
 const RUNS_MAX: u64 = 4096;
 
-/// Writes a file from its header to its end.
+/// Writer of a file, from its header to its end.
 #[derive(Debug)]
 pub struct Writer<W> {
     into: W,
@@ -38,7 +38,7 @@ impl<W: Write> Writer<W> {
         bytes.chunks(BLOCK_MAX).try_for_each(|part| self.block(Kind::Devices, part))
     }
 
-    /// Adds these pages; `read` returns their bytes, one part after the other.
+    /// Adds these pages. `read` returns their bytes, one part after the other.
     pub fn pages(
         &mut self,
         runs: &[PageRun],
@@ -72,7 +72,7 @@ impl<W: Write> Writer<W> {
         self.block(Kind::Pages, &bytes)
     }
 
-    /// Ends the file: before this call it is incomplete.
+    /// Ends the file, which is incomplete before this call.
     pub fn finish(mut self) -> io::Result<W> {
         let count = self.blocks.to_le_bytes();
         self.block(Kind::End, &count)?;

@@ -20,13 +20,13 @@ pub(crate) enum Error {
     NoGuest(String),
     #[error("No guest of them has {0} on the host: `ports` in the farm's file gives it")]
     NoPort(String),
-    /// A step that the system refused.
+    /// A step that the system did not allow.
     #[error("{what}")]
     Step { what: &'static str, source: std::io::Error },
 }
 
 impl Error {
-    /// Creates an error of a step, with the reason for its failure.
+    /// Returns the error of a step, with the reason for its failure.
     pub(crate) fn step(what: &'static str, source: std::io::Error) -> Error {
         Error::Step { what, source }
     }

@@ -8,7 +8,7 @@ pub enum Error {
     /// The server refuses its settings, or cannot continue.
     #[error(transparent)]
     Web(#[from] ::web::Error),
-    /// The engine's address is not an address.
+    /// The metrics server's address is invalid.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
     /// The password cannot be read.

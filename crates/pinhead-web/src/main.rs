@@ -61,14 +61,14 @@ fn run(args: WebArgs) -> Result<(), Error> {
                 ));
             }
             let mut out = std::io::stdout();
-            // Without a reader of this text the pages are served all the same.
+            // The pages are served even if nobody reads this text.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }),
     };
     Ok(::web::serve(settings)?)
 }
 
-/// Returns the source of the hosts that the options name.
+/// Returns the source of the hosts in the options.
 fn source(args: WebArgs) -> Result<Arc<dyn Source>, Error> {
     let WebArgs { dir, journal, from, host, socket, .. } = args;
     Ok(match from {

@@ -11,7 +11,7 @@ const INTERRUPT: u8 = 3;
 /// Longest password, in bytes.
 const PASSWORD_MAX: u64 = 1_024;
 
-/// Reads a password, twice and hidden at a terminal, and writes its file.
+/// Reads a password twice from a terminal without showing it, and writes the password file.
 pub fn ask(path: &Path) -> Result<(), Error> {
     let stdin = std::io::stdin();
     let unread = |source| Error::Unread(source);
@@ -29,7 +29,7 @@ pub fn ask(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a typed line, without its end, which is one of these bytes.
+/// Reads a typed line, without the byte that ends it. `ends` contains these bytes.
 fn line(ends: &[u8]) -> io::Result<String> {
     let mut input = io::stdin().lock().take(PASSWORD_MAX + 1);
     let mut line = Vec::new();
@@ -51,15 +51,15 @@ fn line(ends: &[u8]) -> io::Result<String> {
     Ok(line.to_owned())
 }
 
-/// Prompts for a line at a terminal that shows nothing of it.
+/// Prompts for a line at a terminal that does not show it.
 fn unseen(question: &str) -> io::Result<String> {
     let stdin = io::stdin();
     let shown = tcgetattr(&stdin)?;
     let mut hidden = shown.clone();
     hidden.local_modes -= LocalModes::ECHO;
     hidden.local_modes |= LocalModes::ECHONL;
-    // A process that is ended by a key leaves the terminal's settings changed. Here the key ends
-    // the line instead.
+    // A process that Ctrl-C ends would leave the terminal's settings changed. Here the key only
+    // ends the line.
     hidden.local_modes -= LocalModes::ISIG;
     hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
     let mut err = io::stderr();

@@ -1,5 +1,5 @@
-//! `pinhead capacity`: every level that this system can see above itself, and the resulting maximum
-//! of CPUs.
+//! `pinhead capacity`: every level that this system can see above itself, and the maximum number of
+//! CPUs that these levels leave to it.
 
 use crate::args::Format;
 use crate::cells::{number, percent};
@@ -61,7 +61,8 @@ struct Document<'a> {
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     let mut found = match text(&args.sysinfo) {
         Ok(text) => levels(&text),
-        // STHYI's page may come from another machine; then only the page describes it.
+        // STHYI's page may come from another machine. In that case only the page describes the
+        // machine.
         Err(_) if args.sthyi.is_some() && !args.sysinfo.exists() => Vec::new(),
         Err(error) => return Err(error),
     };
@@ -83,7 +84,7 @@ pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     }
 }
 
-/// Reads a page, and no further: the file may be without end.
+/// Reads one page. The read is limited, because the file may be endless.
 fn page(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(sthyi::PAGE_BYTES as u64).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Values in the cells of a table; a dash for an unknown value.
+//! Values in the cells of a table. A dash stands for an unknown value.
 
 use base::Bytes;
 

@@ -1,4 +1,4 @@
-//! `pinhead check`: errors and warnings, for people and for programs.
+//! `pinhead check`: errors and warnings, as text and as JSON.
 
 use crate::rulesfile::{self, RulesText};
 use crate::{Error, machine};
@@ -32,14 +32,14 @@ pub enum Against {
     Nothing,
     /// The machine below this root.
     Machine(Root),
-    /// The host's manager, independent of the names that the file sets.
+    /// The host's manager, even if the file sets no name of host rules.
     Host,
 }
 
 /// Checks one file.
 pub fn file(path: &Path, against: &Against) -> Result<Checked, Error> {
     let rules = rulesfile::read(path)?;
-    // The rules of the host's manager are recognised by their names, and need no machine.
+    // Rules of the host's manager are recognised by the names that they set, and need no machine.
     let is_host = rules::host::recognise(&rules.text) == FileKind::Host;
     let found = match against {
         Against::Host => host_text(&rules.text),
@@ -111,10 +111,10 @@ fn swinging_pool(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
     )
 }
 
-/// Formats the findings the way compilers show them.
+/// Formats the findings as compilers do.
 pub fn render(checked: &Checked, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
-    // Spans count bytes; a byte that is no text stays one byte.
+    // Spans count bytes, so each byte that is not text is replaced by one byte.
     let source: String = checked
         .rules
         .text
@@ -155,7 +155,7 @@ pub fn render(checked: &Checked, color: bool) -> String {
     out
 }
 
-/// Formats the errors among the findings the way compilers show them.
+/// Formats the errors among the findings as compilers do.
 pub fn errors(rules: RulesText, mut found: Vec<Diagnostic>) -> String {
     found.retain(|d| d.severity == Severity::Error);
     render(&Checked { rules, found }, false)

@@ -142,7 +142,7 @@ pub fn command() -> clap::Command {
     ))
 }
 
-/// Generates a shell's completion script. Commands that exist only for other commands are left out.
+/// Generates a shell's completion script. Commands that only other commands run are left out.
 pub fn completions(shell: Shell) -> String {
     let whole = Cli::command();
     let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
@@ -152,8 +152,8 @@ pub fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Adds a line for a command, a line for each of its arguments and values, and those of the
-/// commands below it.
+/// Adds a line for a command, and a line for each of its arguments and values. The same is done for
+/// its subcommands.
 pub fn surface(path: &str, command: &clap::Command, found: &mut BTreeSet<String>) {
     found.insert(path.to_owned());
     for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
@@ -171,7 +171,7 @@ fn argument(arg: &clap::Arg) -> Vec<String> {
     };
     let mut lines = vec![name.clone()];
     lines.extend(arg.get_short().map(|short| format!("{name} = -{short}")));
-    // A switch has the values true and false, which nobody types.
+    // A switch has the implicit values true and false, which no user types.
     let typed = arg.get_action().takes_values();
     let values = if typed { arg.get_possible_values() } else { Vec::new() };
     lines.extend(values.iter().map(|value| format!("{name} {}", value.get_name())));

@@ -1,8 +1,9 @@
-//! `pinhead conform`: decides the original daemon's recorded decisions again, and compares.
+//! `pinhead conform`: repeats decisions that were recorded from the original daemon, and compares
+//! the results.
 //!
-//! Each line is a scenario as JSON: a rules file, a machine, and a list of looks. A look has the
-//! texts of the kernel's files, and the CPUs and the pool after it. The texts go through the
-//! daemon's own readers, compiler and step.
+//! Each line is a scenario as JSON: a rules file, a machine, and a list of samples. A sample has
+//! the texts of the kernel's files, and the CPUs and the pool after the decision. The texts go
+//! through the daemon's own readers, compiler and step.
 
 use crate::{Error, RulesError};
 use counters::{History, Pages};
@@ -13,12 +14,13 @@ use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Longest difference that is shown, in characters.
+/// Maximum length of a difference that is shown, in characters.
 const DIFFERENCE_MAX: usize = 2000;
 
-/// Longest line, in bytes: the longest recorded scenario has 18 KB.
+/// Maximum length of a line, in bytes. The longest recorded scenario has 18 KB.
 const LINE_MAX: u64 = 1 << 20;
-/// Longest text, unpacked, in bytes: a packed file of a few hundred KiB may unpack without end.
+/// Maximum length of an unpacked text, in bytes. A packed file of a few hundred KiB may unpack
+/// without end.
 const TEXT_MAX: u64 = 256 << 20;
 
 /// A recorded scenario.
@@ -50,12 +52,12 @@ struct State {
     cmm_pages: u64,
 }
 
-/// The outcome of a file of scenarios.
+/// Results of a file of scenarios.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Scenarios decided as recorded.
+    /// Number of scenarios with the recorded decisions.
     pub agree: usize,
-    /// Scenarios in the file.
+    /// Number of scenarios in the file.
     pub total: usize,
     /// A paragraph for each scenario that differs.
     pub differences: Vec<String>,
@@ -96,7 +98,7 @@ pub fn run(path: &Path) -> Result<Report, Error> {
     scenarios(unpacked, path)
 }
 
-/// Runs all scenarios of a text; `path` names its file in messages.
+/// Runs all scenarios of a text. `path` names the text's file in messages.
 pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
     let mut reader = BufReader::new(text.take(TEXT_MAX + 1));
     let mut report = Report::default();

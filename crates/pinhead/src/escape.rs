@@ -1,4 +1,4 @@
-//! Text from outside, made safe for a terminal.
+//! Untrusted text, made safe for a terminal.
 
 use crate::Error;
 use base::{is_plain, plain, plain_json};
@@ -12,20 +12,20 @@ pub fn json<T: Serialize + ?Sized>(answer: &T) -> Result<String, Error> {
         .map_err(|error| Error::step("The answer cannot be written as JSON", error))
 }
 
-/// Longest line from outside, in characters; the rest is cut.
+/// Maximum length of an untrusted line, in characters. Longer lines are truncated.
 pub const LINE_MAX: usize = 400;
 
-/// Makes a text with names from outside safe for a terminal, line by line.
+/// Makes a text with untrusted names safe for a terminal, line by line.
 pub fn plain_lines(text: &str) -> String {
     text.lines().map(|line| plain(line, LINE_MAX) + "\n").collect()
 }
 
-/// A writer of lines from outside to a terminal, as they come. Line ends and tabs stay; everything
-/// else that a terminal would obey is replaced.
+/// A writer that passes untrusted lines to a terminal as they arrive. Line ends and tabs stay. All
+/// other control characters are replaced.
 #[derive(Debug)]
 pub struct Lines<W: Write> {
     out: W,
-    /// The first bytes of a character that is still incomplete.
+    /// First bytes of a character that is still incomplete.
     held: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl<W: Write> Lines<W> {
         Lines { out, held: Vec::new() }
     }
 
-    /// Writes the rest.
+    /// Writes the remaining bytes.
     pub fn finish(mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.held);
         self.show(&String::from_utf8_lossy(&rest))?;
@@ -56,7 +56,8 @@ impl<W: Write> Write for Lines<W> {
         self.held.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.held) {
             Ok(_) => self.held.len(),
-            // Only an end that further bytes could complete is kept.
+            // Only an incomplete character at the end is kept, because further bytes could complete
+            // it.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             Err(_) => self.held.len(),
         };

@@ -22,7 +22,7 @@ use vm::Scratch;
 pub use explained::Explained;
 pub use host_rules::{Snapshot, explain_host};
 
-/// Reads as many snapshots as the rules look back to, and evaluates everything.
+/// Reads as many snapshots as the rules' history needs, and evaluates all rules.
 pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     let rules = rulesfile::read(&args.file)?;
     if args.values.is_some() || rules::host::recognise(&rules.text) == FileKind::Host {
@@ -47,11 +47,11 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
 enum Trees {
     /// The machine itself, read at intervals.
     Live(Root),
-    /// One captured tree, without changes between looks.
+    /// One captured tree, which is the same in every sample.
     Still(Root),
     /// Captured trees, oldest first.
     Series(Vec<PathBuf>),
-    /// A running guest: each look is a tree of its own.
+    /// A running guest. Each sample is a tree of its own.
     Guest { at: At, dir: Scratch },
 }
 
@@ -86,7 +86,8 @@ impl Trees {
         }
     }
 
-    /// Returns the tree of one look among several; `None` if it is the tree of the look before.
+    /// Returns the tree for one of several samples. Returns `None` if the tree is the same as for
+    /// the previous sample.
     fn next(&self, look: usize, looks: usize) -> Result<Option<Root>, Error> {
         match self {
             Trees::Live(_) | Trees::Still(_) => Ok(None),
@@ -100,7 +101,7 @@ impl Trees {
         }
     }
 
-    /// Describes the source of the values, for people.
+    /// Describes the source of the values for the user.
     fn seen(&self, looks: usize, pause: Duration) -> String {
         match self {
             Trees::Live(_) => format!("this machine, {looks} looks {} ms apart", pause.as_millis()),
@@ -125,7 +126,7 @@ fn fetch(at: &At, dir: &Path) -> Result<(), Error> {
     let Answer::Capture(Captured { files }) = service::ask(&at.socket, &ask)? else {
         return Err(farm::Error::other(&at.socket).into());
     };
-    // Only names from this program's own table are used, never names from the socket.
+    // Names from the socket are never used for files. Only names from this program's own table are.
     let names = wire::File::ALL.iter().filter_map(|file| file.path());
     for name in names.chain([service::POOL]) {
         let Some(text) = files.get(name) else { continue };
@@ -180,11 +181,11 @@ fn resources(root: &Root) -> Resources {
     let counts = cpus.online().ok().zip(cpus.present().ok());
     let pool = CmmPool::find(root).and_then(|mut cmm| cmm.size().ok());
     Resources {
-        // A machine that dispatches vertically does not allow plugging.
+        // A machine with vertical CPU polarization does not allow plugging.
         cpus: counts.filter(|_| cpus.polarization().allows_plugging()).map(|(online, present)| {
             guest::Cpus { online: count(online), present: count(present) }
         }),
-        // A guest without a pool of its own requests pages of the host's, starting at 0.
+        // A guest without a pool of its own requests pages of the host's pool, starting at 0.
         pool: Some(pool.unwrap_or(Pages(0))),
     }
 }

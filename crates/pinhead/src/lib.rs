@@ -1,4 +1,4 @@
-//! The commands of `pinhead`, as a library: `main` only parses and maps errors.
+//! Commands of `pinhead`, as a library. `main` only parses and maps errors.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The machine for which a rules file is checked: this one, or a captured tree.
+//! Machine that a rules file is checked against: this machine, or a captured tree.
 
 use counters::{Counter, Kib};
 use plug::Cpus;
@@ -15,7 +15,7 @@ pub fn of(root: &Root) -> Result<Machine, procfs::Error> {
         names: Some(names),
         cpus_usable: Cpus::new(root).usable().ok().map(|cpus| cpus.len() as u32),
         memory: read.is_ok().then_some(Kib(total[0] as u64)),
-        // A machine without a pool may be the host of a guest that has one.
+        // This machine may be the host of a guest with a pool, so a missing pool proves nothing.
         pool: None,
     })
 }

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         Command::Reserve(args) => manage::reserve(&args).and_then(|text| print(&text)),
         Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
-        // The options are parsed here to report faults, and parsed again by `pinhead-web`.
+        // The options were parsed here to report errors. `pinhead-web` parses them again.
         Command::Web(_) => Err(web::run(std::env::args_os().skip(2))),
         Command::Fleet(args) => fleet::run(&args).and_then(|text| print(&text)),
         Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
@@ -101,7 +101,8 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(refused)))
 }
 
-/// Runs a query. The result goes to standard output as it comes; a remark goes to standard error.
+/// Runs a query. The result goes to standard output row by row, and a remark goes to standard
+/// error.
 fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
     if let Some(remark) = sql::run(args, &mut std::io::stdout().lock())? {
         eprintln!("pinhead: {remark}");

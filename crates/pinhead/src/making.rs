@@ -1,4 +1,4 @@
-//! A directory under a temporary name while it is filled.
+//! A directory that has a temporary name until it is complete.
 
 use crate::{Error, RecordingsError};
 use std::fs::{self, DirBuilder};
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Mode of a directory, the same as of the manager's own.
 const DIR_MODE: u32 = 0o750;
 
-/// A directory that gets its final name when it is complete. It is removed if it is dropped before.
+/// A directory that gets its final name when it is complete. A drop before that removes the
+/// directory.
 pub(crate) struct Making {
     to: PathBuf,
     partial: PathBuf,
@@ -28,7 +29,7 @@ impl Making {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let own = format!(".{name}.partial-{}-{number}", std::process::id());
         let partial = to.with_file_name(own);
-        // On failure the directory may belong to another process, and must not be removed here.
+        // If this fails, the directory may belong to another process and must not be removed.
         make(&partial).map_err(|source| cannot_make(&partial, source))?;
         Ok(Making { to: to.to_owned(), partial })
     }
@@ -38,7 +39,7 @@ impl Making {
         &self.partial
     }
 
-    /// Makes a directory in it.
+    /// Makes a directory in this one.
     pub(crate) fn add(&self, name: &str) -> Result<(), Error> {
         let path = self.partial.join(name);
         make(&path).map_err(|source| cannot_make(&path, source))
@@ -50,7 +51,7 @@ impl Making {
     }
 }
 
-/// Makes a directory. It must be new, and not readable for others: it contains names of guests.
+/// Makes a new directory. Other users may not read it, because it will contain names of guests.
 fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIR_MODE).create(path)
 }
@@ -61,7 +62,7 @@ fn cannot_make(path: &Path, source: io::Error) -> Error {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // After success the directory has its final name by now.
+        // After a success the directory already has its final name, so this removes nothing.
         let _ = fs::remove_dir_all(&self.partial);
     }
 }

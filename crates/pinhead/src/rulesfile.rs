@@ -1,4 +1,4 @@
-//! Rules files by path or by the name of a preset.
+//! Rules files, found by a path or by the name of a preset.
 
 use crate::{Error, RulesError};
 use std::io::Read;
@@ -7,13 +7,12 @@ use std::path::Path;
 /// A rules file's text and its name for messages.
 #[derive(Clone, Debug)]
 pub struct RulesText {
-    /// The path, or the preset's name in angle brackets.
+    /// Path of the file, or the preset's name in angle brackets.
     pub name: String,
-    /// The bytes.
     pub text: Vec<u8>,
 }
 
-/// Reads a rules file. A name that is no file may be the name of a preset.
+/// Reads a rules file. If no file has this name, it may be the name of a preset.
 pub fn read(path: &Path) -> Result<RulesText, Error> {
     let preset = path.to_str().and_then(find_preset);
     if let (Some(preset), false) = (preset, path.exists()) {
@@ -30,7 +29,7 @@ pub fn read(path: &Path) -> Result<RulesText, Error> {
     Ok(RulesText { name: path.display().to_string(), text })
 }
 
-/// Finds the preset of a name; the study's own spelling (`memory 4`) is accepted too.
+/// Finds the preset with this name. The published spelling (`memory 4`) is accepted too.
 pub fn find_preset(name: &str) -> Option<&'static rules::Preset> {
     let dashed = name.trim().to_ascii_lowercase().replace([' ', '_'], "-");
     let long = dashed.strip_prefix("mem-").map(|rest| format!("memory-{rest}"));

@@ -3,7 +3,7 @@
 use crate::Error;
 use std::os::unix::net::UnixStream;
 
-/// Returns a stream that becomes readable when one of these signals has come.
+/// Returns a stream that becomes readable when one of these signals has arrived.
 pub(crate) fn signal_pipe(signals: &[i32]) -> Result<UnixStream, Error> {
     let pipe = || -> std::io::Result<UnixStream> {
         let (receiver, sender) = UnixStream::pair()?;

@@ -1,4 +1,4 @@
-//! `pinhead sql`: the user's own queries of recordings, read only.
+//! `pinhead sql`: read-only queries of recordings by the user.
 
 use crate::Error;
 use base::{Column, Table, csv_record, csv_text, left, right};
@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use store::{Cell, Records};
 
-/// Most cells in a text table. Its columns are as wide as the widest cell, so all rows are kept
-/// until the end. With cells of full width this takes 40 MB.
+/// Maximum number of cells in a text table. The table is kept until its end, because its columns
+/// are as wide as the widest cell. With cells of full width this takes 40 MB.
 const TEXT_CELLS_MAX: usize = 150_000;
-/// Longest cell in a text table, in characters.
+/// Maximum length of a cell in a text table, in characters.
 const CELL_MAX: usize = 120;
 
 /// `pinhead sql`
@@ -59,7 +59,7 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
 struct Printer<'a> {
     format: SqlFormat,
     out: &'a mut dyn Write,
-    /// The error of a write.
+    /// The first error of a write.
     failed: Option<std::io::Error>,
     names: Vec<String>,
     rows: Vec<Vec<Cell>>,
@@ -73,7 +73,8 @@ impl<'a> Printer<'a> {
         Printer { format, out, failed: None, names, rows, count: 0, is_cut: false }
     }
 
-    /// Takes a row. The first call has the names and no cells, each later call the cells of a row.
+    /// Adds a row. The first call has the names and no cells, and each later call has the cells of
+    /// a row.
     fn row(&mut self, names: &[String], cells: &[Cell]) -> ControlFlow<()> {
         if cells.is_empty() {
             self.names = names.to_vec();
@@ -121,7 +122,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Ends the result. Returns the number of shown rows if others were left out.
+    /// Ends the result. If rows were left out, returns the number of rows shown.
     fn end(mut self) -> Result<Option<usize>, std::io::Error> {
         let _ = match self.format {
             SqlFormat::Csv => ControlFlow::Continue(()),
@@ -133,7 +134,7 @@ impl<'a> Printer<'a> {
             }
         };
         match self.failed {
-            // A reader that closes the pipe early wants only the beginning.
+            // A reader that closes the pipe early wants only the beginning, so this is no error.
             Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(self.is_cut.then_some(self.rows.len())),
         }
@@ -158,7 +159,7 @@ fn shown(cell: &Cell) -> String {
     }
 }
 
-/// Formats a table: numbers to the right, all else to the left.
+/// Formats a table. Numbers are aligned to the right, everything else to the left.
 fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
     let column = |place: usize| {
         let mut cells = rows.iter().map(|cells| &cells[place]).filter(|cell| **cell != Cell::Null);
@@ -172,8 +173,7 @@ fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
     table.text()
 }
 
-/// Formats a row as an object. The names stay in the order of the query, which a map would not
-/// keep.
+/// Formats a row as an object. The names stay in the order of the query, which a map would lose.
 fn object(names: &[String], cells: &[Cell]) -> String {
     let value = |cell: &Cell| match cell {
         Cell::Null => serde_json::Value::Null,

@@ -1,21 +1,21 @@
-//! Messages from a process that goes on without a reader, and parts of an answer on the way.
+//! Messages of a process that must survive the loss of its reader, and early parts of an answer.
 
 use crate::Error;
 use std::io::Write;
 
-/// Longest message, in characters.
+/// Maximum length of a message, in characters.
 const WIDTH: usize = 600;
 
 /// Writes a line to standard error. The standard library's macros panic if standard error is a pipe
-/// without a reader, a terminal that is gone or a full disk; the guests of a farm end with its
-/// process.
+/// without a reader, a lost terminal or a full disk. A panic would end the process, and with it the
+/// guests of a farm.
 pub(crate) fn tell(by: &str, text: &str) {
-    // The line is written in one piece, so that no other process writes into it.
+    // The line is written in one call, so that no other process can write into it.
     let line = format!("{by}: {}\n", base::plain(text, WIDTH));
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Writes a part of the answer to standard output at once, while more is to come.
+/// Writes a part of the answer to standard output at once, before the rest is known.
 pub(crate) fn say(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout();
     let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! `pinhead top`: the manager's current or recorded values, on a terminal.
+//! `pinhead top`: the manager's current or recorded values on a terminal.
 
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager};

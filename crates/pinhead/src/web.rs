@@ -1,5 +1,6 @@
-//! `pinhead web`: its command line. A separate program, `pinhead-web`, serves the pages. No other
-//! command therefore loads a web server and TLS, and a build of `pinhead` compiles neither.
+//! `pinhead web`: the command line only. A separate program, `pinhead-web`, serves the pages. Other
+//! commands therefore need not load a web server and TLS, and a build of `pinhead` compiles
+//! neither.
 
 use crate::Error;
 use crate::manage::SocketArg;
@@ -9,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program that serves the pages: next to this one, or where packages install it.
+/// Program that serves the pages. The program is next to this one, or where packages install it.
 const PROGRAM: &str = "pinhead-web";
 const INSTALLED: &str = "/usr/libexec/pinhead";
 
@@ -66,7 +67,8 @@ pub struct WebArgs {
     pub socket: SocketArg,
 }
 
-/// Replaces this process by `pinhead-web`, with the same options. Returns only if that fails.
+/// Replaces this process by `pinhead-web`, with the same options. The call returns only if it
+/// fails.
 pub fn run(options: impl Iterator<Item = OsString>) -> Error {
     let beside = match std::env::current_exe() {
         Ok(own) => own.with_file_name(PROGRAM),

@@ -59,7 +59,7 @@ pub struct DiffArgs {
     pub journal: Option<PathBuf>,
 }
 
-/// Answers with the decisions about a guest, as text or JSON with its line end.
+/// Returns the decisions about a guest, as text or JSON with its line end.
 pub fn run(args: &WhyArgs) -> Result<String, Error> {
     let question = Question {
         guest: args.guest.clone(),
@@ -79,7 +79,7 @@ pub fn run(args: &WhyArgs) -> Result<String, Error> {
     }
 }
 
-/// Answers with the differences between the policies, as text or JSON with its line end.
+/// Returns the differences between the policies, as text or JSON with its line end.
 pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
     let journal = open(args.journal.as_ref())?;
     let answer = diff::answer(&journal, &args.last, args.guest.as_deref(), why::now())?;
@@ -99,8 +99,8 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     Ok(Journal::read_only(&path)?)
 }
 
-/// Parses the two ends of a time. Without `to` the time ends now; without `from` it begins
-/// `usual_ms` before its end.
+/// Parses the start and the end of a time span. Without `to` the span ends now. Without `from` it
+/// begins `usual_ms` before its end.
 pub(crate) fn time_between(
     from: Option<&str>,
     to: Option<&str>,

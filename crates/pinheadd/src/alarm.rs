@@ -1,7 +1,7 @@
-//! The next time at which this guest wants to run: the next due line of cron's tables, or the next
-//! systemd timer on the time of day. A host that is about to stop the guest requests this time and
-//! wakes the guest for it. Timers that count the guest's running time do not count, because they
-//! stand still while it is stopped.
+//! Next time at which a job of this guest is due: a line of cron's tables, or a systemd timer on
+//! the time of day. A host that is about to stop the guest requests this time, and wakes the guest
+//! in time. Timers on the guest's running time do not count, because they stand still while the
+//! guest is stopped.
 
 use crate::cron::{Minute, Times};
 use crate::sys;
@@ -10,36 +10,37 @@ use std::fs::{self, DirEntry, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The most files read of one directory.
+/// Maximum number of files read from one directory.
 const FILES_MAX: usize = 256;
-/// The most bytes read of a file.
+/// Maximum number of bytes read from a file.
 const BYTES_MAX: u64 = 64 * 1024;
-/// The most entries of /proc that are searched.
+/// Maximum number of entries of /proc that are searched.
 const PROCESSES_MAX: usize = 8_192;
-/// The time span that is searched for due lines; the host asks again before later ones are due.
+/// Time span that is searched for due lines, in minutes. The host asks again before later lines are
+/// due.
 const MINUTES_MAX: i64 = 24 * 60;
 const MS_MAX: u64 = MINUTES_MAX.unsigned_abs() * 60_000;
 
 /// Programs that run cron's tables, by their names in the kernel.
 const CRONS: [&str; 2] = ["cron", "crond"];
-/// CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
+/// Clock numbers of CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
 const TIME_OF_DAY: [&str; 2] = ["0", "8"];
-/// The directories of these tables.
+/// Directories and files with cron's tables.
 const TABLES: [&str; 4] =
     ["etc/cron.d", "var/spool/cron/crontabs", "var/spool/cron", "etc/crontabs"];
 
-/// Returns the milliseconds until this guest wants to run. 0 while a line may be due now, and at
-/// most a day; `None` without lines or timers.
+/// Returns the milliseconds until the next job of this guest. The result is 0 if a line may be due
+/// now, and at most a day. Without lines and timers the result is `None`.
 pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
     let cron = runs_cron(root).then(|| next_line_ms(&lines(root), epoch_s)).flatten();
     [cron, systemd_ms(root)].into_iter().flatten().min()
 }
 
-/// Without a running cron, the tables have no effect.
+/// Returns true if a cron runs, because cron's tables have no effect otherwise.
 fn runs_cron(root: &Root) -> bool {
     let is_cron = |process: &DirEntry| {
         let comm = text(&process.path().join("comm"));
-        // A cron inside busybox is recognised by its first argument.
+        // A cron that is part of busybox is recognised by its arguments.
         let is_busybox = || {
             let words = text(&process.path().join("cmdline"));
             words.split('\0').any(|word| word.ends_with("crond"))
@@ -67,7 +68,7 @@ pub fn times(table: &str) -> Vec<Times> {
     let mut is_elsewhere = false;
     let mut times = Vec::new();
     for line in table.lines() {
-        // A setting of cronie: the lines behind it use the time of another zone.
+        // `CRON_TZ` is a setting of cronie. Lines after it use the time of another zone.
         is_elsewhere |= line.trim_start().starts_with("CRON_TZ");
         let line = Times::of(line);
         times.extend(line.map(|line| if is_elsewhere { line.in_any_zone() } else { line }));
@@ -81,7 +82,7 @@ pub fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
         return None;
     }
     let this_minute = (epoch_s as i64).div_euclid(60);
-    // A cron may read its tables at any moment of a minute, so this minute's lines may still be
+    // A cron may read its tables at any moment of a minute, so lines of this minute may still be
     // due.
     let due_s = (0..=MINUTES_MAX).map(|ahead| (this_minute + ahead) * 60).find(|at_s| {
         let at = minute(*at_s);
@@ -103,8 +104,9 @@ fn minute(epoch_s: i64) -> Option<Minute> {
     })
 }
 
-/// Returns the time until systemd's next timer, if systemd is the init process. systemd has one
-/// kernel timer for each clock, set to the earliest of all units' timers on that clock.
+/// Returns the time until systemd's next timer, if systemd is the init process. For each clock,
+/// systemd has one kernel timer. The kernel timer expires with the earliest timer of all units on
+/// that clock.
 fn systemd_ms(root: &Root) -> Option<u64> {
     let init = root.join("proc/1");
     if text(&init.join("comm")).trim_end() != "systemd" {
@@ -115,8 +117,8 @@ fn systemd_ms(root: &Root) -> Option<u64> {
     infos.iter().filter_map(left).min().map(|ms| ms.min(MS_MAX))
 }
 
-/// Returns the time left of a timer on the time of day, from its text in /proc/PID/fdinfo; `None`
-/// for an unset timer, and for any other file.
+/// Returns the time left of a timer on the time of day, from its text in /proc/PID/fdinfo. Returns
+/// `None` for an unset timer, and for a file that is not a timer.
 pub fn timer_ms(info: &str) -> Option<u64> {
     let clock = info.lines().find_map(|line| line.strip_prefix("clockid:"))?;
     if !TIME_OF_DAY.contains(&clock.trim()) {
@@ -130,7 +132,7 @@ pub fn timer_ms(info: &str) -> Option<u64> {
     (seconds > 0 || ns > 0).then_some(ms)
 }
 
-/// Returns a directory's readable entries, up to a limit.
+/// Returns a directory's readable entries, up to a maximum number.
 fn entries(dir: &Path, most: usize) -> Vec<DirEntry> {
     let entries = fs::read_dir(dir).map(|entries| entries.filter_map(Result::ok).take(most));
     entries.map(Iterator::collect).unwrap_or_default()
@@ -140,7 +142,7 @@ fn entries(dir: &Path, most: usize) -> Vec<DirEntry> {
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {
-        // Bytes that were read before an error count.
+        // On an error, the bytes that were read before are still used.
         let _ = file.take(BYTES_MAX).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -160,8 +162,8 @@ mod tests {
         kernel.write("etc/crontab", "# times\nSHELL=/bin/sh\n*/5 * * * * root true\n");
         kernel.write("etc/cron.d/other", "59 23 31 12 * root true\n");
         let root = kernel.root();
-        // A zone is whole quarters of an hour from UTC, so multiples of five stay multiples of
-        // five.
+        // A zone differs from UTC by whole quarters of an hour, so multiples of five minutes stay
+        // multiples of five.
         let at_s = 1_000_000_000.0;
         assert_eq!(next_ms(&root, at_s), None, "no cron runs");
         kernel.write("proc/77/comm", "cron\n");

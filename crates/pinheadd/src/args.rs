@@ -1,43 +1,45 @@
-//! The command line: the original's options, as `getopt_long` reads them, and pinhead's own.
+//! The command line, with the original's options as `getopt_long` parses them, and with options of
+//! pinhead.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The rhythm at which the daemon looks at the guest.
+/// Schedule of the daemon's samples of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Every UPDATE seconds, as the original.
+    /// A sample every UPDATE seconds, as in the original.
     Fixed,
-    /// Less often while nothing changes; pressure wakes the daemon.
+    /// Fewer samples while nothing changes. Pressure wakes the daemon.
     Adaptive,
-    /// On a message that the guest's CPUs have run; pressure wakes the daemon.
+    /// A sample when a message reports that the guest's CPUs have run. Pressure wakes the daemon
+    /// too.
     Host,
 }
 
-/// The parsed arguments.
+/// Parsed arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
-    /// The rules file.
+    /// Path of the rules file.
     pub config: PathBuf,
-    /// Stay in the foreground.
+    /// True if the daemon stays in the foreground.
     pub foreground: bool,
-    /// Log all observations and actions.
+    /// True if all observations and actions are logged.
     pub verbose: bool,
-    /// Decide, but change nothing.
+    /// True if decisions are made but nothing is changed.
     pub dry_run: bool,
-    /// Run also on a machine that is not a guest.
+    /// True if the daemon may run on a machine that is not a guest.
     pub on_host: bool,
-    /// The directory that contains /proc and /sys.
+    /// Directory that contains /proc and /sys.
     pub root: PathBuf,
-    /// The rhythm of the looks.
+    /// Schedule of the samples.
     pub pace: Pace,
-    /// The port to the host; found by its name if not given.
+    /// Port to the host. Without this argument, the port is found by its name.
     pub port: Option<PathBuf>,
-    /// The directory for lock, pid, undo record and status.
+    /// Directory for lock, pid, undo record and status.
     pub run_dir: PathBuf,
 }
 
-/// The command that a command line selects.
+/// Command that a command line selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the daemon.
@@ -48,14 +50,15 @@ pub enum Command {
     Version,
     /// Print the host's balloon, from the file in this directory, and exit with success.
     Balloon(PathBuf),
-    /// Write records for z/VM's monitor to this device at this interval. No rules are needed.
+    /// Write records for z/VM's monitor to this device at this interval. This command needs no
+    /// rules.
     Monitor(Args, PathBuf, Option<OsString>),
     /// Print this message and exit with an error.
     Usage(String),
 }
 
-/// An option: its letter if it has one, its name, the name of its value if it takes one, and its
-/// line in the help.
+/// An option: its letter, its name, the name of its value, and its line in the help. Letter and
+/// value are optional.
 struct Flag {
     letter: Option<char>,
     name: &'static str,
@@ -126,7 +129,7 @@ pub fn help(program: &str) -> String {
     out
 }
 
-/// Reads a command line, without the program's own name.
+/// Parses a command line, without the program's own name.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let mut words = args;
     let mut parser = Parser {
@@ -217,7 +220,7 @@ impl Parser {
         self.flag(flag, value, words)
     }
 
-    /// Parses one or more letters. A value is the next word, as in the original, which does not
+    /// Parses one or more letters. A value is always the next word, because the original does not
     /// accept `-cFILE`.
     fn letters(&mut self, letters: &str, words: Words<'_>) -> Result<Option<Command>, String> {
         for (index, letter) in letters.char_indices() {
@@ -310,7 +313,7 @@ mod tests {
         assert_eq!(command(""), Command::Help);
         assert_eq!(command("-h --nonsense"), Command::Help);
         assert_eq!(command("-v"), Command::Version);
-        // `--ver` could be both.
+        // `--ver` could be `--verbose` or `--version`.
         assert!(matches!(command("--ver"), Command::Usage(m) if m.contains("ambiguous")));
     }
 
@@ -332,7 +335,7 @@ mod tests {
     fn balloon_command_needs_no_rules() {
         assert_eq!(command("--balloon"), Command::Balloon("/run".into()));
         assert_eq!(command("--ball --run-dir /x"), Command::Balloon("/x".into()));
-        // The original's abbreviated long names keep their meaning.
+        // Abbreviations of the original's long names still work.
         for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
             args(line);
         }

@@ -1,4 +1,4 @@
-//! The host's balloon in this guest and its reason: kept in a file, and printed from it.
+//! A file with the host's balloon in this guest and the host's reason, and its output for users.
 
 use crate::sys::ctime;
 use base::is_plain;
@@ -8,11 +8,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wire::Grant;
 
-/// The file's name below the daemon's directory.
+/// Name of the file in the daemon's directory.
 const NAME: &str = "pinheadd.balloon";
-/// The most bytes that are read; a daemon's longest file is shorter.
+/// Maximum number of bytes that are read. A daemon never writes a longer file.
 const FILE_BYTES_MAX: u64 = 4096;
-/// Age from which the date is printed with the time of day, in seconds.
+/// Age, in seconds, from which the date is printed along with the time of day.
 const DAY_S: f64 = 86_400.0;
 
 /// The file, rewritten only when the balloon or its reason changes.
@@ -41,7 +41,8 @@ impl BalloonFile {
             "pages={pages}\n{memory}since={}\nasked={asked}\nreason={reason}\n",
             epoch_s as u64
         );
-        // Written under another name and renamed, so that a reader sees a complete file.
+        // The file is written under another name and renamed, so that every reader sees a complete
+        // file.
         let beside = self.path.with_extension("balloon.new");
         fs::write(&beside, text)?;
         fs::rename(&beside, &self.path)?;
@@ -71,7 +72,7 @@ pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
     sentence(&text, epoch_s).ok_or_else(|| format!("{} is not a daemon's", path.display()))
 }
 
-/// Returns the file in a sentence; `None` if the file is not a daemon's.
+/// Returns the file's content as a sentence. Returns `None` if no daemon has written the file.
 fn sentence(text: &str, epoch_s: f64) -> Option<String> {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
@@ -97,7 +98,7 @@ fn mib(pages: Pages) -> u64 {
     pages.kib().0 / 1024
 }
 
-/// Returns the time of day, with the date if the time alone is ambiguous.
+/// Returns the time of day, with the date if the time alone would be ambiguous.
 fn since(then_s: f64, now_s: f64) -> String {
     let whole = ctime(then_s);
     let time = whole.split(' ').find(|word| word.contains(':')).map(str::to_owned);
@@ -107,7 +108,7 @@ fn since(then_s: f64, now_s: f64) -> String {
     }
 }
 
-/// Returns a host's words on one line, without control characters for a terminal.
+/// Returns a host's text on one line, without control characters for a terminal.
 fn plain(text: &str) -> String {
     let keep = |c| if is_plain(c) { c } else { '\u{fffd}' };
     text.trim_end_matches('.').chars().map(keep).collect()
@@ -126,7 +127,7 @@ mod tests {
         let mut file = BalloonFile::new(&dir);
         let grant = |reason: &str| Grant { sequence, pages, reason: reason.into() };
         file.write(grant(reason), Some(Pages(131_072)), NOW - 60.0).unwrap();
-        // The same grant again is not written.
+        // The same grant is not written a second time.
         file.write(grant(reason), Some(Pages(131_072)), NOW).unwrap();
         let shown = show(&dir, NOW).unwrap();
         file.remove();

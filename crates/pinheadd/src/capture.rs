@@ -1,4 +1,4 @@
-//! Files of this guest for its host, which explains rules with the guest's values.
+//! Files of this guest that are sent to its host, which explains rules with the guest's values.
 
 use crate::config::Loaded;
 use crate::link::Link;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use wire::{Capture, Chunk, MAX_CHUNK, ToHost};
 
-/// The most bytes that are sent of a file.
+/// Maximum number of bytes sent from a file.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Sends the requested file in pieces. A missing file is sent as empty.
@@ -31,8 +31,8 @@ pub fn answer(root: &Root, loaded: &Loaded, request: Capture, link: &mut Link) {
         let bytes = text[offset..end].to_vec();
         let Capture { sequence, file } = request;
         let chunk = Chunk { sequence, file, offset: offset as u32, last, bytes };
-        // A host that does not read gets a part of the file, and sees that the last piece is
-        // missing.
+        // A host that does not read gets only part of the file. The host notices that the last
+        // piece is missing.
         if link.send(&ToHost::Chunk(chunk)).is_err() || last {
             return;
         }

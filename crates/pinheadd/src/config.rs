@@ -1,4 +1,4 @@
-//! From a rules file to a program for the daemon.
+//! Conversion of a rules file into a program for the daemon.
 
 use crate::log::Log;
 use base::chain;
@@ -9,28 +9,28 @@ use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;
 use std::path::Path;
 
-/// Purposes for which counters are read besides those of the rules.
+/// Purposes that need counters besides those of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extras {
-    /// The status that a host gets.
+    /// The status for the host.
     pub status: bool,
     /// The display of each interval.
     pub intervals: bool,
 }
 
-/// A program with the counters that it needs, and those that the daemon needs besides.
+/// A program with all counters that the rules and the daemon need.
 #[derive(Debug)]
 pub struct Loaded {
     /// The rules.
     pub program: Program,
-    /// All counters to read: the program's first, in its order.
+    /// All counters to read. The program's counters come first, in their order.
     pub counters: Vec<Counter>,
-    /// The file's text as it was read, for messages and for the host.
+    /// Text of the file as it was read, for messages and for the host.
     pub text: Vec<u8>,
 }
 
 impl Loaded {
-    /// Returns the position of a fault in the rules, in words for the log.
+    /// Returns a message about a fault in the rules, with its position, for the log.
     pub fn fault(&self, group: &str, fault: Fault) -> String {
         let (line, column) = rules::line_column(&self.text, fault.span.start);
         let counter = match fault.kind {
@@ -43,7 +43,7 @@ impl Loaded {
     }
 }
 
-/// The reasons why a rules file was refused.
+/// Reasons why a rules file was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused(pub Vec<String>);
 
@@ -77,7 +77,8 @@ pub fn load(
     for diagnostic in found.iter().filter(|d| d.severity == Severity::Warning) {
         let line = rules::one_line(&name, &text, diagnostic);
         match diagnostic.code {
-            // A group that is off concerns every user; the rest is logged only with -V.
+            // All users need to see that a group is off. The other messages are logged only with
+            // -V.
             "group-off" | "no-pool" => log.info(line),
             _ => log.debug(line),
         }
@@ -88,7 +89,7 @@ pub fn load(
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    // One byte more than the limit, so that the parser detects a file that is too long.
+    // One byte more than the limit is read, so that the parser detects a file that is too long.
     std::fs::File::open(path)?.take(rules::MAX_FILE as u64 + 1).read_to_end(&mut text)?;
     Ok(text)
 }
@@ -148,5 +149,5 @@ fn with_extras(program: &Program, extras: Extras, machine: &Machine) -> Vec<Coun
     all
 }
 
-/// Names of the kernel's counters of pages that went into the balloon and came out of it.
+/// Names of the kernel's counters of pages that entered and left the balloon.
 pub const BALLOON: [&str; 2] = ["balloon_inflate", "balloon_deflate"];

@@ -1,5 +1,6 @@
-//! Due times of cron's tables. Only the times are read, not the commands. If crons differ, all
-//! minutes count in which one of them runs a line: waking a guest for nothing costs little.
+//! Due times of cron's tables. The times are parsed, but not the commands. A minute counts if any
+//! of the different crons would run the line in it, because waking a guest for nothing costs
+//! little.
 
 use std::ops::RangeInclusive;
 
@@ -10,19 +11,19 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// A minute of the calendar, in the guest's own time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Minute {
-    /// 0 to 59.
+    /// Minute of the hour, 0 to 59.
     pub minute: u32,
-    /// 0 to 23.
+    /// Hour of the day, 0 to 23.
     pub hour: u32,
-    /// 1 to 31.
+    /// Day of the month, 1 to 31.
     pub day: u32,
-    /// 1 to 12.
+    /// Month of the year, 1 to 12.
     pub month: u32,
-    /// 0 to 6; 0 is a Sunday.
+    /// Day of the week, 0 to 6, where 0 is Sunday.
     pub weekday: u32,
 }
 
-/// The times of a line: for each field, one bit for each value that matches.
+/// Times of a line. Each field has one bit for each matching value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     minutes: u64,
@@ -30,20 +31,20 @@ pub struct Times {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Set if days and weekdays are both limited: then one of them is enough. (With a step over all
-    /// of them, as in `*/5`, some crons need both.)
+    /// Set if both days and weekdays are limited. Then a match of either field is enough. (With a
+    /// step over all values, as in `*/5`, some crons need both.)
     is_either: bool,
 }
 
-/// Bits of all days of a month; bits of all days of a week.
+/// Bits of all days of a month, and bits of all days of a week.
 const DAYS_ALL: u64 = ((1 << 31) - 1) << 1;
 const WEEK_ALL: u64 = (1 << 7) - 1;
 
 impl Times {
-    /// Parses a line's times and ignores its command. `None` for comments, for settings, for lines
-    /// that cron would refuse, and for `@reboot`, which is independent of the clock.
+    /// Parses a line's times and ignores its command. Returns `None` for comments, for settings,
+    /// for lines that cron would reject, and for `@reboot`, which does not depend on the clock.
     pub fn of(line: &str) -> Option<Times> {
-        // cronie's sign for a line that is not logged.
+        // In cronie, a `-` marks a line that is not logged.
         let line = line.trim_start();
         let mut words = line.strip_prefix('-').unwrap_or(line).split_ascii_whitespace();
         let first = words.next()?;
@@ -56,7 +57,7 @@ impl Times {
             _ => std::iter::once(first).chain(words.take(4)).collect(),
         };
         let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
-        // Sunday has two numbers.
+        // Sunday has two numbers, 0 and 7.
         let weekdays = bits(weekdays, 0..=7, &DAYS)?;
         let weekdays = (weekdays | weekdays >> 7) & WEEK_ALL;
         let days = bits(days, 1..=31, &[])?;
@@ -70,7 +71,7 @@ impl Times {
         })
     }
 
-    /// Returns the same times for any other zone: zones differ by quarters of an hour.
+    /// Returns times that cover every time zone, because zones differ by quarters of an hour.
     pub fn in_any_zone(self) -> Times {
         let later = |minutes: u32| self.minutes << minutes | self.minutes >> (60 - minutes);
         let minutes = self.minutes | later(15) | later(30) | later(45);
@@ -100,14 +101,14 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
         };
         let value = |text: &str| {
             let named = names.iter().position(|name| name.eq_ignore_ascii_case(text));
-            // Months count from 1, and days of the week from 0, as their names do.
+            // Months count from 1 and days of the week count from 0, and so do their names.
             let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + range.start());
             named.or_else(|| text.parse().ok()).filter(|value| range.contains(value))
         };
         let (from, to) = match (of.split_once('-'), of.split_once('~')) {
             _ if of == "*" => (*range.start(), *range.end()),
             (Some((from, to)), _) => (value(from)?, value(to)?),
-            // cronie's random value of a range, which only cronie knows.
+            // cronie picks a random value of a range, which only cronie itself knows.
             (None, Some((from, to))) => {
                 let or = |text: &str, all| if text.is_empty() { Some(all) } else { value(text) };
                 let (from, to) = (or(from, *range.start())?, or(to, *range.end())?);
@@ -120,7 +121,7 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
             (None, None) => (value(of)?, value(of)?),
         };
         if from > to {
-            // busybox wraps around to the first value.
+            // busybox continues at the first value after the last.
             for value in (from..=*range.end()).chain(*range.start()..=to) {
                 bits |= 1_u64 << value;
             }

@@ -26,15 +26,15 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use wire::{Alarm, Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
 
-/// Time for the host to take the pool back at the end.
+/// Time limit for the host to take the pool back at the end.
 const FAREWELL_MS: u64 = 2_000;
-/// Clock error that is not corrected, in seconds.
+/// Maximum clock error that is not corrected, in seconds.
 const CLOCK_BEHIND_S: f64 = 0.1;
-/// Reports of memory pressure a second: enough for the host to see how long it lasts, and cheap
-/// compared with the guest's own wait.
+/// Maximum number of reports of memory pressure per second. These reports show the host how long
+/// the pressure lasts, and cost little compared with the guest's own wait.
 const NEEDS_A_SECOND: usize = 5;
 
-/// The error of a failed start, in words for the terminal.
+/// Error of a failed start, as text for the terminal.
 #[derive(Debug)]
 pub struct Failed(pub String);
 
@@ -60,7 +60,7 @@ pub struct Daemon {
     files: RunFiles,
     memory_reader: MemoryReader,
     scanner: Scanner,
-    /// The rate of reports of each pressure, CPU first.
+    /// Rate limits for reports of each pressure, CPU first.
     needs: [Rate<NEEDS_A_SECOND>; 2],
 }
 
@@ -89,7 +89,7 @@ impl Daemon {
         let loaded = load(&args.config, &root, pool, extras(&link, &log), &log);
         let loaded = loaded.map_err(|refused| {
             if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
-                // The host got a hello, and must not take this guest for a managed one.
+                // The host got a hello, and must not treat this guest as managed.
                 let _ = link.send(&ToHost::Bye);
             }
             Failed(refused.0.join("\n"))
@@ -123,12 +123,12 @@ impl Daemon {
         })
     }
 
-    /// Records the state found, and brings CPUs and pool into the bounds of the rules.
+    /// Records the current state, and brings CPUs and pool into the bounds of the rules.
     pub fn start(&mut self) -> Result<(), Failed> {
         if !self.args.dry_run {
             self.remember().map_err(|error| Failed(chain(&error)))?;
         }
-        // The first hello was sent before the rules were known.
+        // The first hello did not contain the rules, because they were unknown then.
         self.greet(true);
         self.keep_balloon();
         self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.log);
@@ -140,13 +140,13 @@ impl Daemon {
         &mut self.log
     }
 
-    /// Takes over the record of an earlier daemon of this boot that did not restore it, or else
-    /// records the current state.
+    /// Adopts the record of an earlier daemon of this boot that did not restore the state. Without
+    /// such a record, the current state is recorded.
     fn remember(&mut self) -> Result<(), plug::Error> {
         let path = self.args.run_dir.join("pinheadd.undo");
         let earlier = match UndoRecord::load(&self.root, &path) {
             Ok(earlier) => earlier,
-            // A record of another boot is no longer useful, and a broken one never was.
+            // A record of another boot is no longer useful, and a broken record never was.
             Err(error) => {
                 self.log.info(format_args!("{}; it is not used", chain(&error)));
                 None
@@ -217,7 +217,7 @@ impl Daemon {
         }
         for (seen, pressure) in [(cpu, Pressure::Cpu), (memory, Pressure::Memory)] {
             if seen.closed {
-                // A trigger that fails once fails at every poll.
+                // A failed trigger would fail at every poll.
                 self.triggers.close(pressure);
             } else if seen.ready {
                 self.need(pressure);
@@ -226,8 +226,8 @@ impl Daemon {
         Ok(false)
     }
 
-    /// Checks if a host that was gone, or another one, has opened the port. This is immediate if
-    /// the port signals it, and otherwise happens at the next look.
+    /// Checks if a host has opened the port that was closed before. The check happens at once if
+    /// the port signals the change, and otherwise with the next sample.
     fn find_host(&mut self) {
         let Some(link) = self.link.as_mut().filter(|l| l.closed) else { return };
         let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
@@ -237,7 +237,7 @@ impl Daemon {
         }
     }
 
-    /// Sends a hello to a host that is present (`is_known`) or may be.
+    /// Sends a hello to a host that is present (`is_known`) or may be present.
     fn greet(&mut self, is_known: bool) {
         if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
             let hello = hello(&self.root, &self.guest, &self.loaded, is_known);
@@ -263,7 +263,7 @@ impl Daemon {
             self.log.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
-            // The next status repeats the values that a full port loses.
+            // If a full port loses this status, the next one repeats its values.
             let _ = link.send(&ToHost::Status(tally.status()));
         }
     }
@@ -310,8 +310,8 @@ impl Daemon {
         }
     }
 
-    /// Sets the clock forward after a stop of the virtual CPUs, which the guest cannot measure. It
-    /// is never set back: the message may have waited, and its time is then past.
+    /// Sets the clock forward after a stop of the vCPUs, which the guest cannot measure. The clock
+    /// is never set back, because a delayed message contains a past time.
     fn set_clock(&mut self, time: Duration) {
         if time.as_secs_f64() - self.clock.epoch_s() < CLOCK_BEHIND_S {
             return;
@@ -331,13 +331,13 @@ impl Daemon {
         self.pacer.set_hosted(welcome.paces, self.clock.ms());
         self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
         if regained {
-            // Memory rules depend on the host's grants: compile again for the current state.
+            // Memory rules depend on the host's grants, so they are compiled again.
             self.reload();
         }
     }
 
-    /// Reports this guest's tasks to the host, unless it requests them too often. If a full port
-    /// loses a part, the whole report is useless and the host requests it again.
+    /// Reports this guest's tasks to the host, unless the host requests them too often. If a full
+    /// port loses a part, the whole report is useless and the host requests it again.
     fn report_tasks(&mut self, scan: Scan) {
         let Some(link) = &mut self.link else { return };
         if self.scanner.answers(self.clock.ms()) {
@@ -351,7 +351,7 @@ impl Daemon {
         let Some(link) = &mut self.link else { return };
         let taken = identity::take_on(&self.root, identity);
         if let (Ok(()), Some(undo)) = (&taken, self.guest.undo.as_mut()) {
-            // The state found at the start is still this guest's to restore.
+            // This guest must still restore the state that was found at the start.
             let moved = boot_id(&self.root).and_then(|boot| undo.move_to(boot));
             moved.unwrap_or_else(|error| self.log.error(chain(&error)));
         }
@@ -376,7 +376,7 @@ impl Daemon {
         self.keep_balloon();
     }
 
-    /// Writes the host's last grant to a file, for users in this guest.
+    /// Writes the host's last grant to a file, for users of this guest.
     fn keep_balloon(&mut self) {
         let Some(link) = &mut self.link else { return };
         let Some(grant) = link.balloon.last_grant.take() else { return };
@@ -386,7 +386,8 @@ impl Daemon {
         }
     }
 
-    /// Reports the memory to the host. The next answer repeats the values that a full port loses.
+    /// Reports the memory to the host. If a full port loses the answer, the next one repeats its
+    /// values.
     fn report_memory(&mut self, sequence: u32) {
         let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };
         let memory = self.memory_reader.memory(&self.root, sequence, self.clock.uptime_ms());
@@ -401,7 +402,7 @@ impl Daemon {
     }
 
     fn need(&mut self, pressure: Pressure) {
-        // The host comes first, because it can give memory.
+        // The host is informed first, because it can grant memory.
         let now = self.clock.ms();
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some())
             && self.needs[pressure as usize].take(now)
@@ -422,7 +423,7 @@ impl Daemon {
         self.log.info(format_args!("The host is gone: {why}"));
         let now = self.clock.ms();
         self.pacer.set_hosted(false, now);
-        // Without a host, nothing else sees the guest's CPUs run.
+        // Without a host, only triggers can notice that the guest's CPUs run.
         self.triggers = Triggers::open(&self.root, self.args.pace, None);
     }
 
@@ -452,7 +453,7 @@ impl Daemon {
         self.notify.send("READY=1");
     }
 
-    /// Restores the state found at the start.
+    /// Restores the state that was found at the start.
     fn end(&mut self) {
         self.notify.send("STOPPING=1");
         self.log.info("shutting down");

@@ -1,7 +1,8 @@
-//! Gives a guest that starts from another guest's state its own identity, sent by its host.
+//! Change of identity for a guest that starts from another guest's state. The host sends the new
+//! identity.
 //!
 //! The daemon does this because it already runs and has a port. A separate process would cost an
-//! emulated guest more than the rest of its start, in time and in memory for translated code.
+//! emulated guest more time, and more memory for translated code, than the rest of its start.
 
 use crate::interface::Interfaces;
 use crate::sys;
@@ -11,21 +12,22 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use wire::{Addresses, Identity, uuid_text};
 
-/// Created at the start of a template's guest, and removed when a clone has its identity. Files in
-/// this directory are mounted over the kernel's files with the machine's identity.
+/// Path of a file that exists from the start of a template's guest until a clone gets its identity.
+/// The other files in this directory are mounted over the kernel's files with the machine's
+/// identity.
 const UNNAMED: &str = "run/pinhead-identity/unnamed";
 
 const INTERFACE: &str = "eth0";
-/// The netmask of all guests of a host, and the host's address in that network.
+/// Netmask of all guests of a host, and the host's address in that network.
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 0, 0, 0);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 const DEVICE: &str = "dev/urandom";
 
-/// Takes on the identity, as far as possible; the error lists the parts that failed.
+/// Applies the identity as far as possible. The error lists the parts that failed.
 pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
-    // A guest that already has an identity must not be changed by its host: this succeeds only
-    // once.
+    // A host must not change a guest that already has an identity. Removing this file therefore
+    // succeeds only once.
     fs::remove_file(root.join(UNNAMED))
         .map_err(|_| "This guest is itself, and does not become another one".to_owned())?;
     let mut failed = Vec::new();
@@ -35,7 +37,7 @@ pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
         }
     };
     try_to("Cannot set the clock", sys::set_clock(identity.clock));
-    // Must precede the first use of a random number.
+    // Reseeding must precede the first use of a random number.
     try_to("Cannot reseed the random numbers", reseed(root, &identity.seed));
     for (path, text) in files(identity) {
         let path = root.join(path);
@@ -62,9 +64,9 @@ fn files(identity: &Identity) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Reseeds the kernel's random numbers, because two guests would otherwise draw the same secrets.
-/// Bytes written to the random device are mixed into the pool at once, but take effect up to a
-/// minute later.
+/// Reseeds the kernel's random numbers, because two guests would otherwise generate the same
+/// secrets. The kernel mixes bytes written to the random device into its pool at once. Without a
+/// reseed, they affect its output up to a minute later.
 fn reseed(root: &Root, seed: &[u8]) -> io::Result<()> {
     let mut device = File::options().write(true).open(root.join(DEVICE))?;
     device.write_all(seed)?;

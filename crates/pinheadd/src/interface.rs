@@ -1,15 +1,15 @@
-//! Changes of a network interface's addresses, by the kernel's oldest interface, which needs only a
-//! socket.
+//! Changes of a network interface's addresses by ioctl, the kernel's oldest interface for this,
+//! which needs only a socket.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `struct sockaddr`: a family, and its data.
+/// `struct sockaddr`: an address family, and its data.
 type SocketAddress = [u8; 16];
 
-/// `struct ifreq`, of which the kernel reads a name and, here, an address.
+/// `struct ifreq`. The kernel reads an interface's name and, for the requests here, an address.
 #[repr(C)]
 struct Request {
     name: [u8; 16],
@@ -35,7 +35,7 @@ struct Route {
     round_trip: libc::c_ushort,
 }
 
-/// A socket through which interfaces are set.
+/// A socket for requests about interfaces.
 #[derive(Debug)]
 pub struct Interfaces(OwnedFd);
 
@@ -122,8 +122,8 @@ mod tests {
         let interfaces = Interfaces::open().unwrap();
         let one = Ipv4Addr::new(10, 1, 0, 7);
         let error = interfaces.set_address("no-such-one", one, one).unwrap_err();
-        // Without the right to set addresses, the call is refused before the kernel looks for the
-        // interface.
+        // Without the privilege to set addresses, the kernel refuses the call before it searches
+        // for the interface.
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
         let error = interfaces.set_hardware("a-name-with-16-b", [2; 6]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

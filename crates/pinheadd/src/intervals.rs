@@ -1,4 +1,5 @@
-//! The display of each interval with `-V -f`: the original's lines, which users' scripts read.
+//! Display of each interval with `-V -f`. Scripts parse these lines, so they are the same as the
+//! original's.
 
 use crate::config::Loaded;
 use crate::sys::ctime;
@@ -21,7 +22,8 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
     line("");
     line("==================== New interval ====================");
     let time = ctime(epoch_s);
-    // Two lines, because the original prints the result of `ctime`, which ends in a newline.
+    // The output has two lines, because the original prints the result of `ctime`, which ends in a
+    // newline.
     line(&format!("Timestamp: {time}\n           ({epoch_s:.6} seconds since the Epoch)"));
     let program = &loaded.program;
     line(&format!("config update interval: {} seconds", program.update));
@@ -31,7 +33,7 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
     if let Some(cpu) = &program.cpu {
         line("-------------------- CPU --------------------");
         line(&format!("cpu_min: {}", cpu.min));
-        // 0 means all present CPUs, and is printed as their number.
+        // A maximum of 0 means all present CPUs, so their number is printed.
         line(&format!("cpu_max: {}", if cpu.max == 0 { present } else { cpu.max }));
         line(&format!("loadavg: {:.6} ", now(Counter::LoadAvg)));
         let total = delta(Counter::Cpu(CpuField::TotalTicks));
@@ -65,6 +67,6 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
         line(&format!("cmm_pages: {}", pool.0));
         line("---------------------------------------------");
     }
-    // A closed output is no reason to stop managing the guest.
+    // A closed output must not stop the management of the guest.
     let _ = std::io::stdout().lock().write_all(out.as_bytes());
 }

@@ -6,11 +6,13 @@
 //!   Pacer says when; signals, the host and pressure triggers wake it
 //! ```
 //!
-//! One thread, no runtime. `daemon` owns everything; `look` is one interval; `pace` is pure; `sys`
-//! has the system calls that the standard library lacks.
+//! The daemon has one thread and no runtime. `daemon` owns everything. `look` handles one interval:
+//! it samples, decides and acts. `pace` is a pure step, and `sys` has the system calls that the
+//! standard library lacks.
 //!
-//! The writer of records for z/VM's monitor is a separate program, which replaces the daemon's by
-//! exec. A hundred guests load the daemon, and few the writer.
+//! The writer of records for z/VM's monitor is a separate program, because a hundred guests load
+//! the daemon and only a few load the writer. The daemon's program replaces itself with the writer
+//! by exec.
 
 mod alarm;
 mod args;
@@ -57,10 +59,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use sys::Signals;
 
-/// The default interval between two records for z/VM's monitor.
+/// Default interval between two records for z/VM's monitor.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The daemon's program.
+/// Runs the daemon's program.
 pub fn daemon() -> ExitCode {
     let (program, command) = command();
     match command {
@@ -88,7 +90,8 @@ pub fn daemon() -> ExitCode {
     }
 }
 
-/// Runs the program that writes records for z/VM's monitor. It has the daemon's command line.
+/// Runs the program that writes records for z/VM's monitor. The program accepts the daemon's
+/// command line.
 pub fn monwriter() -> ExitCode {
     match command() {
         (program, Command::Monitor(args, device, every)) => match interval(every) {
@@ -138,8 +141,8 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Failed> {
-    // Signals are collected from the start, because a signal must not interrupt the start half
-    // done.
+    // Signals are blocked from the beginning, because a signal must not interrupt the start
+    // halfway.
     let signals = Signals::new().map_err(cannot_collect)?;
     let mut lock = lock::take(&args.run_dir, &lock::DAEMON).map_err(Failed)?;
     let foreground = args.foreground;
@@ -148,7 +151,7 @@ fn run(args: Args) -> Result<(), Failed> {
     if foreground {
         daemon.start()?;
     } else {
-        // Errors up to here were printed on the terminal.
+        // Errors before this point were printed on the terminal.
         let starter = detach()?;
         daemon.log().use_syslog();
         let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
@@ -177,8 +180,8 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
     ended.map_err(|error| told(&last_words, cannot_go_on(error)))
 }
 
-/// Logs a failure in the background, where the returned error is not read; in the foreground it is
-/// printed at the end.
+/// Logs a failure in the background, where nobody sees the returned error. In the foreground the
+/// error is printed at the end.
 fn told(log: &Log, failed: Failed) -> Failed {
     if !log.is_foreground() {
         log.error(&failed.0);

@@ -1,4 +1,4 @@
-//! The port to the host, and the pool that is the host's balloon.
+//! Port to the host, and the host's balloon as the guest's pool.
 
 use crate::sys::{self, Interest};
 use counters::Pages;
@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wire::{CameFrom, Decoder, Grant, MAX_FRAME, PORT, PoolRequest, ToGuest, ToHost, Welcome};
 
-/// The most ports that are searched for the daemon's.
+/// Maximum number of ports that are searched for the daemon's port.
 const MAX_PORTS: usize = 64;
 
 /// An open port.
@@ -22,48 +22,50 @@ pub struct Link {
     path: PathBuf,
     decoder: Decoder<ToGuest>,
     out: Vec<u8>,
-    /// Answers that the port did not accept, the oldest first: at most one of each kind.
+    /// Answers that the port did not accept yet, the oldest first. The list has at most one answer
+    /// of each kind.
     owed: Vec<ToHost>,
-    /// The host's description of itself, after it was received.
+    /// Description of the host, once received.
     pub host: Option<Welcome>,
-    /// The host's name, after it was received. A guest that is migrated keeps it.
+    /// Name of the host, once received. The name is kept when the guest migrates, so that the new
+    /// host learns where the guest came from.
     host_name: String,
-    /// The known state of the balloon.
+    /// Known state of the balloon.
     pub balloon: Balloon,
-    /// Set while the host's side is closed: the port is not polled until it is open again.
+    /// Set while the host's side is closed. The port is not polled until the host opens it again.
     pub closed: bool,
 }
 
-/// The known state of the host's balloon.
+/// Known state of the host's balloon.
 #[derive(Debug, Default)]
 pub struct Balloon {
     sequence: u32,
-    /// The size requested last.
+    /// Size requested last.
     asked: Pages,
-    /// The host's limit, known after it granted less than requested.
+    /// The host's limit, known once the host has granted less than requested.
     cap: Option<Pages>,
-    /// The size granted last.
+    /// Size granted last.
     granted: Option<Pages>,
-    /// The size that the guest's kernel counts, if it does.
+    /// Size by the guest kernel's own count, if it has one.
     counted: Option<Pages>,
-    /// The host's last grant, until it is written to the file.
+    /// Last grant of the host, until it is written to the file.
     pub last_grant: Option<Grant>,
 }
 
 impl Balloon {
-    /// Takes the host's answer. Answers to requests before the last are stale.
+    /// Records the host's answer. An answer to an older request is ignored.
     pub fn granted(&mut self, grant: &Grant) {
         if grant.sequence == 0 || grant.sequence == self.sequence {
             let granted = Pages(grant.pages);
             self.granted = Some(granted);
             self.last_grant = Some(grant.clone());
-            // A change without a request may mean that more memory is available again.
+            // A change without a request may mean that the host has more memory available again.
             self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
         }
     }
 
-    /// Returns the part of a wanted size that is worth a request: nothing more than the current
-    /// size if the host has refused to grant more.
+    /// Returns the part of a wanted size that is worth a request. If the host has granted less than
+    /// requested, only its limit or the current size is worth a request.
     pub fn reachable(&self, wanted: Pages, current: Pages) -> Pages {
         match self.cap {
             Some(cap) if wanted > cap => cap.max(current),
@@ -71,13 +73,13 @@ impl Balloon {
         }
     }
 
-    /// Takes the size that the kernel counts.
+    /// Records the size that the kernel counts.
     pub fn counted(&mut self, pages: Option<Pages>) {
         self.counted = pages;
     }
 
-    /// Returns the size: the kernel's count, or else the host's grant. The kernel's comes first
-    /// because the rules are about the guest.
+    /// Returns the size of the balloon: the kernel's count, or else the host's grant. The kernel's
+    /// count is preferred because the rules are about the guest.
     pub fn size(&self) -> Option<Pages> {
         self.counted.or(self.granted)
     }
@@ -89,7 +91,7 @@ impl Balloon {
 }
 
 impl Link {
-    /// Opens the named port, or the daemon's port. `None` if there is none.
+    /// Opens the named port, or else the daemon's port. Returns `None` if there is no port.
     pub fn open(root: &Root, named: Option<&Path>) -> io::Result<Option<Link>> {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| find(root)) else {
             return Ok(None);
@@ -113,7 +115,7 @@ impl Link {
         }
     }
 
-    /// Takes the host's name, and sends a new host the name of the previous one.
+    /// Records the host's name, and sends the previous host's name to a new host.
     pub fn is_at(&mut self, host: String) {
         let before = std::mem::replace(&mut self.host_name, host);
         if !before.is_empty() && before != self.host_name {
@@ -121,23 +123,23 @@ impl Link {
         }
     }
 
-    /// Sends a message. If the port is full the message is lost: the host is behind, and the next
-    /// status repeats everything.
+    /// Sends a message. If the port is full the message is lost. The host is slow then, and the
+    /// next status repeats everything.
     pub fn send(&mut self, message: &ToHost) -> io::Result<()> {
         self.out.clear();
         wire::encode(message, &mut self.out);
         let sent = self.port.write(&self.out)?;
         if sent < self.out.len() {
-            // The rest of a started frame must be sent: half a frame would also cost the host the
+            // The rest of a started frame must be sent, because half a frame would also destroy the
             // next one.
             return self.port.write_all(&self.out[sent..]);
         }
         Ok(())
     }
 
-    /// Sends an answer that the host requests once, and keeps it if the port does not accept it
-    /// yet. A host that directly follows another can be read from before the kernel has opened the
-    /// port for writing. An older answer of the same kind is dropped.
+    /// Sends an answer that the host requests only once. If the port does not accept it yet, the
+    /// answer is kept. When one host directly follows another, messages can arrive before the
+    /// kernel has opened the port for writing. An older answer of the same kind is dropped.
     pub fn answer(&mut self, message: ToHost) {
         self.owed.retain(|owed| discriminant(owed) != discriminant(&message));
         self.owed.push(message);
@@ -166,7 +168,7 @@ impl Link {
     pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; MAX_FRAME];
         match self.port.read(&mut buffer) {
-            // A port without a host is always readable, and empty.
+            // Without a host, the port is always readable but has no data.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => self.decoder.feed(&buffer[..count]),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -176,17 +178,17 @@ impl Link {
         Ok(())
     }
 
-    /// Handles a closed host's side. A closed port is always ready and cannot be polled, but the
-    /// kernel can send a signal when the host opens it.
+    /// Handles the closing of the host's side. A closed port is always ready, so it cannot be
+    /// polled. The kernel can send a signal when the host opens the port.
     pub fn lost(&mut self) {
         self.closed = true;
         self.host = None;
         self.owed.clear();
-        // A port without signals is checked at every look instead.
+        // If the port does not support signals, every sample checks the port.
         let _ = sys::signal_changes(self.as_raw_fd());
     }
 
-    /// Handles a reopened host's side: a half-received message is dropped.
+    /// Handles the reopening of the host's side. A message that was received in part is dropped.
     pub fn reopened(&mut self) {
         self.closed = false;
         let _ = sys::signal_nothing(self.as_raw_fd());
@@ -198,7 +200,7 @@ impl Link {
         self.decoder.next()
     }
 
-    /// Returns true if the host answers requests for a pool.
+    /// Returns true if the host answers requests for a size of the pool.
     pub fn grants(&self) -> bool {
         self.host.is_some_and(|h| h.grants)
     }
@@ -248,7 +250,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use wire::Identified;
 
-    /// Returns a port that accepts nothing more until the host reads, and the host's end.
+    /// Returns a full port, which accepts nothing until the host reads, and the host's end.
     fn full_port() -> (Link, UnixStream) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         guest.set_nonblocking(true).unwrap();

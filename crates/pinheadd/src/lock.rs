@@ -1,4 +1,5 @@
-//! The lock that allows one daemon in a guest and ends with its process, and the pid for scripts.
+//! Lock that allows only one daemon in a guest and ends with the daemon's process, and a file with
+//! the process id for scripts.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Mode of the lock's file. A user that may read the file could also lock it.
 const MODE: u32 = 0o600;
 
-/// Held as long as the daemon lives. The kernel releases the lock in every case, so a killed daemon
-/// blocks no other.
+/// Lock held for the daemon's whole life. The kernel releases the lock even if the daemon is
+/// killed, so that the next daemon can start.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -16,7 +17,7 @@ pub struct Lock {
     written: bool,
 }
 
-/// A program that may run once, and its files.
+/// A program that may run only once, with its files.
 #[derive(Debug)]
 pub struct Who {
     name: &'static str,
@@ -24,7 +25,7 @@ pub struct Who {
     pid: &'static str,
 }
 
-/// The daemon with the rules.
+/// The daemon that applies the rules.
 pub const DAEMON: Who = Who { name: "pinheadd", lock: "pinheadd.lock", pid: "pinheadd.pid" };
 /// The writer of records for z/VM's monitor.
 pub const MONITOR: Who = Who {
@@ -64,7 +65,7 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
 }
 
 impl Lock {
-    /// Writes the daemon's pid, after it has gone into the background.
+    /// Writes the daemon's process id, once the daemon runs in the background.
     pub fn write_pid(&mut self) -> Result<(), String> {
         let text = format!("{}\n", std::process::id());
         let path = &self.pid_path;

@@ -1,4 +1,5 @@
-//! The log: on the terminal in the foreground, in syslog in the background.
+//! Log of the daemon. The log goes to the terminal in the foreground, and to syslog in the
+//! background.
 
 use std::fmt;
 use std::io::Write;
@@ -17,18 +18,18 @@ pub struct Log {
     verbose: bool,
     syslog: Option<UnixDatagram>,
     foreground: bool,
-    /// The last error of each topic, so that a lasting error is logged once.
+    /// Last error of each topic, so that a lasting error is logged only once.
     last: [Option<String>; Topic::COUNT],
 }
 
-/// The subject of a repeated message.
+/// Subject of a repeated message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Counters that cannot be read.
     Read,
-    /// The CPU rules, or a CPU that cannot be plugged.
+    /// CPU rules, or a CPU that cannot be plugged.
     Cpu,
-    /// The memory rules, or a pool that cannot be changed.
+    /// Memory rules, or a pool that cannot be changed.
     Memory,
     /// The status file.
     Status,
@@ -88,7 +89,7 @@ impl Log {
         }
     }
 
-    /// Logs an error that may repeat at every look, if it is new.
+    /// Logs an error if it is new, as the same error may repeat with every sample.
     pub fn error_once(&mut self, topic: Topic, message: impl fmt::Display) {
         let message = message.to_string();
         let last = &mut self.last[topic as usize];
@@ -98,14 +99,14 @@ impl Log {
         }
     }
 
-    /// Marks a topic as working again: its next error is new.
+    /// Records that a topic works again, so that its next error is logged.
     pub fn works(&mut self, topic: Topic) {
         self.last[topic as usize] = None;
     }
 
     fn write(&self, level: Level, message: &dyn fmt::Display) {
         if self.foreground {
-            // A closed output is no reason to stop managing the guest.
+            // A closed output must not stop the management of the guest.
             let _ = match level {
                 Level::Error => writeln!(std::io::stderr(), "{message}"),
                 _ => writeln!(std::io::stdout(), "{message}"),

@@ -1,4 +1,4 @@
-//! One interval of the daemon: read the guest, decide, act.
+//! One interval of the daemon: it samples the guest, decides and acts.
 
 use crate::config::Loaded;
 use crate::intervals;
@@ -23,23 +23,24 @@ pub struct Guest {
     present: PresentCpus,
     /// Isolated CPUs, which are not managed and do not count for the bounds of the rules.
     isolated: CpuSet,
-    /// Set if this machine can dispatch its CPUs vertically (s390x); while it does, the CPUs are
-    /// not managed.
+    /// Set if this machine supports vertical polarization of its CPUs (s390x). While it is
+    /// vertical, the CPUs are not managed.
     polarized: bool,
     polarization: Polarization,
-    /// The CPUs found at the start, restored when the machine changes to vertical dispatching.
+    /// CPUs that were online at the start. These CPUs are set online again when the machine changes
+    /// to vertical polarization.
     found: CpuSet,
     cmm: Option<CmmPool>,
-    /// Set if the kernel subtracts the balloon from MemTotal, which it never does for CMM.
+    /// Set if the kernel subtracts the balloon from MemTotal. For CMM it never does.
     total_shrinks: bool,
     reader: Reader,
     history: History,
     slots: Slots,
     dry_run: bool,
     tally: Tally,
-    /// The size last requested for the pool.
+    /// Size of the pool requested last.
     asked: Option<Pages>,
-    /// The state to restore; `None` in a dry run.
+    /// State to restore; `None` in a dry run.
     pub undo: Option<Undo>,
 }
 
@@ -84,7 +85,7 @@ impl Guest {
         })
     }
 
-    /// Takes new rules; if that fails, the old ones stay in force.
+    /// Applies new rules. If that fails, the old rules remain.
     pub fn renew(&mut self, root: &Root, loaded: &Loaded) -> Result<(), Box<dyn Error>> {
         let reader = Reader::open(root, &loaded.counters)?;
         self.present.renew()?;
@@ -122,13 +123,13 @@ impl Guest {
     pub fn pool_size(&mut self, link: Option<&mut Link>) -> Option<Pages> {
         match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.size().ok(),
-            // A balloon of unknown size was never requested by this daemon.
+            // If the balloon's size is unknown, this daemon has never requested one.
             (None, Some(link)) if link.grants() => Some(link.size().unwrap_or_default()),
             (None, _) => None,
         }
     }
 
-    /// Drops the history, because it is from before a long sleep.
+    /// Drops the history, because it is older than a long sleep.
     pub fn forget(&mut self) {
         self.history.clear();
     }
@@ -169,7 +170,8 @@ impl Guest {
         }
     }
 
-    /// Returns the number of these CPUs that count for the bounds of the rules.
+    /// Returns the number of these CPUs without the isolated ones, for comparison with the bounds
+    /// of the rules.
     fn ours(&self, cpus: &CpuSet) -> u32 {
         plug::without(cpus, &self.isolated).len() as u32
     }
@@ -187,7 +189,7 @@ impl Guest {
         }
     }
 
-    /// Takes one look and applies the rules' decisions.
+    /// Samples the guest once and applies the rules' decisions.
     pub fn look(
         &mut self,
         loaded: &Loaded,
@@ -197,13 +199,14 @@ impl Guest {
     ) -> Outcome {
         let row = self.history.advance();
         if let Err(error) = self.reader.read(epoch_s, row) {
-            // Missing data mean hold: the incomplete row is removed.
+            // With missing data nothing changes, so the incomplete row is removed.
             self.history.retract();
             log.error_once(Topic::Read, format_args!("{}: holding", chain(&error)));
             return Outcome::Acted;
         }
         log.works(Topic::Read);
-        // CPUs are added while the daemon runs. If the list cannot be read, the last one is used.
+        // CPUs may be added while the daemon runs. If the list cannot be read, the previous one is
+        // used.
         let _ = self.present.renew();
         self.count_balloon(link.as_deref_mut());
         let pool = match &loaded.program.memory {
@@ -240,7 +243,7 @@ impl Guest {
         self.history.get(slot?, 0)
     }
 
-    /// Takes the balloon's size from the guest kernel's counters.
+    /// Records the balloon's size from the guest kernel's counters.
     fn count_balloon(&mut self, link: Option<&mut Link>) {
         if let (Some([inflated, deflated]), Some(link)) = (self.slots.balloon, link) {
             let pages = self.raw(Some(inflated)).zip(self.raw(Some(deflated)));
@@ -248,15 +251,15 @@ impl Guest {
         }
     }
 
-    /// Makes MemTotal mean the same with every pool: the guest's memory without a pool. The kernel
-    /// subtracts a balloon that may not deflate by itself.
+    /// Adjusts MemTotal so that it means the guest's memory without a pool, for every kind of pool.
+    /// The kernel subtracts the size of a balloon that cannot deflate by itself.
     fn present_total(&mut self, pool: Option<Pages>) {
         if let (true, Some(slot), Some(pool)) = (self.total_shrinks, self.slots.total, pool) {
             self.history.newest()[slot] += (pool.0 * PAGE_KIB) as f64;
         }
     }
 
-    /// Stops managing the CPUs while the machine dispatches them vertically, and manages them again
+    /// Stops managing the CPUs while the machine's polarization is vertical, and resumes
     /// afterwards, as the original does.
     fn repolarize(&mut self, program: &Program, log: &mut Log) {
         if !self.polarized || program.cpu.is_none() {
@@ -280,12 +283,12 @@ impl Guest {
         }
     }
 
-    /// Detects that the kernel took pages back by itself, as CMM and a self-deflating balloon do
-    /// before the kernel kills a process for memory. Returns true if it did.
+    /// Detects that the kernel has taken pages back by itself. CMM and a self-deflating balloon
+    /// return pages before the kernel kills a process for memory. Returns true if this happened.
     fn notice_loss(&mut self, pool: Option<Pages>, log: &Log) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
         let before = self.tally.summary.pool;
-        // A pool that is still shrinking to the requested size is above that size.
+        // A pool that is still shrinking is larger than the requested size, which is no such case.
         if pool >= before || pool >= asked {
             return false;
         }
@@ -297,9 +300,9 @@ impl Guest {
         true
     }
 
-    /// Takes a balloon size that the host set without a request; without a host, any later host may
-    /// set it. Such a change is not memory that the kernel took back. The rules continue from the
-    /// new size; the old one is not requested again.
+    /// Accepts a balloon size that the host set without a request. Without a host, a later host may
+    /// have set it. Such a change does not mean that the kernel took memory back. The rules
+    /// continue from the new size, and the old size is not requested again.
     pub fn balloon_is_set(&mut self, size: Option<Pages>) {
         if self.cmm.is_none() {
             self.asked = size;
@@ -442,14 +445,14 @@ impl Guest {
         true
     }
 
-    /// Returns the current observations and actions.
+    /// Returns the observations and actions so far.
     pub fn tally(&mut self, settled: bool) -> &Tally {
         self.tally.summary.settled = settled;
         &self.tally
     }
 
-    /// Restores the state found at the start. Returns the errors, and true if the pool stays as it
-    /// is because no host can take it back.
+    /// Restores the state that was found at the start. Returns the errors. The flag is true if the
+    /// pool stays unchanged because no host can take it back.
     pub fn restore(&mut self, undo: &Undo, link: Option<&mut Link>) -> (Vec<plug::Error>, bool) {
         let record = &undo.record;
         match (&mut self.cmm, link) {
@@ -461,7 +464,7 @@ impl Guest {
 }
 
 fn changing(pages: Pages) -> String {
-    // Scripts look for this line.
+    // Scripts search for this line.
     format!("changing number of pages permanently reserved to {}", pages.0)
 }
 

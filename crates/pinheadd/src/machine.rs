@@ -1,11 +1,11 @@
-//! The check that this machine is a guest, and not a host of other guests.
+//! Check that this machine is a guest, and not a host of other guests.
 
 use std::path::Path;
 
 use crate::args::Args;
 
-/// Refuses a machine that is not a guest, unless the arguments allow it. s390x always has a
-/// hypervisor.
+/// Returns an error for a machine that is not a guest, unless the arguments allow it. s390x always
+/// has a hypervisor.
 pub fn check(args: &Args) -> Result<(), String> {
     if cfg!(target_arch = "s390x") {
         return Ok(());
@@ -36,21 +36,22 @@ fn check_by(args: &Args, is_host: impl FnOnce() -> bool) -> Result<(), String> {
     }
 }
 
-/// True if the CPUs of an x86 show no hypervisor.
+/// Returns true if the CPU flags of an x86 machine name no hypervisor.
 #[cfg(any(test, not(target_arch = "aarch64")))]
 fn has_no_hypervisor(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_ascii_whitespace().all(|flag| flag != "hypervisor"))
 }
 
-/// The CPUs of an ARM do not show it: its firmware does, as `systemd-detect-virt` reads it.
+/// On ARM the firmware names a hypervisor instead of the CPUs. `systemd-detect-virt` reads the same
+/// data.
 #[cfg(any(test, target_arch = "aarch64"))]
 mod arm {
     use std::fs::{File, read_dir, read_to_string};
     use std::io::Read;
     use std::path::Path;
 
-    /// Prefixes of the names that hypervisors write into DMI.
+    /// Prefixes of hypervisors' names in DMI.
     const HYPERVISORS: [&str; 17] = [
         "KVM",
         "OpenStack",
@@ -70,18 +71,18 @@ mod arm {
         "Apple Virtualization",
         "Google Compute Engine",
     ];
-    /// Fields of DMI with these names.
+    /// Fields of DMI that may contain such a name.
     const FIELDS: [&str; 5] =
         ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
 
-    /// The firmware's own structure of SMBIOS.
+    /// Structure of SMBIOS about the firmware itself.
     const BIOS: &str = "sys/firmware/dmi/entries/0-0/raw";
-    /// The structure's byte with the bit for a virtual machine.
+    /// Offset of the byte with the bit for a virtual machine.
     const EXTENSION: usize = 0x13;
     const IS_VIRTUAL: u8 = 1 << 4;
 
-    /// Returns the firmware's bit for a virtual machine. `None` if its structure cannot be read, or
-    /// is too short for the bit.
+    /// Returns the firmware's bit for a virtual machine. Returns `None` if the structure cannot be
+    /// read, or is too short for the bit.
     fn virtual_bit(root: &Path) -> Option<bool> {
         let mut bytes = [0; EXTENSION + 1];
         File::open(root.join(BIOS)).ok()?.read_exact(&mut bytes).ok()?;
@@ -90,17 +91,18 @@ mod arm {
         has_it.then_some(bytes[EXTENSION] & IS_VIRTUAL != 0)
     }
 
-    /// True if no hypervisor is named and its absence is known: the firmware's bit is clear, or
-    /// there is only a device tree. A cloud may use an unknown name.
+    /// Returns true if no hypervisor is named and none is present. The firmware's bit must be
+    /// clear, or there must be only a device tree. Without either, an unnamed hypervisor may be
+    /// that of an unknown cloud.
     pub(super) fn is_host(root: &Path) -> bool {
         let tree = root.join("proc/device-tree");
         let field = |name| read_to_string(root.join("sys/class/dmi/id").join(name)).ok();
         let fields = FIELDS.map(field);
-        // Amazon's machines without a hypervisor also have its name.
+        // Amazon's machines without a hypervisor have Amazon's name, too.
         let is_metal = fields[0].as_ref().is_some_and(|name| name.trim_end().ends_with(".metal"));
         let has = |text: &String| HYPERVISORS.iter().any(|name| text.starts_with(name));
         let is_named = !is_metal && fields.iter().flatten().any(has);
-        // QEMU's own device in a device tree.
+        // In a device tree, QEMU has this device of its own.
         let is_qemu = |name: &str| name.starts_with("fw-cfg");
         let mut nodes = read_dir(&tree).into_iter().flatten().flatten();
         let is_guest = is_named

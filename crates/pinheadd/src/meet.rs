@@ -1,4 +1,4 @@
-//! The handshake between the daemon and its host.
+//! Handshake between the daemon and its host.
 
 use crate::clock::Clock;
 use crate::config::Loaded;
@@ -10,10 +10,10 @@ use procfs::Root;
 use std::os::fd::AsRawFd;
 use wire::{Hello, PoolKind, ToGuest, ToHost};
 
-/// Time for a host to answer the hello before the daemon starts without one.
+/// Timeout for the host's answer to the hello. After it the daemon starts without a host.
 const WELCOME_MS: u64 = 1_500;
 
-/// Sends a hello and gives the host a moment to answer.
+/// Sends a hello and waits a moment for the host's answer.
 pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
     let cpus_present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
     let pool = if cmm { PoolKind::Cmm } else { PoolKind::Host };
@@ -23,7 +23,7 @@ pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
     }
 }
 
-/// Returns the daemon's hello under its rules.
+/// Returns the daemon's hello with its rules.
 pub fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello {
     Hello {
         cpus_present: guest.present(),
@@ -61,7 +61,7 @@ pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&L
                 ToGuest::Welcome(welcome) => link.host = Some(welcome),
                 ToGuest::Grant(grant) => link.balloon.granted(&grant),
                 ToGuest::AtHost(host) => link.is_at(host.name),
-                // Other messages do not matter before there are rules: the host repeats them.
+                // Other messages are ignored until there are rules, because the host repeats them.
                 _ => {}
             }
         }

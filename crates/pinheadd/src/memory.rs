@@ -1,21 +1,21 @@
 //! The guest's memory statistics, for a host that requests them.
 //!
-//! Without requests the daemon holds none of this: the first request opens the files, which then
-//! stay open, with their buffers.
+//! Without requests the daemon needs no memory for this. The first request opens the files. The
+//! files stay open, with their buffers.
 
 use crate::rate::Rate;
 use counters::{Counter, PsiField, PsiLine, PsiResource};
 use procfs::{Reader, Root, kernel_names};
 use wire::Memory;
 
-/// Requests answered a second. Excess requests are dropped: the answers would be the same, and a
-/// host must not be able to keep its guest busy.
+/// Maximum number of requests answered per second. Excess requests are dropped, because their
+/// answers would be the same. A host must not be able to keep its guest busy.
 const ANSWERS_A_SECOND: usize = 10;
 
-/// A field of the answer.
+/// Function that returns a field of the answer.
 type Slot = fn(&mut Memory) -> &mut Option<u64>;
 
-/// Lines of /proc/meminfo, with the fields of the answer that they fill.
+/// Lines of /proc/meminfo, each with the field of the answer that it fills.
 const MEMINFO: [(&str, Slot); 9] = [
     ("MemTotal", |memory| &mut memory.total_kib),
     ("MemFree", |memory| &mut memory.free_kib),
@@ -28,7 +28,8 @@ const MEMINFO: [(&str, Slot); 9] = [
     ("SwapFree", |memory| &mut memory.swap_free_kib),
 ];
 
-/// Lines of /proc/vmstat. `workingset_refault` was `workingset_refault_file` before Linux 5.9.
+/// Lines of /proc/vmstat, each with its field. `workingset_refault` was `workingset_refault_file`
+/// before Linux 5.9.
 const VMSTAT: [(&str, Slot); 7] = [
     ("pswpin", |memory| &mut memory.swap_in_pages),
     ("pswpout", |memory| &mut memory.swap_out_pages),
@@ -39,10 +40,10 @@ const VMSTAT: [(&str, Slot); 7] = [
     ("pgmajfault", |memory| &mut memory.major_faults),
 ];
 
-/// The prefix of each zone's line about stalls in /proc/vmstat.
+/// Prefix of the line about stalls that each zone has in /proc/vmstat.
 const STALLS: &str = "allocstall";
 
-/// Answers a host's requests.
+/// Reader of memory statistics, which answers a host's requests.
 #[derive(Debug)]
 pub struct MemoryReader {
     open: Option<Open>,
@@ -62,12 +63,12 @@ impl MemoryReader {
         MemoryReader { open: None, answers: Rate::new() }
     }
 
-    /// Returns true if a request that arrives now is answered.
+    /// Returns true if a request that arrives now may be answered.
     pub fn answers(&mut self, now_ms: u64) -> bool {
         self.answers.take(now_ms)
     }
 
-    /// Returns the current memory statistics. Unreadable values are missing.
+    /// Returns the current memory statistics. Values that cannot be read are missing.
     pub fn memory(&mut self, root: &Root, sequence: u32, uptime_ms: u64) -> Memory {
         if self.open.is_none() {
             self.open = Open::new(root);
@@ -77,7 +78,7 @@ impl MemoryReader {
         match open.reader.read(0.0, &mut open.row) {
             Ok(()) => Memory { sequence, uptime_ms, ..open.memory() },
             Err(_) => {
-                // The file has changed while it was read: the next request reopens it.
+                // The file changed during the read, so the next request opens it again.
                 self.open = None;
                 nothing
             }

@@ -1,5 +1,5 @@
-//! Records of this guest for z/VM's monitor, in a separate process. Its requests to a file system
-//! may block forever, and the rules must not wait for them.
+//! Records of this guest for z/VM's monitor, written by a separate process. Its requests to a file
+//! system may block forever, and the rules must not wait for them.
 
 use crate::args::Args;
 use crate::clock::Clock;
@@ -18,12 +18,12 @@ use std::thread;
 use std::time::Duration;
 use zmon::fsstatd::Numbers;
 
-/// A bit that is set in valid flags of a file system. glibc clears it, and the original is linked
-/// with glibc.
+/// A bit that is set in valid flags of a file system. glibc clears this bit, and the original is
+/// linked with glibc.
 const ST_VALID: u64 = 0x20;
 
-/// The device, opened once for each writer: each has its own records there, which end when the
-/// device is closed in any way.
+/// The monitor's device, opened once for each writer. Each open file has its own records there,
+/// which end when the file is closed in any way.
 #[derive(Debug)]
 pub struct Devices {
     processes: File,
@@ -33,7 +33,7 @@ pub struct Devices {
 /// Opens the device for each writer.
 pub fn open(device: &Path) -> Result<Devices, Failed> {
     let open = || {
-        // Appending makes no difference to the device, and lets a file stand in for it.
+        // Appending makes no difference for the device, and allows a regular file in its place.
         let file = File::options().read(true).append(true).open(device);
         file.map_err(|e| Failed(format!("Cannot open {}: {e}", device.display())))
     };
@@ -49,7 +49,7 @@ pub fn run(
     mut signals: Signals,
 ) -> io::Result<()> {
     let root = Root::at(&args.root);
-    // The thread may block on a server that does not answer, and ends with the process.
+    // The thread may block on a file server that does not answer. The thread ends with the process.
     let others = (root.clone(), devices.file_systems, log.another());
     thread::Builder::new().spawn(move || {
         let (root, device, log) = others;
@@ -117,7 +117,7 @@ struct Device {
 }
 
 impl Device {
-    /// Writes a record in one call; a refused record is logged once.
+    /// Writes a record in one call. If the device refuses records, that is logged once.
     fn write(&mut self, record: &[u8]) {
         match self.file.write(record) {
             Ok(count) if count == record.len() => self.log.works(Topic::Monitor),

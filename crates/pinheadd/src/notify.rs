@@ -1,4 +1,4 @@
-//! Notifications to systemd, if it is present.
+//! Notifications to systemd, if it started the daemon.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -18,7 +18,7 @@ impl Notify {
         let path = std::env::var_os("NOTIFY_SOCKET");
         let interval = std::env::var("WATCHDOG_USEC").ok().and_then(|v| v.parse::<u64>().ok());
         let socket = path.and_then(|path| connect(&path));
-        // Half of the allowed time, as systemd's manual recommends.
+        // The interval is half of the allowed time, as systemd's manual recommends.
         let watchdog_ms = interval.filter(|_| socket.is_some()).map(|us| (us / 2000).max(1));
         Notify { socket, watchdog_ms }
     }
@@ -26,12 +26,12 @@ impl Notify {
     /// Sends a line of the protocol.
     pub fn send(&self, line: &str) {
         if let Some(socket) = &self.socket {
-            // An error is ignored: the manager notices missing notifications by itself.
+            // An error is ignored, because systemd itself notices missing notifications.
             let _ = socket.send(line.as_bytes());
         }
     }
 
-    /// Returns the longest time between two keep-alive messages.
+    /// Returns the maximum time between two keep-alive messages.
     pub fn watchdog_ms(&self) -> Option<u64> {
         self.watchdog_ms
     }
@@ -40,7 +40,7 @@ impl Notify {
 fn connect(path: &OsStr) -> Option<UnixDatagram> {
     let socket = UnixDatagram::unbound().ok()?;
     let address = match path.as_bytes() {
-        // An abstract name, written with an @ instead of its zero byte.
+        // An abstract name is written with an @ instead of its zero byte.
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok()?,
         _ => SocketAddr::from_pathname(path).ok()?,
     };

@@ -1,4 +1,4 @@
-//! The time of the next look: a pure step.
+//! Time of the next sample (a *look*), as a pure step.
 //!
 //! ```text
 //!                 woken (host, pressure)            still
@@ -9,32 +9,32 @@
 //! ```
 //!
 //! With the fixed pace there is one look every UPDATE seconds and nothing else. Times are
-//! milliseconds on a monotonic clock.
+//! milliseconds of a monotonic clock.
 
 use crate::args::Pace;
 
-/// Looks without a change after which a guest counts as settled.
+/// Number of looks without a change after which a guest counts as settled.
 const CALM: u32 = 5;
-/// The longest sleep of a settled daemon without a host.
+/// Maximum sleep of a settled daemon without a host.
 const BACK_OFF_MS: u64 = 16_000;
-/// The longest sleep under a host, so that a lost message cannot silence it forever.
+/// Maximum sleep with a host. With it, a lost message cannot stop the daemon forever.
 const HEARTBEAT_MS: u64 = 90_000;
-/// The shortest time between two looks while the history is gathered: shorter ones would measure
-/// the kernel's ticks and not the load.
+/// Minimum time between two looks while the history is gathered. With less time, the kernel's ticks
+/// would be measured instead of the load.
 const QUICK_MS: u64 = 200;
 
-/// The result of a look.
+/// Result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The history is not full yet, nothing was decided.
+    /// The history is not complete yet, so nothing was decided.
     Gathering,
-    /// Nothing needed a change.
+    /// No change was needed.
     Still,
     /// Something was changed.
     Acted,
 }
 
-/// The event that woke the daemon early.
+/// Event that woke the daemon early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The host saw the guest's CPUs run.
@@ -43,17 +43,17 @@ pub enum Wake {
     Pressure,
 }
 
-/// The handling of rows that were read before.
+/// Handling of rows that were read before a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
     /// The rows stay valid.
     Keep,
-    /// The rows are from before a long sleep: a difference across it would hide a load that has
-    /// just begun.
+    /// The rows are older than a long sleep. A difference across the sleep would hide a load that
+    /// has just begun.
     Forget,
 }
 
-/// Schedules the looks.
+/// Schedule of the looks.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     pace: Pace,
@@ -63,14 +63,14 @@ pub struct Pacer {
     quick_ms: u64,
     next_ms: u64,
     last_ms: Option<u64>,
-    /// Set while the rows reach back over a long sleep.
+    /// Set while the rows include one from before a long sleep.
     stale: bool,
     calm: u32,
     settled: bool,
 }
 
 impl Pacer {
-    /// Returns a pacer with its first look due now.
+    /// Creates a schedule with the first look due now.
     pub fn new(pace: Pace, update_s: u64, intervals: usize, now_ms: u64) -> Pacer {
         let update_ms = update_s.saturating_mul(1000).max(1);
         let rows = intervals as u64 + 1;
@@ -87,7 +87,7 @@ impl Pacer {
         }
     }
 
-    /// Records the presence of a host that schedules the looks.
+    /// Records if a host is present that schedules the looks.
     pub fn set_hosted(&mut self, hosted: bool, now_ms: u64) {
         if self.hosted != hosted {
             self.hosted = hosted;
@@ -102,21 +102,21 @@ impl Pacer {
         self.next_ms
     }
 
-    /// Returns true if nothing changes any more, as far as this guest can see.
+    /// Returns true if nothing changes any more by this guest's own counters.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// Takes a wake-up. Returns the handling of the earlier rows; `next_ms` then returns the time
-    /// of the look.
+    /// Handles a wake-up. Returns the handling of the earlier rows. After this call, `next_ms`
+    /// returns the time of the look.
     pub fn wake(&mut self, wake: Wake, now_ms: u64) -> Past {
         if self.pace == Pace::Fixed {
             return Past::Keep;
         }
         let last = self.last_ms.unwrap_or(now_ms);
         let slept = self.stale || self.is_long(last, now_ms);
-        // A host may wake the daemon any number of times, but looks are no more frequent than the
-        // rules' interval.
+        // A host may wake the daemon any number of times, but looks are never more frequent than
+        // the rules' interval.
         let soonest = match wake {
             Wake::Host if !slept => last + self.update_ms,
             _ => now_ms.max(last + self.quick_ms),
@@ -133,7 +133,7 @@ impl Pacer {
         Past::Keep
     }
 
-    /// Returns true if this time is longer than a busy guest's interval between looks.
+    /// Returns true if this time exceeds a busy guest's interval between looks.
     fn is_long(&self, from_ms: u64, to_ms: u64) -> bool {
         to_ms.saturating_sub(from_ms) > 2 * self.update_ms
     }
@@ -142,8 +142,8 @@ impl Pacer {
     pub fn looked(&mut self, outcome: Outcome, now_ms: u64) {
         let last = self.last_ms.replace(now_ms).unwrap_or(now_ms);
         if self.pace == Pace::Fixed {
-            // A fixed grid: a late look does not move the later ones, but missed looks are not made
-            // up for.
+            // Looks follow a fixed grid. A late look does not delay the later ones, and missed
+            // looks are not repeated.
             self.next_ms += self.update_ms;
             if self.next_ms <= now_ms {
                 self.next_ms = now_ms + self.update_ms;
@@ -220,8 +220,8 @@ mod tests {
         assert!(at - woken <= 1000, "the first decision comes within a second: {}", at - woken);
     }
 
-    /// An early look, by the heartbeat, must not make the next load wait until the rows from before
-    /// it have gone.
+    /// The heartbeat causes a look between two loads. The next load must not wait until older rows
+    /// have left the history.
     #[test]
     fn a_load_that_starts_after_a_heartbeat_is_answered_as_fast() {
         let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);

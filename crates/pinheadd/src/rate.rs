@@ -1,20 +1,20 @@
 //! Rate limits for repeated events.
 
-/// A limit of `N` events within any second.
+/// A limit of `N` events within any one second.
 #[derive(Debug)]
 pub struct Rate<const N: usize> {
-    /// Times of the last events on a monotonic clock; the oldest is at `next`.
+    /// Times of the last events on a monotonic clock. The oldest time is at `next`.
     times_ms: [Option<u64>; N],
     next: usize,
 }
 
 impl<const N: usize> Rate<N> {
-    /// Creates the limit without past events.
+    /// Creates a limit without past events.
     pub fn new() -> Rate<N> {
         Rate { times_ms: [None; N], next: 0 }
     }
 
-    /// Returns true if an event may happen now, and counts it then.
+    /// Returns true and counts an event if it may happen now.
     pub fn take(&mut self, now_ms: u64) -> bool {
         let oldest = &mut self.times_ms[self.next];
         if oldest.is_some_and(|then_ms| now_ms < then_ms + 1000) {

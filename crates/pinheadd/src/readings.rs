@@ -1,26 +1,26 @@
-//! The daemon's own values among the counters read for its rules.
+//! Values for the daemon itself among the counters read for its rules.
 
 use crate::config::BALLOON;
 use counters::{Counter, CpuField, History};
 
-/// Counters of the last look; 0 if the rules do not need the counter.
+/// Counters of the last sample. A counter is 0 if the rules do not need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
-    /// MemTotal, as the rules see it, in KiB.
+    /// MemTotal, as adjusted for the rules, in KiB.
     pub mem_total_kib: u64,
     /// MemFree, in KiB.
     pub mem_free_kib: u64,
     /// MemAvailable, in KiB.
     pub mem_available_kib: u64,
-    /// Ticks that CPUs were busy.
+    /// Ticks that CPUs were busy, in total.
     pub busy_ticks: u64,
-    /// Ticks that they were idle.
+    /// Ticks that CPUs were idle, in total.
     pub idle_ticks: u64,
-    /// Ticks stolen.
+    /// Ticks that the hypervisor stole.
     pub steal_ticks: u64,
 }
 
-/// Positions of the daemon's own values in a row.
+/// Positions of the daemon's values in a row.
 pub struct Slots {
     pub online: Option<usize>,
     pub total: Option<usize>,
@@ -31,7 +31,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Returns the positions in a row of these counters.
+    /// Returns the positions of the daemon's values in a row of these counters.
     pub fn new(counters: &[Counter]) -> Slots {
         let of = |counter: Counter| counters.iter().position(|c| *c == counter);
         let mut ticks = [0; CpuField::ALL.len()];
@@ -54,7 +54,7 @@ impl Slots {
         }
     }
 
-    /// Returns the newest row's values. Ticks that the row lacks keep their earlier value.
+    /// Returns the newest row's values. Ticks that are missing in the row keep their earlier value.
     pub fn readings(&self, history: &History, before: Readings) -> Readings {
         let whole = |slot: usize| history.get(slot, 0).unwrap_or_default() as u64;
         let mut readings = Readings {
@@ -66,7 +66,7 @@ impl Slots {
         if let Some(ticks) = self.ticks {
             use CpuField::{Idle, Iowait, Irq, Nice, Softirq, Steal, System, User};
             let of = |field| whole(ticks[field as usize]);
-            // Guest time is in user and nice already.
+            // User and nice time already include guest time.
             readings.busy_ticks = [User, Nice, System, Irq, Softirq].map(of).iter().sum();
             readings.idle_ticks = of(Idle) + of(Iowait);
             readings.steal_ticks = of(Steal);

@@ -1,4 +1,4 @@
-//! The tasks of this guest, for a host that requests the tasks that wake it.
+//! Tasks of this guest, for a host that requests the tasks that wake the guest.
 //!
 //! ```text
 //!   /proc/PID[/task/TID]/schedstat of every task ─► what has grown since the last question
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A task's schedstat counts each dispatch on a CPU, without tracing. Each task's counts are kept
-//! until the next request, so that the top list covers the time since then and not since the boot.
-//! A daemon without requests drops them.
+//! until the next request, so that the top list covers the time since the previous request and not
+//! since boot. Without requests, the daemon drops the counts.
 
 use crate::clock::Clock;
 use crate::{sys, system};
@@ -17,32 +17,33 @@ use procfs::parse::task::{StatField, TaskStat, is_kernel};
 use procfs::{Root, TaskDir, TaskSeen};
 use wire::{MAX_NAME, Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
 
-/// The shortest time between two answers: a request costs the guest more than a look.
+/// Minimum time between two answers, because a request costs the guest more than a sample does.
 const APART_MS: u64 = 10_000;
-/// Time for which counts are kept for the next request; one request a minute is usual.
+/// Time for which counts are kept for the next request. Hosts usually send one request a minute.
 const KEEP_MS: u64 = 300_000;
-/// The most tasks that are read: a longer table would be larger than the daemon.
+/// Maximum number of tasks that are read. A longer table would be larger than the daemon.
 const TASKS_MAX: usize = 8192;
-/// Number of tasks reported with the kernel function they wait in, which costs one more file each.
+/// Maximum number of tasks reported with the kernel function in which they wait, because this needs
+/// another file for each.
 const PLACES_MAX: usize = 20;
-/// Milliseconds in a tick of /proc, on every known architecture.
+/// Milliseconds per tick in /proc, on every known architecture.
 const TICK_MS: u64 = 10;
 
-/// Answers requests for this guest's tasks.
+/// Reader of this guest's tasks, which answers requests.
 #[derive(Debug, Default)]
 pub struct Scanner {
     asked_ms: Option<u64>,
     last: Option<Seen>,
 }
 
-/// The counts at the last request.
+/// Counts at the last request.
 #[derive(Debug)]
 struct Seen {
     sequence: u32,
     uptime_ms: u64,
-    /// The last task that had started before the tasks were read.
+    /// Id of the last task that had started before the tasks were read.
     last_started: Option<u64>,
-    /// Sorted by the ids of processes and of tasks.
+    /// Tasks, sorted by the ids of processes and of tasks.
     tasks: Vec<TaskSeen>,
 }
 
@@ -65,7 +66,7 @@ impl Counted {
 }
 
 impl Scanner {
-    /// Returns true if a request that arrives now is answered.
+    /// Returns true if a request that arrives now may be answered.
     pub fn answers(&mut self, now_ms: u64) -> bool {
         if self.asked_ms.is_some_and(|then| now_ms < then + APART_MS) {
             return false;
@@ -74,19 +75,20 @@ impl Scanner {
         true
     }
 
-    /// Drops the counts if there was no request for long.
+    /// Drops the counts if there has been no request for long.
     pub fn rest(&mut self, now_ms: u64) {
         if self.asked_ms.is_none_or(|then| now_ms >= then + KEEP_MS) {
             self.last = None;
         }
     }
 
-    /// Drops the counts because the host has changed, and its numbers mean nothing here.
+    /// Drops the counts, because the host has changed and the new host's request numbers do not
+    /// refer to them.
     pub fn forget(&mut self) {
         self.last = None;
     }
 
-    /// Reads all tasks, and reports the top of them, and the system as a whole.
+    /// Reads all tasks. Reports the top tasks, and the system as a whole.
     pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> (System, Vec<Processes>) {
         let start_us = clock.us();
         let uptime_ms = clock.uptime_ms();
@@ -95,11 +97,11 @@ impl Scanner {
         let last_started = dir.whole("loadavg").and_then(loadavg::last_started);
         let mut tasks = count(&mut dir, last.as_ref(), last_started);
         let top = top(&tasks, usize::from(scan.top));
-        // The totals are read directly after the busiest tasks: others run meanwhile, and their
+        // The totals are read right after the busiest tasks. Other tasks run meanwhile, and their
         // times are part of the totals.
         let (mut totals, system) = system::totals(&mut dir);
-        // Each task that ran during the count caused one more dispatch of this daemon. That
-        // dispatch is in the totals and must be attributed.
+        // Each task that ran during the count caused one more dispatch of this daemon. These
+        // dispatches are part of the totals and must be attributed to the daemon.
         recount(&mut dir, &mut tasks, std::process::id());
         totals.uptime_ms = Some(uptime_ms);
         totals.tasks = Some(tasks.len() as u64);
@@ -129,7 +131,7 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     let mut tasks = Vec::with_capacity(before.len().max(112) + 16);
     let visit = |now: TaskSeen| {
         let place = before.binary_search_by_key(&(now.pid, now.tid), |task| (task.pid, task.tid));
-        // Another task may have this id now; then its counts are usually lower.
+        // The id may belong to another task now. The counts of a new task are usually lower.
         let before =
             place.ok().and_then(|place| before.get(place)).map(|task| task.ran).filter(|before| {
                 before.dispatches <= now.ran.dispatches && before.run_ns <= now.ran.run_ns
@@ -144,7 +146,7 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     tasks
 }
 
-/// Reads the counts of this process's main task again.
+/// Reads the counts of the main task of this process again.
 fn recount(dir: &mut TaskDir, tasks: &mut [Counted], pid: u32) {
     let place = tasks.binary_search_by_key(&(pid, pid), |task| (task.now.pid, task.now.tid));
     let ran = dir.read(pid, None, "schedstat").and_then(schedstat::parse);
@@ -160,7 +162,7 @@ fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>
         SystemTicks, Threads, UserTicks,
     };
     let Counted { now: TaskSeen { pid, tid, ran: now }, before } = *counted;
-    // A process's main task is read from the process's own directory.
+    // The data of a process's main task are in the process's own directory.
     let thread = (tid != pid).then_some(tid);
     let stat = TaskStat::parse(dir.read(pid, thread, "stat")?)?;
     let [flags, major_faults, user, system, child_user, child_system, threads, start, resident] =
@@ -181,7 +183,8 @@ fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>
         (false, None) => TaskKind::Process,
         (false, Some(_)) => TaskKind::Thread,
     };
-    // A task that has started since had no counts; the earlier counts of others may be unknown.
+    // A task that has started since had no counts. The earlier counts of other tasks may be
+    // unknown.
     let is_new = then_ms.is_some_and(|then| start.saturating_mul(TICK_MS) > then);
     let before = if is_new { Some(Schedstat::default()) } else { before };
     let wchan = if place < PLACES_MAX && state == b'S' { waits_at(dir, pid, tid) } else { None };
@@ -213,15 +216,16 @@ fn waits_at(dir: &mut TaskDir, pid: u32, tid: u32) -> Option<String> {
     (text != "0").then_some(text)
 }
 
-/// Returns a name from outside, truncated to its limit. Bytes that are not text are replaced.
+/// Returns an untrusted name, truncated to its maximum length. Bytes that are not text are
+/// replaced.
 fn name_of(bytes: &[u8]) -> String {
     let mut name = String::from_utf8_lossy(bytes).into_owned();
     name.truncate(name.floor_char_boundary(MAX_NAME));
     name
 }
 
-/// Returns the positions of the tasks with the most dispatches and of those with the most CPU time
-/// since the last request: up to `most` of each.
+/// Returns the positions of the tasks with the most dispatches, and of the tasks with the most CPU
+/// time, since the last request. Each of the two groups has up to `most` tasks.
 fn top(tasks: &[Counted], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..tasks.len()).filter(|index| tasks[*index].dispatches_grown() > 0).collect();
@@ -242,7 +246,7 @@ fn parts(sequence: u32, previous: u32, totals: Totals, rows: Vec<Task>) -> Vec<P
     let part = |(part, tasks): (usize, &[Task])| Processes {
         sequence,
         previous,
-        // At most two times 255 tasks.
+        // There are at most two times 255 tasks, so the part's number fits.
         part: part as u8,
         last: part + 1 == count,
         totals,
@@ -257,14 +261,14 @@ mod tests {
     use procfs::testing::FakeKernel;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Writes a task into the tree: its process's id, its own id, name, run time, dispatches.
+    /// Writes a task into the tree: its process's id, its own id, name, run time and dispatches.
     fn task(kernel: &FakeKernel, pid: u32, tid: u32, name: &str, run_ns: u64, dispatches: u64) {
         let schedstat = format!("{run_ns} 5 {dispatches}\n");
         let flags = if name == "kworker/0:1" { 0x20_8040 } else { 0x40_0000 };
         let stat = format!(
             "{tid} ({name}) S 1 1 1 0 -1 {flags} 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n"
         );
-        // Each written file may be a task that has started.
+        // Each written file may belong to a new task.
         static STARTED: AtomicU32 = AtomicU32::new(1000);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
         kernel.write("proc/loadavg", &format!("0.00 0.00 0.00 1/9 {started}\n"));
@@ -325,7 +329,7 @@ mod tests {
         let mut scanner = Scanner::default();
         assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(2));
         task(&kernel, 7, 8, "thread", 60, 6);
-        // The process has not run, so it has started no task, and its directory is not read.
+        // The process has not run, so it cannot have started a task. Its directory is not read.
         assert_eq!(ask(&mut scanner, &kernel, 2, 9)[0].totals.tasks, Some(2));
         task(&kernel, 7, 7, "server", 70, 6);
         let parts = ask(&mut scanner, &kernel, 3, 9);
@@ -341,7 +345,7 @@ mod tests {
         task(&kernel, 9, 9, "ends", 70, 7);
         let mut scanner = Scanner::default();
         assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(3));
-        // No task can have started this one.
+        // No process has run that could have started this task.
         kernel.write("proc/10/schedstat", "80 8 8\n");
         kernel.write("proc/7/task/8/schedstat", "99 6 9\n");
         kernel.remove("proc/9");

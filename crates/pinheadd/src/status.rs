@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file's name in the daemon's directory.
+/// Name of the file in the daemon's directory.
 const NAME: &str = "pinheadd.status";
 
 /// A file of `name=value` lines, rewritten only when a value changes.
@@ -22,8 +22,8 @@ impl StatusFile {
         StatusFile { path: run_dir.join(NAME), last: None }
     }
 
-    /// Writes the summary if it has changed. Steadily growing counters are left out: a file that
-    /// changes with every look would cost more than it is worth.
+    /// Writes the summary if it has changed. Counters that always grow are left out. A file that
+    /// changes with every sample would cost more than it is worth.
     pub fn write(&mut self, summary: &Summary) -> io::Result<()> {
         if self.last.as_ref() == Some(summary) {
             return Ok(());
@@ -36,7 +36,8 @@ impl StatusFile {
              cpu_plugs={plugs}\ncpu_unplugs={unplugs}\npool_grows={grows}\n\
              pool_shrinks={shrinks}\nsettled={settled}\nreason={reason}\n"
         );
-        // Written under another name and renamed, so that a reader sees a complete file.
+        // The file is written under another name and renamed, so that every reader sees a complete
+        // file.
         let beside = self.path.with_extension("status.new");
         fs::write(&beside, &text)?;
         fs::rename(&beside, &self.path)?;
@@ -44,13 +45,14 @@ impl StatusFile {
         Ok(())
     }
 
-    /// Removes the file: a file that stays would show a daemon that no longer runs.
+    /// Removes the file, because a remaining file would report a daemon that no longer runs.
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Returns the rules' actions from a running daemon's file; `None` without one.
+/// Returns the rules' actions from the file of a running daemon. Returns `None` if there is no
+/// daemon.
 pub fn rules(run_dir: &Path) -> Option<Rules> {
     let text = fs::read_to_string(run_dir.join(NAME)).ok()?;
     let value = |name: &str| {

@@ -1,4 +1,4 @@
-//! The system calls that the standard library does not have, and nothing else.
+//! System calls that the standard library lacks.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -10,20 +10,20 @@ use std::time::Duration;
 /// A signal that the daemon handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM or SIGINT: restore and end.
+    /// SIGTERM or SIGINT: restore the state and end.
     End,
     /// SIGHUP: read the rules again.
     Reload,
-    /// SIGIO: a port that [`signal_changes`] watches has changed.
+    /// SIGIO: a port watched by [`signal_changes`] has changed.
     Port,
 }
 
-/// The signals that the daemon handles, as a file to poll with the others.
+/// Signals that the daemon handles, as a file that can be polled.
 #[derive(Debug)]
 pub struct Signals(File);
 
 impl Signals {
-    /// Blocks the signals and collects them from now on.
+    /// Blocks the signals, and collects them from now on.
     pub fn new() -> io::Result<Signals> {
         // SAFETY: the set is made by sigemptyset before it is read, and lives on
         // this stack frame during all calls that get its address.
@@ -51,7 +51,7 @@ impl Signals {
         if self.0.read(&mut info).ok()? != info.len() {
             return None;
         }
-        // The number of the signal is the structure's first field.
+        // The first field of the structure is the signal's number.
         match u32::from_ne_bytes([info[0], info[1], info[2], info[3]]) as i32 {
             libc::SIGHUP => Some(Signal::Reload),
             libc::SIGIO => Some(Signal::Port),
@@ -66,7 +66,7 @@ impl AsRawFd for Signals {
     }
 }
 
-/// Makes changes of this file arrive as [`Signal::Port`].
+/// Makes the kernel send [`Signal::Port`] when this file changes.
 pub fn signal_changes(fd: RawFd) -> io::Result<()> {
     // SAFETY: both calls take numbers and touch no memory; the signal is blocked by
     // `Signals::new` before any file is open.
@@ -76,7 +76,7 @@ pub fn signal_changes(fd: RawFd) -> io::Result<()> {
     set_flags(fd, |flags| flags | libc::O_ASYNC)
 }
 
-/// Stops the signals for changes of this file.
+/// Stops the signals about changes of this file.
 pub fn signal_nothing(fd: RawFd) -> io::Result<()> {
     set_flags(fd, |flags| flags & !libc::O_ASYNC)
 }
@@ -92,25 +92,25 @@ fn set_flags(fd: RawFd, change: impl Fn(i32) -> i32) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The events to poll for on a file.
+/// Events to poll for on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Bytes to read.
+    /// Data to read.
     Input,
-    /// Bytes to read, or room to write.
+    /// Data to read, or room to write.
     InputOrRoom,
-    /// An exceptional condition, as a pressure trigger shows it.
+    /// An exceptional condition. A pressure trigger reports events in this way.
     Priority,
 }
 
-/// The events seen on a file.
+/// Events that occurred on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// The requested bytes or condition are available.
+    /// The requested data or condition is available.
     pub ready: bool,
     /// A write would be accepted, if that was requested.
     pub writable: bool,
-    /// The other side is gone, or the file is unusable.
+    /// The other side has closed, or the file is unusable.
     pub closed: bool,
 }
 
@@ -121,7 +121,7 @@ pub fn wait<const N: usize>(
 ) -> io::Result<[Ready; N]> {
     let mut polled = files.map(|file| {
         let (fd, events) = match file {
-            // A negative descriptor is skipped.
+            // poll skips a negative descriptor.
             None => (-1, 0),
             Some((fd, Interest::Input)) => (fd, libc::POLLIN),
             Some((fd, Interest::InputOrRoom)) => (fd, libc::POLLIN | libc::POLLOUT),
@@ -146,22 +146,22 @@ pub fn wait<const N: usize>(
     }))
 }
 
-/// The end of a pipe through which a daemon reports the result of its start to its starter.
+/// End of a pipe through which a daemon reports the result of its start.
 #[derive(Debug)]
 pub struct Starter(File);
 
 impl Starter {
-    /// Ends the wait of the daemon's starter, with this exit code.
+    /// Reports this exit code to the waiting starter.
     pub fn report(self, code: u8) {
         use std::io::Write;
         let mut pipe = self.0;
-        // A starter that has gone is no reason to stop.
+        // A starter that has gone must not stop the daemon.
         let _ = pipe.write_all(&[code]);
     }
 }
 
-/// Moves into the background: a new session, no terminal. Returns in the child; the parent waits
-/// for [`Starter::report`] and exits with its code.
+/// Moves the daemon into the background, with a new session and no terminal. The call returns in
+/// the child. The parent waits for [`Starter::report`] and exits with the reported code.
 pub fn detach() -> io::Result<Starter> {
     let mut ends = [0; 2];
     // SAFETY: the array has room for the two descriptors that are written.
@@ -191,16 +191,16 @@ pub fn detach() -> io::Result<Starter> {
         _ => {
             drop(to);
             let mut code = [1];
-            // A child that died without a report failed.
+            // A child that ended without a report has failed.
             let is_reported = from.read_exact(&mut code).is_ok();
             std::process::exit(if is_reported { i32::from(code[0]) } else { 1 });
         }
     }
 }
 
-/// Replaces this program by the one with this program's path plus `more`, with the same arguments.
-/// Returns only on an error. Kept out of its caller, because the caller's stack frame lives as long
-/// as the daemon.
+/// Replaces this program by another one, with the same arguments. The other program's path is this
+/// program's path plus `more`. The call returns only on an error. The code is a separate function,
+/// because its large stack frame would otherwise exist as long as the daemon.
 #[inline(never)]
 pub fn become_program(more: &CStr) -> io::Error {
     const WORDS_MAX: usize = 32;
@@ -221,7 +221,7 @@ pub fn become_program(more: &CStr) -> io::Error {
     }
     program[length..length + more.len()].copy_from_slice(more);
     let mut pointers = [std::ptr::null::<libc::c_char>(); WORDS_MAX + 1];
-    // Each argument ends in a zero.
+    // A zero ends each argument.
     let starts = words.split_inclusive(|byte| *byte == 0);
     for (place, word) in pointers[..WORDS_MAX].iter_mut().zip(starts) {
         *place = word.as_ptr().cast();
@@ -255,7 +255,7 @@ pub fn filesystem(path: &CStr) -> io::Result<libc::statvfs> {
     }
 }
 
-/// Returns a file system's size, and its available part, in KiB.
+/// Returns the size of a file system and its available part, in KiB.
 pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     let found = filesystem(path)?;
     let unit = u128::from(found.f_frsize as u64);
@@ -263,10 +263,10 @@ pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     Ok((kib(u128::from(found.f_blocks as u64)), kib(u128::from(found.f_bavail as u64))))
 }
 
-/// Makes the kernel reseed its random numbers from its pool at once, for this random device and all
-/// others. It needs CAP_SYS_ADMIN.
+/// Makes the kernel reseed its random numbers from its pool at once, for all random devices. The
+/// call needs CAP_SYS_ADMIN.
 pub fn reseed(random: &File) -> io::Result<()> {
-    // From linux/random.h: _IO('R', 0x07), the same on all architectures that we know.
+    // From linux/random.h: _IO('R', 0x07), which is the same on all known architectures.
     const RNDRESEEDCRNG: u16 = 0x5207;
     // SAFETY: this request takes no argument and touches no memory of ours.
     match unsafe { libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG.into()) } {
@@ -278,7 +278,8 @@ pub fn reseed(random: &File) -> io::Result<()> {
 /// Sets the system's clock.
 pub fn set_clock(time: Duration) -> io::Result<()> {
     let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // Types differ by architecture and C library; a value that does not fit is not a time of day.
+    // The types differ by architecture and C library. A value that does not fit is not a valid
+    // time.
     let seconds = time.as_secs().try_into().map_err(io::Error::other)?;
     (spec.tv_sec, spec.tv_nsec) = (seconds, time.subsec_nanos() as _);
     // SAFETY: the structure lives until the call returns.
@@ -288,16 +289,16 @@ pub fn set_clock(time: Duration) -> io::Result<()> {
     }
 }
 
-/// Returns the size of a kernel page in KiB, the unit of its resident counts.
+/// Returns the size of a kernel page in KiB. The kernel counts resident memory in pages.
 pub fn page_kib() -> u64 {
     // SAFETY: the call takes a number and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).map_or(4, |bytes| bytes / 1024)
 }
 
-/// Returns a time of the calendar, in the local time zone.
+/// Returns a calendar time in the local time zone.
 pub fn local_time(epoch_s: i64) -> Option<libc::tm> {
-    // Its width depends on the C library, and musl's is about to change.
+    // The type's width depends on the C library, and musl is about to change it.
     let time = epoch_s as _;
     let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
     // SAFETY: localtime_r fills the structure or returns null; it is read only after success.
@@ -307,8 +308,8 @@ pub fn local_time(epoch_s: i64) -> Option<libc::tm> {
     }
 }
 
-/// Formats a time as C's `ctime` does, in the local time zone, without the newline. C's own
-/// function would add all of `printf`.
+/// Formats a time as C's `ctime` does, in the local time zone, without the newline. The function of
+/// C itself would add all of `printf` to the program.
 pub fn ctime(epoch_s: f64) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] =
@@ -329,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_time_is_written_as_ctime_writes_it() {
-        // The test is independent of this machine's time zone.
+        // The test must not depend on this machine's time zone.
         let text = ctime(1_000_000_000.0);
         let fields: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
         assert!(matches!(fields[..], ["Sat" | "Sun", "Sep", "8" | "9", _, "2001"]), "{text}");

@@ -1,5 +1,4 @@
-//! The state of this guest as a whole, for a host that requests tasks: its load, its file system,
-//! its network.
+//! State of the whole guest, for a host that requests tasks: load, file system and network.
 
 use crate::sys;
 use procfs::parse::{counts, schedstat};
@@ -8,11 +7,11 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use wire::{System, Totals};
 
-/// The most network interfaces that are added up. Hosts of containers have more, but those only
-/// carry traffic of the counted ones.
+/// Maximum number of network interfaces that are added up. Hosts of containers have more, but the
+/// others only carry traffic of the interfaces that are counted.
 const INTERFACES_MAX: usize = 256;
 
-/// Returns the kernel's counts of all tasks, and of the whole system.
+/// Returns the kernel's counts for all tasks, and for the whole system.
 pub fn totals(dir: &mut TaskDir) -> (Totals, System) {
     let (mut totals, mut system) = (Totals::default(), System::default());
     if let Some(text) = dir.whole("stat") {
@@ -40,7 +39,7 @@ pub fn totals(dir: &mut TaskDir) -> (Totals, System) {
     (totals, system)
 }
 
-/// Fills in the kernel's values besides its counts of tasks. Unreadable values are missing.
+/// Adds the kernel's other values to `system`. Values that cannot be read are missing.
 pub fn of(dir: &mut TaskDir, root: &Root, mut system: System) -> System {
     if let Some(text) = text(dir, "loadavg") {
         let mut words = text.split_ascii_whitespace().map(thousandths);
@@ -63,7 +62,7 @@ fn text<'d>(dir: &'d mut TaskDir, name: &str) -> Option<&'d str> {
     std::str::from_utf8(dir.whole(name)?).ok()
 }
 
-/// Parses a number with at most three decimal places, in thousandths.
+/// Parses a number with at most three decimal places. Returns it in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits = u32::try_from(part.len()).ok().filter(|digits| (1..=3).contains(digits))?;
@@ -71,8 +70,9 @@ fn thousandths(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
 }
 
-/// Adds up the traffic of all interfaces but the loopback. Each line has eight numbers of received
-/// traffic, the first two of them bytes and packets, and then the same of sent traffic.
+/// Adds up the traffic of all interfaces except the loopback. Each line has eight numbers of
+/// received traffic and then eight of sent traffic. The first two of each eight are bytes and
+/// packets.
 fn network(text: &str, system: &mut System) {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     for (_, rest) in lines.filter(|(name, _)| name.trim() != "lo").take(INTERFACES_MAX) {

@@ -1,47 +1,47 @@
-//! The daemon's observations at its last look, and its actions since its start.
+//! Observations of the daemon in its last sample, and its actions since its start.
 
 use crate::readings::Readings;
 use counters::Pages;
 use wire::Status;
 
-/// Numbers of changes by the daemon, and by the kernel.
+/// Numbers of changes made by the daemon and by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Actions {
-    /// CPUs plugged.
+    /// Number of CPUs plugged.
     pub plugs: u32,
-    /// CPUs unplugged.
+    /// Number of CPUs unplugged.
     pub unplugs: u32,
-    /// Times the pool grew.
+    /// Number of times that the pool grew.
     pub grows: u32,
-    /// Times the pool shrank.
+    /// Number of times that the pool shrank.
     pub shrinks: u32,
 }
 
-/// The part that the guest's scripts are shown.
+/// Part of the observations for scripts in the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// CPUs online.
+    /// Number of CPUs online.
     pub cpus_online: u32,
-    /// CPUs present.
+    /// Number of CPUs present.
     pub cpus_present: u32,
-    /// The size of the pool.
+    /// Size of the pool.
     pub pool: Pages,
-    /// The numbers of changes.
+    /// Numbers of changes.
     pub actions: Actions,
     /// True if nothing changes any more.
     pub settled: bool,
-    /// The last change and its reason.
+    /// Last change and its reason.
     pub reason: String,
 }
 
 /// All observations and actions.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Looks so far.
+    /// Number of samples so far.
     pub looks: u32,
-    /// The part that scripts are shown.
+    /// The part for scripts in the guest.
     pub summary: Summary,
-    /// The part that only the host gets.
+    /// The part for the host only.
     pub readings: Readings,
 }
 

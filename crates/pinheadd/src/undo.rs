@@ -1,14 +1,14 @@
-//! The state to restore: written to disk before the first change of each kind.
+//! State to restore at the end. The state is written to disk before the first change of each kind.
 
 use counters::Pages;
 use plug::{Error, UndoRecord};
 use std::path::PathBuf;
 
-/// The record of this daemon, and its path.
+/// Record of this daemon's changes, and its path.
 #[derive(Debug)]
 pub struct Undo {
-    /// The state found. The pool is recorded only once it has been changed: until then another
-    /// manager must find it as that manager left it.
+    /// State found at the start. The pool is only recorded before its first change. Until then the
+    /// pool may be another manager's, and must stay as that manager left it.
     pub record: UndoRecord,
     path: PathBuf,
 }
@@ -20,7 +20,7 @@ impl Undo {
         Ok(Undo { record, path })
     }
 
-    /// Writes the size of the pool to disk, before it is changed for the first time.
+    /// Writes the size of the pool to disk, before the pool's first change.
     pub fn before_pool_changes(&mut self, current: Pages) -> Result<(), Error> {
         if self.record.pool.is_none() {
             self.record.pool = Some(current);
@@ -32,13 +32,13 @@ impl Undo {
         Ok(())
     }
 
-    /// Moves the record to another boot id, because this guest has become another one.
+    /// Assigns the record to another boot id, because this guest now has another identity.
     pub fn move_to(&mut self, boot_id: String) -> Result<(), Error> {
         self.record.boot_id = boot_id;
         self.record.save(&self.path)
     }
 
-    /// Removes the record: everything is restored.
+    /// Removes the record after everything was restored.
     pub fn forget(&self) -> Result<(), Error> {
         UndoRecord::remove(&self.path)
     }

@@ -60,9 +60,7 @@ pub enum Command {
     /// `cont`: resumes the virtual CPUs.
     Continue,
     /// `migrate-set-parameters` of `max-bandwidth`: the limit for writing a state.
-    SetMigrateBandwidth {
-        bytes_a_second: u64,
-    },
+    SetMigrateBandwidth { bytes_a_second: u64 },
     /// `getfd`: stores the file descriptor that is sent with these bytes.
     GetFile {
         /// QEMU's name for the file.
@@ -92,9 +90,7 @@ pub enum Command {
         path: String,
     },
     /// `human-monitor-command`: a line of the human monitor. The answer is text for humans as well.
-    Human {
-        line: String,
-    },
+    Human { line: String },
     /// `quit`: ends QEMU without involving the guest.
     Quit,
 }

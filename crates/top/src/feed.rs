@@ -1,5 +1,5 @@
-//! Thread that queries the manager once a second, so that a manager that does not respond does not
-//! block the keys.
+//! Thread that queries the manager once a second. If the manager does not respond, the keys still
+//! work.
 
 use super::sample;
 use crate::model::Model;
@@ -22,13 +22,14 @@ type Answer = Result<sample::Sample, String>;
 pub(super) struct Feed {
     answers: Receiver<Answer>,
     waker: UnixStream,
-    /// Guest to request processes of; those of all guests are ten times as much data.
+    /// Guest for requests of processes. The processes of all guests would be ten times as much
+    /// data.
     looked_at: Arc<Mutex<Option<String>>>,
 }
 
 impl Feed {
-    /// Starts the thread, which ends after `count` requests, with the process, or once the receiver
-    /// is dropped.
+    /// Starts the thread. The thread ends after `count` requests, with the process, or once the
+    /// receiver is dropped.
     pub(super) fn start(manager: sample::Manager, count: Option<u64>) -> std::io::Result<Feed> {
         let (sender, answers) = channel();
         let (waker, mut ours) = UnixStream::pair()?;
@@ -52,7 +53,7 @@ impl Feed {
         Ok(Feed { answers, waker, looked_at })
     }
 
-    /// Sets the guest to request processes of, from the next request on.
+    /// Sets the guest for requests of processes, from the next request on.
     pub(super) fn look_at(&self, guest: Option<&str>) {
         let mut looked_at = lock(&self.looked_at);
         if looked_at.as_deref() != guest {
@@ -60,14 +61,15 @@ impl Feed {
         }
     }
 
-    /// Returns a descriptor that is readable when a response has come.
+    /// Returns a descriptor that is readable when a response has arrived.
     pub(super) fn waker(&self) -> BorrowedFd<'_> {
         self.waker.as_fd()
     }
 
-    /// Passes responses to the model. Returns false if no more will come.
+    /// Passes responses to the model. Returns false if no more responses will come.
     pub(super) fn drain(&mut self, model: &mut Model) -> bool {
-        // The channel counts the responses; the read also detects a closed waker.
+        // The channel counts the responses. This read only clears the waker, and detects that it
+        // was closed.
         let _ = self.waker.read(&mut [0; 64]);
         loop {
             match self.answers.try_recv() {
@@ -80,7 +82,7 @@ impl Feed {
     }
 }
 
-/// Sleeps. A signal that ends the program still ends it.
+/// Sleeps for a time. Signals that end the program still do so.
 pub(super) fn let_pass(time: Duration) {
     let timeout =
         Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };

@@ -1,8 +1,8 @@
 //! Decoding of keys from a terminal's bytes.
 //!
-//! crossterm's reader is not used. By its source, it takes an escape character at the end of a read
-//! for the Escape key. It also does not take a read of 0 bytes for the end of input. This decoder
-//! handles slow and closed lines correctly.
+//! crossterm's reader is not used. By its source code, it treats an escape character at the end of
+//! a read as the Escape key. crossterm also does not treat a read of 0 bytes as the end of input.
+//! This decoder handles slow and closed lines correctly.
 
 /// A key. Filters are typed with plain characters; every other key is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +20,10 @@ pub(super) enum Key {
     Interrupt,
 }
 
-/// Length above which an unfinished sequence is dropped, as no known one is longer.
+/// Length above which an unfinished sequence is dropped. No known sequence is longer.
 const OPEN_MAX: usize = 16;
 
-/// Decoder of keys, which holds an incomplete key until the rest arrives.
+/// Decoder of keys, which stores an incomplete key until the rest arrives.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     held: Vec<u8>,
@@ -56,7 +56,7 @@ impl Decoder {
         keys
     }
 
-    /// Ends the input: a lone escape character is the Escape key.
+    /// Ends the input. A single escape character then is the Escape key.
     pub(super) fn finish(&mut self) -> Vec<Key> {
         let is_escape = self.held.first() == Some(&0x1b);
         self.held.clear();
@@ -64,7 +64,7 @@ impl Decoder {
     }
 }
 
-/// Returns the first key and its length. The key is missing if the bytes have no meaning here; the
+/// Returns the first key and its length. The key is missing if the bytes have no meaning here. The
 /// result is `None` if more bytes are needed.
 fn one(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let key = match *bytes.first()? {

@@ -49,10 +49,10 @@ use terminal::Paint;
 use view::View;
 use watch::{From, watch};
 
-/// Size of a screen that is printed as text.
+/// Width of a screen that is printed as text, and the matching height.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
-/// Age of decisions shown at the start, if the journal can be read.
+/// Maximum age of decisions shown at the start, if the journal can be read.
 const BEFORE_MS: i64 = 3_600_000;
 
 /// Options of the display.
@@ -64,7 +64,7 @@ pub struct Options {
     pub filter: String,
     /// True if one screen is printed as text.
     pub once: bool,
-    /// Seconds until the end; of a recording, the number of steps printed.
+    /// Number of seconds until the end. For a recording, the number of steps printed.
     pub seconds: Option<u64>,
     /// True if no colours or other attributes are used.
     pub no_color: bool,
@@ -119,8 +119,8 @@ fn paint(options: &Options) -> Paint {
     }
 }
 
-/// Returns the decisions of the last hour from the manager's journal. If it cannot be read, the
-/// list is empty, and new decisions are shown nevertheless.
+/// Returns the decisions of the last hour from the manager's journal. If the journal cannot be
+/// read, the list is empty. New decisions are shown in any case.
 fn decided_before(manager: &Manager) -> Result<VecDeque<Decided>, Error> {
     let Answer::Ps(ps) = manager(&Ask::Ps)? else { return Err(Error::Unexpected) };
     let Answer::Status(status) = manager(&Ask::Status)? else { return Err(Error::Unexpected) };

@@ -1,4 +1,4 @@
-//! Data of the screens: the newest sample, history of two values, and decisions.
+//! Data of the screens: the newest sample, the history of two values, and the decisions.
 
 use super::sample::{Sample, host_field};
 use super::vcpus::Vcpus;
@@ -7,15 +7,15 @@ use model::Interval;
 use model::clause::Clause;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Points of the history: a minute, or the same number of steps.
+/// Number of points of the history: a minute, or the same number of steps.
 pub(super) const HISTORY: usize = 60;
-/// Maximum number of decisions kept: more than a user scrolls through.
+/// Maximum number of decisions kept. A user does not scroll through more.
 pub(super) const DECISIONS_MAX: usize = 1_000;
 
-/// A decision as first seen.
+/// A decision at its first appearance.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decided {
-    /// Time of the decision; missing if it was made before the display began.
+    /// Time of the decision. The time is missing if the decision was made before the display began.
     pub(super) at_ms: Option<i64>,
     pub(super) id: u64,
     pub(super) guest: String,
@@ -26,17 +26,18 @@ pub(super) struct Decided {
     pub(super) reason: String,
 }
 
-/// Key that distinguishes decisions; texts with numbers change with every sample.
+/// Key that distinguishes decisions. The texts cannot be used, because they contain numbers that
+/// change with every sample.
 type Mark = (Option<SizeAction>, Option<Clause>, Option<u64>);
 
-/// Place in a recording.
+/// Position in a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replay {
     /// Start of the interval shown, in milliseconds since 1970.
     pub(super) from_ms: i64,
     /// Length of the interval.
     pub(super) length_ms: i64,
-    /// Reason for missing data, if any.
+    /// Reason why data are missing, if any.
     pub(super) nothing: Option<String>,
     /// Notice that the last step reached an end of the recording.
     pub(super) at_end: Option<&'static str>,
@@ -48,17 +49,17 @@ pub(super) struct Replay {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     pub(super) sample: Option<Sample>,
-    /// Host's busy share and free memory, oldest first.
+    /// The host's busy share and free memory, oldest first.
     pub(super) busy: VecDeque<Option<f64>>,
     pub(super) free: VecDeque<Option<f64>>,
     /// Decisions, newest first.
     pub(super) decisions: VecDeque<Decided>,
     marks: BTreeMap<u64, Mark>,
-    /// Virtual CPUs of the guest shown.
+    /// vCPUs of the guest on the screen.
     pub(super) vcpus: Vcpus,
-    /// Place in the recording, if one is shown.
+    /// Position in the recording, if a recording is shown.
     pub(super) replay: Option<Replay>,
-    /// Reason for missing new data, if any.
+    /// Reason why new data are missing, if any.
     pub(super) trouble: Option<String>,
 }
 
@@ -68,9 +69,9 @@ impl Model {
         Model { decisions, ..Model::default() }
     }
 
-    /// Takes the newest sample.
+    /// Stores the newest sample.
     pub(super) fn take(&mut self, sample: Sample) {
-        // The manager may be queried twice between two of its samples.
+        // Two requests may return the same sample of the manager.
         let is_new = self.sample.as_ref().is_none_or(|old| old.at_ms() != sample.at_ms());
         if is_new {
             self.show_host(sample.interval());
@@ -97,7 +98,7 @@ impl Model {
         push(&mut self.free, host_field(interval, "available_mib"));
     }
 
-    /// Returns true if a guest's first decision equals the last one in the journal.
+    /// Returns true if the first decision seen for a guest equals the last one in the journal.
     fn is_journalled(&self, row: &GuestRow) -> bool {
         let is_first = !self.marks.contains_key(&row.id);
         let last = self.decisions.iter().find(|one| one.id == row.id);

@@ -1,4 +1,4 @@
-//! Decisions from the journal: those before the display began, or those in a recording.
+//! Decisions from the journal: those made before the display began, or those within a recording.
 
 use super::model::{DECISIONS_MAX, Decided};
 use crate::Error;
@@ -9,14 +9,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// Maximum number of decisions read, which bounds the time of a screen.
+/// Maximum number of decisions read, which limits the time to draw a screen.
 const READ_MAX: usize = 200_000;
 
-/// Key that distinguishes decisions, as every pass is journalled.
+/// Key that distinguishes decisions, because the journal contains every pass.
 type Mark = (String, String, u64);
 
-/// Returns the decisions of a time for the guests with an id, newest first. A run of equal
-/// decisions is returned once, with the time of the first.
+/// Returns the decisions of a time range, newest first, for guests with an id. Of a run of equal
+/// decisions only the first is returned.
 pub(super) fn decisions(
     journal: &Journal,
     range: Range,

@@ -1,4 +1,4 @@
-//! State from the manager at one time, with the fields of the reports.
+//! State of the manager at one time, with the fields of the reports.
 
 use crate::error::{Error, Trouble};
 use manager::control::{Answer, Ask, GuestRow, GuestRunState, Ps, Whose};
@@ -10,7 +10,7 @@ use reports::Single;
 /// Function that sends a request to the manager.
 pub type Manager = Box<dyn Fn(&Ask) -> Result<Answer, Trouble> + Send>;
 
-/// Requests everything shown on the screens, with the processes of one guest.
+/// Requests all data of the screens, and the processes of one guest.
 pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> {
     let Answer::Interval(passed) = manager(&Ask::Interval { processes })? else {
         return Err(Error::Unexpected);
@@ -19,17 +19,17 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// The last second, or an interval of a recording, with the guests' states at its end.
+/// Data of the last second, or of an interval of a recording, with the guests' states at the end.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     single: Single,
     pub(super) ps: Ps,
-    /// Duration of the monitor's round; missing in a recording.
+    /// Time that the monitor needed for its round; missing in a recording.
     pub(super) round_us: Option<u64>,
 }
 
 impl Sample {
-    /// Computes the sums shown.
+    /// Creates the sample, and computes the sums on the screens.
     pub(super) fn new(interval: Interval, ps: Ps, round_us: Option<u64>) -> Sample {
         Sample { single: Single::new(interval, Some(ps.guests.len())), ps, round_us }
     }
@@ -39,12 +39,12 @@ impl Sample {
         self.single.interval()
     }
 
-    /// Returns true for a recording, which lacks values that only a manager has.
+    /// Returns true for a sample of a recording, which lacks values that only a manager has.
     pub(super) fn is_recorded(&self) -> bool {
         self.round_us.is_none()
     }
 
-    /// Returns the end of the covered time.
+    /// Returns the end of the sample's interval.
     pub(super) fn at_ms(&self) -> i64 {
         self.single.to_ms()
     }
@@ -69,7 +69,7 @@ impl Sample {
         self.interval().host.get(field)
     }
 
-    /// Returns a guest of `ps` with the monitor's data about it.
+    /// Returns a guest of `ps` together with the monitor's data about it.
     pub(super) fn seen<'a>(&'a self, row: &'a GuestRow) -> Seen<'a> {
         let found = self.interval().guests.iter().find(|(who, _)| row.is_of(who));
         let (who, over) = found.unzip();
@@ -77,7 +77,7 @@ impl Sample {
     }
 }
 
-/// A guest with the monitor's data.
+/// A guest together with the monitor's data about it.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) row: &'a GuestRow,
@@ -102,17 +102,18 @@ impl Seen<'_> {
         }
     }
 
-    /// Returns the guest's mode; a recorded guest is no longer managed.
+    /// Returns the guest's mode. A recorded guest counts as no longer managed.
     pub(super) fn mode(&self) -> &'static str {
         if self.sample.is_recorded() { "recorded" } else { self.row.mode.name() }
     }
 
-    /// Returns a size, or `None` for the zero of a recording without it.
+    /// Returns a size. Returns `None` for a zero that means a missing value in a recording.
     pub(super) fn known(&self, bytes: u64) -> Option<u64> {
         (!self.sample.is_recorded() || bytes > 0).then_some(bytes)
     }
 
-    /// Returns the guest's processes between its daemon's last two reports, unordered.
+    /// Returns the guest's processes with their activity between the last two reports of its
+    /// daemon, unordered.
     pub(super) fn processes(&self) -> Vec<Process> {
         let all = self.who.and_then(|who| self.sample.interval().processes.get(who));
         let none = Over::default();
@@ -134,15 +135,15 @@ impl Seen<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Process {
     pub(super) name: String,
-    /// Process id in the guest; 0 for all processes of one name.
+    /// Process id in the guest; 0 for all processes of the same name.
     pub(super) pid: u32,
     /// CPU time by the guest's count, in milliseconds per minute.
     pub(super) own_ms: Option<f64>,
-    /// Dispatches of its threads per minute.
+    /// Dispatches of the process's threads per minute.
     pub(super) wakes: Option<f64>,
     /// CPU time per dispatch, in milliseconds.
     pub(super) wake_ms: Option<f64>,
-    /// Resident memory.
+    /// Resident memory in MiB.
     pub(super) mib: Option<f64>,
 }
 

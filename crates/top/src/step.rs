@@ -6,9 +6,9 @@ use super::view::{Column, Shown, View};
 
 /// Maximum length of a filter.
 const FILTER_MAX: usize = 60;
-/// Steps in a recording per key press, for the fast keys.
+/// Number of steps in a recording per press of the fast keys.
 const FAR: i64 = 10;
-/// Lines that stay visible when a page is turned.
+/// Number of lines that stay visible when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
 /// Performs the action of a key, on a screen with `height` lines.
@@ -86,7 +86,7 @@ fn show(view: &mut View, shown: Shown) {
     view.scroll = 0;
 }
 
-/// Opens the guest at the mark, or the guest of the top decision.
+/// Opens the guest at the cursor, or the guest of the top decision.
 fn open(view: &mut View, model: &Model) {
     let id = match view.shown {
         Shown::Overview | Shown::Memory => return show(view, Shown::Guests),
@@ -103,7 +103,7 @@ fn open(view: &mut View, model: &Model) {
     }
 }
 
-/// Moves the mark among guests, or scrolls.
+/// Moves the cursor among guests, or scrolls.
 fn travel(view: &mut View, model: &Model, by: isize) {
     if view.shown == Shown::Guests && view.open.is_none() {
         let ids: Vec<u64> = view.guests(model).iter().map(|guest| guest.row.id).collect();

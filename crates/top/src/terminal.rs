@@ -1,4 +1,4 @@
-//! Terminal control: setup, drawing, and restoration, even after a panic.
+//! Terminal control: setup, drawing, and restoring, even after a panic.
 
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::style::{Attribute, SetAttribute};
@@ -12,10 +12,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Size of a terminal that does not report one.
+/// Size of a terminal that does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 
-/// Signals to end and to resize, as sockets.
+/// Signals for the end and for a new size, as sockets.
 pub(super) struct Signals {
     pub(super) end: UnixStream,
     pub(super) resized: UnixStream,
@@ -35,7 +35,7 @@ impl Signals {
         Ok(Signals { end: pipe(&[SIGINT, SIGTERM, SIGHUP])?, resized: pipe(&[SIGWINCH])? })
     }
 
-    /// Acknowledges a change of size.
+    /// Acknowledges the signal for a new size.
     pub(super) fn resized_seen(&self) {
         // An empty socket is no error.
         let _ = (&self.resized).read(&mut [0; 64]);
@@ -61,20 +61,20 @@ impl Terminal {
     /// Sets the terminal up.
     pub(super) fn take(paint: Paint) -> io::Result<Terminal> {
         enable_raw_mode()?;
-        // From here on the terminal is restored in any case.
+        // From here on a drop restores the terminal.
         let terminal = Terminal { paint, drawn: Vec::new() };
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             give_back();
             usual(info);
         }));
-        // Alternate screen, hidden cursor, no line wrap.
+        // The sequence selects the alternate screen, hides the cursor and disables line wrap.
         let all = Clear(ClearType::All);
         execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap, all)?;
         Ok(terminal)
     }
 
-    /// Returns columns and lines.
+    /// Returns the number of columns and of lines.
     pub(super) fn size(&self) -> (usize, usize) {
         match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {

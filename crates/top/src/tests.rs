@@ -26,7 +26,7 @@ fn over<F: Field>(covered_ms: u64, values: &[(F, u64)]) -> Over<F> {
     Over { covered_ms, row }
 }
 
-/// Returns a host with four CPUs and 8 GiB in a given second.
+/// Returns the counters of a host with four CPUs and 8 GiB at a given second.
 fn host(second: u64) -> Over<H> {
     let guests = 900 + 40 * (second % 7);
     let used = 5_000 + 100 * (second % 5);
@@ -154,7 +154,7 @@ fn sample(second: u64) -> Sample {
             );
             interval.processes.entry(who.clone()).or_default().insert(name, process);
         }
-        // A sleeping guest is not sampled.
+        // An idle guest is not sampled.
         if !row.asleep {
             interval.guests.insert(who, seen);
         }
@@ -208,8 +208,8 @@ fn past() -> Model {
     model
 }
 
-/// Compares the screen with a file under `snapshots`, in both sizes; `UPDATE_GOLDEN` rewrites the
-/// files.
+/// Compares the screen with a file under `snapshots`, in both sizes. With `UPDATE_GOLDEN` set, the
+/// files are written instead.
 fn is_as_kept(name: &str, model: &Model, view: &View) {
     for (width, height) in [(80, 24), (120, 40)] {
         let lines = draw(model, view, (width, height), &LOOK);
@@ -297,7 +297,7 @@ fn guest_fields_match_the_reports() {
     assert_eq!(sample.seen(&sample.ps.guests[3]).field("cpu_percent"), None);
 }
 
-/// Other states of the guest screen: unavailable values have a reason.
+/// Further states of the guest screen. Each unavailable value has a reason.
 #[test]
 fn unknown_guest_values_have_a_reason() {
     let mut model = model();
@@ -421,7 +421,7 @@ fn freeze_help_and_quit() {
     assert!(!view.is_frozen && !view.has_help && !view.is_over);
     press(&mut view, &model, b"q");
     assert!(view.is_over);
-    // A filter may contain a q; an interrupt always ends.
+    // A filter may contain a q, while an interrupt always ends the program.
     let mut view = on(Shown::Guests);
     press(&mut view, &model, b"/q");
     assert!(!view.is_over);

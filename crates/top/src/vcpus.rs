@@ -1,26 +1,26 @@
-//! Virtual CPUs of the guest shown, one by one.
+//! vCPUs of the guest on the screen, one by one.
 //!
-//! Recordings contain only the sum of a guest's virtual CPUs, because single ones of a hundred
-//! guests would fill a disk. The threads of the guest on the screen are therefore read here, once
-//! per sample.
+//! Recordings contain only the sum of a guest's vCPUs, because the single vCPUs of a hundred guests
+//! would fill a disk. The threads of the guest on the screen are therefore read here, once per
+//! sample.
 
 use manager::control::GuestRow;
 use procfs::Kept;
 use procfs::parse::schedstat;
 use std::path::Path;
 
-/// Maximum number of virtual CPUs: more than any screen has room for.
+/// Maximum number of vCPUs. No screen has room for more.
 const MOST: usize = 512;
 const NS_A_MS: f64 = 1e6;
-/// Length of the file's text: three numbers.
+/// Maximum length of the file's text, which consists of three numbers.
 const TEXT_MAX: usize = 64;
 
-/// Use of a virtual CPU between two readings, in percent of the time.
+/// Use of a vCPU between two readings, in percent of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
-    /// Time running on a CPU of the host.
+    /// Share of time in which the vCPU ran on a CPU of the host.
     pub(super) run: f64,
-    /// Time ready while others ran: steal.
+    /// Share of time in which the vCPU was ready while others ran (steal).
     pub(super) delay: f64,
 }
 
@@ -30,16 +30,16 @@ type Counts = Option<(u64, u64)>;
 /// Last reading of one guest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vcpus {
-    /// Guest and threads of the reading; another process has other threads.
+    /// Guest, process and threads of the reading. Another process has other threads.
     of: Option<(u64, Option<u32>, Vec<u32>)>,
     at_ms: u64,
     counts: Vec<Counts>,
-    /// Shares since the reading before; missing if unknown.
+    /// Shares since the previous reading. A share is missing if it is unknown.
     pub(super) shares: Vec<Option<Share>>,
 }
 
 impl Vcpus {
-    /// Reads the threads of a guest's virtual CPUs below a root.
+    /// Reads the threads of a guest's vCPUs below a root directory.
     pub(super) fn look(&mut self, root: &Path, row: &GuestRow, now_ms: u64) {
         let tids: Vec<u32> = row.vcpu_tids.iter().copied().take(MOST).collect();
         let counts: Vec<Counts> = tids.iter().map(|tid| read(root, row.pid?, *tid)).collect();
@@ -60,7 +60,7 @@ impl Vcpus {
         (self.of, self.at_ms, self.counts) = (of, now_ms, counts);
     }
 
-    /// Returns the state after two readings of a guest.
+    /// Returns a state as after two readings of a guest.
     #[cfg(test)]
     pub(super) fn made_up(id: u64, shares: Vec<Option<Share>>) -> Vcpus {
         let of = Some((id, None, Vec::new()));

@@ -51,8 +51,8 @@ impl Column {
         (Column::Pressure, "PSI%"),
     ];
 
-    /// Returns the number in the column. For a guest that has not run the monitor may have no new
-    /// data; then the manager's last value is used.
+    /// Returns the number in the column. The monitor may have no new data for a guest that has not
+    /// run. The manager's last value is used then.
     pub(super) fn number(self, guest: &Seen<'_>) -> Option<f64> {
         let row = guest.row;
         let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1_048_576.0);
@@ -81,9 +81,9 @@ impl Column {
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) shown: Shown,
-    /// Guest shown on its own, on the screen of guests.
+    /// Guest that is shown alone, on the screen of guests.
     pub(super) open: Option<u64>,
-    /// Guest at the mark.
+    /// Guest at the cursor.
     pub(super) selected: Option<u64>,
     /// Scroll position of the decisions, or of one guest's lines.
     pub(super) scroll: usize,
@@ -95,7 +95,7 @@ pub(super) struct View {
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
-    /// Steps to move in a recording, to be taken by the tape.
+    /// Number of steps to move in a recording, which the tape then performs.
     pub(super) travel: i64,
 }
 
@@ -105,8 +105,8 @@ impl View {
         View { shown, filter: filter.to_owned(), ..View::default() }
     }
 
-    /// Returns the guests, filtered and sorted. Numbers are sorted largest first, names in
-    /// ascending order; missing values come last in either order.
+    /// Returns the guests, filtered and sorted. Numbers are sorted largest first, and names in
+    /// ascending order. Missing values come last in either order.
     pub(super) fn guests<'a>(&self, model: &'a Model) -> Vec<Seen<'a>> {
         let Some(sample) = &model.sample else { return Vec::new() };
         let filter = Filter::new(&self.filter);
@@ -140,7 +140,7 @@ impl View {
     }
 }
 
-/// Filter for guests. Text without a star or question mark may occur anywhere in a name.
+/// Filter for guests. A text without a star or question mark may occur anywhere in a name.
 struct Filter(Option<Pattern>);
 
 impl Filter {

@@ -16,7 +16,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Time after which a key is complete, because its bytes come together.
+/// Time after which a key counts as complete, because the bytes of a key arrive together.
 const KEY_MS: i64 = 50;
 
 /// Maximum length of a guest's name in a request to the manager.
@@ -59,7 +59,7 @@ fn wait_for_input(from: &From, signals: &Signals, is_key_open: bool) -> Result<R
     Ok(ReadyInputs { keys: is_ready(0), end: is_ready(1), resized: is_ready(2), fed: is_ready(3) })
 }
 
-/// Returns the keys typed so far, or `None` at the end of the input.
+/// Returns the keys typed since the last call. Returns `None` at the end of the input.
 fn typed(decoder: &mut Decoder, is_ready: bool) -> Option<Vec<super::keys::Key>> {
     if !is_ready {
         return Some(if decoder.is_open() { decoder.finish() } else { Vec::new() });
@@ -115,7 +115,7 @@ pub(super) fn watch(
                 }
             }
             From::Tape(tape) => {
-                // A recording does not advance, so freezing has no effect.
+                // A recording does not advance by itself, so freezing it would have no effect.
                 view.is_frozen = false;
                 if view.travel != 0 {
                     tape.travel(std::mem::take(&mut view.travel));
@@ -135,7 +135,7 @@ fn now_ms() -> u64 {
     (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unsigned_abs()
 }
 
-/// Requests the processes of the guest shown, and reads its virtual CPUs.
+/// Requests the processes of the guest on the screen, and reads its vCPUs.
 fn look_at(model: &mut Model, view: &View, feed: &Feed, now_ms: u64) {
     let Some(sample) = &model.sample else { return };
     let row = sample.ps.guests.iter().find(|row| Some(row.id) == view.open);

@@ -1,5 +1,5 @@
-//! Boots one guest and shows how long it took: `boot [x86_64|s390x] [MEMORY_MIB] [TB_MIB]`.
-//! With more words, runs them in the guest's shell.
+//! Boots one guest and shows the time that this took: `boot [x86_64|s390x] [MEMORY_MIB] [TB_MIB]`.
+//! Further words are run as a command in the guest's shell.
 
 use std::error::Error;
 use std::io::Write;

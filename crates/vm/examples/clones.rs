@@ -1,6 +1,6 @@
-//! Makes a template of a web server's guest and starts clones of it: `clones COUNT [MEMORY_MIB]
-//! [KERNEL WORDS...]`. Prints the cost of each clone, then waits for a line on standard input;
-//! lines that are not empty run in the first clone's shell.
+//! Makes a template of a web server's guest and starts clones from it: `clones COUNT [MEMORY_MIB]
+//! [KERNEL WORDS...]`. Prints the cost of each clone. After that, standard input is read. A line
+//! with a command runs in the first clone's shell, and an empty line ends the program.
 
 use std::error::Error;
 use std::io::{BufRead, Read, Write};
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The size of the answer to a request for the page.
+/// Returns the size of the answer to a request for the page.
 fn page(port: u16) -> Result<usize, Box<dyn Error>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"GET /page.html HTTP/1.0\r\n\r\n")?;

@@ -1,7 +1,8 @@
 //! Makes a Debian image with servers, or finds it in the cache: `rootfs [NAME]`.
 //!
-//! `rootfs NAME MEMORY_MIB PORT [KERNEL_WORDS [COMMAND...]]` also boots a guest of it, with its
-//! port 80 at PORT of the host's loopback, and runs commands in its shell.
+//! `rootfs NAME MEMORY_MIB PORT [KERNEL_WORDS [COMMAND...]]` also boots a guest from the image. The
+//! guest's port 80 is forwarded from PORT of the host's loopback. COMMANDs are run in the guest's
+//! shell.
 
 use std::error::Error;
 use std::time::Duration;

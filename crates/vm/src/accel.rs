@@ -5,9 +5,9 @@ use std::fmt;
 /// The way in which a guest's instructions are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
-    /// By the host's processor.
+    /// Execution by the host's processor.
     Kvm,
-    /// By QEMU's translator.
+    /// Execution by QEMU's translator.
     Emulation(WhyEmulation),
 }
 
@@ -16,13 +16,14 @@ pub enum Accel {
 pub enum WhyEmulation {
     /// The guest's architecture is not the host's.
     OtherArchitecture,
-    /// The host's processor shows no virtualisation, as on many nested hosts.
+    /// The host's processor offers no virtualisation, as on many nested hosts.
     NoProcessorSupport,
-    /// The device cannot be opened: it is missing or this user may not use it.
+    /// The device cannot be opened, because it is missing or this user may not use it.
     DeviceClosed,
-    /// The device is open to root and to no group, and the guest's QEMU will run as neither.
+    /// Only root may open the device, and the guest's QEMU will run as another user. No group that
+    /// QEMU could join has access.
     DeviceKept,
-    /// A guest was started with KVM and did not run: the device exists but does not work.
+    /// A guest started with KVM did not run. The device exists but does not work.
     KvmSilent,
     /// The caller requested emulation.
     Asked,

@@ -1,8 +1,8 @@
-//! Time since a start, for loops that pace themselves.
+//! Time since a start, for loops with a fixed interval.
 
 use std::time::Instant;
 
-/// A clock that never jumps.
+/// A monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -10,13 +10,13 @@ pub struct Clock {
 
 #[allow(clippy::disallowed_methods, reason = "this is a clock module")]
 impl Clock {
-    /// Starts to count.
+    /// Starts the clock.
     #[allow(clippy::new_without_default, reason = "a default would hide that it starts to count")]
     pub fn new() -> Clock {
         Clock { start: Instant::now() }
     }
 
-    /// Milliseconds since the start.
+    /// Returns the milliseconds since the start.
     pub fn ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,5 @@
-//! A guest's console: always read, so that the guest never waits for a reader, and kept in part.
+//! Reader of a guest's console. The reader reads all output, so that the guest never blocks on a
+//! full console, and keeps the last part.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -7,15 +8,15 @@ use std::thread;
 
 use crate::{Deadline, Error};
 
-/// Bytes of console output kept, from its end. A guest's whole boot is some 40 KiB, even if its
-/// kernel is not quiet.
+/// Maximum console output kept, in bytes. A guest's whole boot writes some 40 KiB, even with a
+/// verbose kernel.
 pub const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 
 /// The last output of a console. The bytes come from the guest and must be escaped.
 #[derive(Debug, Default)]
 pub struct ConsoleLog {
     kept: Vec<u8>,
-    /// Bytes that the console has written in all.
+    /// Number of bytes that the console has written in all.
     end: u64,
 }
 
@@ -91,8 +92,8 @@ impl Console {
         Ok(console)
     }
 
-    /// Returns the kept output with everything replaced that is not text, because it comes from a
-    /// guest.
+    /// Returns the kept output for a terminal. The guest controls these bytes, so everything that
+    /// is not text is replaced.
     pub fn text(&self) -> String {
         printable(self.shared.lock().log.kept())
     }
@@ -121,7 +122,7 @@ impl Shared {
     }
 }
 
-/// Returns text that cannot control a terminal.
+/// Returns text without characters that control a terminal.
 fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .chars()

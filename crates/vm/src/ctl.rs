@@ -12,25 +12,26 @@ use std::os::unix::net::UnixStream;
 use crate::deadline::read_before;
 use crate::{Deadline, Error, Mark};
 
-/// The most output that is kept, in bytes. A test's answer is never longer, and the beginning of a
-/// longer one is dropped.
+/// Maximum output kept, in bytes. Output of tests is shorter. Of longer output the beginning is
+/// dropped.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// The host's side of a guest's control channel.
 #[derive(Debug)]
 pub struct Ctl {
     stream: UnixStream,
-    /// Bytes received of the next answers.
+    /// Received bytes that no answer has used yet.
     buffer: Vec<u8>,
     mark: Mark,
-    /// Commands that missed their deadline: their ends are still to be received.
+    /// Number of commands that missed their deadline. Their answers are still to be received and
+    /// dropped.
     overdue: usize,
 }
 
-/// A command's output and how it ended.
+/// A command's output and exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The exit status; 128 and more are signals.
+    /// Exit status. Values of 128 and more mean a signal.
     pub code: i32,
     /// Standard output and standard error.
     pub text: String,
@@ -42,8 +43,8 @@ impl Ctl {
         Ctl { stream, buffer: Vec::new(), mark: Mark::default(), overdue: 0 }
     }
 
-    /// Runs one line in the guest's shell. The channel stays usable after a missed deadline: the
-    /// late answer is dropped before the next one is read.
+    /// Runs one line in the guest's shell. The channel stays usable after a missed deadline,
+    /// because the late answer is dropped before the next one is read.
     pub fn run(&mut self, command: &str, deadline: Deadline) -> Result<Output, Error> {
         let wrong = |reason| Error::Ctl { command: command.to_owned(), reason };
         if command.contains(['\n', '\0']) {
@@ -63,7 +64,7 @@ impl Ctl {
         }
     }
 
-    /// Like [`run`](Self::run), for commands that must succeed.
+    /// Does the same as [`run`](Self::run), but treats an unsuccessful command as an error.
     pub fn succeed(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
         let output = self.run(command, deadline)?;
         match output.code {
@@ -72,7 +73,7 @@ impl Ctl {
         }
     }
 
-    /// Reads the next answer; `None` if its mark is malformed.
+    /// Reads the next answer. Returns `None` if the answer's end mark is malformed.
     fn read_answer(
         &mut self,
         deadline: Deadline,

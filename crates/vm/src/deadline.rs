@@ -1,4 +1,4 @@
-//! The crate's only clock, and reading from a socket before it runs out.
+//! The only clock of this crate, and reads from a socket with a deadline.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// A moment at which waiting ends.
+/// A point in time at which waiting ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     start: Instant,
@@ -20,12 +20,12 @@ fn now() -> Instant {
 }
 
 impl Deadline {
-    /// Returns the moment that is `limit` from now.
+    /// Returns the deadline that is `limit` from now.
     pub fn after(limit: Duration) -> Deadline {
         Deadline { start: now(), limit }
     }
 
-    /// Returns the time that is left; `None` after the deadline.
+    /// Returns the time left; `None` after the deadline.
     pub fn remaining(&self) -> Option<Duration> {
         self.limit.checked_sub(self.elapsed()).filter(|left| !left.is_zero())
     }
@@ -35,15 +35,15 @@ impl Deadline {
         now().saturating_duration_since(self.start)
     }
 
-    /// Returns the error for something that did not arrive in time.
+    /// Returns the error for data or an event that did not arrive in time.
     pub fn missed(&self, waiting_for: impl fmt::Display) -> Error {
         let waiting_for = format!("{waiting_for} did not come within {:?}", self.limit);
         Error::Deadline { waiting_for }
     }
 }
 
-/// Reads the available bytes, waiting for the first until the deadline. The end of the stream is an
-/// error here: every connection of a guest lasts as long as its QEMU.
+/// Reads the available bytes, and waits for the first byte until the deadline. The end of the
+/// stream is an error here, because every connection of a guest lasts as long as its QEMU.
 pub fn read_before(
     stream: &mut UnixStream,
     buffer: &mut [u8],
@@ -61,7 +61,7 @@ pub fn read_before(
                 return Err(Error::Channel { channel, source });
             }
             Ok(count) => return Ok(count),
-            // Early time-outs and signals: only the deadline decides.
+            // A timeout or a signal may end the wait early. Only the deadline counts.
             Err(error) if is_early(error.kind()) => {}
             Err(source) => return Err(Error::Channel { channel, source }),
         }

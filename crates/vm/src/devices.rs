@@ -5,7 +5,7 @@
 //!   owner ─► a file in memory ─► a QEMU that has the guest's memory, and goes on from it
 //! ```
 //!
-//! A QEMU may open no files, so it inherits the file at its start and addresses it as a descriptor
+//! A QEMU may open no files, so it inherits the file at its start and refers to it as a descriptor
 //! set.
 
 use std::fs::{File, OpenOptions};
@@ -24,11 +24,11 @@ const SET: u32 = 9_000;
 /// The number of the descriptor set for a file with a guest's state.
 pub(crate) const STATE_SET: u32 = SET + 1;
 
-/// The most bytes of device state that are read; no machine has as many. A QEMU that its guest has
-/// taken over may write anything.
+/// Maximum size of device state, in bytes. No machine has as much device state. The limit matters
+/// because a guest that controls its QEMU may write anything.
 const STATE_MAX: u64 = 64 << 20;
 
-/// The file of one QEMU, and the host's end of it.
+/// The file for the device state of one QEMU, with the host's descriptors.
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,
@@ -37,7 +37,8 @@ pub struct DeviceFile {
 }
 
 impl DeviceFile {
-    /// Creates an empty file; returns it, the descriptor for QEMU to inherit, and QEMU's arguments.
+    /// Creates an empty file. Returns the file, the descriptor for QEMU to inherit, and QEMU's
+    /// arguments.
     pub(crate) fn new() -> io::Result<(DeviceFile, OwnedFd, [String; 2])> {
         let file = in_memory()?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -75,7 +76,7 @@ pub(crate) fn state_file(state: &[u8]) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Returns the arguments by which a starting QEMU gets a file with a state, and its URI.
+/// Returns the arguments that pass a file with a state to a starting QEMU, and the state's URI.
 pub(crate) fn state_words(arch: Arch, file: &File) -> (Option<[String; 2]>, String) {
     let fd = file.as_raw_fd();
     match emulator::names_states(arch) {

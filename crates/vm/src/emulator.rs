@@ -13,17 +13,17 @@ use crate::Error;
 struct Version(u32, u32);
 
 /// The first QEMU that locks a page of guest code before it translates the page (commit
-/// deba78709ae8, "accel/tcg: Always lock pages before translation"). In older ones a virtual CPU
-/// may translate code while another CPU changes it, and keep the stale translation. A Linux that
+/// deba78709ae8, "accel/tcg: Always lock pages before translation"). In older versions a vCPU may
+/// translate code while another vCPU changes it, and keep the stale translation. A Linux that
 /// patches itself then keeps running into an INT3 that it had written there for a moment, and
 /// hangs.
 const LOCKS_PAGES: Version = Version(8, 1);
 
-/// The first QEMU that takes a state in a file by the file's name. Older ones also take the number
-/// of a descriptor, which QEMU 11 refuses.
+/// The first QEMU that accepts the name of a state's file. Older versions also accept the number of
+/// a descriptor, which QEMU 11 refuses.
 const NAMES_STATES: Version = Version(9, 1);
 
-/// Returns the version text of QEMU for this architecture. QEMU is run for it once.
+/// Returns the version text of QEMU for this architecture. QEMU is run once to get this text.
 pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
     static TEXTS: [OnceLock<String>; Arch::ALL.len()] = [const { OnceLock::new() }; _];
     let text = &TEXTS[arch as usize];
@@ -42,7 +42,8 @@ pub(crate) fn keeps_stale_code(arch: Arch) -> bool {
     version.is_none_or(|version| version < LOCKS_PAGES)
 }
 
-/// Returns true if this QEMU takes a state by the name of its file. A QEMU of unknown version does.
+/// Returns true if this QEMU accepts the name of a state's file. A QEMU of unknown version is
+/// assumed to do so.
 pub(crate) fn names_states(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version >= NAMES_STATES)

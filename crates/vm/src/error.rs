@@ -7,12 +7,12 @@ use std::process::ExitStatus;
 /// An error in starting or using a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The image to boot from, a file, or a tool.
+    /// An error of an image, a file or a tool.
     #[error(transparent)]
     Image(#[from] images::Error),
     #[error("Guest {guest:?}: {reason}")]
     Spec { guest: String, reason: String },
-    /// A guest's state could not be saved, or another guest could not go on from it.
+    /// A guest's state could not be saved, or another guest could not start from this state.
     #[error("Template of guest {guest}: {reason}")]
     Template { guest: String, reason: String },
     #[error("QEMU of guest {guest} ended ({status}): {}", .stderr.trim_end())]
@@ -21,7 +21,7 @@ pub enum Error {
     NotUp { guest: String, console: String, source: Box<Error> },
     #[error("Connection {channel} failed")]
     Channel {
-        /// The name of the channel: "qmp", "console", "ctl".
+        /// Name of the channel: "qmp", "console", "ctl".
         channel: &'static str,
         source: io::Error,
     },

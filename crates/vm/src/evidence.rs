@@ -1,4 +1,4 @@
-//! The evidence kept of a guest that hangs, before its QEMU is killed.
+//! Evidence about a hanging guest, saved before its QEMU is killed.
 //!
 //! ```text
 //!   monitor ─► registers, twice: do the CPUs go round in the same place?
@@ -8,7 +8,7 @@
 //!   console, QEMU's own words
 //! ```
 //!
-//! If a part cannot be read, its file holds the reason instead.
+//! If a part cannot be read, its file contains the reason instead.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Metadata};
@@ -26,15 +26,15 @@ use crate::{Deadline, Error, GuestSpec, Monitor, Process, wait_for_exit};
 /// A guest that hangs.
 #[derive(Debug)]
 pub struct Hung {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// The process of its QEMU.
+    /// Process id of the guest's QEMU.
     pub pid: u32,
-    /// Its memory.
+    /// Memory of the guest, in MiB.
     pub memory_mib: u64,
-    /// The last words of its console.
+    /// Last output of the guest's console.
     pub console: String,
-    /// The standard error of its QEMU.
+    /// Standard error of the guest's QEMU.
     pub stderr: String,
 }
 
@@ -46,18 +46,19 @@ impl Hung {
     }
 }
 
-/// Number of directories kept; older ones are removed.
+/// Number of directories kept. Older directories are removed.
 const KEPT: usize = 16;
-/// The time that a monitor has to answer.
+/// Timeout for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The time between two reads of the registers: a CPU that makes progress is elsewhere by then.
+/// Time between two reads of the registers. A CPU that makes progress executes other code by then.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// The time that a debugger has to show all threads, before it is killed.
+/// Time limit for a debugger to show all threads. After this time it is killed.
 const DEBUGGER: Duration = Duration::from_secs(30);
-/// Part of the guest's memory that is searched: a kernel and its log are at the beginning.
+/// Part of the guest's memory that is searched. A kernel and its log are at the beginning of
+/// memory.
 const SEARCHED_MIB: u64 = 128;
 
-/// Writes the evidence into a new directory and returns its path. This takes some seconds.
+/// Writes the evidence into a new directory and returns its path. The call takes some seconds.
 pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     let hangs = Cache::from_environment()?.root().join("hangs");
     let directory = hangs.join(format!("{}-{}", hung.name, hung.pid));
@@ -73,7 +74,8 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     put("status", &ask(monitor, "info status"))?;
     put("registers-1", &ask(monitor, "info registers -a"))?;
     put("threads-1", &threads(hung.pid))?;
-    // QEMU's exit would serve as well as the timeout.
+    // The call only waits between the two reads. If QEMU exits earlier, there is nothing more to
+    // wait for.
     let _ = wait_for_exit(hung.pid, BETWEEN);
     put("registers-2", &ask(monitor, "info registers -a"))?;
     put("threads-2", &threads(hung.pid))?;
@@ -125,7 +127,8 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
         return Ok(fs::write(path, "gdb is not installed\n").file("write", path)?);
     };
     if !matches!(wait_for_exit(child.id(), DEBUGGER), Ok(true)) {
-        // QEMU stands still while the debugger is attached, and continues when it is killed.
+        // QEMU is stopped while the debugger is attached, and continues once the debugger is
+        // killed.
         let _ = child.kill();
     }
     let _ = child.wait();
@@ -133,16 +136,16 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
 }
 
 /// Returns true if a process belongs only to this user, by its `/proc/PID/status`. The owner of the
-/// files there proves less: a process can make them root's.
+/// files there proves less, because a process can make root their owner.
 fn has_only_ids(status: &str, user: u32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let mut ids = ids.split_ascii_whitespace().map(str::parse).peekable();
     ids.peek().is_some() && ids.all(|id| id == Ok(user))
 }
 
-/// Returns the kernel's log from the guest's memory, because a hanging kernel writes it nowhere
-/// else. QEMU may write no file, so its monitor returns the memory's address and its process is
-/// read.
+/// Returns the kernel's log from the guest's memory, because a hanging kernel writes its log
+/// nowhere else. QEMU may not write files. The monitor therefore returns the memory's address, and
+/// the memory is read from QEMU's process.
 fn log_in_memory(hung: &Hung, monitor: &mut Monitor) -> String {
     let answer = ask(monitor, "gpa2hva 0");
     let Some(address) = address(&answer) else { return answer };
@@ -154,7 +157,7 @@ fn log_in_memory(hung: &Hung, monitor: &mut Monitor) -> String {
     }
 }
 
-/// The address in `Host virtual address for 0x0 (pc.ram) is 0x7f0123400000`.
+/// Returns the address in `Host virtual address for 0x0 (pc.ram) is 0x7f0123400000`.
 pub fn address(answer: &str) -> Option<u64> {
     let (_, digits) = answer.trim().rsplit_once(" is 0x")?;
     u64::from_str_radix(digits, 16).ok()
@@ -162,14 +165,16 @@ pub fn address(answer: &str) -> Option<u64> {
 
 /// The first words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// Between two texts of the log are some bytes that number them.
+/// Maximum number of bytes between two texts of the log. The kernel stores the texts' numbers in
+/// these bytes.
 const GAP_MAX: usize = 24;
-/// The shortest text; a shorter one is a number that looks like text.
+/// Minimum length of a text. A shorter one is probably a number that looks like text.
 const TEXT_MIN: usize = 4;
 
-/// Number of places searched for a log's beginning: a guest may fill its memory with these words.
+/// Maximum number of places at which a log's beginning is searched. A guest may fill its memory
+/// with these words.
 const STARTS_MAX: usize = 64;
-/// Bytes of such a place that are read.
+/// Maximum number of bytes read at such a place.
 pub const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the longest run of texts that begins like a kernel's log. The first words also occur
@@ -236,7 +241,7 @@ mod tests {
         assert_eq!(kernel_log(b"nothing of the kind"), None);
     }
 
-    /// Reading a text at each of these places, each as long as the memory, would take hours.
+    /// If the whole memory was read at each of these places, the search would take hours.
     #[test]
     fn finding_03_a_memory_full_of_first_words_is_soon_read() {
         let memory = FIRST_WORDS.repeat((16 << 20) / FIRST_WORDS.len());
@@ -246,7 +251,8 @@ mod tests {
         assert_eq!(log.len(), LOG_BYTES_MAX + 1, "and a line end");
     }
 
-    /// A debugger parses what it is shown, and a debugger run by root may do everything.
+    /// A debugger parses data of the process that it examines, and root's debugger may do
+    /// everything.
     #[test]
     fn finding_03_no_debugger_looks_at_another_user() {
         if !rustix::process::geteuid().is_root() {

@@ -1,8 +1,8 @@
-//! The forwarded ports of a guest, seen from outside its QEMU.
+//! Forwarded ports of a guest, observed without its QEMU.
 //!
-//! A stopped QEMU accepts nothing, but its listening sockets stay open. Until it continues, the
-//! kernel takes connections and their data for it. Duplicates of these sockets show that a client
-//! waits. Nothing stands between a client and an awake guest.
+//! A stopped QEMU accepts no connection, but its listening sockets stay open. The kernel queues
+//! connections and their data until QEMU continues. Duplicates of these sockets show that a client
+//! waits. No proxy is needed between a client and an awake guest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +17,10 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use crate::{Process, sys};
 
 const SOCKETS: &str = "/proc/net/tcp";
-/// Clients of one port that may wait until their guest is awake; the kernel's own default.
+/// Maximum number of clients of one port that may wait until their guest is awake. The kernel's own
+/// default is the same.
 const WAITING_MAX: i32 = 4096;
-/// Time after which a guest counts as having read and answered a client's data.
+/// Time after which a guest is assumed to have read and answered a client's data.
 const QUIET_MS: u32 = 2_000;
 
 /// Duplicates of QEMU's sockets at its guest's forwarded ports: the listening sockets, and those of
@@ -32,8 +33,8 @@ pub struct PortSockets {
 }
 
 impl PortSockets {
-    /// Duplicates the sockets at these ports of the host's loopback. The error is a port without a
-    /// listener.
+    /// Duplicates the sockets at these ports of the host's loopback. The error names a port on
+    /// which no process listens.
     pub fn of(qemu: &Process, ports: &[u16]) -> io::Result<PortSockets> {
         if ports.is_empty() {
             return Ok(PortSockets::default());
@@ -65,7 +66,7 @@ impl PortSockets {
             return Err(io::Error::other("another process listens at them"));
         }
         for socket in &listeners {
-            // QEMU asks for a backlog of one client; a sleeping guest needs a longer one.
+            // QEMU requests a backlog of one client. A parked guest needs a longer backlog.
             rustix::net::listen(socket, WAITING_MAX)?;
         }
         let connections = at_ports.iter().filter(|one| one.state != TcpState::Listen).count();
@@ -108,8 +109,8 @@ impl PortSockets {
         Ok(silent)
     }
 
-    /// Returns true if a client has connected or sent data. Closed clients are dropped: no client
-    /// waits for the guest's reaction to a close.
+    /// Returns true if a client has connected or sent data. Closed clients are dropped, because no
+    /// client waits for the guest's reaction to a close.
     pub fn are_wanted(&mut self) -> bool {
         let mut has_spoken = false;
         self.clients.retain(|client| {
@@ -129,8 +130,8 @@ impl PortSockets {
     }
 }
 
-/// Returns the sockets at these ports that listen or are connected. The error is a port without a
-/// listener.
+/// Returns the sockets at these ports that listen or are connected. The error names a port on which
+/// no process listens.
 fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
     let is_ours = |one: &TcpSocket| {
         one.state != TcpState::Passing
@@ -138,7 +139,7 @@ fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
             && ports.contains(&one.local.port())
     };
     let mut all: Vec<TcpSocket> = tcp::parse(text).filter(is_ours).collect();
-    // The table lists a socket several times if others are added meanwhile.
+    // The table lists a socket several times if others are added during the read.
     let ends = |one: &TcpSocket| (one.local, one.remote);
     all.sort_by_key(ends);
     all.dedup_by_key(|one| ends(one));
@@ -184,8 +185,8 @@ mod tests {
         let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert!(is_ready(&sockets, Duration::from_secs(60)));
         assert_eq!(PortSockets::of(&process, &[port]).unwrap().connections(), 1);
-        // More clients than the process asked to queue, and one that has shut down its sending
-        // side.
+        // The number of clients exceeds the backlog that the process requested. One more client has
+        // shut down its sending side.
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
         let more: Vec<_> = (0..8).map(connect).collect();
@@ -220,7 +221,7 @@ mod tests {
         let deadline = crate::Deadline::after(Duration::from_secs(60));
         while !so() {
             assert!(deadline.remaining().is_some(), "{what}");
-            // Waits for an exit that does not happen, instead of sleeping.
+            // This call waits for an exit that never happens, which replaces a sleep.
             let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(10));
         }
     }
@@ -265,7 +266,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
         assert_eq!(error, "another process listens at them");
-        // A process that another test is just starting may hold a copy of it.
+        // Another test may just start a process that holds a copy of this socket.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
         assert_eq!(error, format!("nobody listens at port {port}"));

@@ -5,9 +5,9 @@
 //!                                                             then Welcome ─► hello, as this guest
 //! ```
 //!
-//! A guest that boots gets its identity from its kernel's command line, its firmware and its
-//! kernel's random numbers. So does a clone when it reboots; its UUID and addresses stay as they
-//! are here.
+//! A guest that boots gets its identity from its kernel's command line, from its firmware and from
+//! its kernel's random numbers. The same holds for a clone that reboots, but it keeps the UUID and
+//! the addresses assigned here.
 
 use wire::{Addresses, Identity};
 
@@ -16,8 +16,8 @@ use crate::{Error, GuestSpec};
 use images::time_of_day;
 
 /// Returns an identity for a guest that was just started with this UUID. Values that its
-/// description leaves open are random. The identity holds the time of day, so it must be used at
-/// once.
+/// specification leaves open are random. The identity contains the time of day, so it must be used
+/// at once.
 pub fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     Ok(Identity {
         name: spec.name.clone(),
@@ -29,7 +29,8 @@ pub fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     })
 }
 
-/// Returns a random UUID: a guest that is started again under the same name is a different guest.
+/// Returns a random UUID, because a guest that is started again under the same name is a different
+/// guest.
 pub(crate) fn random_uuid() -> Result<[u8; 16], Error> {
     let mut bytes: [u8; 16] = random()?;
     // RFC 9562: version 4, and the variant that all versions share.

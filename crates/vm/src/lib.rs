@@ -1,4 +1,4 @@
-//! One guest: from an image to a Linux that answers.
+//! Start and use of a single guest, from its image to a running Linux.
 //!
 //! ```text
 //!   image, disk, net ─► GuestSpec ─► machine (QEMU's words) ─► qemu ─► Guest
@@ -6,13 +6,13 @@
 //!                                         console, ctl, monitor ◄───────┘ (sockets, no files)
 //! ```
 //!
-//! Nothing outlives its owner. A guest's QEMU is killed when its [`Guest`] is dropped and when this
-//! process dies for any reason. Its sockets have no names, or are in a directory that was requested
-//! and is removed with the [`Guest`].
+//! Every resource ends with its owner. A guest's QEMU is killed when its [`Guest`] is dropped, and
+//! also when this process dies for any reason. The guest's sockets have no names, or are in a
+//! requested directory and are removed with the [`Guest`].
 //!
 //! JUSTIFICATION for unsafe code: a child must be prepared between fork and exec, and the
-//! processor's time stamp counter be read. No library of ours offers either; both are in the module
-//! `sys`, and nowhere else is unsafe code allowed.
+//! processor's time stamp counter must be read. No safe library here offers these two operations.
+//! All unsafe code is in the module `sys`.
 
 #![deny(unsafe_code)]
 

@@ -1,22 +1,22 @@
-//! The frames of a linked guest, for the switch of its owner.
+//! Frames of a linked guest, for a switch outside of its QEMU.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
 use crate::Error;
 
-/// The host's ends of a linked guest's two networks. Each datagram is an Ethernet frame. The
-/// sockets never block: a slow reader loses frames, as on any network.
+/// The host's ends of a linked guest's two networks. Each datagram is one Ethernet frame. The
+/// sockets never block, so a slow reader loses frames, as on any network.
 #[derive(Debug)]
 pub struct NetLink {
-    /// Frames from the guest and for the guest.
+    /// Frames from and to the guest.
     pub guest: UnixDatagram,
-    /// The network of its QEMU, where its forwarded ports come from.
+    /// Frames from and to QEMU's own network, from which forwarded connections come.
     pub network: UnixDatagram,
 }
 
 impl NetLink {
-    /// Creates a pair of links; returns QEMU's ends in the same order.
+    /// Creates both links. Returns QEMU's ends in the same order.
     pub(crate) fn new() -> Result<(NetLink, [OwnedFd; 2]), Error> {
         let pair = || {
             let (ours, theirs) = UnixDatagram::pair()?;

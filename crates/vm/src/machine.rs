@@ -1,6 +1,7 @@
 //! QEMU's arguments for a guest's machine, and the command line of its kernel.
 //!
-//! Everything that costs time while idle is left out: default devices, and clock chips that tick.
+//! Devices that cost time while the guest is idle are left out: default devices, and clock chips
+//! that tick.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,10 +14,11 @@ use crate::spec::DAEMON_PORT;
 use crate::tsc::{self, Rate};
 use crate::{Accel, GuestSpec, emulator};
 
-/// Ports of a guest's serial device: the kernel's console (unused), the control port, and one more.
+/// Number of ports of a guest's serial device: the kernel's console (unused), the control port, and
+/// one more.
 const PORTS: u32 = 4;
 
-/// Timer ticks a second of Debian's kernels.
+/// Timer ticks per second of Debian's kernels.
 const TICKS_A_SECOND: u64 = 250;
 
 /// The place of a guest's memory.
@@ -24,15 +26,16 @@ const TICKS_A_SECOND: u64 = 250;
 pub(crate) enum Ram {
     /// Private memory of QEMU.
     Own,
-    /// Shared mapping of this file, open for reading and writing: the guest is a template.
+    /// Shared mapping of this file, which is open for reading and writing. The guest is a template.
     File(File),
-    /// Private mapping of this file, open for reading; a page is copied when it is written to.
+    /// Private mapping of this file, which is open for reading. A page is copied when it is written
+    /// to.
     View(File),
 }
 
 impl Ram {
-    /// Returns QEMU's arguments for this memory. A file is passed as QEMU's standard input,
-    /// whatever other files QEMU may open: see [`crate::sys::memory_is_stdin`].
+    /// Returns QEMU's arguments for this memory. A file is passed as QEMU's standard input, even if
+    /// QEMU may open other files: see [`crate::sys::memory_is_stdin`].
     pub(crate) fn arguments(&self, memory_mib: u64) -> Vec<OsString> {
         let share = match self {
             Ram::Own => return Vec::new(),
@@ -42,8 +45,8 @@ impl Ram {
         let object = format!(
             "memory-backend-file,id=ram,mem-path=/proc/self/fd/0,size={memory_mib}M,share={share}"
         );
-        // A kernel that wipes or poisons the pages it reports as free relies on finding them so. If
-        // the host does not offer page-poison, such a kernel reports no pages.
+        // A kernel that wipes or poisons the pages it reports as free expects them unchanged later.
+        // Without page-poison from the host, such a kernel reports no pages.
         let poison = "virtio-balloon-device.page-poison=off".into();
         let machine = "memory-backend=ram".into();
         vec!["-object".into(), object.into(), "-machine".into(), machine, "-global".into(), poison]
@@ -55,15 +58,15 @@ impl Ram {
 pub(crate) struct HostFacts {
     /// The rate of the host's time stamp counter, if the guest needs it.
     pub(crate) tsc_rate: Option<Rate>,
-    /// Set if the guest's CPUs but the first start after its kernel has patched itself, and not
-    /// while it boots: see [`emulator::keeps_stale_code`].
+    /// Set if only the first CPU starts at boot, and the others start after the guest's kernel has
+    /// patched itself: see [`emulator::keeps_stale_code`].
     pub(crate) cpus_later: bool,
 }
 
 impl GuestSpec {
-    /// Returns QEMU's arguments without the connections' sockets and the state to load. A template
-    /// and its clones have the same devices in the same order, because a state fits no other
-    /// machine.
+    /// Returns QEMU's arguments without the sockets of connections and without the state to load. A
+    /// template and its clones have the same devices in the same order, because a state fits no
+    /// other machine.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         self.arguments_at(self.host_facts())
     }
@@ -113,8 +116,8 @@ impl GuestSpec {
             _ => "deflate-on-oom=on,free-page-reporting=off",
         };
         option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
-        // Each possible port has two queues. The guest's kernel keeps memory for each queue, and
-        // QEMU a descriptor that each turn of its loop polls; the default is 64 ports.
+        // Each possible port has two queues. The guest's kernel allocates memory for each queue,
+        // and each turn of QEMU's loop polls a descriptor for it. The default is 64 ports.
         option("-device", format!("virtio-serial-{bus},id=serial0,max_ports={PORTS}").into());
         option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
         if self.ctl {
@@ -128,7 +131,8 @@ impl GuestSpec {
             for backend in net.backends() {
                 option("-netdev", backend.into());
             }
-            // No boot from the network: its ROM would be read and kept for nothing.
+            // The guest never boots from the network, so the network card's ROM would only waste
+            // memory.
             let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
             let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
             // A clone is alone in its network, so there is no peer to announce it to.
@@ -139,8 +143,8 @@ impl GuestSpec {
         }
         if self.reboot {
             if arch == Arch::X86_64 {
-                // The guest's kernel also reboots after a panic; this device reports first that it
-                // was a panic. On s390x the kernel stops instead, which shows as much.
+                // After a panic the guest's kernel reboots, and this device first reports the
+                // panic. On s390x the kernel stops instead, which also reveals the panic.
                 option("-device", "pvpanic-pci".into());
             }
             option("-action", "panic=exit-failure".into());
@@ -166,35 +170,38 @@ impl GuestSpec {
             Arch::S390x => "console=ttysclp0".to_owned(),
         };
         // Debian's kernel wipes each page that it allocates, also for a balloon. The host would
-        // have to swap in, or allocate, pages that are thrown away at once.
+        // then have to swap in or allocate pages that are dropped at once.
         line.push_str(" audit=0 quiet psi=1 init_on_alloc=0");
         if !(self.reboot && arch == Arch::S390x) {
             line.push_str(" panic=-1");
         }
         if let Accel::Emulation(_) = self.accel {
-            // An emulator does not speculate, and the mitigations' detours cost time. Ticks that
-            // fall on all CPUs at once wait for each other's locks. On s390x the kernel ticks 250
-            // times a second, and both options together reduce interrupts from 5 to 3 % of a busy
-            // CPU. The emulator also caches translated code by its virtual address: with randomised
-            // addresses each process is translated again, 4 MiB for a shell of Debian.
+            // An emulator does not speculate, so mitigations only cost time. Without a skew, ticks
+            // of all CPUs occur at once and wait for each other's locks. On s390x the kernel ticks
+            // 250 times a second. The first two options reduce interrupts from 5 to 3 % of a busy
+            // CPU.
+            //
+            // The emulator also caches translated code by its virtual address. With randomised
+            // addresses each process is translated again, which costs 4 MiB for a shell of Debian.
             line.push_str(" mitigations=off skew_tick=1 norandmaps");
         }
         // Writing to a string cannot fail.
         if let Some(rate) = host.tsc_rate {
-            // The kernel uses this rate instead of measuring it. On a busy host it would measure
-            // how long QEMU was kept from running, and its clock would stay wrong.
+            // The kernel uses this rate instead of measuring the counter. A busy host may keep QEMU
+            // from running during such a measurement, and the guest's clock would stay wrong.
             let _ = write!(line, " tsc_early_khz={}", rate.khz());
             if ours {
-                // Without it, each CPU measures the same again, which takes a tenth of a second and
-                // more.
+                // Without this option, each CPU repeats the same measurement, which takes a tenth
+                // of a second or more.
                 let _ = write!(line, " lpj={}", rate.khz() * 1000 / TICKS_A_SECOND);
             }
         }
         if ours && self.cpus > 1 && host.cpus_later {
-            // Patching code is harmless while no other CPU runs it: the kernel boots with one CPU,
-            // and the init process starts the others. The words between keep the kernel from
-            // patching itself for a single CPU and back. They also keep it from patching for
-            // interrupts to all CPUs at once, which it does whenever a second CPU starts.
+            // Patching code is harmless while no other CPU runs it. The kernel therefore boots with
+            // one CPU, and the init process starts the others. `noreplace-smp` keeps the kernel
+            // from patching itself for a single CPU and back. `no_ipi_broadcast` keeps it from
+            // patching for interrupts to all CPUs at once, which happens whenever a second CPU
+            // starts.
             line.push_str(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later");
         }
         let _ = write!(line, " pinhead.name={}", self.name);
@@ -202,7 +209,8 @@ impl GuestSpec {
             line.push_str(" pinhead.ctl=1");
         }
         if let Some(net) = &self.net {
-            // The guest's network has no IPv6, which the guest would solicit again and again.
+            // The guest's network has no IPv6. With IPv6 on, the guest would send router
+            // solicitations again and again.
             let _ = write!(line, " ipv6.disable=1 pinhead.ip={}", net.address());
         }
         if self.reboot {

@@ -1,8 +1,10 @@
-//! Finds the end of a command in the bytes from a guest's control port, piece by piece.
+//! Search for the end of a command in the bytes from a guest's control port, which arrive in
+//! pieces.
 
-/// The first bytes of the mark; a command's own output has no reason to contain the byte 1.
+/// First bytes of the end mark. A command's own output has no reason to contain the byte 1.
 const MARK: &[u8] = b"\x01done ";
-/// The most bytes between the mark and the line's end: an exit status of three digits, and a sign.
+/// Maximum number of bytes between the mark and the line's end: an exit status of three digits, and
+/// a sign.
 const CODE_MAX: usize = 5;
 
 /// The search for one command's end.
@@ -12,19 +14,20 @@ pub struct Mark {
     held: Vec<u8>,
 }
 
-/// The result of feeding one piece.
+/// Result of feeding one piece.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fed {
-    /// The command's output.
+    /// Output of the command.
     pub text: Vec<u8>,
-    /// The command's end, if this piece held it; the inner `None` is an end without a status.
+    /// End of the command, if this piece contained it. The inner `None` means an end without a
+    /// status.
     pub end: Option<Option<i32>>,
     /// Number of the piece's bytes that belong to this command.
     pub used: usize,
 }
 
 impl Mark {
-    /// Takes the next piece.
+    /// Feeds the next piece.
     pub fn feed(&mut self, piece: &[u8]) -> Fed {
         let before = self.held.len();
         self.held.extend_from_slice(piece);

@@ -1,4 +1,4 @@
-//! QMP for callers that may wait: tests, experiments, the command line.
+//! Blocking QMP client, for tests, experiments and the command line.
 
 use std::fs::File;
 use std::io::{IoSlice, Write};
@@ -20,12 +20,12 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes this socket. Nothing is sent before the first command.
+    /// Creates a monitor from this socket. Nothing is sent before the first command.
     pub fn new(stream: UnixStream) -> Monitor {
         Monitor { stream, client: Client::new() }
     }
 
-    /// Takes over the connection of a client that did not wait.
+    /// Creates a monitor from the connection of a nonblocking client.
     pub fn taken_over(stream: UnixStream, client: Client) -> Monitor {
         Monitor { stream, client }
     }
@@ -37,16 +37,16 @@ impl Monitor {
         self.answer(name, asked, deadline)
     }
 
-    /// Passes an open file to QEMU with this command, which gives the file a name for other
-    /// commands.
+    /// Passes an open file to QEMU with this command. The command gives the file a name that other
+    /// commands use.
     pub(crate) fn give_file(
         &mut self,
         command: Command,
         file: &File,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        // The send buffer holds only this command: QEMU takes the file with the command it arrives
-        // with.
+        // The send buffer contains only this command, because QEMU assigns the file to the command
+        // in the same message.
         self.call(Command::QueryStatus, deadline)?;
         let words = command.name();
         let asked = self.client.ask(command)?;
@@ -75,7 +75,7 @@ impl Monitor {
             let waiting_for = format_args!("QEMU's answer to {name}");
             let count = read_before(&mut self.stream, &mut chunk, deadline, "qmp", &waiting_for)?;
             self.client.feed(&chunk[..count]);
-            // All messages are decoded, also after the awaited one: the others are older answers
+            // All messages are decoded, even after the awaited one. The others are older answers
             // and events, which must leave the decoder.
             let mut found = None;
             while let Some(incoming) = self.client.poll() {

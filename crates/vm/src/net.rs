@@ -1,4 +1,5 @@
-//! A guest's network: QEMU's own, in user mode, which needs no privilege and leaves nothing behind.
+//! Network of a guest: QEMU's user mode network, which needs no privilege and leaves nothing
+//! behind.
 //!
 //! ```text
 //!   host 127.0.0.1:PORT ─► QEMU ─► the guest's address: its port       (a forward)
@@ -9,10 +10,10 @@
 //!                                         └─► NetLink::network ─► QEMU, as above
 //! ```
 //!
-//! A guest is alone on its network. Its frames reach neither the host's loopback nor the host's
-//! network nor another guest, and forwarded connections come from the gateway. All frames of a
-//! linked guest pass a switch of its owner. The IP and hardware addresses are computed from the
-//! guest's number, so that no two guests of a farm share one.
+//! A guest is alone on its network. Its frames never reach the host's loopback, the host's network
+//! or another guest, and forwarded connections come from the gateway. All frames of a linked guest
+//! pass a switch of its owner. The IP and hardware addresses are computed from the guest's number,
+//! so that no two guests of a farm share an address.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -21,23 +22,24 @@ use std::os::fd::RawFd;
 use crate::Error;
 use crate::random::random;
 
-/// The source address of forwarded connections; it serves nothing.
+/// Source address of forwarded connections. The gateway serves nothing.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// The network that each guest sees.
 pub(crate) const NETWORK: &str = "10.0.0.0/8";
 
-/// The highest number of a guest: its addresses end before the network's broadcast address.
+/// Highest number of a guest. The address of this guest lies below the network's broadcast address.
 pub const NUMBER_MAX: u32 = (1 << 20) - 1;
 
-/// Number of forwarded ports, more than a guest of a farm has services. Each port is an option of
-/// QEMU, and all of them have to fit into one argument.
+/// Maximum number of forwarded ports, far more than a guest of a farm has services. Each port is an
+/// option of QEMU, and all of them must fit into one argument.
 pub const FORWARDS_MAX: usize = 64;
 
-/// The first guest's address; below are the gateway's and those that QEMU would hand out.
+/// First guest's address. Below it are the gateway and the addresses that QEMU would hand out by
+/// DHCP.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 0]);
 
-/// The addresses of the loopback for QEMUs behind a relay.
+/// Loopback addresses for QEMUs behind a relay.
 const RELAYED: u32 = u32::from_be_bytes([127, 64, 0, 0]);
 const RELAYED_COUNT: u32 = 1 << 22;
 
@@ -53,8 +55,9 @@ pub struct Net {
     pub forwards: Vec<Forward>,
     /// Set if the guest's frames pass a switch: see [`crate::NetLink`].
     pub linked: bool,
-    /// The host's address at which QEMU listens for the forwarded ports. It is 127.0.0.1, or
-    /// [`Net::random_address`] if a relay forwards connections to a QEMU that comes and goes.
+    /// The host's address at which QEMU listens for the forwarded ports. The address is 127.0.0.1.
+    /// If a relay forwards connections to a QEMU that is restarted at times, the address is a
+    /// [`Net::random_address`].
     pub listens_at: Ipv4Addr,
 }
 
@@ -67,7 +70,7 @@ pub struct Forward {
     pub guest_port: u16,
 }
 
-/// Returns the first port of the host that needs no privilege to listen at; no QEMU has any.
+/// Returns the first port of the host that needs no privilege. QEMU never has such a privilege.
 pub fn first_host_port() -> u16 {
     let start = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     start.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(FIRST_HOST_PORT)
@@ -91,7 +94,7 @@ impl Net {
         Ok(Ipv4Addr::from(RELAYED + number))
     }
 
-    /// Returns the number of the guest that has this address, if it is a guest's.
+    /// Returns the number of the guest with this address. `None` means that no guest has it.
     pub fn number_at(address: Ipv4Addr) -> Option<u32> {
         u32::from(address).checked_sub(FIRST_ADDRESS).filter(|&number| number <= NUMBER_MAX)
     }
@@ -102,7 +105,7 @@ impl Net {
         [0x52, 0x54, 0, high, middle, low]
     }
 
-    /// Returns the error in the settings, if there is one.
+    /// Returns the error in the settings; `None` if they are valid.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.number > NUMBER_MAX {
             return Some(format!("its number is above {NUMBER_MAX}"));
@@ -117,8 +120,9 @@ impl Net {
     }
 
     /// Returns QEMU's arguments for its own network. The backend towards the guest is called
-    /// `net0`: this one, or for a linked guest the first of [`link_backends`](Self::link_backends).
-    /// IPv6 is off, because QEMU would announce itself to the guest again and again.
+    /// `net0`. For a linked guest, that is the first of [`link_backends`](Self::link_backends)
+    /// instead of this network. IPv6 is off, because QEMU would announce itself to the guest again
+    /// and again.
     pub(crate) fn backends(&self) -> Vec<String> {
         let id = if self.linked { "user0" } else { "net0" };
         let mut words = format!("user,id={id},ipv6=off,restrict=on,net={NETWORK},host={GATEWAY}");
@@ -128,13 +132,13 @@ impl Net {
             words += &format!(",hostfwd=tcp:{from}:{host}-{to}:{guest}");
         }
         let mut all = vec![words];
-        // QEMU joins two networks only by a hub.
+        // QEMU can only join two networks with a hub.
         all.extend(self.linked.then(|| "hubport,hubid=0,id=hub0,netdev=user0".to_owned()));
         all
     }
 
-    /// Returns QEMU's arguments for the two ends of a link: datagram sockets with one frame in each
-    /// datagram.
+    /// Returns QEMU's arguments for the two ends of a link. Each end is a datagram socket with one
+    /// frame per datagram.
     pub(crate) fn link_backends(guest: RawFd, network: RawFd) -> [String; 3] {
         [
             format!("socket,id=net0,fd={guest}"),
@@ -189,7 +193,7 @@ mod tests {
             let words = Net { linked, ..net(7) }.backends();
             assert!(words[0].contains(",restrict=on,"), "{words:?}");
             assert!(words[0].ends_with(",hostfwd=tcp:127.0.0.1:18000-10.1.0.7:80"), "{words:?}");
-            // No other part of a backend can lead outside: the rest are ports of the guest's hub.
+            // The other parts of a backend are ports of the guest's hub, so they lead nowhere else.
             assert!(words[1..].iter().all(|word| word.starts_with("hubport,")), "{words:?}");
             assert_eq!(words.len(), if linked { 2 } else { 1 });
         }

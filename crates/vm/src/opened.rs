@@ -1,4 +1,4 @@
-//! The files of a guest, opened for its QEMU, which has no right to open them itself.
+//! Files of a guest, opened for its QEMU, which may not open them itself.
 //!
 //! ```text
 //!   kernel, initramfs       /proc/self/fd/N: opened again, for reading
@@ -20,19 +20,19 @@ use crate::{Error, GuestSpec};
 /// The mode bit that lets every user read a file.
 const OTHERS_READ: u32 = 0o004;
 
-/// A guest with other names for its files, and the open files behind the names.
+/// A guest's specification with replaced file names, and the open files behind these names.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// The guest, with the names that its QEMU opens.
+    /// The specification, with the names that QEMU opens.
     pub(crate) spec: GuestSpec,
     pub(crate) files: Vec<OwnedFd>,
-    /// QEMU's arguments for the files that it gets as descriptor sets.
+    /// QEMU's arguments for the files that are passed as descriptor sets.
     pub(crate) words: Vec<OsString>,
 }
 
 impl Opened {
-    /// Prepares the guest's disk, and opens it and the boot files. `becomes_other`: QEMU becomes
-    /// another user before it opens anything.
+    /// Prepares the guest's disk, and opens the disk and the boot files. `becomes_other` means that
+    /// QEMU becomes another user before it opens anything.
     pub(crate) fn of(spec: &GuestSpec, becomes_other: bool) -> Result<Opened, Error> {
         let mut opened = Opened { spec: spec.clone(), files: Vec::new(), words: Vec::new() };
         let image = &spec.image;
@@ -44,7 +44,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Keeps a file for QEMU, and returns the name by which QEMU opens it again.
+    /// Stores a file for QEMU, and returns the name by which QEMU opens the file again.
     fn hold(&mut self, file: File) -> PathBuf {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         self.files.push(file.into());
@@ -64,11 +64,12 @@ impl Opened {
         Ok(Disk { path, writes, below, ..disk.clone() })
     }
 
-    /// Passes a file to QEMU as a descriptor set, which QEMU need not open.
+    /// Passes a file to QEMU as a descriptor set, so that QEMU need not open the file.
     fn give(&mut self, path: &Path, is_written: bool) -> Result<PathBuf, Error> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(is_written).open(path).file("open", path)?;
-        // Each file that was kept before has a smaller number.
+        // Every earlier set has a smaller number, because each file added to the list gets one
+        // number.
         let set = self.files.len();
         let word = format!("fd={},set={set}", file.as_raw_fd());
         self.words.extend(["-add-fd".into(), word.into()]);
@@ -88,7 +89,7 @@ fn boot_file(path: &Path, becomes_other: bool) -> Result<File, Error> {
     Ok(copy(&mut file).file("copy", path)?)
 }
 
-/// Returns a copy in sealed memory.
+/// Returns a copy of the file in sealed memory.
 fn copy(from: &mut File) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut copy = File::from(memfd_create("boot", flags)?);

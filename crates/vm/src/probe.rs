@@ -10,9 +10,8 @@ use crate::{Accel, WhyEmulation};
 
 /// Returns the way in which guests of this architecture can run here.
 ///
-/// The device alone proves little: on a nested host it may exist while a guest on it never prints a
-/// line. The processor's flags are therefore read first, and the device is not touched without
-/// them.
+/// An existing device proves little, because a guest on a nested host may still never print a line.
+/// The processor's flags are therefore read first, and the device is not opened without them.
 pub fn probe_kvm(arch: Arch) -> Accel {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let try_device = || {

@@ -1,8 +1,8 @@
 //! A child process that never outlives this process.
 //!
 //! Linux kills such a child when the *thread* that started it ends, not the process. A guest
-//! started by a worker of a thread pool would die when that worker has been idle for a while. One
-//! thread that lives as long as the process therefore starts all children.
+//! started by an idle worker of a thread pool would die with that worker. Therefore one thread,
+//! which lives as long as the process, starts all children.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,8 @@ use rustix::process::{
 
 use crate::{Deadline, Error, spare, sys};
 
-/// Bytes kept of a child's standard error: its beginning, which names the cause.
+/// Maximum number of bytes kept of a child's standard error. The beginning is kept, because it
+/// names the cause.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 /// A running child. Dropping it kills and reaps it.
@@ -35,8 +36,8 @@ pub struct Process {
 
 struct Request {
     command: Command,
-    /// This process's handles of the descriptors that the child inherits: open until it has been
-    /// started.
+    /// Descriptors that the child inherits. This process holds the descriptors open until the child
+    /// has started.
     inherited: Vec<OwnedFd>,
     answer: Sender<io::Result<Child>>,
 }
@@ -47,11 +48,11 @@ static STARTER: LazyLock<Mutex<Option<Sender<Request>>>> =
 fn run_starter() -> io::Result<Sender<Request>> {
     let (sender, requests) = mpsc::channel::<Request>();
     thread::Builder::new().name("starter".to_owned()).spawn(move || {
-        // The static above keeps the sender, so this loop ends only with the process.
+        // The static variable above owns the sender, so this loop ends only with the process.
         for mut request in requests {
             let result = request.command.spawn();
             drop(request.inherited);
-            // The caller no longer waits, so the child has no owner and must not live.
+            // The caller no longer waits, so the child has no owner and must be killed.
             if let Err(mpsc::SendError(Ok(mut orphan))) = request.answer.send(result) {
                 let _ = orphan.kill();
                 let _ = orphan.wait();
@@ -61,8 +62,8 @@ fn run_starter() -> io::Result<Sender<Request>> {
     Ok(sender)
 }
 
-/// Raises this process's limit of open files to the hard limit: each guest has some ten, and a
-/// shell's default is about a thousand.
+/// Raises this process's limit of open files to the hard limit. Each guest needs some ten files,
+/// and a shell's default limit is about a thousand.
 pub fn raise_files() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
@@ -141,13 +142,13 @@ impl Process {
         }
     }
 
-    /// Stops all threads of the child, until [`go_on`](Self::go_on). A stopped child can still be
-    /// killed.
+    /// Stops all threads of the child until [`go_on`](Self::go_on) is called. A stopped child can
+    /// still be killed.
     pub fn pause(&self) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
     }
 
-    /// Lets the child's threads run again.
+    /// Resumes the child's threads.
     pub fn go_on(&self) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
@@ -173,8 +174,8 @@ impl Process {
     }
 }
 
-/// Creates a file without a name that holds exactly `size_bytes`: writing past its end fails. It
-/// keeps a child's output without a thread that reads it, for any time.
+/// Creates a file without a name that can grow to exactly `size_bytes`. Writes past this size fail.
+/// A child's output can thus be kept for any time, without a thread that reads it.
 fn bounded_file(size_bytes: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("stderr", flags)?);
@@ -183,9 +184,8 @@ fn bounded_file(size_bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Waits until a process has ended or the timeout has passed, and returns true if it has ended. A
-/// process that does not exist has ended. Any process can be waited for; a child still has to be
-/// reaped afterwards.
+/// Waits until a process has ended or the timeout has passed. Returns true if the process has ended
+/// or never existed. Any process can be waited for, and a child still has to be reaped afterwards.
 pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pidfd = match pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty()) {
@@ -197,7 +197,7 @@ pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
 
 /// Waits for the end of a descriptor's process, and returns true if it ended before the timeout.
 pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
-    // A timeout that is too long for the kernel is infinite.
+    // A timeout that exceeds the kernel's range is treated as infinite.
     let timeout = Timespec::try_from(timeout).ok();
     let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], timeout.as_ref())?;
     Ok(ended == 1)
@@ -205,7 +205,7 @@ pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The child may have ended by itself, which is as good.
+        // The child may have ended by itself already.
         let _ = self.kill();
     }
 }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(process.stderr().len(), STDERR_BYTES_MAX);
     }
 
-    /// The thread that requested a child may end; the child must not.
+    /// The child must outlive the thread that requested it.
     #[test]
     fn child_outlives_its_requesting_thread_but_not_its_owner() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
@@ -261,8 +261,8 @@ mod tests {
         assert_eq!(ours.read(&mut words).unwrap(), 0, "no other process has the child's socket");
     }
 
-    /// A process with this process's terminal can type into it, and the user's shell runs the
-    /// input.
+    /// A process with this process's terminal can type into it, and the user's shell would run the
+    /// typed commands.
     #[test]
     fn finding_03_a_child_has_a_session_of_its_own_and_no_terminal() {
         let script = "cat /proc/$$/stat >&2; (: < /dev/tty) && echo terminal >&2";

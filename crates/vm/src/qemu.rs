@@ -1,8 +1,8 @@
-//! Starts QEMU for one guest, with every connection a socket pair.
+//! Start of QEMU for one guest, with a socket pair for every connection.
 //!
 //! Sockets without names leave nothing behind, whichever process dies, and no other process can
-//! open them. For a guest with a directory for sockets, QEMU has a second monitor and the daemon's
-//! port at paths there. This process is then one of the port's clients.
+//! open them. If a guest has a directory for sockets, its QEMU also has a second monitor and the
+//! daemon's port at paths there. This process is then one of several possible clients of the port.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,39 +23,39 @@ use crate::{Error, GuestSpec, Held, Net, NetLink, sys};
 /// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
 #[derive(Debug)]
 pub struct Guest {
-    /// The guest's name.
+    /// Name of the guest.
     pub name: String,
-    /// The guest's QEMU process.
+    /// QEMU process of the guest.
     pub process: Process,
     /// QEMU's monitor.
     pub qmp: UnixStream,
     /// The daemon's port, `org.pinhead.0`.
     pub port: UnixStream,
-    /// The guest's console. It must be read, or the guest may block.
+    /// The guest's console, which must be read, because the guest may block on a full console.
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,
-    /// The frames of a linked guest.
+    /// Frames of a linked guest.
     pub link: Option<NetLink>,
     /// The file of the daemon's port, if other processes may connect to it.
     pub port_file: Option<SocketFile>,
     /// The file of the second monitor.
     pub monitor_file: Option<SocketFile>,
-    /// The UUID that its QEMU was given, unique to this start.
+    /// UUID of this start only, as passed to QEMU.
     pub uuid: [u8; 16],
     /// The state to load, if the guest starts from one.
     pub go_on: Option<GoOn>,
-    /// The state of its devices, if it was started to write them.
+    /// File for the state of the guest's devices, if QEMU was started with one.
     pub devices: Option<DeviceFile>,
 }
 
 /// The memory and state that a QEMU starts with.
 enum Begin<'a> {
-    /// The memory and state of its specification.
+    /// Memory and state from the guest's specification.
     Usual,
     /// Memory in this file, shared with other processes.
     In(File),
-    /// The template's memory, and the state to load once the guest's own pages are in place.
+    /// The template's memory, and the device state to load once the guest's own pages are in place.
     Resumed(&'a [u8]),
 }
 
@@ -104,15 +104,15 @@ impl Link {
 }
 
 impl GuestSpec {
-    /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
-    /// [`Process::check`] for a QEMU that exits at once.
+    /// Starts the guest. The call returns once QEMU's process exists, long before the guest is up.
+    /// Use [`Process::check`] to notice a QEMU that exits at once.
     pub fn start(&self) -> Result<Guest, Error> {
         self.begin(Begin::Usual)
     }
 
-    /// Starts a QEMU for a suspended guest, which is a clone. It has the template's memory, and
-    /// does not run before its own pages are in place and it got the commands to continue. It must
-    /// not be reset: such a state does not contain its firmware.
+    /// Starts a QEMU for a suspended guest, which is a clone. This QEMU has the template's memory.
+    /// The guest does not run until its own pages are in place and the commands to continue were
+    /// sent. The guest must not be reset, because such a state does not contain its firmware.
     pub fn start_resumed(&self, devices: &[u8]) -> Result<Guest, Error> {
         if self.restore.as_ref().is_none_or(|template| template.memory.is_none()) {
             let reason = "only a clone that shares its template's memory is resumed".to_owned();
@@ -166,7 +166,7 @@ impl GuestSpec {
         }
         if state.is_some() {
             sys::share_memory(&mut command);
-            // The monitor gets the options of the state, and then the state.
+            // The monitor first gets the options for the state, and then the state.
             command.args(["-incoming", "defer"]);
         }
         let has_memory = !matches!(ram, Ram::View(_));
@@ -226,18 +226,18 @@ impl GuestSpec {
     }
 }
 
-/// The environment variables that QEMU needs. The rest is withheld from a guest that breaks out.
+/// Environment variables that QEMU needs. All others are withheld, in case a guest breaks out.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 
-/// Prepares a QEMU that has only the rights it needs.
+/// Prepares a QEMU command that has only the rights it needs.
 fn give_up(command: &mut Command, rights: Rights, ram: &Ram) -> Result<(), Error> {
-    // Another user may not write into this user's TMPDIR, and QEMU finds another directory.
+    // Another user cannot write into this user's TMPDIR, so QEMU then uses another directory.
     let own = rights.users.is_none().then_some("TMPDIR");
     let kept = ENVIRONMENT.into_iter().chain(own);
     let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept);
-    // The current directory may be closed to other users. Every file is passed to QEMU open, or by
-    // an absolute path.
+    // The current directory may be closed to the other user. Every file is passed to QEMU open, or
+    // by an absolute path.
     command.current_dir("/");
     sys::give_up_rights(command, rights);
     let holes = match ram {

@@ -6,7 +6,7 @@ use crate::Error;
 
 const RANDOM: &str = "/dev/urandom";
 
-/// Returns `N` random bytes. The error is a device that cannot be read.
+/// Returns `N` random bytes. The error means that the device cannot be read.
 pub fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     std::fs::File::open(RANDOM)

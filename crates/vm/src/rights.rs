@@ -1,17 +1,19 @@
-//! The rights of a QEMU on its host: it may run its guest and nothing else.
+//! Rights of a QEMU on its host. The rights allow QEMU to run its guest and nothing else.
 //!
 //! ```text
 //!   started by root      a user and a group of its own, no other groups, no capabilities
 //!   by anybody           no new privileges, a sandbox of QEMU's own, limits
 //! ```
 //!
-//! A guest that breaks out of its QEMU is then a process without files that may start no program.
-//! It can neither signal nor trace another guest's QEMU. Its user id is the first of an otherwise
-//! unused range plus its process id. No two running QEMUs share a user, and no table is needed.
-//! Files for QEMU to read are opened before it starts; see [`crate::opened`].
+//! A guest that breaks out of its QEMU controls a process that has no files of its own and cannot
+//! start programs. This process can neither signal nor trace another guest's QEMU.
 //!
-//! Without KVM, instructions are emulated, and QEMU's project does not promise that an emulated
-//! guest stays inside its QEMU. These rights limit what such a guest can reach.
+//! QEMU's user id is its process id plus the first id of an otherwise unused range. No two running
+//! QEMUs share a user, and no table is needed. Files for QEMU to read are opened before it starts;
+//! see [`crate::opened`].
+//!
+//! Without KVM, instructions are emulated, and the QEMU project gives no guarantee that an emulated
+//! guest cannot break out. QEMU's rights limit the files and processes that such a guest can reach.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,22 +23,26 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::{Accel, GuestSpec, WhyEmulation};
 
-/// The actions that QEMU denies itself: old system calls, a change of user, new programs, and a
+/// Actions that QEMU's sandbox forbids: old system calls, a change of user, new programs, and a
 /// change of priority.
 pub(crate) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
-/// The most files that a QEMU has open: ten of its own, and one for each connection to its guest.
+/// Maximum number of files that a QEMU has open: ten of its own, and one for each connection to its
+/// guest.
 pub(crate) const FILES_MAX: u64 = 4096;
 
-/// Threads of a QEMU besides its virtual CPUs: a few of its own, and 64 that read and write disks.
+/// Number of threads of a QEMU besides its vCPUs: a few of its own, and 64 that read and write
+/// disks.
 pub(crate) const THREADS_SPARE: u64 = 128;
 
-/// Unused users: above the ranges that containers, directories and systemd use, and below the
-/// numbers that programs take for negative. There are as many as process ids.
+/// Unused user ids. The range lies above the ranges of containers, directories and systemd, and
+/// below the numbers that programs treat as negative. The range has as many users as there are
+/// process ids.
 const USERS: Users = Users { first: 2_100_000_000, count: 1 << 22 };
 
-/// For a container with few users: systemd's dynamic users, which it assigns only outside.
+/// User ids for a container with few users. The range is that of systemd's dynamic users, which
+/// systemd assigns only outside of containers.
 const USERS_OF_FEW: Users = Users { first: 61_184, count: 4_336 };
 
 /// A range of users and groups that guests' QEMUs run as.
@@ -55,11 +61,11 @@ impl Users {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rights {
-    /// The users that QEMU changes to; `None`: it keeps this process's user.
+    /// User ids for QEMU to change to. `None` means that QEMU keeps this process's user.
     pub(crate) users: Option<Users>,
-    /// The only additional group: that of `/dev/kvm`.
+    /// The only supplementary group: that of `/dev/kvm`.
     pub(crate) kvm: Option<Gid>,
-    /// The limit on its processes and threads, if no other process counts as its user's.
+    /// Limit on processes and threads of QEMU's user, if only this QEMU counts towards that user.
     pub(crate) threads_max: u64,
 }
 
@@ -74,7 +80,7 @@ impl Rights {
     }
 }
 
-/// The capabilities needed to run a QEMU as another user, and to kill it then.
+/// Capabilities needed to run a QEMU as another user, and to kill it later.
 const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SETUID, "CAP_SETUID"),
     (CapabilitySet::SETGID, "CAP_SETGID"),
@@ -82,8 +88,8 @@ const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::KILL, "CAP_KILL"),
 ];
 
-/// Returns the users for QEMUs; none if this process is not root. The error is the reason why
-/// root's QEMUs stay root's.
+/// Returns the user ids for QEMUs, or `None` if this process is not root. The error is the reason
+/// why root's QEMUs must keep running as root.
 fn other_users() -> Result<Option<Users>, String> {
     if !geteuid().is_root() {
         return Ok(None);
@@ -119,13 +125,13 @@ enum KvmIsFor {
     Nobody,
 }
 
-/// The number of groups that are not mapped into a container: no process can join such a group
-/// there.
+/// Group id that represents all groups that are not mapped into a container. No process in the
+/// container can join such a group.
 const OVERFLOW_GROUP: u32 = 65_534;
 
 impl KvmIsFor {
-    /// Reads the device's mode and group. Root's group counts as closed, because it opens more than
-    /// this device.
+    /// Reads the device's mode and group. The root group counts as closed, because this group opens
+    /// more than this device.
     fn of(mode: u32, group: u32) -> KvmIsFor {
         let may = |bits: u32| mode & bits == bits;
         match group {
@@ -146,8 +152,8 @@ pub(crate) fn kvm_is_kept() -> bool {
     kvm_is_for() == KvmIsFor::Nobody && other_users().is_ok_and(|users| users.is_some())
 }
 
-/// Returns notes for the user about the rights of these guests' QEMUs: more rights than they should
-/// have, or fewer than they could use.
+/// Returns notes for the user about QEMUs with more rights than they should have, or with fewer
+/// than they could use.
 pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String> {
     let root = other_users().err().map(|why| format!("Guests' QEMUs run as root: {why}"));
     let kept = Accel::Emulation(WhyEmulation::DeviceKept);
@@ -159,21 +165,23 @@ pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String>
     root.into_iter().chain(kvm).collect()
 }
 
-/// The most that a QEMU takes of its host while it works as intended. An outer limit may be set to
-/// this, and a healthy guest never reaches it.
+/// Maximum host resources that a QEMU uses while it works as intended. An outer limit can be set to
+/// this footprint, because a healthy guest never reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Memory, the guest's and QEMU's own.
+    /// Memory of the guest and of QEMU itself, in bytes.
     pub memory_bytes: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
 }
 
-/// Memory of QEMU besides its guest's: 60 to 90 MiB when idle, and as much again for buffers.
+/// Memory of QEMU besides its guest's, in MiB. QEMU needs 60 to 90 MiB when idle, and as much again
+/// for buffers.
 const OWN_MIB: u64 = 256;
 
-/// Memory of a virtual CPU under emulation. A part of the guest's memory is added for tables of
-/// pages: at most 72 bytes for each 4096 in use, in powers of two, three times.
+/// Memory of a vCPU under emulation, in MiB. A part of the guest's memory is added for the
+/// emulator's tables of pages. For each 4096 bytes in use they have at most 72 bytes, rounded up to
+/// a power of two, times three.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
 
@@ -182,7 +190,7 @@ impl Footprint {
     pub fn of(spec: &GuestSpec) -> Footprint {
         let files = [&spec.image.kernel, &spec.image.initramfs];
         let files = files.map(|path| fs::metadata(path).map_or(0, |data| data.len()));
-        // QEMU keeps both files for a reboot, and copies of them.
+        // QEMU keeps the kernel and the initramfs for a reboot, and copies of both.
         let boot_mib = (files[0] + files[1]) / (1 << 20) * 2;
         let cpus_mib = u64::from(spec.cpus) * (CPU_MIB + spec.memory_mib / CPU_PART);
         let own_mib = OWN_MIB + u64::from(spec.translation_mib) + boot_mib + cpus_mib;
@@ -198,7 +206,8 @@ fn mapped_users() -> Option<Users> {
     [USERS, USERS_OF_FEW].into_iter().find(has_all).filter(|_| maps.iter().all(Result::is_ok))
 }
 
-/// Returns true if one line of a map of users, as in `/proc/PID/uid_map`, contains all of these.
+/// Returns true if one line of a user id map, such as `/proc/PID/uid_map`, contains this whole
+/// range.
 fn holds(map: &str, users: Users) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

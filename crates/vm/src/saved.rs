@@ -1,4 +1,4 @@
-//! The files of saved states: which are complete, which are in use, and which are removed.
+//! Files of saved states: the search for complete states, their use, and their removal.
 //!
 //! ```text
 //!   KEY.state                   the state: it is there when all that belongs to it is on the disk
@@ -21,8 +21,8 @@ use images::{FileContext, by_age};
 use crate::Error;
 use images::time_of_day;
 
-/// Number of states kept; beyond it the least recently used are removed. Each has some tens of
-/// megabytes.
+/// Number of states kept. Beyond this number, the least recently used states are removed. Each
+/// state has some tens of megabytes.
 const KEPT_STATES: usize = 8;
 
 /// The unit of a file's block count, in bytes.
@@ -31,7 +31,7 @@ const BLOCK: u64 = 512;
 /// The extensions of the files that belong to a state.
 const PARTS: [&str; 2] = ["memory", "part"];
 
-/// An open file that stays readable whatever happens to its name.
+/// An open file that stays readable even if it is renamed or removed.
 #[derive(Clone, Debug)]
 pub struct Held {
     path: PathBuf,
@@ -64,16 +64,17 @@ impl PartialEq for Held {
 /// The saved state of a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// The file with the devices' state; it also has the memory if there is no file for that.
+    /// File with the devices' state. Without a separate memory file, it contains the memory too.
     pub state: Held,
-    /// The file with its memory, if clones are to share it.
+    /// File with the guest's memory, if clones share this memory.
     pub memory: Option<Held>,
     /// Size of both files on the disk, in bytes.
     pub bytes: u64,
 }
 
 impl Template {
-    /// Returns a number that identifies this template; one that was made again has another number.
+    /// Returns a number that identifies this template. A template that is made again gets another
+    /// number.
     pub fn stamp(&self) -> io::Result<u64> {
         let mut hash = StableHash::default();
         for held in iter::once(&self.state).chain(&self.memory) {
@@ -86,12 +87,12 @@ impl Template {
     }
 }
 
-/// Returns the path of the memory that belongs to a state.
+/// Returns the path of the memory file of a state.
 pub(crate) fn memory_of(state: &Path) -> PathBuf {
     state.with_extension("memory")
 }
 
-/// Opens a complete state, with its memory if that is to be a file.
+/// Opens a complete state, and its memory file if one is required.
 pub(crate) fn found(state: &Path, has_memory: bool) -> Option<Template> {
     let on_disk = |path: &Path| Some(fs::metadata(path).ok()?.blocks() * BLOCK).filter(|&n| n > 0);
     let mut bytes = on_disk(state)?;
@@ -105,20 +106,21 @@ pub(crate) fn found(state: &Path, has_memory: bool) -> Option<Template> {
     };
     let state = Held::open(state)?;
     let now = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + time_of_day());
-    // A user without this right uses another user's cache, and the owner updates the time.
+    // In another user's cache this call may be refused. The time then changes only when the owner
+    // uses the state.
     let _ = state.file.set_times(now);
     Some(Template { state, memory, bytes })
 }
 
-/// Removes the remains of making a state, and the memory that belongs to it.
+/// Removes the remains of an unfinished state, and the memory file of the state.
 pub(crate) fn clear(state: &Path) {
     for end in PARTS {
         let _ = fs::remove_file(state.with_extension(end));
     }
 }
 
-/// Removes old states, so that there is room for one more. The caller holds the lock, so that no
-/// state is made meanwhile.
+/// Removes old states, so that there is room for one more. The caller holds the lock, so that
+/// nobody makes a state meanwhile.
 pub(crate) fn remove_old(directory: &Path) -> Result<(), Error> {
     let has_end = |path: &Path, ends: &[&str]| {
         path.extension().is_some_and(|end| ends.iter().any(|known| end == *known))
@@ -158,7 +160,7 @@ mod tests {
             file.set_times(FileTimes::new().set_accessed(used)).unwrap();
         }
         let left = ["a.part", "b.memory"].map(make);
-        // The oldest is used again, and is then no longer the oldest.
+        // The oldest state is used again, and is then the newest.
         let oldest = found(&dir.join("0.state"), true).unwrap();
         let next = found(&dir.join("1.state"), true).unwrap();
         let long_ago = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);

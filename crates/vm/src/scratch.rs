@@ -9,7 +9,7 @@ use std::{env, fs, io};
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates a directory. The name explains it to a user that finds it.
+    /// Creates a directory. The name explains the directory's purpose to users.
     pub fn new(name: &str) -> io::Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         loop {
@@ -17,7 +17,8 @@ impl Scratch {
             let name = format!("pinhead-{name}-{}-{number}", std::process::id());
             let dir = env::temp_dir().join(name);
             match fs::create_dir(&dir) {
-                // Left by another process with this id, or put there by another user as a trap.
+                // Another process with the same id left this directory, or another user created it
+                // as a trap.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => return made.map(|()| Scratch(dir)),
             }
@@ -37,7 +38,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A file that cannot be removed stays in a directory for temporary files.
+        // Files that cannot be removed stay in a directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! A guest that is up, with a client on each of its connections, as tests need it.
+//! A guest that is up, with a client on each of its connections, for tests.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,13 +16,13 @@ use crate::{
     Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, NetLink, Process, SocketFile,
 };
 
-/// A running guest with its connections in use. Dropping it kills the guest. If that happens in a
-/// panic, the console's last output is printed, so that a failed test shows it.
+/// A running guest with its connections in use. Dropping the session kills the guest. In a panic,
+/// the drop prints the console's last output, to explain the failed test.
 #[derive(Debug)]
 pub struct Session {
-    /// The guest's name.
+    /// Name of the guest.
     pub name: String,
-    /// Its QEMU.
+    /// QEMU process of the guest.
     pub process: Process,
     /// QEMU's monitor.
     pub monitor: Monitor,
@@ -30,31 +30,31 @@ pub struct Session {
     pub port: UnixStream,
     /// The guest's console.
     pub console: Console,
-    /// The guest's shell; `None` if it was started without one.
+    /// The guest's shell; `None` if the guest was started without one.
     pub ctl: Option<Ctl>,
-    /// The frames of a linked guest, for a switch.
+    /// Frames of a linked guest, for a switch.
     pub link: Option<NetLink>,
-    /// The sockets that other processes may connect to.
+    /// Sockets that other processes may connect to.
     pub sockets: Vec<SocketFile>,
 }
 
-/// The name of the daemon's port, in errors.
+/// Name of the daemon's port in errors.
 const PORT: &str = "port";
 
-/// The time that a QEMU with closed sockets gets to exit; its stderr is worth the wait.
+/// Time for a QEMU with closed sockets to exit, so that its standard error can be shown.
 const END_GRACE: Duration = Duration::from_secs(5);
 
-/// The interval at which a QEMU that loads a state is polled.
+/// Interval at which a QEMU that loads a state is polled.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Session {
-    /// Starts a guest and waits until its init process is done. A guest that starts from a saved
-    /// state gets its identity.
+    /// Starts a guest and waits until its init process has finished. A guest that starts from a
+    /// saved state gets its identity.
     pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
         Session::of(spec, spec.start()?, deadline)
     }
 
-    /// Waits in the same way for a guest that was just started.
+    /// Waits until the init process of a guest that was just started has finished.
     pub(crate) fn of(spec: &GuestSpec, guest: Guest, deadline: Deadline) -> Result<Session, Error> {
         let mut session = Session {
             name: guest.name,
@@ -81,7 +81,7 @@ impl Session {
             return Ok(());
         };
         if matches!(source, Error::Channel { .. }) {
-            // The check afterwards returns the better error.
+            // A failure to wait is ignored, because the check below returns the better error.
             let _ = self.process.wait(Deadline::after(END_GRACE));
         }
         self.process.check(&self.name)?;
@@ -100,12 +100,12 @@ impl Session {
         for command in state.commands() {
             self.monitor.call(command, deadline)?;
         }
-        // QEMU answers at once when it is done: while it loads a state it does nothing else.
+        // QEMU answers only after it has loaded the state, because it does nothing else meanwhile.
         while !matches!(
             self.monitor.call(Command::QueryStatus, deadline)?,
             Reply::Status(state) if state.running
         ) {
-            // A QEMU that has ended does not need the wait.
+            // The wait ends early if QEMU has ended.
             if !matches!(self.process.wait(Deadline::after(STEP)), Ok(None)) {
                 let reason = format!("QEMU does not go on: {}", self.process.stderr());
                 return Err(Error::Template { guest: self.name.clone(), reason });
@@ -114,7 +114,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the guest's identity to its daemon, and waits until the daemon has taken it.
+    /// Sends the guest's identity to its daemon, and waits until the daemon has applied it.
     fn send_identity(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
         let taken = |message| match message {
             ToHost::Identified(Identified { refusal }) => Some(refusal),
@@ -151,7 +151,8 @@ impl Session {
         }
     }
 
-    /// Runs one line in the guest's shell and returns its output; anything but success is an error.
+    /// Runs one line in the guest's shell and returns its output. A command without success is an
+    /// error.
     pub fn sh(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
         let no_ctl = || Error::Spec {
             guest: self.name.clone(),

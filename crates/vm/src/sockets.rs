@@ -1,7 +1,7 @@
 //! Named sockets, for guests with clients besides their owner.
 //!
-//! This process binds the sockets and QEMU inherits them, so that they exist before QEMU does: a
-//! client that connects early waits in the queue.
+//! This process binds the sockets, and QEMU inherits them. The sockets therefore exist before QEMU
+//! does, and a client that connects early waits in the queue.
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use crate::Error;
 
-/// Extension of the file of a hidden socket.
+/// File name extension of a hidden socket.
 const HIDDEN: &str = "hidden";
 
 /// The file of a socket. Dropping it removes the file.
@@ -60,7 +60,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at a path in a private directory. A socket left by an earlier guest is removed.
+/// Listens at a path in a private directory. A socket file left by an earlier guest is removed.
 pub fn listen(path: PathBuf) -> Result<(UnixListener, SocketFile), Error> {
     let _ = fs::remove_file(&path);
     match UnixListener::bind(&path) {

@@ -1,28 +1,30 @@
-//! The order in which the kernel kills when the host's memory is short.
+//! The order in which the kernel kills processes when the host is out of memory.
 
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Score of the process that owns all guests: single guests are killed first.
+/// OOM score adjustment of the process that owns all guests. The kernel then kills single guests
+/// first.
 const OWNER: i32 = -500;
 
-/// Score of the children of a process that is spared.
+/// OOM score adjustment for the children of a spared process.
 static CHILDREN: OnceLock<i32> = OnceLock::new();
 
-/// Makes the kernel kill guests before this process, which would take all of them with it. A score
-/// below the initial one needs CAP_SYS_RESOURCE; the error reports its absence.
+/// Makes the kernel kill guests before this process, because all guests end with this process. A
+/// score below the initial one needs CAP_SYS_RESOURCE. Without this capability the call fails.
 pub fn spare_this_process() -> io::Result<()> {
     let path = "/proc/self/oom_score_adj";
     let text = fs::read_to_string(path)?;
     let before = text.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
     let (own, children) = scores(before);
-    // A second call would find what the first one set.
+    // A second call would read the score that the first call has set.
     let _ = CHILDREN.set(children);
     fs::write(path, own.to_string())
 }
 
-/// Returns the score of a process that began with this one, and that of its children.
+/// Returns the scores for this process and for its children, from the score that this process had
+/// at its start.
 fn scores(before: i32) -> (i32, i32) {
     (before.min(OWNER), before.max(0))
 }
@@ -35,7 +37,7 @@ pub(crate) fn expose(child: u32) {
 }
 
 fn set_of_child(child: u32, score: i32) {
-    // A kernel that refuses leaves the child as hard to kill as its owner.
+    // If the kernel refuses, the child stays as unlikely to be killed as its owner.
     let _ = fs::write(format!("/proc/{child}/oom_score_adj"), score.to_string());
 }
 

@@ -1,4 +1,4 @@
-//! The specification of a guest, from which it is started.
+//! Specification that a guest is started from.
 
 use std::path::PathBuf;
 
@@ -7,60 +7,60 @@ use images::{Disk, Image};
 use crate::saved::Template;
 use crate::{Accel, Error, Net};
 
-/// The balloon's path in QEMU's object tree, for its statistics.
+/// Path of the balloon in QEMU's object tree, used to read its statistics.
 pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
 
 /// QEMU's name of the daemon's port in events.
 pub const DAEMON_PORT: &str = "daemon-port";
 
-/// Length limit of a guest's name. It is also the host name, for which Linux has 64 bytes with the
-/// terminating zero.
+/// Maximum length of a guest's name, in bytes. The name is also the host name, for which Linux has
+/// 64 bytes with the terminating zero.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// The description from which a guest is started.
+/// Specification that a guest is started from.
 #[derive(Clone, Debug)]
 pub struct GuestSpec {
-    /// Its name: letters, digits, `-`, `_` and `.`.
+    /// Name of the guest: letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// The way its instructions are executed; see [`crate::probe_kvm`].
+    /// Way in which the guest's instructions are executed; see [`crate::probe_kvm`].
     pub accel: Accel,
     /// Number of CPUs, including those that are added later.
     pub cpus: u32,
     /// Memory, in MiB.
     pub memory_mib: u64,
-    /// Size of the buffer for translated code under emulation, in MiB. QEMU keeps the used part,
-    /// and empties the buffer when it is full. With 8, starting a process in the guest costs ten
-    /// times as much as with 32, and a page of its web server three times as much. 16 is nearly as
-    /// good as 32.
+    /// Size of the buffer for translated code under emulation, in MiB. QEMU uses the buffer as
+    /// needed, and empties it when it is full. A size of 16 MiB is nearly as good as 32 MiB. With 8
+    /// MiB instead of 32 MiB, the start of a process in the guest takes ten times as long. A page
+    /// of its web server then takes three times as long.
     pub translation_mib: u32,
-    /// The image to boot from, which also determines its architecture.
+    /// Image to boot from, which also determines the architecture.
     pub image: Image,
     /// More words for the kernel's command line.
     pub kernel_args: Vec<String>,
     /// Set if the guest runs commands from the control socket.
     pub ctl: bool,
-    /// A directory for sockets that other processes may connect to: `NAME.qmp`, a second monitor,
-    /// and `NAME.port`, the daemon's port, one client at a time. Any user that may enter the
+    /// Directory for sockets that other processes may connect to. `NAME.qmp` is a second monitor.
+    /// `NAME.port` is the daemon's port, for one client at a time. Any user that may enter the
     /// directory controls the guest.
     pub run_dir: Option<PathBuf>,
-    /// Its network, if it has one.
+    /// Network of the guest, if any.
     pub net: Option<Net>,
-    /// Its disk, if it has one.
+    /// Disk of the guest, if any.
     pub disk: Option<Disk>,
-    /// The state to load instead of booting: see [`crate::Template`]. It contains the template's
-    /// identity, which the guest's daemon then replaces.
+    /// The state to load instead of booting: see [`crate::Template`]. The state contains the
+    /// template's identity, which the guest's daemon then replaces.
     pub restore: Option<Template>,
-    /// Set if the guest starts again when it reboots, instead of ending its QEMU.
+    /// Set if QEMU continues when the guest reboots. Otherwise QEMU exits.
     pub reboot: bool,
-    /// Set if the guest reports its free memory to the host. Not on s390x, where the guest would
-    /// wait forever for the answer.
+    /// Set if the guest reports its free memory to the host. The flag has no effect on s390x, where
+    /// the guest would wait forever for the answer.
     pub page_reporting: bool,
     /// Set if QEMU is to write the state of its devices on request: see [`crate::DeviceFile`].
     pub suspends: bool,
 }
 
 impl GuestSpec {
-    /// Returns the plainest guest: one CPU, 128 MiB, a control port, and no connection to others.
+    /// Returns a minimal guest: one CPU, 128 MiB, a control port, and no network.
     pub fn new(name: impl Into<String>, image: Image, accel: Accel) -> GuestSpec {
         GuestSpec {
             name: name.into(),
@@ -91,7 +91,7 @@ impl GuestSpec {
         Some(self.run_dir.as_ref()?.join(format!("{}.port", self.name)))
     }
 
-    /// Refuses values that would mean something else on QEMU's or the kernel's command line.
+    /// Rejects values that would change the meaning of QEMU's or the kernel's command line.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong =
             |reason: &str| Err(Error::Spec { guest: self.name.clone(), reason: reason.to_owned() });

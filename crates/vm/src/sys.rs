@@ -17,16 +17,17 @@ use rustix::thread::{
 
 use crate::rights::{self, Rights};
 
-/// Makes the child of a command share memory with others of its kind. A kernel may refuse each
-/// request.
+/// Lets the child of a command share equal pages of memory with similar processes. If the kernel
+/// refuses one of these requests, the child starts without it.
 pub(crate) fn share_memory(command: &mut Command) {
     let before_exec = || {
-        // A page of 2 MiB cannot be shared with another guest, and is resident as a whole after one
-        // byte was touched. An idle guest would have twice the memory it uses. SAFETY:
+        // A page of 2 MiB cannot be shared with another guest, and is wholly resident after one
+        // byte was touched. An idle guest would then use twice its memory. SAFETY:
         // PR_SET_THP_DISABLE takes numbers and touches no memory.
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-        // QEMU requests merging only for the guest's memory. The kernel image that each QEMU keeps
-        // for a reboot, and some of its heap, are also alike. Inherited by exec since Linux 6.7.
+        // QEMU itself requests merging only for the guest's memory. The kernel image that each QEMU
+        // keeps for a reboot, and parts of its heap, are alike too. Since Linux 6.7 exec inherits
+        // this setting.
         // SAFETY: PR_SET_MEMORY_MERGE takes numbers and touches no memory.
         unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) };
         Ok(())
@@ -35,18 +36,18 @@ pub(crate) fn share_memory(command: &mut Command) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Gives the child of a command its own session, without a terminal. A child in this session could
-/// open the terminal, as any user, and type commands for the user's shell to run. The child must
-/// not already lead a process group, because a leader cannot start a session.
+/// Gives the child of a command its own session, without a terminal. A child in this process's
+/// session could open the terminal, as any user, and type commands for the user's shell to run. The
+/// child must not already lead a process group, because a leader cannot start a session.
 pub(crate) fn own_session(command: &mut Command) {
     let before_exec = || Ok(setsid().map(drop)?);
     // SAFETY: between fork and exec the closure only makes a system call.
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Takes from the child of a command all rights that a process can be without. It becomes the user
-/// of these rights, with at most one group and no capabilities, and cannot get any of them back. If
-/// this fails the child is not started. The parent-death signal must be set after this, because a
+/// Drops all rights of a command's child that it can do without. The child becomes the user in
+/// `rights`, with at most one group and no capabilities, and cannot regain any right. If a step
+/// fails, the child is not started. The parent-death signal must be set after this, because a
 /// change of user clears it.
 pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     let files_max = getrlimit(Resource::Nofile).maximum;
@@ -56,9 +57,9 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
         let limit = |resource, value| {
             setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
         };
-        // QEMU's memory is the guest's, and must not be dumped to a disk.
+        // QEMU's memory contains the guest's memory, which must not be dumped to a disk.
         limit(Resource::Core, 0)?;
-        // Files inherited from this process's parent are not for the child.
+        // Files inherited from this process's parent must not reach the child.
         close_from_exec(3);
         for &fd in &strays {
             // SAFETY: the call takes numbers, and closes nothing before exec.
@@ -84,13 +85,14 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
         Ok(set_no_new_privs(true)?)
     };
     // SAFETY: between fork and exec the closure only makes system calls of this thread, the only
-    // one, and reads its own memory. It neither allocates nor takes a lock.
+    // one, and reads its own memory. The closure neither allocates nor takes a lock.
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Joins a new, empty session keyring: processes in the old one can read its keys, whatever their
-/// user. A kernel or container without keys refuses, and then there are no keys. A child that stays
-/// this user can find the keys in other ways, so too many keyrings do not stop its start.
+/// Joins a new, empty session keyring, because a process with the old session keyring can read its
+/// keys, whatever the process's user. A kernel or container without keys refuses the call, which is
+/// then not needed. A child with this process's user can read the keys in other ways anyway, so its
+/// start does not depend on a new keyring.
 fn leave_keyring(becomes_other: bool) -> io::Result<()> {
     let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
     // SAFETY: without a name the call takes numbers and touches no memory.
@@ -108,7 +110,7 @@ fn leave_keyring(becomes_other: bool) -> io::Result<()> {
 const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
 
 /// Marks all files from this number on to be closed by exec. Returns false if the kernel refuses,
-/// as those before 5.11 do.
+/// as kernels before 5.11 do.
 fn close_from_exec(first: u32) -> bool {
     let (last, flag) = (u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: the call takes numbers, and closes nothing before exec.
@@ -137,14 +139,13 @@ pub(crate) enum Holes {
     Pretended,
 }
 
-/// Redirects one kind of open of a command's child to its standard input: an open for reading and
-/// writing, which QEMU uses only for a guest's memory. QEMU insists on opening that file for
-/// writing, also for a private view, through which it never writes. A child with a read-only
-/// standard input therefore has all it needs, and cannot change the file.
+/// Redirects a child's opens for reading and writing to its standard input. QEMU opens only the
+/// file with a guest's memory in this way, even for a private view, through which it never writes.
+/// With a read-only standard input the child gets the memory, but cannot change the file.
 ///
-/// With [`Holes::Pretended`] the child's hole punching succeeds without effect. QEMU punches holes
-/// into the file of a guest's memory when the guest gives memory back, under every other guest that
-/// views the file. QEMU's next step, dropping its own pages, is enough.
+/// With [`Holes::Pretended`] the child's hole punching succeeds without effect. When a guest
+/// returns memory, QEMU punches holes into the memory's file, and all other guests that view the
+/// file would lose these pages. QEMU's next step, dropping its own pages, is enough.
 ///
 /// If this fails the child is not started.
 pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result<()> {
@@ -229,8 +230,8 @@ pub(crate) struct Heard {
 
 /// Reads the statistics of a TCP connection.
 pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
-    // From linux/tcp.h, in numbers of four bytes: the first eight bytes are flags. The twelfth
-    // number after them is tcpi_last_data_recv; tcpi_bytes_received has eight bytes.
+    // Offsets from linux/tcp.h, in numbers of four bytes. The first eight bytes are flags, and the
+    // twelfth number after them is tcpi_last_data_recv. tcpi_bytes_received has eight bytes.
     const LAST_RECEIVED: usize = 2 + 11;
     const RECEIVED: usize = 128 / 4;
     let mut info = [0_u32; 64];
@@ -294,8 +295,8 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), 12288, "nothing else is kept from it");
     }
 
-    /// Runs a shell that tries the accesses of a process with a clone's rights: `/dev/fd/0` is the
-    /// file behind the memory of all clones.
+    /// Runs a shell that tries the accesses of a process with a clone's rights. `/dev/fd/0` is the
+    /// file with the memory of all clones.
     fn tries(script: &str, memory: &File) -> String {
         tries_in(Command::new("sh"), script, memory)
     }
@@ -356,7 +357,7 @@ mod tests {
         if !is_root() {
             return;
         }
-        // Root's session with a key in it, as a login leaves one.
+        // A session keyring of root with a key in it, as a login leaves behind.
         let keep_key = || {
             let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
             let (kind, name) = (c"user".as_ptr(), c"pinhead-test-key".as_ptr());

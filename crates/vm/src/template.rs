@@ -1,4 +1,5 @@
-//! Saved states: one guest of a kind is booted and saved, and clones start from its state.
+//! Saved states of guests. One guest of a kind is booted and saved, and clones start from its
+//! state.
 //!
 //! ```text
 //!   boot ─► services are up ─► squeeze ─► stop ─► CACHE/templates/ARCH/KEY.state   its devices
@@ -7,15 +8,15 @@
 //!                          clone, clone, clone … ◄─────┘ and copied page by page on writes
 //! ```
 //!
-//! The start of a clone therefore costs the pages it writes, not the pages it has. One effect must
-//! be prevented. When a clone gives a page back, by its balloon or its kernel's page reports, QEMU
-//! drops it from its view and punches it out of the file. The page would then be lost to every
-//! other clone. The punching is therefore made to succeed without effect: QEMU only drops its view
-//! of the page, which is then the template's again.
+//! A clone therefore costs only the memory of the pages that it writes. One side effect must be
+//! prevented. When a clone returns a page by ballooning or page reporting, QEMU drops the page from
+//! its view and punches a hole into the file. All other clones would then lose the page. The hole
+//! punching is therefore made to succeed without effect. QEMU only drops its view, and the page has
+//! the template's content again.
 //!
-//! A guest's kernel that wipes freed memory would take reported pages, which are filled again, for
-//! wiped ones. Such a kernel is kept from reporting any page (see [`Ram`]). Clones that share
-//! nothing get copies: their state contains all memory and is read whole.
+//! A kernel that wipes freed memory expects reported pages to be wiped later, but here they have
+//! the template's content. Such a kernel is kept from reporting any page (see [`Ram`]). Clones that
+//! share no memory load a state that contains all memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -45,23 +46,23 @@ const PREPARATION: u32 = 4;
 /// QEMU's name for the file of a state.
 const STATE: &str = "state";
 
-/// The mode of a memory file: only its owner may read it.
+/// Mode of a memory file, which only its owner may read.
 const OWNERS: u32 = 0o600;
 
-/// The bandwidth limit for writing a state, in bytes: more than any disk has. The guest is stopped
-/// and waits for nothing else.
+/// Bandwidth limit for writing a state, in bytes per second. The limit exceeds the speed of any
+/// disk, because the guest is stopped and waits only for this write.
 const BYTES_A_SECOND: u64 = 10 << 30;
 
-/// Free memory that a guest keeps while the rest is wiped. With less, its kernel would drop pages
-/// that the clones need at once.
+/// Free memory that a guest keeps while the rest is wiped, in KiB. With less memory, its kernel
+/// would drop pages that the clones need at once.
 const SPARED_KIB: u64 = 4 * 1024;
 
-/// The time in which a daemon must answer, counted while its QEMU could run.
+/// Time in which a daemon must answer, counted while its QEMU could run.
 const DAEMON_PATIENCE_MS: u64 = 60_000;
 /// The interval between two requests to the daemon.
 const DAEMON_STEP: Duration = Duration::from_millis(500);
-/// A balloon that has not moved in this time, counted while its QEMU could run, takes no more: the
-/// guest's kernel keeps the rest for itself.
+/// Time without progress after which the balloon is as large as it gets, counted while its QEMU
+/// could run. The guest's kernel needs the rest of the memory itself.
 const BALLOON_PATIENCE_MS: u64 = 2_000;
 
 /// Free space that must remain on the disk besides a guest's memory, in MiB.
@@ -74,7 +75,7 @@ const STEP: Duration = Duration::from_millis(10);
 const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
      echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
 
-/// The relation of clones' memory to their template's.
+/// The way in which clones get their template's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clones {
     /// Clones share each page until they write to it.
@@ -85,7 +86,8 @@ pub enum Clones {
 
 impl Template {
     /// Returns the template for guests like this one, which may differ in names, addresses and
-    /// forwarded ports. It comes from the cache, or else a guest is booted for it.
+    /// forwarded ports. The template comes from the cache. Otherwise a guest is booted to make the
+    /// template.
     pub fn make(
         spec: &GuestSpec,
         clones: Clones,
@@ -108,7 +110,7 @@ impl Template {
         }
         create_dir(&directory)?;
         let _lock = lock_file(&directory.join("lock"))?;
-        // The previous holder of the lock may have made the same.
+        // Another process may have made this template while it held the lock.
         if let Some(found) = kept() {
             return Ok(found);
         }
@@ -134,7 +136,7 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     let net = spec.net.as_ref();
     let net = net.map(|net| Net { linked: net.linked, ..Net::new(0) });
     let mut kernel_args = spec.kernel_args.clone();
-    // Only a guest with this word lets its host make clones of it.
+    // Only a guest with this word on its kernel's command line allows its host to clone it.
     kernel_args.push("pinhead.template=1".into());
     let name = NAME.into();
     Ok(GuestSpec {
@@ -149,7 +151,7 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
 }
 
 /// Returns the path of a state with this key, by the rate of the guests' clocks. The rate is not
-/// part of the key, because the next process measures a slightly different one.
+/// part of the key, because the next process measures a slightly different rate.
 fn state_paths(directory: &Path, key: u64) -> impl Fn(Option<Rate>) -> PathBuf {
     move |rate| match rate {
         Some(rate) => directory.join(format!("{key:016x}-{}.state", rate.khz())),
@@ -182,9 +184,9 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
 /// Boots the guest and writes its state into a file, which gets its name when it is complete.
 fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
     let part = whole.with_extension("part");
-    // A state without its memory is invalid, and would be taken for the new one.
+    // An old state without its memory would be mistaken for the new state.
     let _ = fs::remove_file(whole);
-    // Older files are never overwritten: clones may still map them.
+    // Older files are never overwritten, because clones may still map them.
     clear(whole);
     let memory = match clones {
         Clones::Copy => None,
@@ -204,7 +206,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Some((path, file))
         }
     };
-    // The guest's QEMU may not open a file, so it gets these open. It accepts only a descriptor
+    // The guest's QEMU may not open files, so it gets them open. QEMU accepts only a descriptor
     // that is write-only.
     let state = new_file(&part, &mut File::options())?;
     let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
@@ -265,13 +267,13 @@ fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) ->
     Err(wrong(spec, "its daemon does not answer"))
 }
 
-/// Returns the time that a guest has had, by the work of its QEMU.
+/// Returns the time in which a guest could run, by the work of its QEMU.
 fn had_ms(had: &mut Chance, now: Duration, work: impl FnOnce() -> Option<Work>) -> u64 {
     had.look(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), work)
 }
 
-/// Wipes the guest's free memory, so that it is not part of the state: the balloon takes the pages,
-/// and the guest gets fresh ones back.
+/// Wipes the guest's free memory, so that this memory is not part of the state. The balloon first
+/// inflates to take the pages, and then deflates to return fresh pages.
 fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let free_kib: u64 = guest
         .sh(SETTLE, deadline)?
@@ -308,7 +310,7 @@ struct Still {
 }
 
 impl Still {
-    /// Returns the time that the balloon's guest has had since the last move.
+    /// Returns the time in which the balloon's guest could run since the last move.
     fn ms(
         &mut self,
         actual: Option<u64>,

@@ -21,16 +21,17 @@ use crate::sys;
 /// Bounds of any processor's counter; a rate outside them was measured wrong.
 const MHZ_MIN: u64 = 500;
 const MHZ_MAX: u64 = 10_000;
-/// Duration of one measurement. A moment is accurate to a microsecond: a twenty-thousandth.
+/// Duration of one measurement. Each reading is accurate to a microsecond, which is a
+/// twenty-thousandth of this time.
 const WAIT: Duration = Duration::from_millis(20);
 /// Two measurements must agree to one part in this many.
 const AGREEMENT: u128 = 1000;
-/// Number of times that a moment is taken. The fastest one counts: the others were interrupted
-/// between reading the counter and the clock.
+/// Number of attempts at one reading. The fastest attempt counts, because the others were
+/// interrupted between reading the counter and reading the clock.
 const TRIES: usize = 16;
 
-/// A counter's rate, in whole megahertz. These steps are small compared with a clock's error, and
-/// large compared with the difference of two measurements.
+/// A counter's rate, in whole megahertz. A step of one megahertz is small compared with a clock's
+/// error, and large compared with the difference between two measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rate {
     mhz: u64,
@@ -47,8 +48,8 @@ impl Rate {
         self.mhz * 1000
     }
 
-    /// Returns this rate, and those that another measurement of the same counter might give: a true
-    /// rate halfway between two steps is rounded up or down.
+    /// Returns this rate, and the rates that another measurement of the same counter might have as
+    /// its result. A true rate halfway between two steps is rounded up or down.
     pub(crate) fn alike(self) -> impl Iterator<Item = Rate> {
         [self.mhz, self.mhz - 1, self.mhz + 1].into_iter().filter_map(Rate::from_mhz)
     }
@@ -78,7 +79,8 @@ fn measure() -> Option<Rate> {
 
 fn after_a_wait() -> Option<Moment> {
     let wait = Timespec::try_from(WAIT).ok()?;
-    // A wait cut short by a signal makes a shorter measurement, which must agree with the other.
+    // If a signal ends the wait early, the measurement is shorter, and must still agree with the
+    // other one.
     let _ = poll(&mut [], Some(&wait));
     moment()
 }
@@ -145,7 +147,7 @@ mod tests {
         assert_eq!(alike(MHZ_MIN), [500_000, 501_000]);
     }
 
-    /// A measurement that a busy machine spoils gives none; those that succeed agree.
+    /// On a busy machine a measurement may fail. All successful measurements agree.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn this_hosts_rate_is_found_and_found_again() {

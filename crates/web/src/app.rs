@@ -1,4 +1,4 @@
-//! The state that all requests share: sources, limits, and the places where pages are made.
+//! State that all requests share: sources, limits, and the threads that make pages.
 
 use crate::access::{Bucket, Names, Password, Tries};
 use crate::clock::steady_ms;
@@ -17,16 +17,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use why::when::Now;
 
-/// Recordings that are read at the same time: each takes a core.
+/// Maximum number of recordings that are read at the same time. Each read uses a whole CPU.
 pub(crate) const READERS: usize = 2;
-/// Pages that wait for a reader. Further requests are refused.
+/// Maximum number of pages that wait for a reader. Further requests are refused.
 const WAITING_MAX: usize = 64;
-/// Browsers that receive live updates at the same time.
+/// Maximum number of browsers that receive live updates at the same time.
 const WATCHERS_MAX: usize = 128;
-/// Sessions with a message for their next page.
+/// Maximum number of sessions with a message for their next page.
 const SAID_MAX: usize = 64;
 
-/// Rate limits of strangers and of sessions.
+/// Rate limits for strangers and for sessions.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) strangers: Tries,
@@ -44,7 +44,8 @@ pub(crate) struct App {
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) names: Names,
     pub(crate) entry: Entry,
-    /// Results of changes for the page that follows, by the session's form key.
+    /// Results of changes, each shown on the next page of its session. The key is the session's
+    /// form key.
     said: Mutex<BTreeMap<Arc<str>, String>>,
     limits: Mutex<Limits>,
 }
@@ -95,7 +96,7 @@ impl App {
         }
     }
 
-    /// Runs slow work on a blocking thread. The number of running and of waiting jobs is bounded.
+    /// Runs slow work on a blocking thread. The numbers of running and of waiting jobs are limited.
     pub(crate) async fn read<T: Send + 'static>(
         self: Arc<App>,
         work: impl FnOnce(&App) -> Result<T, Fault> + Send + 'static,
@@ -109,7 +110,7 @@ impl App {
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| busy())?;
         let turn = self.readers.clone().acquire_owned().await.map_err(|_| busy())?;
         let app = self.clone();
-        // The client may have left: the work goes on and keeps its place.
+        // The client may have left. The work continues and still counts as running.
         let work = move || {
             let made = work(&app);
             drop((turn, place));
@@ -133,7 +134,7 @@ impl App {
         said.insert(visitor.form_key.clone(), text);
     }
 
-    /// Removes and returns the message for this page.
+    /// Removes and returns the message for the visitor's page.
     pub(crate) fn take_said(&self, visitor: &Visitor) -> Option<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(&visitor.form_key)
     }

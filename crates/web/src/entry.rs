@@ -1,4 +1,4 @@
-//! Ways to be let in: a token, the password, or the mode of a unix socket.
+//! Ways to get access: a token, the password, or the mode of a Unix socket.
 
 use crate::Error;
 use crate::access::{Fresh, Keys, Names, Origin, Password, Secret, Tries};
@@ -12,13 +12,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
-/// Cookie of a session. Browsers send a cookie to all ports of a name, so the cookie's name
+/// Cookie of a session. Browsers send a host's cookies to all of its ports, so the cookie's name
 /// contains the port.
 const COOKIE: &str = "pinhead-session";
-/// A place may try this many passwords at once, then one password every `TRY_S` seconds.
+/// Number of passwords that an origin may try at once. After that it may try one password every
+/// `TRY_S` seconds.
 const TRIES_AT_ONCE: u64 = 5;
 const TRY_S: u64 = 10;
-/// Passwords that wait until they are compared. Further tries are refused.
+/// Maximum number of passwords that wait to be compared. Further tries are refused.
 const TRIES_WAITING: usize = 8;
 
 /// Protocol between browsers and this process.
@@ -37,35 +38,36 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Reason why a password was refused.
+/// Reason why a login was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The password is wrong.
     Wrong,
-    /// The place tried passwords too often, or too many tries wait.
+    /// The origin tried passwords too often, or too many tries wait.
     TooOften,
     /// No password is configured.
     NoPassword,
 }
 
-/// Sessions, and the ways to begin one.
+/// Sessions, and the ways to start one.
 pub(crate) struct Entry {
     scheme: Scheme,
-    /// Name in the address that `tell` reports.
+    /// Host name in the address that is reported through `tell`.
     name: Option<String>,
     cookie: String,
     keys: Mutex<Keys>,
     password: Option<Arc<Password>>,
     tries: Mutex<Tries>,
-    /// Passwords are compared one at a time: a comparison takes a core and some MiB.
+    /// Semaphore that lets one password be compared at a time, because a comparison uses a whole
+    /// CPU and some MiB.
     compares: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// Key of forms that come by the unix socket.
+    /// Key of forms that arrive through the Unix socket.
     form_key: Arc<str>,
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// 32 random bytes.
+/// Returns 32 random bytes.
 fn secret() -> Result<Secret, Error> {
     let mut bytes = [0; 32];
     let wrong =
@@ -113,8 +115,8 @@ impl Entry {
         self.password.is_some()
     }
 
-    /// Reports the address of the pages, if they have one. Without a password the address has a new
-    /// token. With a password a token would only be one more secret in logs and histories.
+    /// Reports the address of the pages, if they have one. Without a password the address contains
+    /// a new token. With a password, a token would only be another secret in logs and histories.
     pub(crate) fn tell_address(&self) -> Result<(), Error> {
         let Some(name) = &self.name else { return Ok(()) };
         let mut address = format!("{}://{name}/", self.scheme);
@@ -127,7 +129,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Returns the visitor of a request, if the request has a session or comes by an open socket.
+    /// Returns the visitor of a request that has a session or arrives through an open socket.
     pub(crate) fn visitor(&self, via: Via, headers: &HeaderMap) -> Option<Visitor> {
         if matches!(via, Via::Unix(_)) && !self.has_password() {
             return Some(Visitor { form_key: self.form_key.clone() });
@@ -143,9 +145,9 @@ impl Entry {
         found.next().map(|form_key| Visitor { form_key })
     }
 
-    /// Trades a token for a session and redirects to the same page without the token. Returns
+    /// Exchanges a token for a session, and redirects to the same page without the token. Returns
     /// `None` if the token is not valid. A token of 32 random bytes cannot be guessed. Tries
-    /// therefore have no limit of their own, and strangers cannot block the visitor with the token.
+    /// therefore have no limit of their own, and strangers cannot keep the owner of the token out.
     pub(crate) fn by_token(&self, token: &str, uri: &Uri) -> Option<Response> {
         if !self.keys().is_token(token, steady_ms()) {
             return None;
@@ -160,7 +162,7 @@ impl Entry {
         Some(self.begun(&session, without_token(uri)))
     }
 
-    /// Trades the password for a session and redirects to a page.
+    /// Exchanges the password for a session, and redirects to a page.
     pub(crate) async fn by_password(
         &self,
         given: String,
@@ -168,7 +170,7 @@ impl Entry {
         to: &str,
     ) -> Result<Response, Refused> {
         let password = self.password.clone().ok_or(Refused::NoPassword)?;
-        // A try without a place in the queue does not count.
+        // A try that finds no place in the queue does not count.
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| Refused::TooOften)?;
         let may = {
             let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +182,7 @@ impl Entry {
         let turn = self.compares.clone().acquire_owned().await.map_err(|_| Refused::TooOften)?;
         let compare = move || {
             let is_it = password.is(&given);
-            // The client may have left: the work goes on and keeps its place.
+            // The client may have left. The work continues and still counts as running.
             drop((turn, place));
             is_it
         };
@@ -238,14 +240,14 @@ pub(crate) fn without_token(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default();
     let rest: Vec<&str> =
         query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("token=")).collect();
-    // An address that begins with two slashes would be another host's.
+    // An address that begins with two slashes would lead to another host.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
     let page = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
-    // Browsers encode all other characters, and a proxy may read such bytes as control characters.
+    // Browsers encode all other characters. A proxy may treat such bytes as control characters.
     if page.is_ascii() { page } else { "/".to_owned() }
 }
 
-/// Returns a page of this server, for any target in a form.
+/// Returns a page of this server for any target in a form, even a malicious one.
 pub(crate) fn own_page(to: &str) -> String {
     match to.parse::<Uri>() {
         Ok(uri) if uri.authority().is_none() => without_token(&uri),

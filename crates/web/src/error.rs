@@ -6,13 +6,13 @@ use std::path::PathBuf;
 /// Errors before the first page is shown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A place to listen that cannot be parsed.
+    /// The place to listen on cannot be parsed.
     #[error(
         "{0:?} is no place to listen: write 127.0.0.1:8420, [::1]:8420, \
          unix:/run/pinhead/web.sock or systemd"
     )]
     Place(String),
-    /// An address that other machines reach, without a password or TLS.
+    /// Other machines can reach the address, but a password or TLS is missing.
     #[error(
         "{address} can be reached from other machines, and {lacks} not given: add \
          --password-file and --tls-cert, or listen at 127.0.0.1 or at a unix socket, behind a \
@@ -24,10 +24,10 @@ pub enum Error {
         /// The missing options, with their verb.
         lacks: &'static str,
     },
-    /// The unspecified address without a name: browsers do not use it as a name.
+    /// The unspecified address has no name, and browsers do not use this address as a name.
     #[error("{0} is no name that browsers ask by: add --name with the name that they use")]
     Nameless(std::net::SocketAddr),
-    /// A certificate or its key that cannot be used.
+    /// A certificate or its key cannot be used.
     #[error("{path} is no certificate or key to use: {why}")]
     Certificate {
         /// Path of the file.
@@ -35,7 +35,7 @@ pub enum Error {
         /// Reason.
         why: String,
     },
-    /// A password file that cannot be used.
+    /// The password file cannot be used.
     #[error("{path} is no password file to use: {why}")]
     PasswordFile {
         /// Path of the file.
@@ -43,7 +43,7 @@ pub enum Error {
         /// Reason.
         why: String,
     },
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error("Cannot read or write {path}")]
     File {
         /// Path of the file.
@@ -51,19 +51,19 @@ pub enum Error {
         /// Cause.
         source: io::Error,
     },
-    /// A socket of systemd that other users than its owner may use, without a password.
+    /// Users other than the owner may use a socket of systemd, and there is no password.
     #[error(
         "Others than the owner of the socket {0} may use it, and there is no password: let its \
          socket unit say SocketMode=0600, or add --password-file"
     )]
     OpenSocket(PathBuf),
-    /// No socket came with the process.
+    /// systemd did not pass a socket to the process.
     #[error(
         "No socket came with this process: `--listen systemd` is for a unit with a socket unit, \
          which gives it one"
     )]
     NoSocket,
-    /// The place cannot be listened at.
+    /// The socket cannot listen at this place.
     #[error("Cannot listen at {place}")]
     Bind {
         /// The place.
@@ -71,13 +71,13 @@ pub enum Error {
         /// Cause.
         source: io::Error,
     },
-    /// A file that is no socket lies at the socket's path.
+    /// The socket's path belongs to a file that is not a socket.
     #[error("{0} is there and is no socket: name another place")]
     Taken(PathBuf),
-    /// Another process listens at the socket already.
+    /// Another process already listens at the socket.
     #[error("Somebody listens at {0} already")]
     InUse(PathBuf),
-    /// A step that the system refused.
+    /// The system refused a step.
     #[error("Cannot {step}")]
     Step {
         /// The step.

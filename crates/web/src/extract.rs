@@ -1,4 +1,4 @@
-//! Extractors of a request's values. On a failure they return a page with the reason.
+//! Extractors of a request's values. If they fail, they return a page with the reason.
 
 use crate::fault::Fault;
 use crate::pages::fault;
@@ -8,15 +8,15 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 
-/// Values of an address.
+/// Query values of an address.
 #[derive(Debug)]
 pub(crate) struct Values<T>(pub(crate) T);
 
-/// Name in an address.
+/// Name in the path of an address.
 #[derive(Debug)]
 pub(crate) struct Name(pub(crate) String);
 
-/// A form that was filled in.
+/// A form that a visitor has sent.
 #[derive(Debug)]
 pub(crate) struct Filled<T>(pub(crate) T);
 

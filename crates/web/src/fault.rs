@@ -1,4 +1,4 @@
-//! Errors that a visitor sees instead of a page.
+//! Errors that a visitor gets instead of a page.
 
 use crate::source;
 use axum::http::StatusCode;
@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) status: StatusCode,
-    /// Message to the visitor, a sentence.
+    /// Message to the visitor, as a sentence.
     pub(crate) message: String,
 }
 
@@ -16,17 +16,17 @@ impl Fault {
         Fault { status, message: message.into() }
     }
 
-    /// Makes the fault of a wrong request.
+    /// Returns the fault of an invalid request.
     pub(crate) fn wrong(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Makes the fault of a missing page or object.
+    /// Returns the fault of a missing page or object.
     pub(crate) fn missing(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// Makes the fault of a source that fails.
+    /// Returns the fault of a source that failed.
     pub(crate) fn source(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }

@@ -8,10 +8,10 @@
 //!   journal ─► why ──────────────────────────────────────────────────┘         └─► events
 //! ```
 //!
-//! The process has no rights over guests. It reads recordings and the journal, and sends requests
-//! to the manager's control socket. The manager decides about changes by the caller's user. Each
-//! page is made here as a whole: browsers without scripts show it, and the script only refreshes
-//! it. Pages load nothing from other sites.
+//! The process has no rights over guests. The process reads recordings and the journal, and sends
+//! requests to the manager's control socket. The manager decides about changes by the user of the
+//! calling process. Each page is complete HTML, so that browsers without scripts can show it. The
+//! script only refreshes the page. Pages load nothing from other sites.
 
 #![forbid(unsafe_code)]
 
@@ -52,20 +52,20 @@ use std::sync::Arc;
 
 /// Settings of the pages: sources, addresses and access.
 pub struct Settings {
-    /// Place to listen at.
+    /// Place to listen on.
     pub listen: Listen,
-    /// Further names by which browsers may reach the pages, for example of a proxy. The names of
-    /// this machine itself are always allowed.
+    /// Further host names of the pages, for example of a proxy. The names of this machine are
+    /// always allowed.
     pub names: Vec<String>,
-    /// Certificate for TLS at an address.
+    /// Certificate for TLS on a TCP address.
     pub certificate: Option<Certificate>,
-    /// File with the password that opens the pages, in place of tokens.
+    /// File with the password for the pages, which replaces tokens.
     pub password_file: Option<PathBuf>,
     /// True if guests may be changed from the pages.
     pub allow_changes: bool,
     /// Hosts that are shown.
     pub source: Arc<dyn Source>,
-    /// Receives the address of the pages at the start and at each SIGUSR1. Without a password the
+    /// Receiver of the pages' address, at the start and at each SIGUSR1. Without a password the
     /// address contains a token that opens the pages once.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }

@@ -1,4 +1,4 @@
-//! Places to listen at: an address, a unix socket, or a socket that systemd passes.
+//! Places to listen on: a TCP address, a Unix socket, or a socket that systemd passes.
 //!
 //! An address that other machines reach needs a password and TLS.
 
@@ -14,22 +14,23 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Backlog of connections that are not accepted yet. The usual 128 fill up at once if strangers
-/// connect thousands of times a second. A visitor's browser would then retry only after a second.
+/// Backlog of connections that are not accepted yet. The usual 128 places are taken at once if
+/// strangers connect thousands of times per second. A visitor's browser would then retry only after
+/// a second.
 const WAITING_MAX: i32 = 4_096;
 
-/// A place to listen at.
+/// A place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// An address of this machine.
+    /// A TCP address of this machine.
     Tcp(SocketAddr),
-    /// A socket that only its owner and root may use.
+    /// A Unix socket that only its owner and root may use.
     Unix(PathBuf),
-    /// The socket that comes with the process, of either kind.
+    /// The socket that systemd passes to the process, of either kind.
     Systemd,
 }
 
-/// Protection that an address needs if other machines reach it.
+/// Protection of an address, which is required if other machines can reach the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guarded {
     pub(crate) by_password: bool,
@@ -52,12 +53,12 @@ impl Guarded {
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    /// The path is removed at the end if this process made it.
+    /// A Unix socket. The path is removed at the end if this process created it.
     Unix(UnixListener, Option<PathBuf>),
 }
 
 impl Listen {
-    /// Reads `127.0.0.1:8420`, `unix:PATH` or `systemd`.
+    /// Parses `127.0.0.1:8420`, `unix:PATH` or `systemd`.
     pub fn parse(text: &str) -> Result<Listen, Error> {
         if text == "systemd" {
             return Ok(Listen::Systemd);
@@ -69,8 +70,8 @@ impl Listen {
         Ok(Listen::Tcp(address))
     }
 
-    /// Binds the socket and returns the names by which browsers may ask. An address that other
-    /// machines reach is refused unless it is guarded.
+    /// Binds the socket, and returns the host names that browsers may use. If other machines can
+    /// reach an unprotected address, the result is an error.
     pub(crate) fn bind(
         &self,
         names: &[String],
@@ -85,7 +86,7 @@ impl Listen {
             }
             Listen::Unix(path) => {
                 free(path)?;
-                // Other users may not connect, not even for a moment.
+                // Other users must not be able to connect, not even for a moment.
                 let before = umask(Mode::from_raw_mode(0o177));
                 let bound = UnixListener::bind(path);
                 umask(before);
@@ -94,7 +95,7 @@ impl Listen {
             }
             Listen::Systemd => {
                 let mut given = ListenFd::from_env();
-                // Only an attempt shows the kind of the socket.
+                // The kind of the socket is found by trying.
                 if let Ok(Some(listener)) = given.take_tcp_listener(0) {
                     let address = listener.local_addr().map_err(wrong)?;
                     allowed(address, guarded)?;
@@ -112,7 +113,7 @@ impl Listen {
     }
 }
 
-/// Checks the mode of a socket that systemd made: only the owner may connect.
+/// Checks the mode of a socket that systemd created. Only the owner may be able to connect.
 fn owners_alone(listener: &std::os::unix::net::UnixListener) -> Result<(), Error> {
     let path = listener.local_addr().ok().and_then(|at| at.as_pathname().map(Path::to_owned));
     let mode =
@@ -123,7 +124,7 @@ fn owners_alone(listener: &std::os::unix::net::UnixListener) -> Result<(), Error
     }
 }
 
-/// Checks that an address may be listened at.
+/// Checks that it is safe to listen on an address.
 fn allowed(address: SocketAddr, guarded: Guarded) -> Result<(), Error> {
     match guarded.lacks().filter(|_| !address.ip().is_loopback()) {
         None => Ok(()),
@@ -156,7 +157,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Removes the file of a socket without a listener.
+/// Removes the file of a socket on which no process listens.
 fn free(path: &Path) -> Result<(), Error> {
     let step = |source| Error::Step { step: "look at the socket's path", source };
     match std::fs::symlink_metadata(path) {

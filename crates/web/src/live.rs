@@ -1,5 +1,5 @@
-//! The manager's current data. The manager is asked once a second while at least one page is
-//! watched, for all viewers together, and not at all otherwise. No guest is asked for these data.
+//! Current data from the manager. One request per second serves all viewers together, and is only
+//! sent while at least one page is open. Guests are never queried for these data.
 
 use crate::clock::steady_ms;
 use crate::source::{Error, Source};
@@ -13,10 +13,10 @@ use tokio::sync::{Notify, watch};
 
 /// Interval between two requests to the manager.
 const TURN: Duration = Duration::from_secs(1);
-/// Younger data are good enough for a page.
+/// Maximum age of data that are reused for a page.
 const FRESH_MS: u64 = 900;
 
-/// The last second, and the state of the guests at its end.
+/// Data of the last second, with the state of the guests at its end.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) single: Single,
@@ -24,13 +24,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Returns the monitor's data on a guest.
+    /// Returns the monitor's data about a guest.
     pub(crate) fn over(&self, row: &GuestRow) -> Option<&Over<GuestField>> {
         let mut guests = self.single.interval().guests.iter();
         guests.find(|(who, _)| row.is_of(who)).map(|(_, over)| over)
     }
 
-    /// Returns the row of the guest with this key of an address.
+    /// Returns the row of the guest with this key from an address.
     pub(crate) fn row(&self, key: &str) -> Option<&GuestRow> {
         find(&self.ps.guests, key, |row| (&row.name, &row.uuid))
     }
@@ -78,14 +78,14 @@ impl Live {
         Ok(Seen { single: Single::new(passed.interval(), Some(ps.guests.len())), ps })
     }
 
-    /// Subscribes to the data, second by second.
+    /// Subscribes to the data of each second.
     pub(crate) fn watch(&self) -> watch::Receiver<Option<Looked>> {
         let receiver = self.sender.subscribe();
         self.wanted.notify_one();
         receiver
     }
 
-    /// Requests data for as long as a page is watched.
+    /// Requests data for as long as a page is open.
     pub(crate) async fn run(self: Arc<Live>) {
         loop {
             if self.sender.receiver_count() == 0 {

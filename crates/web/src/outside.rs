@@ -1,5 +1,5 @@
-//! Parsers of visitors' text without a server, a manager or a session. Public so that fuzzers can
-//! call them with any text.
+//! Parsers of text from visitors that need no server, manager or session. The parsers are public so
+//! that fuzzers can call these functions with any text.
 
 use crate::access::{Heads, Names, Origin, Password, check};
 use crate::entry::{Entry, Scheme, own_page};
@@ -12,7 +12,7 @@ use manager::control::Change;
 use std::net::{Ipv4Addr, SocketAddr};
 use why::when::Now;
 
-/// Maximal number of intervals of a page.
+/// Maximum number of intervals of a page.
 pub const POINTS: i64 = 120;
 /// Address of the pages.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8420);
@@ -24,13 +24,13 @@ const PROXY_USER: u32 = 33;
 /// Time range of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Begin, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub from_ms: i64,
     /// End, in milliseconds since 1970.
     pub to_ms: i64,
     /// Length of an interval.
     pub step_ms: i64,
-    /// The range as an address has it.
+    /// The time range, encoded for an address.
     pub query: String,
 }
 
@@ -39,7 +39,7 @@ fn values<T: serde::de::DeserializeOwned>(query: &str) -> Result<T, String> {
     Query::try_from_uri(&uri).map(|Query(values)| values).map_err(|error| error.body_text())
 }
 
-/// Reads the time in an address.
+/// Parses the time range in an address.
 pub fn times(query: &str, now: &Now) -> Result<Times, String> {
     let asked: TimeQuery = values(query)?;
     let span = Span::of(&asked, POINTS, now).map_err(|fault| fault.message)?;
@@ -48,12 +48,12 @@ pub fn times(query: &str, now: &Now) -> Result<Times, String> {
     Ok(Times { from_ms, to_ms, step_ms, query })
 }
 
-/// Returns the page of this server that a form leads to.
+/// Returns the page of this server that a form redirects to.
 pub fn page(to: &str) -> String {
     own_page(to)
 }
 
-/// Reads the form of a change.
+/// Parses the form of a change.
 pub fn changed(form: &str) -> Result<Change, String> {
     let form: SetForm = values(form)?;
     change(&form.what, &form.value)
@@ -67,7 +67,7 @@ pub fn is_served(changes: bool, [host, origin, site, mode]: [Option<&str>; 4]) -
     check(&method, Heads { host, origin, site, mode }, &names).is_ok()
 }
 
-/// Returns true if a browser with this cookie is let in while there is no session.
+/// Returns true if a browser with this cookie gets access although there is no session.
 pub fn is_let_in(cookie: &[u8]) -> bool {
     let names = Names::of_address(ADDRESS, false, &[]);
     let entry = Entry::new(&names, Scheme::Http, None, Box::new(|_| ()));
@@ -77,8 +77,8 @@ pub fn is_let_in(cookie: &[u8]) -> bool {
     entry.visitor(Via::Tcp(Origin::Local), &headers).is_some()
 }
 
-/// Origins of a request with this `X-Forwarded-For`, as texts: at an address, and at the socket of
-/// a proxy.
+/// Returns the origins of a request with this `X-Forwarded-For`, as text. The first is its origin
+/// on a TCP address, and the second its origin on the socket of a proxy.
 pub fn origins(forwarded: &[u8]) -> [String; 2] {
     let Ok(value) = HeaderValue::from_bytes(forwarded) else { return Default::default() };
     let name = header::HeaderName::from_static("x-forwarded-for");
@@ -87,7 +87,7 @@ pub fn origins(forwarded: &[u8]) -> [String; 2] {
     [Via::Tcp(Origin::Local), proxy].map(|via| format!("{:?}", via.origin(&headers)))
 }
 
-/// Returns the fault of a password's line.
+/// Returns the error in a password file's line.
 pub fn password_fault(text: &str) -> Option<&'static str> {
     Password::of(text).err()
 }

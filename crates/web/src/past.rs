@@ -1,4 +1,4 @@
-//! Recorded data, by interval and guest.
+//! Recorded data by interval and guest.
 
 use crate::fault::Fault;
 use crate::source::Source;
@@ -101,7 +101,7 @@ impl PastHost {
                     });
                 track.class.clone_from(&who.class);
                 match &mut track.steps[at] {
-                    // The guest restarted within the interval.
+                    // The guest was restarted within the interval.
                     Some(known) => known.add(over),
                     none => *none = Some(over.clone()),
                 }
@@ -109,7 +109,7 @@ impl PastHost {
             }
             whole.add(interval);
         }
-        // An interval may have processes of guests that appear only in a later one.
+        // The processes of a guest may be in an earlier interval than the guest itself.
         for interval in &intervals {
             for (who, processes) in &interval.processes {
                 let Some(track) = guests.get_mut(&(who.name.clone(), who.uuid.clone())) else {
@@ -129,7 +129,7 @@ impl PastHost {
         }
     }
 
-    /// Returns the begin and the length of each interval.
+    /// Returns the start and the length of each interval.
     pub(crate) fn spans(&self) -> Vec<(i64, u64)> {
         let span = |one: &Single| (one.interval().from_ms, one.interval().length_ms);
         self.steps.iter().map(span).collect()
@@ -147,7 +147,8 @@ impl PastHost {
         self.steps.iter().zip(&track.steps).map(value).collect()
     }
 
-    /// Returns a guest by its name or its UUID. If several guests have the name, the first.
+    /// Returns a guest by its name or its UUID. If several guests have this name, returns the
+    /// first.
     pub(crate) fn guest(&self, key: &str) -> Option<&Track> {
         find(&self.guests, key, |one| (&one.name, &one.uuid))
     }
@@ -170,7 +171,7 @@ mod tests {
             processes: [(who, [(ProcessName::default(), Over::default())].into())].into(),
             ..Interval::default()
         });
-        // All processes are in the first interval, the guest only in the second.
+        // All processes are in the first interval, and the guest is only in the second.
         assert!(data.intervals[0].guests.is_empty() && !data.intervals[0].processes.is_empty());
         let host = PastHost::of(data);
         assert_eq!(host.guest("late").map(|track| track.processes.len()), Some(1));

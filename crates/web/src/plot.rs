@@ -1,5 +1,5 @@
-//! Charts for pages: the picture, its legend, and a table of the same values. Each row of the table
-//! leads to its minute.
+//! Charts for pages. A chart has a picture, its legend, and a table of the same values. Each row of
+//! the table links to its minute.
 
 use crate::past::{PastHost, Track};
 use crate::span::Span;
@@ -13,7 +13,7 @@ use reports::{Scope, Zone, clock_text, date_text, field, shown};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Lines,
-    /// On top of each other.
+    /// Areas that are stacked on top of each other.
     Stack,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 pub(crate) struct Plot<'a> {
     pub(crate) title: &'static str,
     pub(crate) kind: Kind,
-    /// Derived fields, from the bottom up.
+    /// Derived fields, in order from the bottom up.
     pub(crate) fields: &'static [&'static str],
     pub(crate) host: &'a PastHost,
     /// The guest that the chart is about; `None` for the host.
@@ -33,12 +33,12 @@ pub(crate) struct Plot<'a> {
 pub(crate) struct Canvas<'a> {
     pub(crate) span: &'a Span,
     pub(crate) zone: &'a dyn Zone,
-    /// Number of charts so far: each chart has its own number.
+    /// Number of charts so far, which gives each chart a number of its own.
     pub(crate) count: usize,
 }
 
 impl Canvas<'_> {
-    /// Draws a chart; nothing if there are no values.
+    /// Draws a chart. Without values, draws nothing.
     pub(crate) fn draw(&mut self, plot: &Plot<'_>) -> Markup {
         let scope = if plot.guest.is_some() { Scope::Guest } else { Scope::Host };
         let known = plot.fields.iter().filter_map(|id| field(scope, id)).map(|one| {
@@ -84,7 +84,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Returns the same values as a table.
+    /// Returns the chart's values as a table.
     fn table(&self, series: &[Series<'_>], spans: &[(i64, u64)], place: &str) -> Markup {
         let is_long = self.span.to_ms - self.span.from_ms > DAY_MS;
         let time = |at_ms: i64| {
@@ -126,8 +126,8 @@ impl Canvas<'_> {
     }
 }
 
-/// Returns a small line of values for a row of a table. The line has no scale: it ends at its own
-/// highest value.
+/// Returns a small line of values for a row of a table. The line has no scale, because its top is
+/// its own highest value.
 pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     let most = values.iter().flatten().copied().fold(0.0_f64, f64::max);
     let path = spark_path(values, most);
@@ -143,11 +143,12 @@ pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     }
 }
 
-/// Units of a small line. Whole numbers keep pages short: each of a thousand rows has two lines.
+/// Width of one step of a small line. Whole numbers keep pages short, because each of a thousand
+/// rows has two lines.
 const SPARK_STEP: i64 = 3;
 const SPARK_HEIGHT: i64 = 40;
 
-/// Returns the line as relative steps from point to point; level parts become one step.
+/// Returns the line as relative steps from point to point. A level part becomes one step.
 fn spark_path(values: &[Option<f64>], most: f64) -> String {
     let y = |value: f64| {
         let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };

@@ -1,7 +1,8 @@
-//! Places for connections, each of an origin.
+//! Limited number of places for connections, shared fairly between their origins.
 //!
-//! A connection is a stranger's until its session is seen. If no place is free, a stranger of the
-//! origin with the most strangers is displaced. A visitor with a session is never displaced.
+//! A connection counts as a stranger's until a request on it shows a session. If no place is free,
+//! a stranger is displaced from the origin with the most strangers. A visitor with a session is
+//! never displaced.
 
 use crate::access::Origin;
 use std::collections::{BTreeMap, VecDeque};
@@ -9,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Time that a stranger has for TLS and a request: a slow line needs half a second.
+/// Time that a stranger has for TLS and a request. A slow line needs half a second.
 const STAY_MS: u64 = 2_000;
 
-/// A connection's place. Dropping the seat frees the place.
+/// Reservation of a connection's place. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     room: Arc<Room>,
@@ -28,13 +29,13 @@ pub(crate) struct Place {
     leave: Arc<Notify>,
 }
 
-/// The places of all connections.
+/// Places of all connections.
 #[derive(Debug)]
 pub(crate) struct Room {
     most: usize,
-    /// Maximal number of strangers of one origin.
+    /// Maximum number of strangers of one origin.
     strangers: usize,
-    /// Taken places, oldest first.
+    /// Occupied places, oldest first.
     taken: Mutex<VecDeque<Place>>,
 }
 
@@ -47,7 +48,8 @@ impl Room {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place; `None` if no other connection can be displaced.
+    /// Occupies a place. Returns `None` if no place is free and no other connection can be
+    /// displaced.
     pub(crate) fn enter(self: &Arc<Room>, origin: Origin, now_ms: u64) -> Option<Seat> {
         let mut taken = self.taken();
         let own = taken.iter().filter(|one| one.is_stranger_of(origin)).count();
@@ -58,7 +60,8 @@ impl Room {
         };
         if let Some((from, most)) = fullest {
             let oldest = taken.iter().position(|one| one.is_stranger_of(from))?;
-            // An origin with more strangers than the newcomer's makes room at once.
+            // If the other origin has more strangers than the newcomer's origin, one of them is
+            // displaced at once.
             let has_stayed = now_ms.saturating_sub(taken.get(oldest)?.since_ms) >= STAY_MS;
             if !has_stayed && most <= own + 1 {
                 return None;
@@ -73,7 +76,8 @@ impl Room {
     }
 }
 
-/// Returns the origin with the most strangers, and their number. On a tie: that of the oldest.
+/// Returns the origin with the most strangers, and their number. Of several such origins, the one
+/// with the oldest stranger is returned.
 fn fullest(taken: &VecDeque<Place>) -> Option<(Origin, usize)> {
     let mut counts = BTreeMap::<Origin, usize>::new();
     for one in taken.iter().filter(|one| one.is_stranger()) {
@@ -85,19 +89,19 @@ fn fullest(taken: &VecDeque<Place>) -> Option<(Origin, usize)> {
 }
 
 impl Seat {
-    /// Returns the handle that the requests of this connection carry.
+    /// Returns the handle that is attached to the requests of this connection.
     pub(crate) fn place(&self) -> Place {
         self.place.clone()
     }
 
-    /// Waits until another connection needs the place.
+    /// Waits until the place is given to another connection.
     pub(crate) async fn is_needed(&self) {
         self.place.leave.notified().await;
     }
 }
 
 impl Place {
-    /// Marks the connection as one with a session.
+    /// Marks the connection as a visitor's with a session.
     pub(crate) fn is_known(&self) {
         self.is_known.store(true, Ordering::Relaxed);
     }
@@ -121,7 +125,7 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    /// Origin of one of many addresses.
+    /// Returns one of many origins, by its number.
     fn at(number: u8) -> Origin {
         Origin::V4([192, 0, 2, number].into())
     }
@@ -149,7 +153,7 @@ mod tests {
     #[test]
     fn finding2_02_flood_displaces_no_stranger_of_another_origin() {
         let room = Room::new(512, 32);
-        // Thousands of connections a second for three seconds, all of one origin.
+        // Thousands of connections per second arrive for three seconds, all from one origin.
         let flood = |second: u64, held: &mut Vec<Seat>| {
             let came = (0..4_000).filter_map(|n| room.enter(at(1), second * 1_000 + n / 4));
             held.extend(came);
@@ -194,7 +198,8 @@ mod tests {
         assert!(enter(1, 1_000 + STAY_MS - 1).is_none(), "its own origin waits");
         let _next = enter(1, 1_000 + STAY_MS).unwrap();
         assert!(!is_there(&first[0]) && is_there(&first[1]));
-        // Each origin has one place: a newcomer waits until the oldest had its time.
+        // Each origin has one place. A newcomer must wait until the oldest stranger has had its
+        // time.
         let room = Room::new(2, 2);
         let ones = [1, 2].map(|one| room.enter(at(one), 5_000).unwrap());
         assert!(room.enter(at(3), 5_000 + STAY_MS - 1).is_none());

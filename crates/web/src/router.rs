@@ -1,4 +1,4 @@
-//! Addresses of the pages, and the checks that every request passes.
+//! Addresses of the pages, and the checks of every request.
 
 use crate::access::{Heads, Origin, Refusal, check};
 use crate::app::App;
@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Maximal length of a body: a form of a few words.
+/// Maximum length of a request's body, in bytes. A form contains only a few words.
 const BODY_MAX: usize = 4 * 1024;
 
 fn too_often() -> Response {
@@ -58,7 +58,7 @@ const HEADS: [(&str, &str); 7] = [
          object-src 'none'",
     ),
     ("x-content-type-options", "nosniff"),
-    // Not `no-referrer`: browsers would then send `Origin: null` with the pages' own forms.
+    // With `no-referrer`, browsers would send `Origin: null` with the pages' own forms.
     ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
@@ -66,13 +66,13 @@ const HEADS: [(&str, &str); 7] = [
     ("permissions-policy", "interest-cohort=()"),
 ];
 
-/// Admits or refuses a request, and sets the response's headers.
+/// Serves or refuses a request, and sets the response's headers.
 async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let is_squeezed = squeeze::is_taken(request.headers());
     let (visitor, mut answer) = admitted(&app, request, next).await;
     let heads = answer.headers_mut();
     if visitor.is_none() {
-        // A stranger's connection is not kept open.
+        // The connection of a stranger is closed after the response.
         heads.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in HEADS {
@@ -84,7 +84,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     if is_squeezed { squeeze::squeezed(answer).await } else { answer }
 }
 
-/// Returns the visitor of a request and the response.
+/// Returns the visitor of a request, if it has one, and the response.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
     // A connection without a known origin counts as remote.
@@ -117,7 +117,7 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
     if let Some(token) = token {
         match (app.entry.by_token(token, uri), &visitor) {
             (Some(entered), _) => return (visitor, entered),
-            // A spent token does not stay in an address that browsers keep.
+            // A used token must not stay in the address that a browser stores.
             (None, Some(_)) => {
                 let place = [(header::LOCATION, without_token(uri))];
                 return (visitor, (StatusCode::SEE_OTHER, place, "").into_response());

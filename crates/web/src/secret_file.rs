@@ -1,8 +1,8 @@
-//! Files with a secret: the password's line or the key of a certificate.
+//! Files with a secret: the password's line, or the key of a certificate.
 //!
-//! Root or the user of this process owns the file, and no other user may read or write it. A
-//! systemd credential is owned by root. Its access list for the unit's user shows as the group's
-//! right to read.
+//! Root or the user of this process owns such a file, and no other user may read or write it. A
+//! systemd credential is owned by root. Its access list for the unit's user appears as a read
+//! permission of the group.
 
 use rustix::process::geteuid;
 use std::env;
@@ -11,12 +11,12 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// All rights of users other than the owner.
+/// Mode bits of users other than the owner.
 const OTHERS: u32 = 0o077;
-/// The right as which the access list of a credential shows.
+/// Mode bit that represents the access list of a credential.
 const LISTED: u32 = 0o040;
 
-/// Reads a text of `most` bytes at most. The error is the reason why the file cannot be used.
+/// Reads a text of at most `most` bytes. The error is the reason why the file cannot be used.
 pub(crate) fn read(path: &Path, most: u64) -> Result<String, String> {
     let credentials = env::var_os("CREDENTIALS_DIRECTORY");
     let is_credential =
@@ -40,7 +40,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<String, String> {
     }
 }
 
-/// Returns the reason why a file of this owner and mode keeps no secret.
+/// Returns the reason why a file with this owner and mode does not protect a secret.
 fn fault(owner: u32, mode: u32, us: u32, is_credential: bool) -> Option<String> {
     if owner != 0 && owner != us {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Connections: bounded in number and in time, so that none blocks the others.
+//! Connections with limits on their number and duration, so that no client blocks others.
 
 use crate::access::{Origin, Password};
 use crate::app::{App, READERS};
@@ -26,19 +26,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-/// Connections at the same time: a page uses a few, and a hundred people may look.
+/// Maximum number of connections at the same time. A page uses a few, and a hundred people may use
+/// the pages.
 const CONNECTIONS_MAX: usize = 512;
-/// Strangers of one origin at the same time: a few people behind one address, each with a browser.
+/// Maximum number of strangers of one origin at the same time. The limit allows a few people behind
+/// one address, each with a browser.
 const STRANGERS_MAX: usize = 32;
-/// Timeout for a request's head, also between two requests on a connection.
+/// Timeout for the head of a request, and for the time between two requests on a connection.
 const HEAD: Duration = Duration::from_secs(10);
-/// Maximal size of a request's head.
+/// Maximum size of a request's head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
-/// Maximal life of a connection. Browsers reconnect by themselves.
+/// Maximum age of a connection. Browsers reconnect automatically.
 const LIFE: Duration = Duration::from_secs(600);
-/// Time that a running request has after the end of `LIFE`.
+/// Time for a running request to finish after the end of `LIFE`.
 const REST: Duration = Duration::from_secs(30);
-/// Pause after a failed accept: too many files are open, or the client has left already.
+/// Pause after a failed accept. Too many files are open, or the client has left already.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves the pages until a signal ends the process.
@@ -48,8 +50,8 @@ pub fn serve(settings: Settings) -> Result<(), Error> {
     let guarded = Guarded { by_password: password.is_some(), by_tls: tls.is_some() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // Three threads besides the readers: one accepts connections, one asks the manager, one
-        // compares passwords.
+        // In addition to the readers, one thread accepts connections, one queries the manager, and
+        // one compares passwords.
         .max_blocking_threads(READERS + 3)
         .build()
         .map_err(|source| Error::Step { step: "start", source })?;
@@ -64,7 +66,7 @@ pub fn serve(settings: Settings) -> Result<(), Error> {
     served
 }
 
-/// Serves until a signal ends the process. SIGUSR1 requests another token.
+/// Serves until a signal ends the process. SIGUSR1 requests a new token.
 async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Result<(), Error> {
     let step = |source| Error::Step { step: "wait for signals", source };
     let mut term = signal(SignalKind::terminate()).map_err(step)?;
@@ -74,14 +76,14 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
     tokio::spawn(app.live.clone().run());
     let strangers = match listener {
         Listener::Tcp(_) => STRANGERS_MAX,
-        // All strangers come by the proxy, which limits them itself.
+        // All strangers arrive through the proxy, which limits them itself.
         Listener::Unix(..) => CONNECTIONS_MAX,
     };
     let room = Room::new(CONNECTIONS_MAX, strangers);
     let door = Door { room, tls, router: router(app.clone()) };
     let path = match listener {
-        // A thread accepts connections at once, even while pages are made. The thread ends with the
-        // process.
+        // A separate thread accepts connections without delay, even while pages are made. The
+        // thread ends with the process.
         Listener::Tcp(listener) => {
             tokio::task::spawn_blocking(move || door.keep(&listener));
             None
@@ -99,13 +101,13 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
         }
     }
     if let Some(path) = path {
-        // A failure has no reader any more: the process ends.
+        // The process ends, so nobody would read an error.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
 
-/// Entry of new connections.
+/// Acceptance of new connections.
 struct Door {
     room: Arc<Room>,
     tls: Option<TlsAcceptor>,
@@ -113,7 +115,7 @@ struct Door {
 }
 
 impl Door {
-    /// Accepts connections by TCP forever.
+    /// Accepts TCP connections forever.
     fn keep(&self, listener: &TcpListener) {
         let users = Users::open();
         loop {
@@ -124,7 +126,7 @@ impl Door {
         }
     }
 
-    /// Accepts connections by a unix socket forever.
+    /// Accepts connections on a Unix socket forever.
     async fn keep_local(&self, listener: &UnixListener) {
         loop {
             match listener.accept().await {
@@ -134,10 +136,10 @@ impl Door {
         }
     }
 
-    /// Serves a TCP connection if a place is free, and closes it otherwise. A closed connection
-    /// costs nothing else: strangers may connect by the thousands.
+    /// Serves a TCP connection if a place is free, and closes it otherwise. A refused connection
+    /// has no other cost, because strangers may connect by the thousands.
     fn admit(&self, stream: net::TcpStream, peer: SocketAddr, users: &Users) {
-        // A user of this machine may use all of its addresses, so the user is the origin.
+        // A user of this machine can use all of its addresses, so the origin is the user.
         let user = stream.local_addr().ok().and_then(|own| users.of(peer, own));
         let origin = user.map_or_else(|| Origin::of(peer.ip()), Origin::User);
         let Some(seat) = self.room.enter(origin, steady_ms()) else { return };
@@ -152,7 +154,7 @@ impl Door {
         };
     }
 
-    /// Serves a unix connection if a place is free, and closes it otherwise.
+    /// Serves a connection on the Unix socket if a place is free, and closes it otherwise.
     fn admit_local(&self, stream: UnixStream) {
         let user = stream.peer_cred().map(|peer| Origin::User(peer.uid()));
         let origin = user.unwrap_or(Origin::Unknown);
@@ -174,7 +176,7 @@ async fn secure(tls: TlsAcceptor, stream: TcpStream, via: Via, router: Router, s
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until its end.
 async fn attend<S>(stream: S, via: Via, router: Router, seat: Seat)
 where
     S: AsyncRead + AsyncWrite + Unpin,

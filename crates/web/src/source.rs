@@ -1,4 +1,4 @@
-//! The hosts that the pages show: this one, or those of an engine.
+//! Hosts that the pages show: this host, or the hosts of a metrics server.
 //!
 //! ```text
 //!   LocalHost ─► manager::control, recorded::local, backtest::tune, farm::running
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use store::Records;
 use why::when::Now;
 
-/// A reason why a source gives nothing.
+/// A reason why a source has no data.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("No manager is asked: only what was recorded is shown")]
@@ -37,13 +37,13 @@ pub enum Error {
     Engine(#[from] metrics::Error),
 }
 
-/// Fields of hosts over time, by the hosts' names.
+/// Fields of hosts over time, by host name.
 pub type Lines = BTreeMap<String, Vec<Over<HostField>>>;
 
 /// Hosts that the pages show. By default a source has no manager, journal, findings, farms or
 /// fleet.
 pub trait Source: Send + Sync {
-    /// Reads recordings of one host, or of all.
+    /// Reads recordings of one host, or of all hosts.
     fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error>;
 
     /// Returns true if there is a manager.
@@ -56,32 +56,32 @@ pub trait Source: Send + Sync {
         Err(Error::NoManager)
     }
 
-    /// Returns the place of the journal of decisions.
+    /// Returns the path of the journal of decisions.
     fn journal(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Returns the findings of `tune` between two times.
+    /// Returns the findings of `tune` for a time range.
     fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
         None
     }
 
-    /// Returns the farms that run.
+    /// Returns the running farms.
     fn farms(&self) -> Option<Result<Farms, Error>> {
         None
     }
 
-    /// Returns all hosts at a glance, where there may be several.
+    /// Returns a summary of all hosts, if the source can have several.
     fn glance(&self, _asked: &Glance) -> Option<Result<Fleet, Error>> {
         None
     }
 
-    /// Returns fields of some of these hosts over time.
+    /// Returns fields of these hosts over time.
     fn lines(&self, _: Steps, _hosts: &[&str], _fields: &[HostField]) -> Result<Lines, Error> {
         Ok(Lines::new())
     }
 
-    /// Returns the time, and the zone in which it is shown.
+    /// Returns the current time, and the time zone for displayed times.
     fn now(&self) -> Now {
         why::now()
     }
@@ -90,13 +90,13 @@ pub trait Source: Send + Sync {
 /// This host: its manager, recordings, journal and farms.
 #[derive(Clone, Debug, Default)]
 pub struct LocalHost {
-    /// The manager's socket, if not the usual one.
+    /// Socket of the manager, if not the default.
     pub socket: Option<PathBuf>,
-    /// The recordings, if not those that the manager makes by itself.
+    /// Directory of the recordings, if not the manager's default.
     pub dir: Option<PathBuf>,
-    /// The journal, if it is not next to the recordings.
+    /// Path of the journal, if it is not next to the recordings.
     pub journal: Option<PathBuf>,
-    /// The host's name, if it is to be shown under another one.
+    /// Displayed name of the host, if not its own.
     pub name: Option<String>,
 }
 
@@ -133,12 +133,12 @@ impl Source for LocalHost {
     }
 }
 
-/// The hosts of an engine that speaks Prometheus' interface.
+/// Hosts of a Prometheus-compatible metrics server.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// The engine's address.
+    /// Address of the metrics server.
     pub url: metrics::Url,
-    /// The only host that is shown, if not all are.
+    /// Name of the only host to show; `None` for all hosts.
     pub host: Option<String>,
 }
 
@@ -155,7 +155,7 @@ impl Source for Engine {
 
     fn glance(&self, asked: &Glance) -> Option<Result<Fleet, Error>> {
         let glance = || metrics::fleet::glance(&self.url, asked).map_err(Error::from);
-        // A single host is no fleet.
+        // If only one host is shown, there is no fleet.
         self.host.is_none().then(glance)
     }
 
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn host_is_not_found_when_another_one_is_the_only_one() {
-        // Nobody listens there: a request would fail otherwise.
+        // No server listens at this address, so a request would fail.
         let url = metrics::Url::parse("http://127.0.0.1:1").unwrap();
         let engine = Engine { url, host: Some("a".into()) };
         let wanted = Wanted { from_ms: 0, to_ms: 1, step_ms: 1, needs: reports::Needs::default() };

@@ -1,24 +1,25 @@
-//! Time range of a page: live with some of the past, or from one moment to another.
+//! Time range of a page. The range is either a past that ends now and is updated live, or a fixed
+//! range.
 
 use crate::fault::Fault;
 use base::duration::{DAY_MS, MINUTE_MS};
 use serde::Deserialize;
 use why::when::{self, Now};
 
-/// Range if the address has none.
+/// Time range if the address contains none.
 const USUAL: &str = "1h";
-/// Longest range of a page.
+/// Maximum time range of a page.
 const LONGEST_MS: i64 = 366 * DAY_MS;
-/// Time range as an address has it.
+/// Time range in an address.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct TimeQuery {
-    /// Length of the past that a live page shows.
+    /// Length of the past on a live page.
     #[serde(default)]
     pub(crate) last: Option<String>,
-    /// Begin.
+    /// Start of the range.
     #[serde(default)]
     pub(crate) from: Option<String>,
-    /// End.
+    /// End of the range.
     #[serde(default)]
     pub(crate) to: Option<String>,
     /// Name of the only host to show, if several are recorded.
@@ -29,14 +30,14 @@ pub(crate) struct TimeQuery {
 /// Time range of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Begin, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
     /// Length of an interval.
     pub(crate) step_ms: i64,
-    /// Length of the past that a live page shows; `None` for a page of the past.
+    /// Length of the past on a live page; `None` for a fixed range.
     pub(crate) live: Option<String>,
-    /// Host that the page is about, if several are recorded.
+    /// Host of the page, if several are recorded.
     pub(crate) host: Option<String>,
 }
 
@@ -45,7 +46,7 @@ fn given(text: &Option<String>) -> Option<&str> {
 }
 
 impl Span {
-    /// Returns the requested range, in no more intervals than `points`.
+    /// Returns the requested range, divided into at most `points` intervals.
     pub(crate) fn of(query: &TimeQuery, points: i64, now: &Now) -> Result<Span, Fault> {
         let wrong = |error: why::Error| Fault::wrong(error.to_string());
         let (from, to) = (given(&query.from), given(&query.to));
@@ -72,7 +73,7 @@ impl Span {
         }
         let step_ms = when::usual_step(length_ms, points);
         let aligned_ms = when::aligned(from_ms, step_ms, now).max(0);
-        // The links of this page are pages too, so rounding may not exceed the longest range.
+        // The links of this page lead to pages too, so rounding must not exceed the maximum range.
         let is_longer = to_ms.saturating_sub(aligned_ms) > LONGEST_MS;
         Ok(Span {
             from_ms: if is_longer { aligned_ms.saturating_add(step_ms) } else { aligned_ms },
@@ -83,7 +84,7 @@ impl Span {
         })
     }
 
-    /// Returns the range as an address has it.
+    /// Returns the range, encoded for an address.
     pub(crate) fn query(&self) -> String {
         match &self.live {
             Some(last) => format!("last={}{}", segment(last), self.keep()),
@@ -91,22 +92,22 @@ impl Span {
         }
     }
 
-    /// Returns another fixed range of the same host as an address has it.
+    /// Returns another fixed range of the same host, encoded for an address.
     pub(crate) fn between(&self, from_ms: i64, to_ms: i64) -> String {
         format!("from={}&to={}{}", moment(from_ms), moment(to_ms), self.keep())
     }
 
-    /// Returns the part that all addresses of this page's host have.
+    /// Returns the part that is the same in all addresses for this page's host.
     pub(crate) fn keep(&self) -> String {
         self.host.as_ref().map_or_else(String::new, |host| format!("&host={}", segment(host)))
     }
 
-    /// Returns the same range, of another host.
+    /// Returns the same range for another host.
     pub(crate) fn of_host(&self, host: &str) -> Span {
         Span { host: Some(host.to_owned()), ..self.clone() }
     }
 
-    /// Returns the range and the host as values of a form.
+    /// Returns the range and the host as hidden values of a form.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = match &self.live {
             Some(last) => vec![("last", last.clone())],
@@ -117,12 +118,12 @@ impl Span {
     }
 }
 
-/// Formats a moment as addresses have it.
+/// Formats a time for an address.
 pub(crate) fn moment(ms: i64) -> String {
     reports::rfc3339(ms, &reports::Utc)
 }
 
-/// Encodes a text as one segment of an address, or as one value in it.
+/// Encodes a text as one segment of an address, or as one value in a query.
 pub(crate) fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use jiff::tz;
 
-    /// 2026-11-21 14:10:20 at one hour before UTC.
+    /// Returns 2026-11-21 14:10:20 local time, in a zone one hour east of UTC.
     fn now() -> Now {
         Now { ms: 1_795_266_620_000, zone: tz::offset(1).to_time_zone() }
     }

@@ -1,4 +1,4 @@
-//! Compression of responses: a page of a hundred guests shrinks to a tenth.
+//! Compression of responses. A page of a hundred guests shrinks to a tenth.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -7,9 +7,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Smaller responses are not worth the work.
+/// Minimum size of a compressed response, in bytes. Smaller responses are not worth the work.
 const LEAST: usize = 1_000;
-/// Largest response.
+/// Maximum size of a response, in bytes.
 const MOST: usize = 64 << 20;
 
 /// Returns true if a browser accepts compressed responses.
@@ -25,7 +25,8 @@ pub(crate) fn is_taken(headers: &HeaderMap) -> bool {
     accepted.is_some_and(names)
 }
 
-/// Compresses a response. Event streams pass unchanged, as they would wait for their end.
+/// Compresses a response. Event streams stay uncompressed, because compression would wait for the
+/// stream's end.
 pub(crate) async fn squeezed(answer: Response) -> Response {
     let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_text = kind.is_some_and(|kind| {

@@ -1,4 +1,4 @@
-//! TLS, with a certificate that the operator supplies.
+//! TLS with a certificate of the operator.
 
 use crate::{Error, secret_file};
 use rustls::ServerConfig;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Maximal size of a key file: an RSA key of 16,384 bits has 13 KiB, and parameters or a chain may
-/// follow.
+/// Maximum size of a key file, in bytes. An RSA key of 16,384 bits has 13 KiB, and parameters or a
+/// chain may follow.
 const KEY_MAX: u64 = 64 * 1024;
 
 /// Paths of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Certificate chain as PEM, the pages' own certificate first.
+    /// Path of the certificate chain in PEM, which begins with the pages' own certificate.
     pub chain: PathBuf,
-    /// Private key as PEM.
+    /// Path of the private key in PEM.
     pub key: PathBuf,
 }
 

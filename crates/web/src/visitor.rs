@@ -1,4 +1,4 @@
-//! Visitors: the clients that were let in, and the way that they came.
+//! Visitors: clients that have got access, and the kinds of their connections.
 
 use crate::access::Origin;
 use crate::fault::Fault;
@@ -11,13 +11,13 @@ use subtle::ConstantTimeEq;
 pub(crate) enum Via {
     /// TCP: a session is required.
     Tcp(Origin),
-    /// Unix socket: the socket's mode decides, unless there is a password.
+    /// A Unix socket. Its mode decides about access, unless there is a password.
     Unix(Origin),
 }
 
 impl Via {
-    /// Returns the origin of a request. At a unix socket a proxy asks for others. The last entry of
-    /// its `X-Forwarded-For` is the address that the proxy itself saw.
+    /// Returns the origin of a request. On a Unix socket a proxy sends requests for its clients.
+    /// The last entry of its `X-Forwarded-For` is the address from which the proxy got the request.
     pub(crate) fn origin(self, headers: &HeaderMap) -> Origin {
         match self {
             Via::Tcp(origin) => origin,
@@ -30,10 +30,10 @@ impl Via {
     }
 }
 
-/// A client that was let in.
+/// A client that has got access.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
-    /// Key that a form has to send back: another site's page does not have it.
+    /// Key that must be part of every form. The pages of other sites do not know the key.
     pub(crate) form_key: Arc<str>,
 }
 
@@ -65,7 +65,7 @@ mod tests {
         };
         let at = |text: &str| Origin::of(text.parse().unwrap());
         let proxy = Via::Unix(Origin::User(33));
-        // A browser may send the header too: a proxy appends to it.
+        // A browser may send this header too. The proxy then appends its own entry.
         assert_eq!(origin(proxy, &["10.9.9.9, 192.0.2.7"]), at("192.0.2.7"));
         assert_eq!(origin(proxy, &["10.9.9.9", "2001:db8::7"]), at("2001:db8::7"));
         assert_eq!(origin(proxy, &["unknown"]), Origin::User(33));

@@ -1,18 +1,19 @@
 //! Keys of guests in addresses: the UUID, which survives a rename, or the name.
 //!
-//! A UUID of zeros does not count: the path of the guest's monitor replaces it. A guest of another
-//! user, such as `alice/web1`, has only its name, as that user may choose any UUID.
+//! A UUID of zeros does not count, and the path of the guest's monitor replaces it. A guest of
+//! another user, such as `alice/web1`, has only its name as a key, because that user may choose any
+//! UUID.
 
 use crate::span::segment;
 use model::{has_uuid, is_place};
 
-/// Separator between another user and the guest's name.
+/// Separator between the name of another user and the guest's name.
 const OWNER: char = '/';
-/// Prefix of a key that a browser would take for a parent directory, or that begins with the prefix
-/// itself.
+/// Prefix of a key that a browser would treat as a parent directory, or that begins with this
+/// prefix itself.
 const ESCAPE: &str = "=";
 
-/// Returns the UUID if it certainly belongs to the guest.
+/// Returns the UUID if it reliably identifies the guest.
 pub(crate) fn uuid_of<'a>(name: &str, uuid: &'a str) -> Option<&'a str> {
     let is_given = has_uuid(uuid) && !name.contains(OWNER);
     (is_given || is_place(uuid)).then_some(uuid)
@@ -30,12 +31,12 @@ pub(crate) fn path_of(name: &str, uuid: &str) -> String {
     format!("/guest/{escape}{}", segment(key))
 }
 
-/// Returns the key in an address.
+/// Returns the key in a segment of an address.
 pub(crate) fn key_in(part: &str) -> &str {
     part.strip_prefix(ESCAPE).unwrap_or(part)
 }
 
-/// Returns the guest of a key. A UUID takes precedence over a name.
+/// Returns the guest with this key. A UUID takes precedence over a name.
 pub(crate) fn find<'a, T>(
     all: &'a [T],
     key: &str,

@@ -11,21 +11,21 @@ use super::types::{
     Builtin, Class, Farm, GUESTS_MAX, Limits, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
 };
 
-/// Most classes in a file: more than a user can keep apart.
+/// Maximum number of classes in a file. A user could not tell more classes apart.
 const CLASSES_MAX: usize = 100;
-/// Shortest sleep before parking. A guest's CPUs are sampled each second, so sleep is known after a
-/// few seconds.
+/// Shortest idle time before parking. CPU usage is sampled once a second, so an idle guest is
+/// recognised after a few seconds.
 const PARK_MS_MIN: u64 = 5_000;
 /// Name of a farm if neither its file's content nor the file's name gives one.
 pub(super) const NAMELESS: &str = "farm";
-/// Longest name. A guest's name is also its host name, and its number needs some of the room.
+/// Maximum length of a name. The rest of a guest's host name is left for the guest's number.
 const NAME_MAX: usize = 50;
 
 /// Builds the farm, and reports faults to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Farm {
     let name = farm_name(reader, tree, stem);
     let limits = limits(reader, tree);
-    // Ports of the host, and the class that has them.
+    // Ranges of host ports in use, each with the name of its class.
     let mut taken: Vec<(Range<u32>, String)> = Vec::new();
     let mut classes: Vec<Class> = Vec::new();
     let mut written = Vec::new();

@@ -6,7 +6,8 @@ pub(super) fn mib(value: &DeValue<'_>) -> Converted<u64> {
     size(value).map(|size| size.as_mib())
 }
 
-/// Reads `zram:64 MiB`, in MiB. The kind of swap is named, so that another kind can be added.
+/// Parses a size such as `zram:64 MiB`, and returns it in MiB. The prefix names the kind of swap,
+/// so that other kinds can be added later.
 pub(super) fn swap(value: &DeValue<'_>) -> Converted<u64> {
     let text = words(value)?;
     let Some(amount) = text.strip_prefix("zram:") else {

@@ -1,4 +1,4 @@
-//! Links between classes: their checks, and the guests that they join.
+//! Checks of the links between classes, and the resulting links between guests.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,8 @@ use settings::{Entries, Reader, shown};
 use super::types::{Builtin, Class, ClassLink, Farm, LINKS_HELP, Source};
 use crate::links::{Link, class_address};
 
-/// Most links of one class. Each link is a word of its guests' kernel command lines.
+/// Maximum number of links of one class. Each link is a word on the kernel command lines of the
+/// class's guests.
 const LINKS_MAX: usize = 8;
 const DATABASE_PORT: u16 = 5432;
 
@@ -19,7 +20,8 @@ pub(super) fn read<'t, 'i>(reader: &mut Reader<'_>, class_at: &Entries<'t, 'i>) 
     Written(reader.nested(class_at, "links", "link", LINKS_MAX, LINKS_HELP))
 }
 
-/// Assigns each class its links, and reports invalid ones. Both lists have the same order.
+/// Assigns each class its links, and reports invalid ones. The classes and their links are in the
+/// same order.
 pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec<Written<'_, '_>>) {
     for (place, Written(links)) in written.into_iter().enumerate() {
         let mut known: Vec<ClassLink> = Vec::new();
@@ -47,7 +49,8 @@ fn fault(
 ) -> Option<(&'static str, String, String)> {
     let to = shown(&link.to);
     let Some(target) = classes.iter().find(|class| class.name == link.to) else {
-        // A class with an invalid name is reported as well, and is listed here all the same.
+        // A class with an invalid name has its own error. The list of names contains this class all
+        // the same.
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("is it `{near}`?"),
@@ -80,8 +83,8 @@ fn fault(
 }
 
 impl Class {
-    /// Returns the ports that the guests serve, if known: the ports of a server image, and the
-    /// forwarded ports.
+    /// Returns the ports that the guests serve: the ports of a server image, and the forwarded
+    /// ports. `None` means that the ports are unknown.
     fn known_ports(&self) -> Option<Vec<u16>> {
         let Source::Builtin(image) = self.source() else { return None };
         let mut ports = image.ports()?.to_vec();
@@ -101,14 +104,15 @@ impl Farm {
         self.classes.iter().position(|class| class.name == name)
     }
 
-    /// Returns the network number of a class's first guest. The numbers count through all classes.
+    /// Returns the network number of a class's first guest. The numbers of all classes are
+    /// consecutive.
     pub fn first_number(&self, class: usize) -> u32 {
         1 + self.classes.iter().take(class).map(|class| class.count).sum::<u32>()
     }
 
-    /// Returns the links between guests, by their numbers on the network. Guest n of a class is
-    /// linked with guest n of the other class, modulo the other class's size. Links to classes that
-    /// are not started are left out.
+    /// Returns the links between guests, which are identified by their numbers on the network.
+    /// Guest n of a class is linked with guest n of the other class, modulo the other class's size.
+    /// Links to classes that are not started are left out.
     pub fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
         for (place, class) in self.classes.iter().enumerate() {
@@ -128,7 +132,8 @@ impl Farm {
         links
     }
 
-    /// Returns the names of the linked classes, with the addresses that the guests use for them.
+    /// Returns the names of the linked classes, with the addresses at which the guests reach these
+    /// classes.
     pub fn neighbours(&self, class: &Class) -> Vec<(&str, Ipv4Addr)> {
         let mut found: Vec<(&str, Ipv4Addr)> = Vec::new();
         for place in class.links.iter().filter_map(|link| self.place(&link.to)) {
@@ -147,8 +152,9 @@ impl Farm {
             || !self.neighbours(class).is_empty()
     }
 
-    /// Returns true if guests of a class get the password of the farm's database: its servers, and
-    /// the guests linked with them. A user's own kernel has no shell that could take the password.
+    /// Returns true if guests of a class get the password of the farm's database. The database's
+    /// servers and all guests linked with these servers get the password. A user's own kernel has
+    /// no shell that could receive the password.
     pub fn knows_password(&self, class: &Class) -> bool {
         let is_database = |link: &ClassLink| {
             let target = self.place(&link.to).map(|place| &self.classes[place]);

@@ -240,14 +240,14 @@ fn links_that_cannot_be_are_refused_with_their_place() {
         let found = faults(&format!("{LINKED}[[class]]\nname = 'app'\nlinks = {links}\n"));
         assert!(found.iter().any(|fault| fault.contains(word)), "{links}: {found:?}");
     }
-    // A link that would never work is refused before anything starts, from either end.
+    // A link to or from a class that is parked would never work, so the file is rejected.
     let app = "[[class]]\nname = 'app'\nlinks = [{ to = 'db', port = 5432 }]\n";
     let found = faults(&format!("{LINKED}{app}park = '5min'\n"));
     assert!(found[0].contains("class.links.to: guests of `app` are to be parked"), "{found:?}");
     let db = "[[class]]\nname = 'db'\nimage = 'debian-postgres'\npark = '5min'\n";
     let found = faults(&format!("{db}{app}"));
     assert!(found[0].contains("guests of `db` are to be parked"), "{found:?}");
-    // No name reaches the terminal unescaped, in any message.
+    // Every message escapes the names that it contains.
     for links in ["[{ to = 'xxxxxx', port = 1 }]", "[{ to = '\u{1b}', port = 1 }]"] {
         let odd = "[[class]]\nname = \"\\u001b]0;x\\u0007\"\n[[class]]\nname = 'app'\nlinks = ";
         let found = faults(&format!("{odd}{links}\n"));

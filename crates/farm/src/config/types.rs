@@ -11,14 +11,14 @@ use settings::{
 
 use super::kinds::{mib, swap};
 
-/// Most guests of a farm. With more guests a process runs out of open files before the host runs
-/// out of memory.
+/// Maximum number of guests of a farm. With more guests, the process runs out of file descriptors
+/// before the host runs out of memory.
 pub(super) const GUESTS_MAX: u32 = 2_000;
-/// Accepted memory sizes. A Debian kernel with a shell does not boot with less, and no guest here
-/// needs more.
+/// Accepted memory sizes in MiB. A Debian kernel with a shell does not boot with less than the
+/// minimum, and no guest here needs more than the maximum.
 const MEMORY_MIB: RangeInclusive<u64> = 48..=64 * 1024;
-/// Longest `command` line. The line passes through the guest's shell, and a shell's reader has a
-/// limit.
+/// Maximum length of a `command` line in bytes. The line passes through the guest's shell, which
+/// limits the length of a line.
 const COMMAND_MAX: usize = 2_000;
 /// Help text for a malformed list of ports.
 pub(super) const PORTS_HELP: &str = "write a list of tables: [{ guest = 80, host = 18000 }]";
@@ -290,8 +290,8 @@ impl Farm {
         self
     }
 
-    /// Keeps only the classes of these names, in the file's order. The error is a name without a
-    /// class.
+    /// Keeps only the classes of these names, in the file's order. The error is a name that no
+    /// class has.
     pub fn only(mut self, names: &[String]) -> Result<Farm, String> {
         if names.is_empty() {
             return Ok(self);

@@ -5,7 +5,8 @@
 //!   the next wakes ─► these pages are read back while QEMU resumes
 //! ```
 //!
-//! The thread helps one guest at a time. When many guests wake at once, all CPUs are busy anyway.
+//! The thread helps one guest at a time. When many guests wake at once, all CPUs are busy, and more
+//! threads would not help.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -15,12 +16,13 @@ use std::time::Duration;
 use hypervisor::{InMemory, PageOutError, ProcessId};
 use vm::Clock;
 
-/// Time after a wake in which a guest has touched the pages for its wake-up and its first client.
+/// Time from a wake-up until the guest's resident pages are recorded. In this time the guest
+/// touches the pages for its wake-up and for its first client.
 const LEARN_MS: u64 = 1_000;
-/// Wakes after which a guest's pages are learned from scratch, because prefetched but unneeded
-/// pages are in memory as well.
+/// Number of wake-ups after which a guest's pages are recorded from scratch. Prefetched pages are
+/// resident even if the guest no longer needs them.
 const USES: u32 = 16;
-/// Least number of known guests before the ended ones are removed.
+/// Minimum number of known guests before ended guests are removed.
 const KNOWN_MIN: usize = 64;
 /// Longest wait of the idle thread.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -32,7 +34,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Takes note that the process of a guest resumes.
+    /// Records that the process of a guest resumes.
     pub(super) fn woken(&mut self, pid: u32) {
         let start = || {
             let (sender, woken) = sync_channel(1);
@@ -45,13 +47,14 @@ impl Ahead {
             self.woken = start();
         }
         if let Some(woken) = &self.woken {
-            // A full queue means that the thread helps another guest.
+            // A full queue means that the thread is busy with another guest. The guest that wakes
+            // now then gets no prefetch.
             let _ = woken.try_send(pid);
         }
     }
 }
 
-/// Pages that a guest needs, and the number of their uses.
+/// Pages that a guest needs, and the number of times that they were prefetched.
 #[derive(Debug)]
 struct Needs {
     pages: InMemory,
@@ -62,9 +65,10 @@ struct Needs {
 struct Work {
     clock: Clock,
     known: BTreeMap<ProcessId, Needs>,
-    /// Number of known guests at which ended ones are removed: twice the number left the last time.
+    /// Number of known guests at which ended guests are removed: twice the number that remained
+    /// after the last removal.
     sweep_at: usize,
-    /// Processes to learn from, with the time for each.
+    /// Processes with pages to record, each with the time to do so.
     due: VecDeque<(u64, ProcessId)>,
 }
 

@@ -1,5 +1,5 @@
-//! Next timer of a guest, such as a line of cron's or a timer of systemd's. The guest's daemon is
-//! asked for it before parking, and a parked guest is woken in time.
+//! Next timer of a guest, such as a cron job or a systemd timer. The guest's daemon is asked for
+//! this timer before parking, and a parked guest is woken in time.
 //!
 //! ```text
 //!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake
@@ -9,20 +9,20 @@
 
 use procfs::Work;
 
-/// Timeout of the daemon's answer, counted while its QEMU could run. After it the guest is parked
-/// and may miss its timers.
+/// Timeout for the daemon's answer. Only time in which the guest's QEMU could run counts. After the
+/// timeout the guest is parked, and may miss its timers.
 const PATIENCE_MS: u64 = 5_000;
-/// Age after which an answer is requested again, if the guest was not parked then.
+/// Age after which an answer, or an unanswered request, is outdated and the daemon is asked again.
 const FRESH_MS: u64 = 60_000;
-/// Time to the next timer under which parking is not worth it.
+/// Minimum time to the next timer for which parking is worthwhile.
 const SOON_MS: u64 = 10_000;
-/// Lead of a wake-up before its timer, as waking takes time.
+/// Time by which a wake-up precedes its timer, because waking takes time.
 const AHEAD_MS: u64 = 1_000;
 
 /// Knowledge about a guest's next timer.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
-    /// Time of the request to the daemon, and the work of its QEMU until then.
+    /// Time of the request to the daemon, and the work of the guest's QEMU until then.
     asked: Option<(u64, Option<Work>)>,
     told_ms: Option<u64>,
     due_ms: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) enum Leave {
     Ask,
     /// The daemon was asked, and may still answer.
     Wait,
-    /// The guest stays awake, as it wants to run soon.
+    /// The guest stays awake, because its next timer is due soon.
     Stay,
     /// The guest may be parked.
     Go,
@@ -51,7 +51,8 @@ impl Alarm {
         };
         let is_over = self.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
         if is_over && is_within(self.told_ms, SOON_MS) {
-            // A timer may be due each minute, and a request for it would keep the guest busy.
+            // Some guests have a timer due each minute. Another request right after a timer would
+            // keep such a guest busy.
             return Leave::Stay;
         }
         if is_within(self.told_ms, FRESH_MS) && !is_over {
@@ -69,13 +70,13 @@ impl Alarm {
         if had_ms < PATIENCE_MS { Leave::Wait } else { Leave::Go }
     }
 
-    /// Takes note that the daemon was asked.
+    /// Records that the daemon was asked.
     pub(super) fn was_asked(&mut self, now_ms: u64, work: Option<Work>) {
         *self = Alarm { asked: Some((now_ms, work)), ..Alarm::default() };
     }
 
-    /// Takes the daemon's answer; `None` if the daemon knows no timer. An answer to a request from
-    /// before the guest was parked is ignored, as its time base has changed.
+    /// Records the daemon's answer. `None` means that the daemon found no timer. An answer to a
+    /// request from before the guest was parked is ignored, because its time is outdated.
     pub(super) fn was_told(&mut self, in_ms: Option<u64>, now_ms: u64) {
         if self.asked.is_none() {
             return;
@@ -84,7 +85,7 @@ impl Alarm {
         self.due_ms = in_ms.map(|in_ms| now_ms.saturating_add(in_ms));
     }
 
-    /// Takes note that the guest is parked, with the longest time for it.
+    /// Records that the guest is parked, and the maximum time until it is woken.
     pub(super) fn was_parked(&mut self, at_most_ms: Option<u64>, now_ms: u64) {
         self.latest_ms = at_most_ms.map(|most_ms| now_ms.saturating_add(most_ms));
     }
@@ -100,7 +101,7 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    /// The same as [`Alarm::leave`] with unknown work of QEMU.
+    /// Does the same as [`Alarm::leave`], with unknown work of QEMU.
     fn leave(alarm: &Alarm, now_ms: u64) -> Leave {
         alarm.leave(now_ms, || None)
     }

@@ -1,5 +1,5 @@
-//! Grants on their way through QEMU. One grant is under way at a time, and only the newest request
-//! waits.
+//! Grants that QEMU applies to a guest's balloon. QEMU applies one grant at a time, and only the
+//! newest request waits.
 
 use qmp::{Failure, Reply, Ticket};
 use wire::{Grant, PoolRequest};
@@ -7,14 +7,15 @@ use wire::{Grant, PoolRequest};
 /// Current and requested size of a guest's balloon.
 #[derive(Debug, Default)]
 pub(super) struct BalloonGrants {
-    /// An open QEMU command, and the grant that follows its success.
+    /// The QEMU command that awaits its response, and the grant that is sent after its success.
     pending: Option<(Ticket, Grant)>,
     wanted: Option<PoolRequest>,
     granted_pages: u64,
 }
 
 impl BalloonGrants {
-    /// Takes a request, and returns it if QEMU is free for it now.
+    /// Accepts a request. Returns the request if QEMU is free to apply it now, and queues it
+    /// otherwise.
     pub(super) fn request(&mut self, request: PoolRequest) -> Option<PoolRequest> {
         if self.pending.is_none() {
             return Some(request);
@@ -23,12 +24,13 @@ impl BalloonGrants {
         None
     }
 
-    /// Takes note of an open command. The daemon gets the grant once QEMU has responded.
+    /// Records a command that QEMU has not answered yet. The daemon gets the grant after QEMU's
+    /// response.
     pub(super) fn begin(&mut self, ticket: Ticket, grant: Grant) {
         self.pending = Some((ticket, grant));
     }
 
-    /// Returns a grant of the current size, as QEMU does not accept the command.
+    /// Returns a grant of the current size, because QEMU did not accept the command.
     pub(super) fn refuse(&self, sequence: u32, reason: String) -> Grant {
         Grant { sequence, pages: self.granted_pages, reason }
     }
@@ -54,13 +56,13 @@ impl BalloonGrants {
         self.pending.is_some()
     }
 
-    /// Drops all requests, as another manager has the balloon. QEMU's responses are ignored from
-    /// here on.
+    /// Drops all requests, because another manager controls the balloon. QEMU's responses are
+    /// ignored from here on.
     pub(super) fn yield_to_other_manager(&mut self) {
         (self.pending, self.wanted) = (None, None);
     }
 
-    /// Takes note that all memory belongs to the guest again.
+    /// Records that all memory belongs to the guest again.
     pub(super) fn reset(&mut self) {
         self.granted_pages = 0;
     }

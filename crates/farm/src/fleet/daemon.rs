@@ -1,4 +1,4 @@
-//! Messages of a guest's daemon and their answers, and the handing over of its port.
+//! Handling of messages from a guest's daemon, and the hand-over of the daemon's port.
 //!
 //! A clone gets its identity before any other communication:
 //!
@@ -60,8 +60,8 @@ impl Member {
                 DaemonEvent::Bye => self.state = State::Unmanaged,
                 // A farm does not use host names.
                 DaemonEvent::CameFrom(_) => {}
-                // A need is meant for a manager of many guests; this one grants each request. Tasks
-                // are not requested here, and samples are kept by the link.
+                // The event `Need` only matters to a host manager, because a farm grants each
+                // request. A farm never requests task lists, and the link stores the samples.
                 DaemonEvent::Need(_) | DaemonEvent::Sample(..) | DaemonEvent::Tasks(_) => {}
             }
         }
@@ -91,7 +91,8 @@ impl Member {
         }
     }
 
-    /// Requests the guest's next timer from its daemon or its manager. False if neither is there.
+    /// Requests the guest's next timer from its daemon or its manager. Returns false if neither is
+    /// connected.
     pub(super) fn ask_alarm(&mut self) -> bool {
         if self.holder == Holder::Farm {
             return self.link.ask_alarm();
@@ -107,7 +108,8 @@ impl Member {
         self.link.ask_file(file, now_ms)
     }
 
-    /// Hands port and balloon to a host manager, if the guest's directory lets it reach them.
+    /// Hands port and balloon to a host manager. A guest without a directory for its sockets is out
+    /// of the manager's reach and stays here.
     pub(super) fn yield_to_other_manager(&mut self) {
         if self.config.spec.run_dir.is_none() {
             return;
@@ -134,7 +136,8 @@ impl Member {
         }
         self.holder = Holder::Farm;
         if self.state == State::Managed {
-            // The state holds until the daemon responds. A guest without a daemon stays in it.
+            // The guest stays in this state until its daemon responds. A guest without a daemon
+            // stays in this state for good.
             self.state = State::Unmanaged;
         }
         self.connect(now_ms);
@@ -150,8 +153,8 @@ impl Member {
         let _ = self.ask(Command::Balloon { value_bytes: self.config.spec.memory_mib << 20 });
     }
 
-    /// Connects to the daemon's port if it is served and no manager is to have it. A port in use by
-    /// another process is tried again with each tick.
+    /// Connects to the daemon's port, if QEMU listens there and the port is not reserved for a
+    /// manager. If another process uses the port, each tick tries again.
     pub(super) fn connect(&mut self, now_ms: u64) {
         let Some(path) = self.config.spec.port_path().filter(|_| self.holder == Holder::Farm)
         else {
@@ -172,7 +175,7 @@ impl Member {
         self.running.is_none() || self.link.agent().is_named()
     }
 
-    /// Sends the guest its identity once its vCPUs run. This happens once.
+    /// Sends the guest its identity once its vCPUs run. The identity is sent only once.
     pub(super) fn send_identity(&mut self) {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
@@ -186,7 +189,7 @@ impl Member {
         }
     }
 
-    /// Takes note that the daemon has accepted its identity.
+    /// Records that the daemon has accepted its identity.
     pub(super) fn named(&mut self) {
         if self.holder == Holder::Manager {
             self.leave_to_manager();
@@ -196,10 +199,10 @@ impl Member {
         }
     }
 
-    /// Hands the port to the manager. A clone counts as up once it has its identity, as its console
-    /// does not show that.
+    /// Hands the port to the manager. A clone counts as up once it has its identity, because its
+    /// console does not show that.
     pub(super) fn leave_to_manager(&mut self) {
-        // A parked guest gets the time when it runs, and is handed over then.
+        // A parked guest is handed over once it runs again and its clock is set.
         if !self.parking().is_some_and(Parking::is_awake) || !self.is_named() {
             return;
         }

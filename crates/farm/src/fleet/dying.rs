@@ -1,8 +1,8 @@
 //! A QEMU that was killed and has not exited yet.
 //!
-//! A QEMU with much memory takes a while to free it, and one that waits for a disk exits when the
-//! disk responds. Its pidfd is in the fleet's poll set, so no call waits for the end. The next step
-//! follows then.
+//! A QEMU with much memory takes a while to free it, and a QEMU that waits for a disk exits when
+//! the disk responds. The process's pidfd is in the fleet's poll set, so no call blocks until the
+//! exit. The next step begins after the exit.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,7 @@ use procfs::Shortage;
 use rustix::process::Signal;
 use vm::Process;
 
-/// The signal that the kernel and a farm kill with.
+/// The signal that both the kernel's OOM killer and a farm send.
 const KILL: i32 = Signal::KILL.as_raw();
 
 /// Next step after the end.
@@ -21,17 +21,20 @@ pub(super) enum Next {
     Nothing,
     /// The guest ends, with its QEMU's last messages.
     End,
-    /// The guest restarts. Until now its QEMU had its disk.
+    /// The guest restarts. The restart had to wait, because the old QEMU still had the guest's disk
+    /// open.
     Start,
 }
 
 #[derive(Debug)]
 pub(super) struct Dying {
     process: Process,
-    /// Readable at the end. Without it the process is checked in each tick.
+    /// Descriptor that is readable after the exit. Without this descriptor the process is checked
+    /// in each tick.
     end: Option<OwnedFd>,
     next: Next,
-    /// Shortage for which the kernel had killed the process before, if it had.
+    /// Memory shortage for which the kernel had already killed the process; `None` if the farm
+    /// killed it.
     shortage: Option<Shortage>,
 }
 
@@ -51,7 +54,7 @@ impl Dying {
         self.next = Next::Nothing;
     }
 
-    /// Restarts the guest after the end.
+    /// Restarts the guest after the process has exited.
     pub(super) fn starts_next(&mut self) {
         self.next = Next::Start;
     }
@@ -64,7 +67,7 @@ impl Dying {
     pub(super) fn gone(&mut self) -> Option<(Next, String)> {
         let status = self.process.try_wait();
         let words = self.process.stderr();
-        // A process that exited in another way was not killed.
+        // A shortage is the reason for the exit only if a signal killed the process.
         let is_killed = status
             .as_ref()
             .ok()

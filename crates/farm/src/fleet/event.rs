@@ -2,13 +2,12 @@
 
 use agent::Captured;
 
-/// An event of a turn.
+/// An event that one turn of the fleet reports.
 #[derive(Debug)]
 pub enum Event {
     /// The guest's daemon sent its hello.
     Up(usize),
-    /// The guest reboots in the same QEMU. The firmware's own reset, a moment after that, is no
-    /// event.
+    /// The guest reboots in the same QEMU. The firmware's own reset a moment later is not reported.
     Reset(usize),
     /// The guest hung during boot; the note names the saved evidence. The guest is restarted or
     /// ends, without another event of this kind.

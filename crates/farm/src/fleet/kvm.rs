@@ -1,24 +1,24 @@
-//! Detection of a KVM that exists and runs no guest, as on some nested hosts.
+//! Detection of a KVM that is present but runs no guest code, as on some nested hosts.
 //!
-//! Missing output alone is no proof, as a guest on a busy host boots slowly. The work of its QEMU
-//! in that time decides: QEMU ran and no vCPU did, or QEMU neither ran nor waited for a CPU. A QEMU
-//! that waits for a disk, or is stopped, gets ten times as long.
+//! Missing output alone is no proof, because a guest on a busy host boots slowly. The work of its
+//! QEMU decides. KVM is broken if QEMU ran but no vCPU did, or if QEMU neither ran nor waited for a
+//! CPU. A QEMU that waits for a disk, or is stopped, gets ten times as long.
 
 use procfs::parse::task::StatField;
 use procfs::{Chance, Work};
 
-/// vCPU time, in seconds, most of which belongs to the guest if KVM works.
+/// vCPU time, in seconds, after which KVM is judged. If KVM works, much of this time is guest time.
 const RUN_S: u64 = 5;
-/// CPU time after which a QEMU without a vCPU will not get one. On an emulated host QEMU takes
-/// several seconds to start.
+/// CPU time after which a QEMU without a vCPU thread will never start one. On an emulated host QEMU
+/// takes several seconds to start.
 const START_NS: u64 = 20_000_000_000;
-/// End of the name that QEMU gives the thread of a vCPU on KVM.
+/// Suffix of the thread name that QEMU gives to a vCPU on KVM.
 const OF_KVM: &[u8] = b"/KVM";
-/// Least part of the vCPU time that belongs to the guest if KVM works.
+/// Divisor for the smallest share of guest time in vCPU time if KVM works.
 const GUEST_PART: u64 = 100;
 /// Time after which a QEMU without any activity counts as dead.
 const STILL_MS: u64 = 30_000;
-/// Most run and wait time of an inactive QEMU in that time: its own housekeeping.
+/// Maximum run and wait time of an inactive QEMU in `STILL_MS`, used for its own housekeeping.
 const STILL_NS: u64 = 300_000_000;
 
 /// Work of a QEMU since its start, by the kernel's counters.
@@ -26,7 +26,7 @@ const STILL_NS: u64 = 300_000_000;
 struct Done {
     /// Ticks of the vCPU threads, if there are any.
     vcpu_ticks: Option<u64>,
-    /// Part of these ticks that was the guest's.
+    /// Guest time among these ticks.
     guest_ticks: u64,
     /// Work of all threads.
     work: Work,
@@ -40,8 +40,8 @@ pub(super) struct KvmWatch {
 }
 
 impl KvmWatch {
-    /// Returns true if KVM runs no guest for this QEMU, which has no output yet. Missing counters
-    /// prove nothing.
+    /// Returns true if KVM does not run the guest of this QEMU. The caller has found no output of
+    /// the guest yet. Missing counters prove nothing.
     pub(super) fn is_mute(&mut self, pid: u32, now_ms: u64) -> bool {
         done(pid).is_some_and(|done| self.judge(done, now_ms))
     }
@@ -54,12 +54,13 @@ impl KvmWatch {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let second = rustix::param::clock_ticks_per_second();
-        // QEMU's own work before the guest begins says nothing about KVM.
+        // QEMU's own work before the guest runs proves nothing about KVM.
         let is_dead = match vcpu_ticks {
             Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
             None => work.run_ns >= START_NS,
         };
-        // Stopped time and waits for a disk count in part, as they may last forever.
+        // Time in which QEMU was stopped or waited for a disk counts only in part, as both may last
+        // forever.
         let still_ms = still.look(now_ms, || Some(work));
         // A running process has used CPU time, so a counter of 0 means that the kernel does not
         // count.
@@ -68,8 +69,8 @@ impl KvmWatch {
 }
 
 /// Returns true if KVM ended a QEMU with these last messages, before the guest had any output. A
-/// QEMU that cannot use KVM ends as early. A clone's console is always empty, so for a clone the
-/// messages decide.
+/// QEMU that cannot use KVM ends just as early. A clone's console is always empty, so for a clone
+/// the messages decide.
 pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
     !is_clone || words.to_ascii_lowercase().contains("kvm")
 }

@@ -34,12 +34,13 @@ use crate::relay::{Far, Relay};
 
 /// Attempts to bring back a guest with a damaged or missing park file.
 const BROKEN_FILE_TRIES: u32 = 6;
-/// Wait after the first failed attempt. It doubles `DOUBLINGS_MAX` times, to about a minute.
+/// Wait after the first failed attempt. The wait doubles `DOUBLINGS_MAX` times, to about a minute.
 const RETRY_MS: u64 = 2_000;
 const DOUBLINGS_MAX: u32 = 5;
 
-/// The threads that page guests out, write their park files and bring them back. Each handles one
-/// guest at a time. A guest on its way back does not wait while another is written.
+/// The threads that page guests out, write their park files and bring them back. Each thread
+/// handles one guest at a time. Separate threads read and write, so a guest that comes back does
+/// not wait while another guest is written.
 #[derive(Debug)]
 pub(super) struct Parkers {
     pub(super) pager: Worker,
@@ -142,7 +143,8 @@ impl Member {
         }
     }
 
-    /// Returns true if the guest is parked and due to wake: by its alarm, or by the rule's maximum.
+    /// Returns true if the guest is parked and due to wake, because its timer is due or the rule's
+    /// maximum time has passed.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         let is_parked = self.parking().is_some_and(Parking::is_parked);
         let is_over = |parking: &Parking| parking.was_long_enough(self.config.park, now_ms);
@@ -152,7 +154,7 @@ impl Member {
     }
 
     /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
-    /// asked for it.
+    /// asked for parking.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let (ran_ms, spec) = (self.cpu.ran_ms(), &self.config.spec);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
@@ -186,7 +188,7 @@ impl Member {
             Leave::Ask if self.ask_alarm() => {
                 self.suspension.alarm.was_asked(now_ms, work());
             }
-            // A later attempt follows, so the error is dropped.
+            // A later tick tries again, so the error is dropped.
             Leave::Ask | Leave::Go => return drop(self.park()),
         }
         if let Some(running) = &mut self.running {
@@ -194,7 +196,7 @@ impl Member {
         }
     }
 
-    /// Returns the host's reason for not taking the guest's memory at its last park.
+    /// Returns the host's reason for not paging out the guest's memory at its last park.
     pub fn kept_because(&self) -> Option<String> {
         Some(chain(self.parking()?.refused()?))
     }
@@ -212,8 +214,8 @@ impl Member {
         }
     }
 
-    /// Handles QEMU's refusal to load the state, which ends a guest that is not on its way back.
-    /// Returns false for any other response.
+    /// Handles QEMU's refusal to load the state. The refusal ends the guest, unless the guest is
+    /// coming back from disk. Returns false for any other response.
     pub(super) fn refuses_state(
         &mut self,
         ticket: Ticket,
@@ -234,7 +236,8 @@ impl Member {
         }
     }
 
-    /// Starts the guest, from its park file if that exists, is complete and belongs to it.
+    /// Starts the guest. If a complete park file of the guest exists, the guest is restored from
+    /// that file.
     pub(super) fn begin(&mut self, relay: &mut Relay, parkers: &mut Parkers, now_ms: u64) {
         let spec = &self.config.spec;
         if spec.suspends
@@ -311,7 +314,7 @@ impl Member {
         }
     }
 
-    /// Records that the guest does not come back although its file is complete. The next turn
+    /// Records that the guest cannot be brought back although its file is complete. The next turn
     /// decides what follows.
     pub(super) fn fails_to_come_back(&mut self, why: Fault) {
         self.kill(Next::Nothing);
@@ -330,9 +333,9 @@ impl Member {
         }
     }
 
-    /// Handles a failed return from disk. The cause may pass: the guest stays on disk, with its
-    /// ports, and the attempt is repeated as long as the file is complete. A guest that has never
-    /// run in this farm starts from its template at once.
+    /// Handles a failed return from disk. The cause may be temporary. The guest therefore stays on
+    /// disk with its ports open, and the return is repeated as long as the file is complete. A
+    /// guest that has never run in this farm starts from its template at once.
     fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
         let (name, why) = (self.config.spec.name.clone(), chain(&why));
         if self.state == State::Booting {
@@ -367,7 +370,8 @@ impl Member {
             let saved = Saved::new(spec, path, pid, devices);
             Job::begin(saver, move |is_left: &AtomicBool| saved?.write(is_left))
         };
-        // The existing QEMU serves a client sooner than a new one.
+        // A wanted guest continues in its existing QEMU, which serves a client sooner than a new
+        // QEMU.
         let is_wanted = self.suspension.is_wanted || self.suspension.client_came();
         let why = match running.parking.save(is_wanted, is_free, begin) {
             None => return,
@@ -403,8 +407,8 @@ impl Member {
         is_so
     }
 
-    /// Returns true if nothing may be sent to the guest: its QEMU is stopped, or its devices are
-    /// about to be written. Its state must not change after that.
+    /// Returns true if nothing may be sent to the guest, because its QEMU is stopped or is about to
+    /// write the devices' state. The devices' state must not change any more.
     pub(super) fn is_left_alone(&self) -> bool {
         let is_on_its_way = |parking: &Parking| self.config.spec.suspends && parking.is_leaving();
         self.parking().is_some_and(|parking| parking.is_stopped() || is_on_its_way(parking))
@@ -415,8 +419,8 @@ impl Member {
         self.running.as_ref().is_some_and(|running| running.is_resumed)
     }
 
-    /// Handles a reset of the guest's machine. A guest from disk has only its memory: its firmware
-    /// was not restored, so it cannot boot. It starts again from its template.
+    /// Handles a reset of the guest's machine. A guest resumed from disk cannot boot, because its
+    /// firmware was not restored. The guest starts again from its template.
     pub(super) fn was_reset(&mut self, now_ms: u64) {
         // A later start must not resume the state from before the reset.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
@@ -456,7 +460,7 @@ impl Member {
             return;
         }
         if let Some(running) = &self.running {
-            // QEMU's backlog holds one waiting client. This call makes room for more.
+            // QEMU's backlog holds one waiting client. The call enlarges the socket's backlog.
             let _ = running.sockets_at(&self.config.spec);
         }
         self.open_door();
@@ -478,10 +482,10 @@ impl Member {
     fn woken(&mut self, now_ms: u64) {
         self.opens();
         if self.config.spec.suspends {
-            // A new QEMU has no record of the daemon's messages to the previous one.
+            // A new QEMU has no record of the messages exchanged with the daemon before.
             self.link.welcome();
         }
-        // The guest's clock stood still.
+        // The guest's clock was stopped while the guest was parked.
         self.link.clock(images::time_of_day());
         match self.holder {
             Holder::Farm => {}

@@ -1,4 +1,4 @@
-//! Loads that come and go, for demonstrations.
+//! Loads that switch between busy and idle, for demonstrations.
 
 /// Load of a guest besides its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// The loads that guests get in turn, so that each kind is visible.
+    /// Loads assigned to the guests in rotation, so that each kind is visible.
     pub const IN_TURN: [Load; 3] = [Load::Cpu, Load::Memory, Load::Idle];
 }
 
@@ -34,7 +34,7 @@ pub fn load_script(load: Load, cpus: u32, memory_mib: u64) -> Option<String> {
              \x20   sleep 18\n\
              done\n"
         )),
-        // Pages with different content, so that KSM cannot merge them.
+        // The pages have different content, so that KSM cannot merge them.
         Load::Memory => {
             let mib = memory_mib / 2;
             Some(format!(

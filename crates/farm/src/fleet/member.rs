@@ -35,13 +35,13 @@ pub(super) struct Shared {
     pub(super) switch: Switch,
 }
 
-/// Holder of a guest's port and balloon.
+/// Process that controls a guest's port and balloon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     Farm,
-    /// A host manager, from the moment at which a parked guest is woken.
+    /// A host manager. A parked guest's port is handed over once the guest is woken.
     Manager,
-    /// The manager has ended while the guest was parked. The farm takes them when it is woken.
+    /// The farm, once the parked guest is woken. The manager ended while the guest was parked.
     FarmWhenWoken,
 }
 
@@ -56,7 +56,7 @@ pub struct Member {
     pub(super) running: Option<RunningGuest>,
     /// The previous QEMU, until it has exited.
     pub(super) dying: Option<Dying>,
-    /// Link to the guest's daemon. Its port is open while no host manager has it.
+    /// Link to the guest's daemon. Its port is open while no host manager controls the guest.
     pub(super) link: AgentLink,
     pub(super) balloon: BalloonGrants,
     pub(super) counting: Counting,
@@ -64,7 +64,6 @@ pub struct Member {
     pub(super) suspension: Suspension,
     pub(super) console: ConsoleLog,
     pub(super) cpu: CpuMeter,
-    /// Holder of the guest's port and balloon.
     pub(super) holder: Holder,
     pub(super) watch: BootWatch,
     /// Events since the last turn.
@@ -134,8 +133,8 @@ impl Member {
         self.running.as_ref().map(|running| running.process.id())
     }
 
-    /// Takes the guest's control port, over which commands are sent. It can be taken once, and not
-    /// before a clone has its name.
+    /// Returns the guest's control port, over which commands are sent. The port can be taken once,
+    /// and from a clone only after the clone has its name.
     pub fn take_ctl(&mut self) -> Option<UnixStream> {
         self.running.as_mut().filter(|_| self.link.agent().is_named())?.ctl.take()
     }
@@ -160,7 +159,8 @@ impl Member {
         self.cpu.usage.filter(|_| !self.is_parked())
     }
 
-    /// Returns the last output of the guest's console. The guest controls it: escape it.
+    /// Returns the last output of the guest's console. The guest controls this text, so it must be
+    /// escaped.
     pub fn console(&self) -> &[u8] {
         self.console.kept()
     }
@@ -175,8 +175,8 @@ impl Member {
         self.console.since(from)
     }
 
-    /// Returns the useless bytes and messages on the guest's port, and the number of turns it
-    /// flooded.
+    /// Returns the number of invalid bytes and messages on the guest's port, and the number of
+    /// turns in which the guest flooded the port.
     pub fn misbehaviour(&self) -> (wire::Dropped, u64) {
         self.link.misbehaviour()
     }
@@ -216,18 +216,18 @@ impl Member {
         self.running = Some(running);
         // A clone gets its name from this process, even if a host manager has the guest.
         if devices.is_none() && self.holder == Holder::FarmWhenWoken {
-            // This QEMU has all of its memory.
+            // A new QEMU starts with all of the guest's memory, so nothing has to be returned.
             self.holder = Holder::Farm;
         }
         if self.holder != Holder::Manager || !self.link.agent().is_named() {
             self.link.open(Port::new(port, now_ms).map_err(Fault::of)?);
         }
         if self.config.daemon == Daemon::Foreign {
-            // Nothing is known about a foreign daemon, so the guest counts as up.
+            // A foreign image does not report the end of its boot, so the guest counts as up.
             self.is_up_without_us();
         }
-        // Every QEMU must be under the common limit. Outside of it a QEMU would take memory meant
-        // for the other guests.
+        // Every QEMU must be under the common limit. A QEMU outside of the limit would use memory
+        // meant for the other guests.
         let spec = &self.config.spec;
         let footprint = Footprint::of(spec);
         let limits = GuestLimits {
@@ -242,7 +242,7 @@ impl Member {
         Ok(())
     }
 
-    /// Marks the guest as up although this process does not talk to its daemon.
+    /// Marks the guest as up without a connection to its daemon.
     pub(super) fn is_up_without_us(&mut self) {
         let is_managed = self.holder == Holder::Manager;
         self.state = if is_managed { State::Managed } else { State::Unmanaged };
@@ -278,7 +278,7 @@ impl Member {
         self.disconnect();
     }
 
-    /// Goes on once a killed QEMU has exited.
+    /// Takes the next step once a killed QEMU has exited.
     pub(super) fn bury(&mut self, now_ms: u64) {
         let Some((next, reason)) = self.dying.as_mut().and_then(Dying::gone) else { return };
         self.dying = None;
@@ -312,7 +312,7 @@ impl Member {
             && self.console.kept().is_empty()
     }
 
-    /// Returns true if the guest boots and no previous QEMU is still to exit.
+    /// Returns true if the guest boots and its previous QEMU has exited.
     pub(super) fn takes_a_boot(&self) -> bool {
         self.state == State::Booting && self.dying.is_none()
     }
@@ -330,7 +330,7 @@ impl Member {
             };
             return self.fails_to_come_back(Fault::Qemu(why));
         }
-        // If the guest may have been killed, QEMU's messages decide, as for a clone.
+        // If the kernel may have killed the guest, QEMU's messages decide, as for a clone.
         let by_words = self.config.spec.restore.is_some() || shortage.is_some();
         let is_unsure = shortage.is_none_or(|shortage| shortage == Shortage::Unknown);
         if is_unsure && self.may_be_mute() && kvm::ended_it(by_words, &words) {
@@ -354,8 +354,8 @@ impl Member {
         }
     }
 
-    /// Marks the guest as up when its console shows the marker. This is used while another manager
-    /// has the port, or if the guest has no daemon.
+    /// Marks the guest as up when its console shows the marker. The console is used while another
+    /// manager has the port, or if the guest has no daemon.
     pub(super) fn notice_up(&mut self) {
         let is_silent = self.holder == Holder::Manager || self.config.daemon == Daemon::Missing;
         let is_marked = || self.console.holds(&up_marker(&self.config.spec.name));
@@ -375,8 +375,8 @@ impl Member {
                     self.qemu_listens();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {
-                        // QEMU is ready once it has loaded the state, and the RESUME event may be
-                        // past.
+                        // QEMU may have sent its RESUME event already, so its status is requested
+                        // as well.
                         self.ask(Command::QueryStatus);
                     }
                 }

@@ -12,7 +12,7 @@ use super::park_clock::ParkRule;
 pub struct MemberConfig {
     /// Specification that the guest is started with.
     pub spec: GuestSpec,
-    /// Least memory of the guest.
+    /// Minimum memory of the guest.
     pub floor: Bytes,
     /// Daemon of the guest, which decides when the guest counts as up.
     pub daemon: Daemon,
@@ -40,9 +40,9 @@ impl MemberConfig {
 pub enum Daemon {
     /// The guest is up once its daemon has sent its hello.
     Expected,
-    /// The guest has no daemon. It is up once its console shows the marker.
+    /// The guest has no daemon. The guest is up once its console shows the marker.
     Missing,
-    /// The guest is a foreign image without a marker on its console. It counts as up once its QEMU
-    /// runs.
+    /// The guest is a foreign image without a marker on its console. The guest counts as up once
+    /// its QEMU runs.
     Foreign,
 }

@@ -1,4 +1,4 @@
-//! Many guests on one thread with one poll. No guest can hold up another.
+//! Many guests on one thread with one poll call. No guest can delay another guest.
 //!
 //! ```text
 //!   poll ─► console (kept in part)         host clock, 4 times a second:
@@ -68,15 +68,15 @@ use crate::links::Switch;
 use crate::relay::Relay;
 use crate::tiers::Tier;
 
-/// Interval between two checks of the virtual CPUs of settled guests, in milliseconds. Together
-/// with the daemon's interval of a second it bounds the delay until a load is noticed.
+/// Interval between two checks of the vCPUs of settled guests, in milliseconds. With the daemon's
+/// own interval of a second, this interval bounds the delay until a load is noticed.
 const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
-/// Limit on attempts to park in one tick. For each of them the kernel lists all connections of the
-/// host.
+/// Limit on attempts to park in one tick, because the kernel lists all connections of the host for
+/// each attempt.
 const PARKS_A_TICK: usize = 8;
 
-/// A set of guests that run together. Dropping it ends them.
+/// A set of guests that run together. Dropping the fleet ends its guests.
 #[derive(Debug)]
 pub struct Fleet {
     members: Vec<Member>,
@@ -85,7 +85,8 @@ pub struct Fleet {
     boots_max: usize,
     cpus: usize,
     next_tick_ms: u64,
-    /// Index of the first guest to check for parking. It advances, so that no guest is left out.
+    /// Index of the first guest to check for parking. The index advances, so that no guest is left
+    /// out.
     parks_next: usize,
     /// Queue of parked guests that clients wait for.
     wanted: Wanted,
@@ -142,7 +143,8 @@ impl Fleet {
         &self.members
     }
 
-    /// Returns the control port of a guest started with one. Later calls return `None`.
+    /// Returns the control port of a guest, if the guest has a control port. Later calls return
+    /// `None`.
     pub fn take_ctl(&mut self, guest: usize) -> Option<UnixStream> {
         self.members.get_mut(guest)?.take_ctl()
     }
@@ -175,14 +177,14 @@ impl Fleet {
         member.park()
     }
 
-    /// Wakes a parked guest. Returns true if an event will report that it runs.
+    /// Wakes a parked guest. Returns true if an event will report that the guest runs.
     pub fn wake(&mut self, guest: usize) -> bool {
         let Some(member) = self.members.get_mut(guest) else { return false };
         member.wake();
         member.is_away() || member.parking().is_some_and(|parking| !parking.is_awake())
     }
 
-    /// Marks a guest as in use, whatever its virtual CPUs do. The guest is woken, and its rule does
+    /// Marks a guest as in use, even if its vCPUs are idle. The guest is woken, and its rule does
     /// not park it.
     pub fn keep_awake(&mut self, guest: usize) {
         let Some(member) = self.members.get_mut(guest) else { return };
@@ -194,12 +196,12 @@ impl Fleet {
 
     /// Leaves the guests' ports and balloons to a host manager, which finds the guests in the
     /// directory of their sockets. Starting and ending guests stays with the fleet. The manager
-    /// gets a parked guest once the guest is back.
+    /// gets a parked guest once that guest runs again.
     pub fn yield_to_other_manager(&mut self) {
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
-    /// Takes a guest's next timer from the host manager.
+    /// Records a guest's next timer, as reported by the host manager.
     pub fn timer_is(&mut self, guest: &str, in_ms: Option<u64>) {
         let now = self.clock.ms();
         let mut members = self.members.iter_mut();
@@ -208,8 +210,8 @@ impl Fleet {
         }
     }
 
-    /// Takes ports and balloons back from a host manager that has ended. A parked guest gets back
-    /// the memory that the manager has taken when it is woken.
+    /// Takes ports and balloons back from a host manager that has ended. A parked guest gets the
+    /// memory that the manager reclaimed from it once it is woken.
     pub fn take_back(&mut self) {
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
@@ -239,13 +241,13 @@ impl Fleet {
         self
     }
 
-    /// Ends all running guests at once, because each takes long to free its memory. Park files are
-    /// removed: no guest resumes from them.
+    /// Ends all running guests at the same time, because each of them needs long to free its
+    /// memory. Park files are removed, because no guest will resume from them.
     pub fn end(&mut self) {
         for running in self.members.iter_mut().filter_map(|member| member.running.as_mut()) {
             running.process.strike();
         }
-        // A file that is being written lacks its QEMU now, or is removed with the others.
+        // Without its QEMU a park file in progress fails, or it is removed with the other files.
         self.parkers.saver.close();
         if let Some(file) = self.members.iter().find_map(|one| one.config.park_file.as_deref()) {
             remove_all(file);
@@ -295,16 +297,17 @@ impl Fleet {
         Ok((ready, events))
     }
 
-    /// Parks guests that have slept for long, and wakes those that are due.
+    /// Parks guests that were idle for long, and wakes parked guests that are due.
     fn tick_parking(&mut self, now_ms: u64) {
-        // Without a park rule a short host makes no difference, so the read is saved.
+        // Without a park rule a memory shortage changes nothing, so the host's memory is not read.
         let parks = self.members.iter().any(|member| member.config.park.after_ms.is_some());
         let is_short = parks && self.room.is_short(now_ms);
         let (first, count) = (self.parks_next, self.members.len());
         let mut left = PARKS_A_TICK;
         for at in (0..count).map(|step| (first + step) % count) {
             if self.members[at].is_due(now_ms) {
-                // The same cron minute may be due in two thousand guests.
+                // The same cron minute may be due in two thousand guests, so the number of wake-ups
+                // is limited here too.
                 if self.wanted.may_wake(is_short, now_ms) {
                     self.members[at].wake();
                     self.wanted.woke(now_ms);
@@ -351,8 +354,8 @@ impl Fleet {
             // Another request may have woken the guest meanwhile.
             let parking = self.members[guest].parking();
             let Some(parking) = parking.filter(|parking| parking.is_wanted()) else { continue };
-            // On a short host only the pages that the guest needs may come back. Without a second
-            // CPU nothing brings them back faster than the guest's own QEMU.
+            // On a host short of memory only the pages that the guest touches may be paged in. With
+            // a single CPU, a prefetch is no faster than the guest's own page-ins.
             let is_helped = parking.is_out() && !self.room.is_short(now_ms) && self.cpus > 1;
             self.members[guest].wake();
             self.wanted.woke(now_ms);
@@ -371,8 +374,8 @@ impl Fleet {
             self.members.iter().filter(|member| is_it(member)).count()
         };
         let booting = count(&Member::takes_a_boot);
-        // Guests with memory left to page out come first, since the next boots need that memory.
-        // Their number never stops the boots altogether.
+        // Guests with memory left to page out have priority, because the next boots need that
+        // memory. Their number never stops the boots altogether.
         let leaving = count(&Member::has_rest);
         let most = self.boots_max.saturating_sub(leaving).max(1);
         let free = most.saturating_sub(booting);

@@ -12,9 +12,9 @@ use vm::{DeviceFile, GoOn, Guest, Process, SocketFile};
 use super::monitor::QmpLink;
 use super::parking::Parking;
 
-/// Console output of a guest: tokens per second, and at once. A read costs a token per byte, but at
-/// least `CONSOLE_READ`. An emulated console delivers its bytes one by one, and each causes a
-/// wake-up.
+/// Rate limit of a guest's console output, in tokens per second, and its burst. A read costs one
+/// token per byte, but at least `CONSOLE_READ` tokens. An emulated console delivers its bytes one
+/// by one, and each byte causes a wake-up.
 const CONSOLE_A_SECOND: u64 = 16 * 1024;
 const CONSOLE_BURST: u64 = 256 * 1024;
 const CONSOLE_READ: u64 = 256;
@@ -28,9 +28,9 @@ pub(super) struct RunningGuest {
     pub(super) ctl: Option<UnixStream>,
     /// UUID of this start only.
     pub(super) uuid: [u8; 16],
-    /// The saved state to resume from, until QEMU has loaded it.
+    /// Saved state to resume from, until QEMU has loaded this state.
     pub(super) go_on: Option<GoOn>,
-    /// The commands sent to QEMU for that.
+    /// The commands sent to QEMU to load the saved state.
     pub(super) going_on: Vec<Ticket>,
     /// Parking of the guest in memory.
     pub(super) parking: Parking,
@@ -40,8 +40,8 @@ pub(super) struct RunningGuest {
     pub(super) is_resumed: bool,
     /// OOM kills counted in the guest's cgroups since it joined them.
     pub(super) kills: KillWatch,
-    /// Socket of the second monitor, hidden while the guest is parked: a manager that connected
-    /// would wait for a stopped QEMU.
+    /// Socket of the second monitor. The socket is hidden while the guest is parked, because a
+    /// manager that connected then would wait for a stopped QEMU.
     pub(super) monitor_file: Option<SocketFile>,
     /// Socket of the daemon's port, removed on drop.
     _port_file: Option<SocketFile>,

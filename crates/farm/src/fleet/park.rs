@@ -1,4 +1,5 @@
-//! Parked guests: their QEMU is stopped and keeps no memory until the guest is wanted again.
+//! Parking of guests. The QEMU of a parked guest is stopped, and its memory is paged out, until the
+//! guest is wanted again.
 //!
 //! ```text
 //!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out by the pager ─► parked
@@ -7,8 +8,9 @@
 //!                                        a request, or it was long enough
 //! ```
 //!
-//! There is no proxy between a guest and its clients. The sockets of a stopped QEMU stay open, the
-//! kernel takes connections and bytes for it, and duplicates of these sockets show both.
+//! There is no proxy between a guest and its clients. The sockets of a stopped QEMU stay open, and
+//! the kernel queues new connections and data there. The fleet polls duplicates of these sockets to
+//! notice both.
 
 use std::cell::OnceCell;
 use std::io;
@@ -27,8 +29,8 @@ use super::parking::{Saver, Stage};
 use super::refusal::{NotWoken, Refusal};
 use super::worker::{Job, Worker};
 
-/// Timeout for a response of QEMU, in time in which QEMU could run. A response comes at once, and
-/// saving the devices takes less than a second.
+/// Timeout for a response of QEMU. Only time in which QEMU could run counts. QEMU responds at once,
+/// and saving the devices takes less than a second.
 const ANSWER_MAX_MS: u64 = 30_000;
 
 /// Outcome of a response from QEMU.
@@ -67,8 +69,8 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Returns QEMU's sockets at the guest's ports. Clients that may not be kept waiting are an
-    /// error.
+    /// Returns QEMU's sockets at the guest's ports. The error names clients that the rule does not
+    /// allow to wait.
     fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, Refusal> {
         let sockets = self.sockets_at(spec).map_err(Refusal::Ports)?;
         let silent = sockets.silent(SILENT_MS).unwrap_or_default();
@@ -126,7 +128,8 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Lets QEMU and its virtual CPUs run. It has no effect on a process that was not stopped.
+    /// Lets QEMU and its vCPUs run. The call has no effect on a process that was not stopped. The
+    /// error states why the guest will never run.
     fn go_on(&mut self) -> Result<(), NotWoken> {
         self.process.go_on().map_err(NotWoken::Process)?;
         self.show_monitor(true);
@@ -135,10 +138,11 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Lets managers find the second monitor, or not.
+    /// Shows the second monitor's socket to managers, or hides it.
     fn show_monitor(&mut self, is_shown: bool) {
         let Some(file) = &mut self.monitor_file else { return };
-        // It fails only if the directory has been removed, with which no manager finds the guest.
+        // This call fails only if the directory was removed, and then no manager can find the
+        // guest.
         let _ = if is_shown { file.show() } else { file.hide() };
     }
 
@@ -175,7 +179,8 @@ impl RunningGuest {
         })
     }
 
-    /// Stops QEMU after its virtual CPUs, or has it save the devices first.
+    /// Stops QEMU's process after its vCPUs. If the guest is parked on disk, QEMU first saves its
+    /// devices.
     fn has_stopped(
         &mut self,
         is_wanted: bool,
@@ -215,8 +220,8 @@ impl RunningGuest {
     }
 }
 
-/// Hands QEMU's memory to the kernel until the guest is woken. The error is the kernel's reason for
-/// taking no more of it. An ended QEMU is no error.
+/// Pages out QEMU's memory until the guest is woken. The error is the kernel's reason for not
+/// paging out the rest. An ended QEMU is no error.
 fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Fault> {
     let take = |process| {
         let mut slices = PageOut::take_from(process, 0)?;
@@ -230,8 +235,9 @@ fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Faul
 }
 
 impl RunningGuest {
-    /// Returns a note for the user if QEMU has not answered for long. A guest that was to be parked
-    /// is to run instead: QEMU handles its requests in order, the continue last.
+    /// Returns a note for the user if QEMU has not answered for long. A guest that was about to be
+    /// parked is then resumed: QEMU handles requests in order, so the resume request is handled
+    /// last. The error ends the guest.
     pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, NotWoken>> {
         let (parking, pid) = (&mut self.parking, self.process.id());
         let asked = parking.stage.asked()?;
@@ -250,7 +256,7 @@ impl RunningGuest {
         Some(self.is_not_saved(Some(why), now_ms).map(|()| note))
     }
 
-    /// Requests the state of the devices from QEMU. The virtual CPUs are stopped.
+    /// Requests the state of the devices from QEMU. The vCPUs are stopped.
     fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, NotWoken> {
         let command = match self.devices.as_mut().map(DeviceFile::save) {
             Some(command) => command.map_err(Fault::of),
@@ -290,7 +296,8 @@ impl RunningGuest {
         Ok(ParkNews::Nothing)
     }
 
-    /// Lets the guest continue where it was, and keeps the reason if saving failed.
+    /// Lets the guest continue where it was, and keeps the reason if saving failed. The error
+    /// states why the guest will never run.
     pub(super) fn is_not_saved(&mut self, why: Option<Fault>, now_ms: u64) -> Result<(), NotWoken> {
         match why.is_some() {
             true => self.parking.clock.cannot_be_saved(now_ms),

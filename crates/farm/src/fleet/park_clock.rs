@@ -1,20 +1,21 @@
-//! Timing of parking, and of waking by the clock.
+//! Timing of parking and of timed wake-ups.
 
 use images::Arch;
 use vm::Accel;
 
-/// Sleep after which a guest with a park rule is parked while the host is short of memory.
+/// Idle time after which a guest with a park rule is parked while the host is short of memory.
 const SHORT_MS: u64 = 2_000;
 /// Wait before the next attempt to park a guest that cannot be parked now.
 const RETRY_MS: u64 = 10_000;
-/// Wait after a failed save. The guest stands still during each attempt.
+/// Wait after a failed save. The guest is stopped during each attempt.
 const RESAVE_MS: u64 = 600_000;
-/// Wait until clients are checked again that have not been silent for long enough.
+/// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
-/// Time that a guest may run for an answer to us. Its CPU time is read once a second.
+/// Time in which a guest's CPU usage may stem from answering our own request. CPU time is read once
+/// a second.
 const PARDON_MS: u64 = 3_000;
-/// CPU time that a sleeping guest may use at once, beside its share: a look of its daemon costs an
-/// emulated guest some hundredths of a second.
+/// CPU time, in milliseconds, that an idle guest may use in a burst beside its share. One sample by
+/// the daemon costs an emulated guest some hundredths of a second.
 const BURST_MS: f64 = 50.0;
 /// Time that a connected but silent client keeps a guest awake.
 pub(super) const SILENT_MS: u32 = 10_000;
@@ -22,7 +23,7 @@ pub(super) const SILENT_MS: u32 = 10_000;
 /// Rule for parking a guest without a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkRule {
-    /// Sleep after which the guest is parked; `None` means never.
+    /// Idle time after which the guest is parked; `None` means never.
     pub after_ms: Option<u64>,
     /// Time after which a parked guest is woken in any case.
     pub at_most_ms: Option<u64>,
@@ -30,18 +31,18 @@ pub struct ParkRule {
     pub with_connections: bool,
 }
 
-/// Action for a guest that the clock asks for.
+/// Action for a guest that is due by the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParkWish {
     Nothing,
-    /// The guest has slept long enough and is parked, if that is possible now.
+    /// The guest was idle long enough. The guest is parked, if that is possible now.
     Park,
     /// A client woke the guest a while ago. The guest is parked again if no client has sent
     /// anything since.
     ParkIfSilent,
 }
 
-/// Begin of a guest's sleep, and the CPU time of its virtual CPUs until then.
+/// Start of a guest's idle time, and the CPU time of its vCPUs until then.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at_ms: u64,
@@ -49,15 +50,16 @@ struct Since {
 }
 
 impl Since {
-    /// Returns true if a guest has run for no more than its share since then. A single second says
-    /// little: on a busy host an idle guest uses more than its share in one of some seconds.
+    /// Returns true if a guest has used no more than its share of CPU time since then. A single
+    /// second is too short to judge, because on a busy host even an idle guest exceeds its share
+    /// now and then.
     fn has_slept(self, ran_ms: f64, asleep_percent: u8, now_ms: u64) -> bool {
         let share_ms = now_ms.saturating_sub(self.at_ms) as f64 * f64::from(asleep_percent) / 100.0;
         ran_ms - self.ran_ms < share_ms + BURST_MS
     }
 }
 
-/// Sleep of a guest, and the reason for its last wake-up.
+/// Idle time of a guest, and the reason for its last wake-up.
 #[derive(Debug, Default)]
 pub(super) struct ParkClock {
     asleep_since: Option<Since>,
@@ -67,12 +69,12 @@ pub(super) struct ParkClock {
     woken_for_client_ms: Option<u64>,
     /// Earliest time of the next attempt to park.
     retry_ms: u64,
-    /// End of the time in which CPU time may come from our own request.
+    /// End of the time in which CPU usage may stem from our own request.
     pardoned_ms: u64,
 }
 
 impl ParkClock {
-    /// Records that the guest runs again. The time is set if a client woke it.
+    /// Records that the guest runs again. The time is set if a client woke the guest.
     pub(super) fn wakes(&mut self, for_client_ms: Option<u64>) {
         self.asleep_since = None;
         self.woken_for_client_ms = for_client_ms;
@@ -80,7 +82,8 @@ impl ParkClock {
         self.is_used &= for_client_ms.is_none();
     }
 
-    /// Records that the guest is wanted: only its normal sleep parks it.
+    /// Records that a client or user wants the guest, so that only its normal idle time parks it
+    /// again.
     pub(super) fn was_wanted(&mut self) {
         self.woken_for_client_ms = None;
     }
@@ -106,8 +109,8 @@ impl ParkClock {
         self.retry_ms = now_ms + LOOK_MS;
     }
 
-    /// Returns the action for a running guest, from the CPU time of its virtual CPUs since their
-    /// start. `None` means that the time is unknown.
+    /// Returns the action for a running guest, from the CPU time of its vCPUs since their start.
+    /// `None` means that the time is unknown.
     pub(super) fn awake(
         &mut self,
         ran_ms: Option<f64>,
@@ -150,9 +153,9 @@ impl ParkClock {
 }
 
 /// Returns the share of one host CPU that an idle guest stays below, in percent. An emulated kernel
-/// and daemon use ten times the CPU time, and on a busy host twice that. Debian's kernel for IBM Z
-/// ticks 250 times a second even when idle: the ticks alone use 2 to 12 percent, depending on the
-/// host's CPUs and their other load.
+/// and daemon use ten times as much CPU time, and on a busy host twenty times as much. Debian's
+/// kernel for IBM Z ticks 250 times a second even when idle. The ticks alone use 2 to 12 percent,
+/// depending on the host's CPUs and their other load.
 pub(super) fn asleep_percent(arch: Arch, accel: Accel) -> u8 {
     match (arch, accel) {
         (Arch::X86_64, Accel::Kvm) => 2,
@@ -162,7 +165,8 @@ pub(super) fn asleep_percent(arch: Arch, accel: Accel) -> u8 {
 }
 
 impl ParkRule {
-    /// Returns the rule for a host short of memory, on which other guests wait for the memory.
+    /// Returns the rule for a host short of memory. Guests are parked sooner there, because other
+    /// guests wait for the memory.
     pub(super) fn on_a_short_host(self) -> ParkRule {
         let after_ms = self.after_ms.map(|after_ms| after_ms.min(SHORT_MS));
         ParkRule { after_ms, ..self }
@@ -182,7 +186,7 @@ mod tests {
         ParkRule { after_ms: Some(5_000), at_most_ms: None, with_connections: false };
     const NEVER: ParkRule = ParkRule { after_ms: None, ..RULE };
 
-    /// A guest of which the CPU usage until each look is given.
+    /// A guest with a given CPU usage up to each sample.
     #[derive(Default)]
     struct Guest {
         clock: ParkClock,
@@ -224,8 +228,8 @@ mod tests {
         assert_eq!(guest.looks(0.0, NEVER, 1_000_000), ParkWish::Nothing);
     }
 
-    /// The usage of an emulated guest beside seven tests, of which it was never parked by the rule
-    /// that no second may be above 2 percent.
+    /// CPU usage of an emulated guest that ran beside seven tests. An earlier rule, by which no
+    /// second could exceed 2 percent, never parked this guest.
     #[test]
     fn idle_guest_is_parked_despite_single_busy_seconds() {
         let mut guest = Guest::default();

@@ -14,10 +14,11 @@ use super::worker::Job;
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     pub(super) stage: Stage,
-    /// Request that QEMU has not answered yet, and the time that QEMU has had for it.
+    /// Request that QEMU has not answered yet, and the time in which QEMU could run since the
+    /// request.
     pub(super) waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
-    /// Reason of the host for not taking the guest's memory at the last park.
+    /// The host's reason for not paging out the guest's memory at the last park.
     pub(super) refused: Option<Fault>,
 }
 
@@ -25,7 +26,8 @@ pub(super) struct Parking {
 pub(super) enum Stage {
     #[default]
     Awake,
-    /// QEMU was asked to stop the virtual CPUs. `is_wanted` is set if the guest is wanted since.
+    /// QEMU was asked to stop the vCPUs. `is_wanted` is set if a client has wanted the guest since
+    /// then.
     Stopping { asked: Ticket, is_wanted: bool },
     /// The park file is being written: QEMU writes the devices, then a thread writes the file.
     Saving { by: Saver, is_wanted: bool },
@@ -39,7 +41,7 @@ pub(super) enum Stage {
         /// Set while a client wants the guest and the guest waits for its turn to be woken.
         is_wanted: bool,
     },
-    /// QEMU was asked to let the virtual CPUs run.
+    /// QEMU was asked to let the vCPUs run.
     Waking { asked: Ticket },
 }
 
@@ -110,7 +112,7 @@ impl Parking {
         matches!(self.stage, Stage::Parked { rest: Some(_), .. })
     }
 
-    /// Returns true if the guest is parked and the host has taken its memory.
+    /// Returns true if the guest is parked and its memory is paged out.
     pub(super) fn is_out(&self) -> bool {
         matches!(self.stage, Stage::Parked { rest: None, .. }) && self.refused.is_none()
     }
@@ -165,7 +167,7 @@ impl Parking {
         true
     }
 
-    /// Returns the host's reason for not taking the guest's memory.
+    /// Returns the host's reason for not paging out the guest's memory.
     pub(super) fn refused(&self) -> Option<&Fault> {
         self.refused.as_ref()
     }

@@ -1,4 +1,5 @@
-//! Memory for woken guests: the host's, and that of cgroups that contain the farm.
+//! Check that there is memory for woken guests, on the host and in the cgroups that contain the
+//! farm.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,15 +8,15 @@ use counters::Bytes;
 use procfs::parse::value_of;
 use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 
-/// Part of the memory under which a host is short of it, and a fixed minimum. On 24 GiB the part is
-/// the memory that a hundred web servers take when they wake. So many are woken before the first of
-/// them may be parked again.
+/// Divisor for the share of memory below which a host is short of memory, and a fixed minimum. On a
+/// host with 24 GiB the share is as much as a hundred web servers use when they wake. A hundred
+/// guests may wake before the first can be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
-/// Part of a small cgroup's limit that replaces the minimum.
+/// Divisor for the share of a small cgroup's limit that replaces the fixed minimum.
 const GROUP_PART: u64 = 4;
-/// Time for which a reading is valid. A guest takes some MiB when it wakes, and many wake in this
-/// time.
+/// Time for which a reading is valid. A guest uses some MiB when it wakes, and many guests may wake
+/// within this time.
 const SEEN_MS: u64 = 100;
 
 /// Last reading of the host's memory and of its cgroups.
@@ -29,7 +30,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Creates a state for guests in this cgroup, if they have one.
+    /// Creates the state for guests in this cgroup, or for guests without a cgroup.
     pub(super) fn of(own: Option<PathBuf>) -> Room {
         Room { own, ..Room::default() }
     }
@@ -53,9 +54,9 @@ impl Room {
     }
 }
 
-/// Returns true if a cgroup is short of memory. A missing cgroup, or one without a limit, is not.
-/// The farm's own cgroup is full by design if there is swap: free swap counts as left, as far as
-/// the cgroup may use it.
+/// Returns true if a cgroup is short of memory. A cgroup that is missing or has no limit is never
+/// short. With swap the farm's own cgroup is full by design. Free swap then counts as free memory,
+/// as far as the cgroup may use it.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
     let left = group.limit().and_then(|limit| Some((limit, group.left(limit, swap)?)));
     left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))

@@ -11,7 +11,7 @@ pub enum State {
     Booting,
     /// The guest's daemon has sent its hello.
     Up,
-    /// The guest is up without a daemon: there is none, or it has signed off.
+    /// The guest is up without a daemon, because it has none or because the daemon has signed off.
     Unmanaged,
     /// The guest is up, and a host manager has its port and balloon.
     Managed,
@@ -41,7 +41,7 @@ impl State {
 /// Counters of a guest over its life, as reported by its daemon and checked for plausibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The fewest and the most CPUs that were online.
+    /// Minimum and maximum number of CPUs that were online.
     pub cpus_online: Option<(u32, u32)>,
     /// CPUs plugged.
     pub plugs: u32,
@@ -49,9 +49,9 @@ pub struct Tally {
     pub unplugs: u32,
     /// The largest pool, in pages.
     pub pool_pages_max: u64,
-    /// Times the pool grew.
+    /// Number of times that the pool grew.
     pub grows: u32,
-    /// Times the pool shrank.
+    /// Number of times that the pool shrank.
     pub shrinks: u32,
 }
 

@@ -1,4 +1,5 @@
-//! Guests that are parked on disk: their own memory is in a file, and their QEMU has ended.
+//! Parking of guests on disk. The memory of such a guest that differs from its template is in a
+//! file, and the guest's QEMU has ended.
 //!
 //! ```text
 //!   QMP stop ─► devices ─► SIGSTOP ─► own pages ─► FILE.part ─► fsync, rename ─► QEMU is killed
@@ -6,9 +7,9 @@
 //!   goes on ◄─ QMP cont ◄─ devices ◄─ own pages ◄─ QEMU with the template's memory ◄┘
 //! ```
 //!
-//! The file stays when its guest resumes, until a newer file replaces it. Whenever this process
-//! ends, the guest has the older state or the newer one. A file is read completely before a QEMU is
-//! started for it. Long work runs on a thread.
+//! A file stays after its guest has resumed, until a newer file replaces it. Even if this process
+//! is killed, the older or the newer file of a guest is complete. A file is read completely before
+//! a QEMU is started for the guest. Long work runs on a thread.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read};
@@ -34,31 +35,31 @@ use crate::relay::Door;
 /// Size of one read of a park file.
 const READ_BYTES: usize = 1 << 20;
 
-/// Share of a disk that parked guests leave free. On a large disk the free part is capped at as
-/// much as a system needs.
+/// Share of a disk that parked guests leave free. On a large disk this share is capped at the
+/// amount that a system needs.
 const FREE_PERMILLE: u64 = 100;
 const FREE_MAX: Bytes = Bytes::mib(4096);
 
 #[derive(Debug, Default)]
 pub(super) struct Suspension {
     pub(super) stage: Stage,
-    /// The guest's forwarded ports, which stay open while its QEMU comes and goes.
+    /// The guest's forwarded ports, which stay open when its QEMU ends and another one starts.
     pub(super) door: Option<Door>,
     /// True if a client has connected to the door and the guest waits for its turn to be woken.
     pub(super) is_wanted: bool,
     /// Arrival time of the client that the guest is brought back for.
     pub(super) for_client_ms: Option<u64>,
-    /// When the guest wants to run, in memory or on disk.
+    /// Next timer of the guest, in memory or on disk.
     pub(super) alarm: Alarm,
-    /// Failed attempts to come back, in a row.
+    /// Number of failed attempts in a row to bring the guest back.
     pub(super) failures: u32,
-    /// Failures in a row in which the file was damaged or missing.
+    /// Failures in a row because the file was damaged or missing.
     pub(super) broken_files: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) enum Stage {
-    /// The guest has a QEMU, or never had one.
+    /// The guest has a QEMU, or was never started.
     #[default]
     Awake,
     /// The guest is only on disk.
@@ -75,11 +76,11 @@ pub(super) enum Stage {
     Filling(Job<()>),
     /// QEMU loads the state of the devices and then runs the guest.
     Loading,
-    /// The guest does not come back.
+    /// The guest cannot be brought back.
     Failed(Failure),
 }
 
-/// Reason why a guest does not come back.
+/// Reason why a guest cannot be brought back.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) why: Fault,
@@ -115,7 +116,7 @@ impl Suspension {
     /// Wakes the guest on request.
     pub(super) fn wake(&mut self) {
         (self.is_wanted, self.failures) = (false, 0);
-        // An alarm is set again when the guest is parked again.
+        // The timer is requested again before the next park.
         self.alarm = Alarm::default();
         if let Stage::OnDisk { is_wanted, retry_ms } = &mut self.stage {
             (*is_wanted, *retry_ms) = (true, 0);
@@ -153,8 +154,8 @@ impl Suspension {
     }
 }
 
-/// Checks that a guest's pages fit on a disk with `left` bytes free. A part of the disk stays free
-/// for other users of it.
+/// Checks that a guest's pages fit on a disk with `left` bytes free. Part of the disk stays free
+/// for other users.
 fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     let stays = disk.permille(FREE_PERMILLE).min(FREE_MAX);
     // A file system in memory without a limit reports no size.
@@ -230,7 +231,7 @@ impl Saved {
         let part = self.path.with_added_extension("part");
         let written = self.write_part(&part, is_left).and_then(|bytes| {
             fs::rename(&part, &self.path)?;
-            // The new name is on the disk when its directory is.
+            // The renaming is on the disk only once the directory is.
             self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
             Ok(bytes)
         });
@@ -241,11 +242,11 @@ impl Saved {
     }
 
     fn write_part(&self, part: &Path, is_left: &AtomicBool) -> io::Result<u64> {
-        // Each thread of QEMU may write to memory until it has stopped, which is later than the
-        // signal.
+        // Each thread of QEMU may write to memory until that thread has stopped, which is later
+        // than the signal.
         has_stopped(self.process)?;
         let memory = GuestMemory::find(self.process, Bytes(self.header.memory_bytes))?;
-        // A guest's memory is private: only the owner may read its file.
+        // A guest's memory is private, so only the owner may read the file.
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(part)?;
         let (pages, room) = (memory.own_pages()?, rustix::fs::fstatvfs(&file)?);
@@ -261,8 +262,8 @@ impl Saved {
         let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         let bytes = file.metadata()?.len();
-        // The file is checked before it replaces the previous one, as there is no way back after
-        // that.
+        // The file is checked before it replaces the previous file, because the previous file is
+        // lost then.
         parkfile::check(BufReader::with_capacity(READ_BYTES, File::open(part)?))
             .map_err(io::Error::other)?;
         match is_left.load(Ordering::Relaxed) {

@@ -25,8 +25,8 @@ pub(crate) fn config(name: &str) -> MemberConfig {
     MemberConfig { daemon: Daemon::Missing, ..MemberConfig::new(spec) }
 }
 
-/// Waits until a process sleeps, or has ended. A process that is loaded from disk waits for that,
-/// and this time must not count against the test's limits.
+/// Waits until a process sleeps or has ended. Loading a program from disk takes time, which must
+/// not count against the test's limits.
 fn is_settled(pid: u32) {
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     let is_busy =
@@ -68,8 +68,9 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
 #[test]
 fn finding_15_end_of_qemu_is_awaited_only_in_the_poll() {
     let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
-    // The connections are closed while the process goes on, like a QEMU that frees much memory.
-    // They are shut down, not dropped: a process that another test starts may hold copies.
+    // The connections are closed while the process still runs, like a QEMU that frees much memory.
+    // The connections are shut down instead of dropped, because a process that another test starts
+    // may hold copies.
     for end in theirs {
         end.shutdown(Shutdown::Both).unwrap();
     }
@@ -243,7 +244,7 @@ fn finding2_19_a_silent_qemu_keeps_no_guest_parking() {
     member.park().unwrap();
     let late = "its QEMU has not answered for 30 s";
     assert_eq!(notes(member, 1..=30), ("up", vec![]));
-    // The process could run: waiting for a CPU does not count.
+    // The process had time to run, because waiting for a CPU does not count.
     let not_parked = vec![format!("g1 is not parked: {late}")];
     assert_eq!(notes(member, 31..=40), ("waking", not_parked));
     let not_woken = vec![format!("g1 is not woken yet: {late}")];
@@ -297,7 +298,8 @@ fn nameless_at(member: &mut Member, mut seconds: RangeInclusive<u64>) -> Option<
 #[test]
 fn clone_has_a_minute_for_its_name_from_its_first_run() {
     let (mut fleet, _theirs) = clone();
-    // The QEMU could run all the time and has loaded no state, so it does not wait for anything.
+    // This QEMU could run all the time and has not loaded any state, so nothing excuses the missing
+    // name.
     assert_eq!(nameless_at(&mut fleet.members[0], 1..=300), Some(61));
     let (mut fleet, theirs) = clone();
     let member = &mut fleet.members[0];

@@ -30,14 +30,14 @@ impl CpuMeter {
         self.vcpus.run_ns()
     }
 
-    /// Returns the run time of the vCPUs since their start at the last look, in milliseconds.
+    /// Returns the run time of the vCPUs from their start to the last reading, in milliseconds.
     pub(super) fn ran_ms(&self) -> Option<f64> {
         let (_, threads) = self.vcpus.read()?;
         Some(threads.iter().map(|thread| thread.ran.run_ns as f64 / 1e6).sum())
     }
 
-    /// Reads the usage if it is due, in percent of one CPU. For a settled guest it is due at each
-    /// tick, as its daemon sleeps until the vCPUs are busy.
+    /// Reads the usage if it is due, in percent of one CPU. For a settled guest the usage is due at
+    /// each tick, because the guest's daemon sleeps until the vCPUs are busy.
     pub(super) fn tick(&mut self, is_settled: bool, now_ms: u64) -> Option<f64> {
         let window_ms = now_ms.saturating_sub(self.usage_ms);
         if !is_settled && window_ms < USAGE_MS {

@@ -1,21 +1,21 @@
 //! Queue of parked guests that clients want. A limited number is woken per second, and the others
 //! wait.
 //!
-//! A wake costs some hundredths of a second of CPU time. Many wakes at once would all be slow, and
-//! any client of the ports could keep the host's CPUs busy. A wake also costs memory, which a host
-//! may only have after other guests are parked.
+//! A wake-up costs some hundredths of a second of CPU time. If many guests woke at once, all
+//! wake-ups would be slow, and any client of the ports could keep the host's CPUs busy. A wake-up
+//! also costs memory, which the host may not have before other guests are parked.
 
 use std::collections::VecDeque;
 
 use reactor::Budget;
 
-/// Wakes per second and host CPU, and the burst after a pause.
+/// Wake-ups per second and host CPU, and the burst after a pause.
 const WAKES_A_CPU: u64 = 16;
 
-/// Wait between two wakes on a host that is short of memory.
+/// Wait between two wake-ups on a host that is short of memory.
 const SHORT_MS: u64 = 1_000;
 
-/// The queue of guests to wake, in the order of their clients.
+/// Queue of guests to wake, in the order in which their clients came.
 #[derive(Debug)]
 pub(super) struct Wanted {
     guests: VecDeque<usize>,
@@ -54,7 +54,7 @@ impl Wanted {
         self.budget.left() > 0 && !waits
     }
 
-    /// Takes note that a guest was woken.
+    /// Records that a guest was woken.
     pub(super) fn woke(&mut self, now_ms: u64) {
         self.budget.spend(1);
         self.woke_ms = now_ms;

@@ -6,11 +6,11 @@
 //!            named, started again or ended ◄── evidence ◄┘  (a thread: it waits for QEMU)
 //! ```
 //!
-//! A boot takes a certain amount of work, not of time. On a busy host it is slow, but uses no more
-//! CPU time of its vCPUs. A boot in an endless loop does.
+//! A boot needs a certain amount of CPU time. On a busy host a boot takes longer, but its vCPUs use
+//! no more CPU time. A boot in an endless loop uses more.
 //!
-//! On an emulated host a second of CPU time does less work. The work between the outputs so far
-//! shows the ratio.
+//! On a host that emulates the guest, a second of CPU time does less work. The CPU time between
+//! earlier outputs shows how much less.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -26,23 +26,25 @@ use super::open::RunningGuest;
 
 /// Time after its last output in which a guest does not count as hung.
 const SILENCE_MS: u64 = 60_000;
-/// vCPU time between two outputs that no boot needs: the longest, with a database, needs a fifth of
-/// it.
+/// Maximum vCPU time between two outputs of a healthy boot. The slowest boot, with a database,
+/// needs a fifth of this time.
 const RUN_NS: u64 = 120_000_000_000;
-/// Factor over the longest time between two outputs of this guest, if that is more.
+/// Factor for the longest vCPU time between two outputs of this guest so far. The product is the
+/// maximum if it exceeds `RUN_NS`.
 const SLOWER: u64 = 5;
-/// Time for a clone to take its name, counted while its QEMU could run. A clone without its name
-/// has the identity of its template and must not stay.
+/// Time for a clone to accept its name, counted while its QEMU could run. A clone without its name
+/// has the identity of its template and must not keep running.
 const NAMING_PATIENCE_MS: u64 = 60_000;
-/// Time for a QEMU to start or resume, counted while it could run. After it the QEMU is given up.
+/// Time for a QEMU to start or resume, counted while it could run. A QEMU that needs longer has
+/// failed.
 const COMING_BACK_MAX_MS: u64 = 60_000;
-/// Interval up to which a repeated reset counts as the firmware's.
+/// Longest time between two resets at which the second reset counts as the firmware's.
 const FIRMWARE_MS: u64 = 2_000;
 /// Message of the image's first process in a guest with too little memory.
 const IMAGE_TOO_LARGE: &str = "pinhead: the image does not fit";
-/// Most columns of a console line in a reason.
+/// Maximum number of columns of a console line in a reason.
 const CAUSE_WIDTH: usize = 200;
-/// Most restarts of a guest. A guest that hangs each time has a lasting problem.
+/// Maximum number of restarts of a guest. A guest that hangs each time has a lasting problem.
 const RESTARTS_MAX: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,26 +110,26 @@ impl BootWatch {
         RUN_NS.max(self.longest_ns.saturating_mul(SLOWER))
     }
 
-    /// Returns true if the clone had its time to take its name. The time is counted by the work of
-    /// its QEMU.
+    /// Returns true if the clone's time to accept its name is over. The time is counted by the work
+    /// of the clone's QEMU.
     pub(super) fn is_nameless(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
         self.had.look(now_ms, work) > NAMING_PATIENCE_MS
     }
 
-    /// Returns true if the guest had its time to come back from disk.
+    /// Returns true if the guest's time to come back from disk is over.
     pub(super) fn is_lost(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
         self.had.look(now_ms, work) > COMING_BACK_MAX_MS
     }
 
-    /// Takes note that a QEMU starts.
+    /// Records that a QEMU starts.
     pub(super) fn starts(&mut self, now_ms: u64) {
         self.had = Chance::since(now_ms);
         self.kvm = KvmWatch::default();
         (self.resets, self.reset_ms) = (0, None);
     }
 
-    /// Takes note of a machine reset. Returns true if the reset follows another one so closely that
-    /// the firmware must have caused it.
+    /// Records a machine reset. Returns true if the reset follows another reset so closely that the
+    /// firmware must have caused it.
     pub(super) fn is_firmwares_reset(&mut self, now_ms: u64) -> bool {
         let is_soon = self.reset_ms.is_some_and(|last_ms| now_ms < last_ms + FIRMWARE_MS);
         if !is_soon {
@@ -136,8 +138,8 @@ impl BootWatch {
         is_soon
     }
 
-    /// Counts a machine reset during boot. After too many it returns the reason to end the guest:
-    /// its kernel panics each time, or its first process ends.
+    /// Counts a machine reset during boot. After too many resets, returns the reason to end the
+    /// guest: its kernel panics each time, or its first process ends.
     pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;
@@ -188,7 +190,7 @@ impl BootWatch {
     }
 }
 
-/// Returns the last console line that gives a reason for the failed boot.
+/// Returns the last console line that names a reason for the failed boot.
 fn cause(console: &str) -> Option<&str> {
     let signs = [IMAGE_TOO_LARGE, "Kernel panic", "Initramfs unpacking failed", "pinhead: "];
     let last = |sign| console.lines().rev().find_map(|line| line.find(sign).map(|at| &line[at..]));

@@ -26,7 +26,7 @@ pub(super) struct Worker {
 }
 
 struct Thread {
-    /// Always present, until the drop.
+    /// `None` only during the drop, which closes the queue to end the thread.
     queue: Option<Sender<Work>>,
     /// Number of jobs that are not done yet.
     left: Arc<AtomicUsize>,
@@ -135,8 +135,8 @@ impl Worker {
         Some(self.thread.as_ref()?.news.fd())
     }
 
-    /// Clears the readiness. A thread that has ended in a panic is forgotten: its descriptor would
-    /// stay readable, and the next job gets another thread.
+    /// Clears the readiness. A thread that has ended in a panic is dropped, because its descriptor
+    /// would stay readable. The next job starts another thread.
     pub(super) fn drain(&mut self) {
         if self.thread.as_ref().is_some_and(|thread| !thread.news.drain()) {
             self.thread = None;

@@ -15,7 +15,7 @@ pub(super) type Mac = [u8; 6];
 
 const TYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const TYPE_ARP: [u8; 2] = [0x08, 0x06];
-/// Ethernet and IPv4, with addresses of 6 and 4 bytes; a request.
+/// Fields of an ARP request for 6-byte Ethernet and 4-byte IPv4 addresses.
 const ARP_QUESTION: [u8; 8] = [0, 1, 0x08, 0, 6, 4, 0, 1];
 const ARP_END: usize = 42;
 const IP_START: usize = 14;
@@ -23,7 +23,8 @@ const TCP_MIN: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
 const FLAG_RST: u8 = 0x04;
 const FLAG_ACK: u8 = 0x10;
-/// All bits except "do not fragment": more fragments, and the fragment offset.
+/// Mask of the bits that mark a fragment: "more fragments" and the fragment offset. Only "do not
+/// fragment" may be set in a whole packet.
 const FRAGMENT: [u8; 2] = [0x3f, 0xff];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +48,12 @@ pub(super) struct Segment {
     tcp: usize,
 }
 
-/// Parses a frame. A malformed frame or another kind gives `None`.
+/// Parses a frame. Returns `None` for a malformed frame and for a frame of another kind.
 pub(super) fn read(frame: &[u8]) -> Option<Kind> {
     match bytes(frame, 12)? {
         TYPE_ARP => {
             let is_whole = frame.len() >= ARP_END && bytes(frame, IP_START)? == ARP_QUESTION;
-            // A request in the name of another host gets no response.
+            // A request that claims to come from another host gets no response.
             let is_own = bytes::<6>(frame, 22) == sender(frame);
             let (sender, target) = (address(frame, 28)?, address(frame, 38)?);
             (is_whole && is_own).then_some(Kind::ArpQuestion { sender, target })
@@ -91,15 +92,15 @@ pub(super) fn sender(frame: &[u8]) -> Option<Mac> {
     bytes(frame, 6)
 }
 
-/// The end of a segment that gets another address.
+/// The end of a segment that gets another address: sender or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Source,
     Destination,
 }
 
-/// Replaces the address of one end of a segment, and the frame's hardware addresses. Correct
-/// checksums stay correct, and wrong ones wrong.
+/// Replaces the address of one end of a segment, and the frame's hardware addresses. A correct
+/// checksum stays correct, and a wrong one stays wrong.
 pub(super) fn readdress(
     frame: &mut [u8],
     segment: &Segment,
@@ -120,7 +121,7 @@ pub(super) fn readdress(
     put(frame, 6, &mac_source);
 }
 
-/// Turns an ARP request into its response: this address has this hardware address.
+/// Turns an ARP request into the response that this address has this hardware address.
 pub(super) fn answer_arp(frame: &mut [u8], target: Ipv4Addr, mac: Mac) {
     let Some(asker) = bytes::<10>(frame, 22) else { return };
     put(frame, 0, &asker[..6]);

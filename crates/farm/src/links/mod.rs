@@ -25,9 +25,9 @@ pub struct Link {
     pub client: u32,
     /// The address that the client uses for the server.
     pub address: Ipv4Addr,
-    /// The port, both at that address and of the server.
+    /// Port at this address, which is also the server's own port.
     pub port: u16,
-    /// The guest that is connected to.
+    /// The guest that accepts the connections.
     pub server: u32,
 }
 

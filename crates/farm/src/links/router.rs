@@ -1,7 +1,7 @@
 //! Routing of a guest's frames: a pure function of the links.
 //!
 //! A client sees its server at an address assigned to the class, and the server sees the client's
-//! real address. Both see the hardware address of the switch, never the other's.
+//! real address. Client and server see the hardware address of the switch, but never each other's.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -29,7 +29,7 @@ pub struct Router {
     guests: HashMap<u32, (Ipv4Addr, Mac)>,
     /// Server of a client, by the client and the address and port it uses.
     servers: HashMap<(u32, Ipv4Addr, u16), u32>,
-    /// Address at which a client sees a server: by server, client and port.
+    /// Address of a server as a client sees it. The key consists of server, client and port.
     shown: HashMap<(u32, u32, u16), Ipv4Addr>,
     /// Addresses that a guest may resolve.
     known: HashSet<(u32, Ipv4Addr)>,

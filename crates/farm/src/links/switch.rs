@@ -22,11 +22,11 @@ use super::router::{Route, Router};
 
 /// Longest frame of a guest: 1,500 bytes of payload and the header.
 const FRAME_MAX: usize = 1514;
-/// Rate limit of a guest, and of its QEMU's network: 30 MB/s in full frames, and a fair share of
-/// the host's CPU.
+/// Maximum number of frames per second of a guest, and of its QEMU's network. The limit allows 30
+/// MB/s in full frames, and bounds the CPU time that one guest costs the host.
 const FRAMES_A_SECOND: u64 = 20_000;
 const FRAMES_AT_ONCE: u64 = 4_000;
-/// Most frames of one guest before the next guest's.
+/// Maximum number of frames from one guest before the next guest's turn.
 const FRAMES_A_TURN: usize = 64;
 /// Interval of the checks on a paused guest.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -72,12 +72,12 @@ impl Switch {
         Ok(Switch(Some(Arc::new(Handle { changes, wake }))))
     }
 
-    /// Connects a guest that was just started, in place of its earlier start.
+    /// Connects a guest that was just started, and replaces the connection of its earlier start.
     pub fn connect(&self, number: u32, link: NetLink) {
         self.change(number, Some(link));
     }
 
-    /// Disconnects a guest that has ended, as its sockets do not report that.
+    /// Disconnects a guest that has ended, because its sockets do not report the end.
     pub fn disconnect(&self, number: u32) {
         self.change(number, None);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reactor::Users;
 use vm::wait_for_end;
 
-/// A QEMU that listens on an address of its own.
+/// The QEMU behind a door, which listens on an address of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Far {
     pub(super) address: Ipv4Addr,
@@ -23,16 +23,17 @@ impl Far {
         Far { address, process: Arc::new(process), user }
     }
 
-    /// Returns true if that QEMU still listens on its port. A connection that was made before then
-    /// belongs to it.
+    /// Returns true if that QEMU still listens on its port. A connection made before this check
+    /// then leads to that QEMU.
     ///
     /// A QEMU that ends by itself closes its ports a moment before its process ends. In that moment
-    /// another user may listen on its address.
+    /// another user may listen on the same address.
     pub(super) fn listens(&self, port: u16, users: &Users) -> bool {
         let user_at = |ip: Ipv4Addr| users.listening(SocketAddr::from((ip, port)));
         let has_its_user = match user_at(self.address) {
             Some(user) => user == self.user,
-            // A kernel without this interface does not report our own port either.
+            // If even our own port is not reported, the kernel lacks this interface, and the check
+            // is skipped.
             None => user_at(Ipv4Addr::LOCALHOST).is_none(),
         };
         has_its_user && self.runs()

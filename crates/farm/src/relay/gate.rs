@@ -1,5 +1,6 @@
-//! State shared by the relay thread and the owner of a guest: the door, and the clients inside. A
-//! knock notifies the thread of changes.
+//! State shared by the relay thread and the owner of a guest. A *door* is the guest's set of
+//! forwarded ports. While the door is open, connections are relayed to QEMU; while it is closed,
+//! clients wait. A *knock* notifies the thread of a change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -75,8 +76,8 @@ impl Door {
         self.knock.knock();
     }
 
-    /// Closes the door, unless it would interrupt clients: those with relayed data, or those that
-    /// arrived less than `silent_ms` ago. The error is their number.
+    /// Closes the door, unless that would interrupt clients: those with relayed data, or those that
+    /// arrived less than `silent_ms` ago. The error is the number of such clients.
     pub(crate) fn shut(&self, silent_ms: u64) -> Result<(), usize> {
         let now_ms = self.knock.now_ms();
         let mut state = self.gate.lock();
@@ -94,8 +95,8 @@ impl Door {
         }
     }
 
-    /// Closes the door at once, as its QEMU is gone or about to go. Clients inside still get data
-    /// that was read before.
+    /// Closes the door at once, because its QEMU is gone or about to go. Connected clients still
+    /// get the data that was read from QEMU before.
     pub(crate) fn slam(&self) {
         self.gate.lock().far = None;
         self.knock.knock();

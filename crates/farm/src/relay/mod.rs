@@ -1,4 +1,4 @@
-//! Forwarded ports of guests with a QEMU that comes and goes.
+//! Forwarded ports of guests with a QEMU that ends when the guest is parked on disk.
 //!
 //! ```text
 //!   client ─► 127.0.0.1:PORT, ours for as long as the farm runs
@@ -7,11 +7,12 @@
 //!             127.X.X.X:PORT, QEMU's              news, to the fleet's poll set
 //! ```
 //!
-//! QEMU has another address at each start. While a guest is away there is no address that another
-//! process could take over. A connection is only relayed if that QEMU still ran after the connect.
+//! QEMU gets another address at each start. While a guest is away, another process can therefore
+//! not take over the guest's address. A connection is only relayed if that QEMU still runs after
+//! the connection was made.
 //!
-//! One thread has all connections, so relaying uses neither a guest's CPU nor the fleet's loop. A
-//! connection without data in either direction survives parking. Such a client is connected again
+//! One thread handles all connections, so relaying uses neither a guest's CPU nor the fleet's loop.
+//! A connection without data in either direction survives parking. Its client is connected again
 //! once it sends data.
 
 mod far;

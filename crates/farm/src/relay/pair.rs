@@ -13,7 +13,7 @@ const BUFFER: usize = 16 * 1024;
 #[derive(Debug)]
 struct Half {
     buffer: Vec<u8>,
-    /// Bytes of the buffer that were written.
+    /// Number of bytes of the buffer that were written to the destination.
     taken: usize,
     /// True if the source has sent its end.
     is_over: bool,
@@ -119,7 +119,7 @@ impl Pair {
             self.is_connected = self.far.listens(self.port, users);
             self.is_connected.then_some(())?;
         }
-        // A guest that no longer reads may have sent data before, which its client must get.
+        // A guest that no longer reads may have sent data before. Its client must get this data.
         let sent = self.to_guest.pass(&self.client, &self.guest);
         let sent = sent.unwrap_or_else(|_| self.to_guest.give_up());
         let got = self.to_client.pass(&self.guest, &self.client).ok()?;

@@ -12,7 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Returns a relayed port of a guest, a server in place of its QEMU, and the door.
 fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
     let mut net = Net::new(1);
-    // A port that is free at the server's address may be taken on 127.0.0.1; then another is tried.
+    // A port that is free at the server's address may be in use on 127.0.0.1. In that case another
+    // port is tried.
     for _ in 0..100 {
         let server = TcpListener::bind((Net::random_address().unwrap(), 0)).unwrap();
         let port = server.local_addr().unwrap().port();
@@ -29,7 +30,7 @@ fn open(door: &Door, server: &TcpListener, process: OwnedFd) {
     open_to(door, server, process, rustix::process::geteuid().as_raw());
 }
 
-/// The same as `open`, for a QEMU of this user.
+/// Does the same as `open`, for a QEMU that runs as this user.
 fn open_to(door: &Door, server: &TcpListener, process: OwnedFd, user: u32) {
     let IpAddr::V4(address) = server.local_addr().unwrap().ip() else { panic!("IPv6") };
     door.open(Far::new(process, user, address));
@@ -104,7 +105,7 @@ fn answer_of_guest_that_stopped_reading_is_relayed_in_full() {
     guest.write_all(&answer).unwrap();
     drop(guest);
     let mut got = read(&mut client, 1);
-    // Data sent to a closed guest does not cut the rest of its answer.
+    // Data sent to a closed guest does not truncate the rest of its answer.
     client.write_all(b"more").unwrap();
     got.extend(read(&mut client, 1));
     client.write_all(b"and more").unwrap();
@@ -128,7 +129,7 @@ fn client_at_closed_door_waits_and_is_reported() {
     let mut heard = guests.each_mut().map(|guest| read(guest, 1)[0]);
     heard.sort_unstable();
     assert_eq!(&heard, b"01");
-    // Both have sent data, so the door cannot be closed on them even after a long silence.
+    // Both clients have sent data, so the door does not close even after a long silence.
     guests[0].write_all(b"x").unwrap();
     guests[1].write_all(b"x").unwrap();
     for client in &mut clients {
@@ -136,7 +137,7 @@ fn client_at_closed_door_waits_and_is_reported() {
     }
     assert_eq!(door.shut(0), Err(2));
     assert!(!door.is_silent(0));
-    // Their QEMU is gone, so their connections end after its last data.
+    // The QEMU is gone, so the connections end after its last data.
     door.slam();
     for guest in &mut guests {
         guest.write_all(b"last").unwrap();
@@ -177,7 +178,7 @@ fn silent_client_survives_park_and_wake_of_its_guest() {
     assert_eq!(read(&mut client, 6), b"answer");
 }
 
-/// Silent clients give up their places, at the limit of one door and at the common limit.
+/// Silent clients are displaced by others, at the limit of one door and at the common limit.
 #[test]
 fn finding2_11_silent_clients_give_their_places_up() {
     for places in [Places { inside_max: 3, all_max: 8 }, Places { inside_max: 8, all_max: 3 }] {

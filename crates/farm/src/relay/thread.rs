@@ -16,18 +16,20 @@ use super::gate::{CLOCK, Gate, Visitor};
 use super::pair::Pair;
 use crate::news::{News, Teller};
 
-/// Most clients of one port that wait for their guest's return; the kernel's own default.
+/// Maximum number of clients of one port that wait for their guest's return. The kernel's own
+/// default is the same.
 pub(super) const WAITING_MAX: i32 = 4096;
-/// Most connections of one guest, as its QEMU may have no more open files.
+/// Maximum number of connections of one guest. The guest's QEMU can open only a limited number of
+/// files.
 const INSIDE_MAX: usize = 1024;
-/// Silence after which a client that has sent data may lose its place to another client.
+/// Silence after which a client that has sent data may be displaced by another client.
 const IDLE_MAX_MS: u64 = 60_000;
-/// Most connections accepted from one listener at once.
+/// Maximum number of connections accepted from one listener at once.
 const ACCEPTS_MAX: usize = 64;
-/// Most connections of all guests together. Each has two descriptors, and the guests need some ten
-/// each. Half as many clients may wait for their guests.
+/// Maximum number of connections of all guests together. Each connection has two descriptors, and
+/// each guest needs some ten. At most half as many clients may wait for their guests.
 const ALL_MAX: usize = 8 * 1024;
-/// Pause in accepting when there is no descriptor, or no place, for another client.
+/// Pause in accepting when no descriptor, or no place, is left for another client.
 const PAUSE_MS: u64 = 100;
 /// Longest wait of the idle thread.
 const IDLE_MS: u64 = 3_600_000;
@@ -89,8 +91,8 @@ struct Inside {
 }
 
 impl Inside {
-    /// Returns true if the connection may lose its place to another client: it has sent no data, or
-    /// none for long.
+    /// Returns true if the connection may be displaced by another client, because its client has
+    /// sent no data, or none for long.
     fn may_be_displaced(&self, now_ms: u64) -> bool {
         !self.has_asked || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
     }
@@ -165,8 +167,8 @@ impl Thread {
                 set.add(*key, one.client.as_fd(), PollFlags::IN);
             }
         }
-        // A connection without a wanted event is left out. Poll would report its end again and
-        // again.
+        // A connection that waits for no event is left out, because poll would report its hang-up
+        // again and again.
         set.owner(owner::CLIENTS);
         for (key, one) in &self.inside {
             let flags = one.pair.flags()[0];
@@ -217,8 +219,8 @@ impl Thread {
         is_news
     }
 
-    /// Accepts clients. Returns true if the door is closed and the owner does not know of a client
-    /// yet.
+    /// Accepts clients. Returns true if the door is closed and its owner has not been notified of a
+    /// waiting client yet.
     fn came(&mut self, at: usize) -> bool {
         let Some(gate) = self.listening.get(at).map(|one| Arc::clone(&one.gate)) else {
             return false;
@@ -261,8 +263,9 @@ impl Thread {
         false
     }
 
-    /// Returns the free places for clients of an open door. If there are none, one client is
-    /// displaced: a client without data first, else the one idle for longest.
+    /// Returns the number of free places for clients of an open door. If no place is free, one
+    /// client is displaced: a client that has sent no data, or else the client that was idle for
+    /// longest.
     fn room(&mut self, gate: &Arc<Gate>) -> usize {
         let of_door = {
             let state = gate.lock();
@@ -276,7 +279,7 @@ impl Thread {
             return of_door.min(of_all).min(ACCEPTS_MAX);
         }
         let now_ms = CLOCK.ms();
-        // Of all doors, the one with the most clients gives up a place.
+        // The door with the most clients loses one client.
         let fullest = || {
             let doors = self.listening.iter().map(|one| &one.gate);
             doors.max_by_key(|gate| gate.lock().inside.len())
@@ -312,8 +315,8 @@ impl Thread {
         }
     }
 
-    /// Handles data or the end of a waiting client. Returns true if the door is closed and the
-    /// owner does not know of the client yet.
+    /// Handles data or the end of a waiting client. Returns true if the door is closed and its
+    /// owner has not been notified of this client yet.
     fn speaks(&mut self, number: u64) -> bool {
         let Some(one) = self.waiting.get(&number) else { return false };
         if !matches!(one.client.peek(&mut [0; 1]), Ok(1..)) {
@@ -346,7 +349,8 @@ impl Thread {
 
     fn pass(&mut self, number: u64) {
         let Some(one) = self.inside.get_mut(&number) else { return };
-        // The lock holds until `has_spoken` is updated, so the door is not closed in between.
+        // The lock is held until `has_spoken` is updated, so that the door is not closed in
+        // between.
         let mut state = one.gate.lock();
         let Some(visitor) = state.inside.get_mut(&number) else { return };
         match one.pair.pass(&self.users) {

@@ -8,13 +8,13 @@ use crate::fleet::{Captured, Fleet, State};
 
 /// Name of the pool's size in an answer, for any kind of pool.
 pub const POOL: &str = "proc/sys/vm/cmm_pages";
-/// Most waiting requests.
+/// Maximum number of waiting requests.
 const WAITING_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Captures {
     waiting: Vec<Waiting>,
-    /// Clients of guests on disk, which are asked once they are back.
+    /// Clients of guests on disk. Their requests are sent once the guests are back.
     later: Vec<(usize, Return)>,
 }
 
@@ -70,8 +70,8 @@ impl Captures {
         self.later.retain(|(_, to)| to.client != client);
     }
 
-    /// Answers the clients of a guest without a daemon, as no more files will come. The next daemon
-    /// restarts its sequence numbers.
+    /// Answers the clients of a guest without a daemon, because no more files will come. The next
+    /// daemon restarts its sequence numbers.
     pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         let name = &fleet.members()[guest].spec().name;
         let waiting = self.waiting.extract_if(.., |waiting| waiting.guest == guest);

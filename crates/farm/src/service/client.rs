@@ -10,8 +10,7 @@ use vm::{Deadline, Mark, OUTPUT_BYTES_MAX, Output, read_before};
 
 use crate::Error;
 
-/// Timeout of an answer. A farm answers within a turn, which takes a while with a thousand busy
-/// guests.
+/// Timeout of an answer. A farm answers within a turn, which is slow with a thousand busy guests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends a request to a farm, and returns its answer. A refusal is an error.
@@ -19,12 +18,13 @@ pub fn ask(socket: &Path, ask: &Ask) -> Result<Answer, Error> {
     ask_within(socket, ask, PATIENCE)
 }
 
-/// The same as [`ask`], with the given timeout.
+/// Does the same as [`ask`], with the given timeout.
 pub fn ask_within(socket: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> {
     Ok(open_within(socket, ask, patience)?.1)
 }
 
-/// The same as [`ask`], with the connection, which some requests turn into a stream.
+/// Does the same as [`ask`], and also returns the connection, which some requests turn into a
+/// stream.
 pub fn open(socket: &Path, ask: &Ask) -> Result<(UnixStream, Answer), Error> {
     open_within(socket, ask, PATIENCE)
 }
@@ -56,7 +56,7 @@ pub fn table(socket: &Path) -> Result<FarmTable, Error> {
     table_within(socket, PATIENCE)
 }
 
-/// The same as [`table`], with the given timeout.
+/// Does the same as [`table`], with the given timeout.
 pub fn table_within(socket: &Path, patience: Duration) -> Result<FarmTable, Error> {
     match ask_within(socket, &Ask::Farm, patience)? {
         Answer::Farm(table) => Ok(table),

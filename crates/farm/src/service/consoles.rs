@@ -11,12 +11,12 @@ use rustix::event::PollFlags;
 use super::peer::drain_into;
 use crate::fleet::Fleet;
 
-/// Most attached terminals; users have few screens.
+/// Maximum number of attached terminals. Users have only a few screens.
 const ATTACHED_MAX: usize = 32;
-/// Most output kept for a terminal that does not read. The guest goes on, and the oldest output is
-/// dropped.
+/// Maximum output, in bytes, kept for a terminal that does not read. Beyond it the oldest output is
+/// dropped, so that the guest can go on.
 const UNREAD_MAX: usize = 256 * 1024;
-/// Most input kept for a guest that does not read its keyboard.
+/// Maximum input, in bytes, kept for a guest that does not read its keyboard.
 const UNTYPED_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct Consoles(Vec<Attached>);
 struct Attached {
     stream: UnixStream,
     guest: usize,
-    /// Console output that the terminal has got, in bytes.
+    /// Number of console bytes sent to the terminal.
     seen: u64,
     unread: Vec<u8>,
     untyped: Vec<u8>,
@@ -42,7 +42,8 @@ impl Consoles {
         }
     }
 
-    /// Attaches a terminal. It gets the answer, and then the console's output from here on.
+    /// Attaches a terminal. The terminal gets the answer, and then the console's output from here
+    /// on.
     pub(super) fn attach(
         &mut self,
         guest: usize,

@@ -1,4 +1,5 @@
-//! Connection of a host manager that has the guests' ports and balloons while it is open.
+//! Connection of a host manager. While the connection is open, the manager controls the guests'
+//! ports and balloons.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +10,7 @@ use reactor::{Lines, Received};
 
 use crate::fleet::Fleet;
 
-/// Bytes of an unfinished line, at most.
+/// Maximum length of an unfinished line, in bytes.
 const LINE_MAX: usize = 4 * 1024;
 
 #[derive(Debug)]
@@ -27,8 +28,8 @@ impl HostManager {
         self.stream.as_fd()
     }
 
-    /// Requests a guest's next timer. A manager that does not read is not waited for: the guest is
-    /// then parked without an answer.
+    /// Requests a guest's next timer. The call does not wait for a manager that does not read, and
+    /// the guest is then parked without an answer.
     pub(super) fn ask_timer(&self, guest: &str) {
         let question = AskNextTimer { next_timer_of: guest.to_owned() };
         let _ = (&self.stream).write(&encode_message(&question));

@@ -10,8 +10,8 @@
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
 //!
-//! The service has no thread of its own: the fleet's loop runs it. No call waits for a client, and
-//! the output kept for a slow client is bounded.
+//! The service has no thread of its own, because the fleet's loop runs it. No call waits for a
+//! client, and the output kept for a slow client is bounded.
 
 mod captures;
 mod client;
@@ -51,7 +51,7 @@ use shells::Shells;
 
 /// Name of the socket in the farm's directory.
 pub const SOCKET: &str = "control";
-/// Most guest names in the error about an unknown guest.
+/// Maximum number of guest names in the error about an unknown guest.
 const NAMES_MAX: usize = 10;
 
 /// The properties of a guest besides its specification.
@@ -97,7 +97,8 @@ pub struct Service {
     captures: Captures,
     parkings: Parkings,
     readiness: Readiness,
-    /// Connection of the host manager that has the guests' ports and balloons while it is open.
+    /// Connection of the host manager that controls the guests' ports and balloons while the
+    /// connection is open.
     manager: Option<HostManager>,
     /// Client that requested the end of the farm. Its connection closes with the end.
     ending: Option<UnixStream>,
@@ -190,7 +191,8 @@ impl Service {
                 }
             }
         }
-        // This goes before the requests, so that the next manager may begin.
+        // The end of a manager is handled before new requests, so that the next manager's request
+        // succeeds.
         if ready.has(owner::MANAGER)
             && let Some(manager) = &mut self.manager
             && !manager.turn(fleet)
@@ -234,8 +236,8 @@ impl Service {
         }
     }
 
-    /// Disconnects all clients except a manager, and drops their requests. This follows a fault in
-    /// the handling of a request.
+    /// Disconnects all clients except a manager, and drops their requests. The call follows a fault
+    /// in the handling of a request.
     pub fn drop_clients(&mut self) {
         self.control.hang_up();
         self.consoles = Consoles::default();
@@ -244,8 +246,8 @@ impl Service {
         self.parkings = Parkings::default();
     }
 
-    /// Takes back the guests' ports and balloons, and disconnects all clients. The service runs no
-    /// more after this.
+    /// Takes back the guests' ports and balloons, and disconnects all clients. The service does not
+    /// run after this call.
     pub fn drop_manager(&mut self, fleet: &mut Fleet) {
         self.drop_clients();
         self.manager = None;
@@ -267,8 +269,7 @@ impl Service {
         self.readiness.state(guest)
     }
 
-    /// Serves a request. The result is the answer, unless the answer comes later or begins a
-    /// stream.
+    /// Serves a request. Returns the answer, unless it is sent later or begins a stream.
     fn serve(
         &mut self,
         ask: Ask,

@@ -4,7 +4,7 @@ use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
 use crate::fleet::{Fleet, Refusal};
 
-/// Most waiting clients, so that other clients find a place.
+/// Maximum number of waiting clients, so that other clients still find a place.
 const WAITING_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -13,13 +13,14 @@ pub(super) struct Parkings(Vec<Waiting>);
 #[derive(Debug)]
 struct Waiting {
     guest: usize,
-    /// True if the client waits for parking, false for the wake-up.
+    /// True if the client waits until the guest is parked, false if it waits until the guest runs.
     wants_parked: bool,
     to: Return,
 }
 
 impl Parkings {
-    /// Parks a guest for a client. `None` means that the answer comes later.
+    /// Parks a guest for a client. `None` means that the answer is sent later. The error is the
+    /// reason why the guest cannot be parked.
     pub(super) fn park(
         &mut self,
         guest: usize,

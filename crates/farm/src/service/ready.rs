@@ -23,7 +23,7 @@ pub struct ProbedPort {
     pub probe: Probe,
 }
 
-/// Most guests probed at the same time. More would slow down the responses.
+/// Maximum number of guests probed at the same time. More probes would slow down the responses.
 const PROBES_MAX: usize = 32;
 /// Timeout of a response, after which the probe is sent again.
 const ANSWER_MS: u64 = 3_000;
@@ -33,7 +33,8 @@ const PAUSE_MAX_MS: u64 = 1_000;
 /// Timeout of a connection. The kernel connects on the loopback at once, or not at all.
 const CONNECT: Duration = Duration::from_millis(50);
 
-/// PostgreSQL request that is answered with one letter: whether the server would encrypt.
+/// PostgreSQL's `SSLRequest`. The server answers with one letter, which states if it supports
+/// encryption.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// Readiness of a guest's services.
@@ -191,8 +192,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Runs turns until the state is reached. The clock stands still while a response is on its
-    /// way.
+    /// Runs turns until the state is reached. The clock is stopped while a response is on its way.
     fn until(readiness: &mut Readiness, state: ReadyState) -> Vec<usize> {
         let mut became = Vec::new();
         for now_ms in (0..100_000).step_by(100) {

@@ -16,15 +16,16 @@ use vm::Mark;
 use super::peer::drain_into;
 use crate::fleet::{Fleet, Member};
 
-/// Most waiting commands of one guest.
+/// Maximum number of waiting commands of one guest.
 const WAITING_MAX: usize = 64;
-/// Most ended commands with unread output. Above the limit the oldest client is disconnected.
+/// Maximum number of ended commands with unread output. Above the limit the oldest client is
+/// disconnected.
 const ENDED_MAX: usize = 64;
-/// Most unread output kept for a client before the guest's output is no longer read.
+/// Maximum unread output, in bytes, kept for a client before the guest's output is no longer read.
 const UNREAD_MAX: usize = 256 * 1024;
 
-/// Most output of earlier commands that is discarded before the next command. Output beyond it
-/// mixes with the next command's.
+/// Maximum output, in bytes, of earlier commands that is discarded before the next command. Further
+/// output would mix with the next command's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -105,15 +106,14 @@ impl Shells {
         shell.advance(guest, fleet);
     }
 
-    /// Drops the commands of a guest without a QEMU. Their clients see a connection that ends
-    /// early.
+    /// Drops the commands of a guest without a QEMU. For their clients the connection ends early.
     pub(super) fn has_ended(&mut self, guest: usize) {
         let ended = self.guests[guest].ended.take();
         self.guests[guest] = Shell { ended, ..Shell::default() };
     }
 
     /// Disconnects all clients. The connections to the guests stay, as they cannot be made again. A
-    /// running command goes on, and the next one begins behind its end mark.
+    /// running command continues, and the next command begins after its end mark.
     pub(super) fn drop_clients(&mut self) {
         self.ended.clear();
         for shell in &mut self.guests {
@@ -184,7 +184,7 @@ impl Shell {
             self.stream = fleet.take_ctl(guest).filter(|s| s.set_nonblocking(true).is_ok());
         }
         if self.stream.is_none() && fleet.members().get(guest).is_some_and(Member::is_away) {
-            // The guest is on its way back.
+            // The guest is coming back from disk, and has to stay awake for the command.
             fleet.keep_awake(guest);
             return;
         }
@@ -210,8 +210,8 @@ impl Shell {
         }
     }
 
-    /// Discards the output of background processes of earlier commands, which belongs to no
-    /// command. Returns the number of bytes.
+    /// Discards output that background processes of earlier commands have written since. Returns
+    /// the number of bytes.
     fn discard(&mut self) -> usize {
         let mut chunk = [0; 4096];
         let mut discarded = 0;

@@ -41,9 +41,9 @@ fn finding_15_clients_that_do_not_read_hold_nobody_up() {
     let (mut service, mut fleet) = farm(&scratch);
     let silent: Vec<UnixStream> = (0..reactor::ACCEPTS_A_TURN).map(|_| asking(&scratch)).collect();
     turn(&mut service, &mut fleet);
-    // No client reads before this turn is over. A service that waited for a reader would give up,
-    // and leave half an answer. Here each client gets its table when it reads, while the next one
-    // is served.
+    // No client reads before this turn is over. A service that waited for a reader would time out,
+    // and send only half an answer. Here each client gets its table when it reads, while the next
+    // one is served.
     turn(&mut service, &mut fleet);
     for client in [asking(&scratch)].into_iter().chain(silent) {
         client.set_nonblocking(true).unwrap();
@@ -71,7 +71,7 @@ fn a_service_that_is_left_out_lets_go_of_its_manager() {
     turn(&mut service, &mut fleet);
     assert!(service.manager.is_some());
     service.drop_manager(&mut fleet);
-    // This includes the case that a large answer was still being sent.
+    // The connection ends even if a large answer was still being sent.
     manager.read_to_end(&mut Vec::new()).unwrap();
     assert!(service.manager.is_none());
 }

@@ -1,10 +1,10 @@
 //! The cgroups of a farm, of either version: one with a memory limit for all guests, and the
 //! parents of the guests' own cgroups.
 //!
-//! A version 1 cgroup lies below our own cgroup, so that a limit on us holds for the guests too.
-//! Version 2 allows no cgroup with both processes and limited children. There the farm's cgroup
-//! lies in the nearest directory that delegates the controller, outside of ours. If we are under a
-//! limit there, no cgroup is made, as the guests would escape the limit.
+//! With version 1, the farm's cgroup lies below our own cgroup, so that a limit on us also applies
+//! to the guests. Version 2 allows no cgroup with both processes and limited children. There the
+//! farm's cgroup lies outside of ours, in the nearest directory that delegates the controller. If
+//! we are under a limit there, no cgroup is made, because the guests would escape this limit.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::Error;
 const TOP: &str = "sys/fs/cgroup";
 /// Directory of version 1's memory controller.
 const V1: &str = "sys/fs/cgroup/memory";
-/// Limits of a cgroup, each with the beginning of its file when there is no limit.
+/// Files with limits of a cgroup, each with the first characters of its text if there is no limit.
 const LIMITS: [(&str, &str); 4] =
     [("memory.max", "max"), ("memory.high", "max"), ("cpu.max", "max"), ("cpuset.cpus", "")];
 /// Greatest depth of a cgroup.
@@ -82,7 +82,8 @@ pub(super) fn make(
     Ok(dir)
 }
 
-/// Makes a cgroup without a limit of its own as a parent for others, if there is a place for one.
+/// Makes a cgroup without a limit of its own as a parent for other cgroups, if there is a suitable
+/// place.
 pub(super) fn make_plain(
     machine: &Machine,
     record: &mut Record,
@@ -116,8 +117,8 @@ fn place(machine: &Machine, id: &str, controller: &str) -> Option<Place> {
     Some(Place { dir: parent.join(format!("{PREFIX}{id}")), home })
 }
 
-/// Returns true if a farm's cgroup could limit reads. Version 1 needs its own tree for that.
-/// Version 2 needs `io` delegated to the place where memory is limited.
+/// Returns true if a farm's cgroup could limit reads. Version 1 needs a tree for reads. Version 2
+/// needs `io` delegated to the place where memory is limited.
 pub(super) fn hands_on_reads(machine: &Machine, v1_tree: &str) -> bool {
     match version(machine) {
         Version::One => place(machine, "", v1_tree).is_some(),
@@ -132,7 +133,7 @@ fn place_v1(machine: &Machine, id: &str, controller: &str) -> Place {
     let top = machine.path(TOP).join(controller);
     let ours = machine.read("proc/self/cgroup").unwrap_or_default();
     let home = top.join(of_controller(ours.as_bytes(), controller).unwrap_or_default());
-    // Inside of a namespace the name may lead nowhere.
+    // Inside a namespace this directory may not exist.
     let home = if home.is_dir() { home } else { top };
     Place { dir: home.join(format!("{PREFIX}{id}")), home }
 }
@@ -153,7 +154,7 @@ pub(super) fn empty(dir: &Path) {
     let _ = write(&dir.join("memory.force_empty"), "0");
 }
 
-/// Returns true if a list of controllers contains this one.
+/// Returns true if a list of controllers contains this controller.
 fn lists(file: &Path, controller: &str) -> bool {
     let text = super::machine::read(file).unwrap_or_default();
     text.split_ascii_whitespace().any(|name| name == controller)
@@ -166,7 +167,7 @@ fn handing_on(top: &Path, home: &Path, controller: &str) -> Option<PathBuf> {
     above.find(|dir| lists(&dir.join("cgroup.subtree_control"), controller)).map(Path::to_path_buf)
 }
 
-/// Refuses a place in which processes would escape a limit that holds for ours.
+/// Refuses a place in which processes would escape a limit that applies to our cgroup.
 fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
     let left = || home.ancestors().take_while(|dir| *dir != parent).take(DEPTH_MAX);
     for (dir, (file, none)) in left().flat_map(|dir| LIMITS.map(|limit| (dir, limit))) {
@@ -187,7 +188,7 @@ fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
 }
 
 /// Returns the nearest directory above ours that delegates the memory controller. If there is none,
-/// the top is made to delegate it: only the top can hold processes as well.
+/// the top is made to delegate it, because only the top may contain processes as well.
 fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<PathBuf, Error> {
     let top = machine.path(TOP);
     if let Some(dir) = handing_on(&top, home, "memory") {

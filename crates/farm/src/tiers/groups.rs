@@ -6,8 +6,8 @@
 //!     guest-web2/
 //! ```
 //!
-//! A process that breaks out of a guest then takes no more of the host than the guest was to have.
-//! Version 1 limits memory and processes in two trees, version 2 in one.
+//! A process that breaks out of a guest then gets no more of the host than the guest was meant to
+//! have. Version 1 limits memory and processes in two trees, and version 2 in one.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ use crate::Error;
 pub struct GuestLimits<'a> {
     /// Name of the guest, already validated before the guest's start.
     pub name: &'a str,
-    /// Memory of the process in all.
+    /// Memory of the whole process.
     pub memory_bytes: u64,
     /// Number of threads.
     pub threads: u64,
@@ -39,8 +39,8 @@ pub(super) struct Group {
     has_threads: bool,
 }
 
-/// Makes the farm's cgroups for the limits of single guests. `limited` is the existing one with the
-/// common limit, if there is one. Without a controller its limit is left out.
+/// Makes the farm's cgroups for the limits of single guests. `limited` is the existing cgroup with
+/// the common limit, if any. Without a controller its limit is left out.
 pub(super) fn make(
     machine: &Machine,
     record: &mut Record,

@@ -1,8 +1,8 @@
 //! The kernel's page sharing (KSM), for a farm without a manager that drives it.
 //!
-//! [`policy::ksm`] decides the scan rate: high while guests come, and later as long as the scanning
-//! pays off. This module accesses the files. KSM that runs already is left unchanged. If another
-//! program changes our settings, KSM is left to that program.
+//! [`policy::ksm`] decides the scan rate: high while guests start, and later as long as the
+//! scanning pays off. This module accesses the files. If KSM runs already, its settings are left
+//! unchanged. If another program changes our settings, that program controls KSM from then on.
 
 use counters::Bytes;
 use hypervisor::KsmFiles;
@@ -25,7 +25,7 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
-    /// Takes KSM over; `None` if KSM runs already.
+    /// Starts to drive KSM. Returns `None` if KSM runs already.
     pub(super) fn open(machine: &Machine, record: &mut Record) -> Result<Option<Ksm>, Error> {
         let files = KsmFiles::at(&machine.path(""));
         let Some(run) = files.run() else {
@@ -64,8 +64,8 @@ impl Ksm {
             self.is_driven = false;
             return Some("Another program drives KSM now: it is left to that program".to_owned());
         }
-        // A farm configures KSM if it has too little memory, so the host never counts as having
-        // plenty.
+        // A user configures KSM for a farm if the host has too little memory, so the host never
+        // counts as having plenty.
         let sample = Sample {
             guests,
             // All guests of a farm belong to one user, and a user that sets `ksm` accepts the
@@ -110,8 +110,7 @@ impl Ksm {
 }
 
 /// Restores the settings as they were found. If another program, such as a manager, has changed our
-/// settings, it keeps KSM as long as it likes. That program found our settings and will restore
-/// them.
+/// settings, they are left to that program. That program found our settings and will restore them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],

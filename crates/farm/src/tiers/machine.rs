@@ -19,8 +19,8 @@ const TEXT_BYTES_MAX: u64 = 256 * 1024;
 pub struct Places {
     /// Root of /proc, /sys and /dev: `/` outside of tests.
     pub root: PathBuf,
-    /// Directory of the records of changes. It must not outlive a reboot, which undoes everything
-    /// but the swap file.
+    /// Directory of the records of changes. The directory must not outlive a reboot, because a
+    /// reboot undoes everything but the swap file.
     pub records: PathBuf,
     /// Directory of the swap files.
     pub swap_dir: PathBuf,
@@ -151,7 +151,7 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
 
 /// Returns the names in a directory with this prefix.
 pub(super) fn names(path: &Path, prefix: &str) -> Vec<String> {
-    /// Most entries read; devices and records are far fewer.
+    /// Maximum number of entries read. There are far fewer devices and records.
     const ENTRIES_MAX: usize = 10_000;
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
     let names = entries

@@ -66,7 +66,7 @@ pub struct Tiers {
     record: Option<Record>,
     tier: Tier,
     ksm: Option<Ksm>,
-    /// Held open and locked, so that the file does not look abandoned.
+    /// The swap file, held open and locked so that it does not look abandoned.
     swap_file: Option<File>,
     notes: Vec<String>,
 }
@@ -84,17 +84,17 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// Puts a process under the limit. This must be called right after its start, as memory touched
-    /// before stays charged to the old cgroup.
+    /// Puts a process under the limit. The call must follow right after the process's start,
+    /// because memory touched before stays charged to the old cgroup.
     pub fn join(&self, pid: u32) -> Result<(), Error> {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         join_list(&self.procs, pid)?;
         join_list(&self.readers, pid)
     }
 
-    /// Puts a guest's process into a cgroup of its own, if there are such, and so under the common
-    /// limit. Returns the OOM kill counters of that cgroup, or empty ones if other guests share the
-    /// cgroup.
+    /// Puts a guest's process into a cgroup of its own, if such cgroups exist, and so under the
+    /// common limit. Returns the OOM kill counters of that cgroup, or empty ones if other guests
+    /// share the cgroup.
     pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
             return self.join(pid).map(|()| KillWatch::default());
@@ -126,7 +126,7 @@ impl Tiers {
         Tiers::open_at(&Places::usual(), Box::new(Live), limits)
     }
 
-    /// The same as [`Tiers::open`] on a given machine; tests pass a directory as its root.
+    /// Does the same as [`Tiers::open`] on a given machine. Tests pass a directory as its root.
     pub fn open_at(
         places: &Places,
         calls: Box<dyn Calls>,
@@ -173,8 +173,8 @@ impl Tiers {
         Ok(id)
     }
 
-    /// Gives each later guest a cgroup of its own, if the process may make cgroups and the kernel
-    /// has them. Guests can run without, so a failure is only a note.
+    /// Gives each guest that starts later a cgroup of its own, if the process may make cgroups and
+    /// the kernel supports them. Guests can run without such a cgroup, so a failure is only a note.
     pub fn separate_guests(&mut self) {
         if self.machine.check_root().is_ok()
             && let Err(error) = self.try_separating()
@@ -251,9 +251,9 @@ impl Tiers {
         }
     }
 
-    /// Undoes all changes and returns the failures as sentences. The guests should have ended:
-    /// running ones are released from the limit first, and their swapped memory must fit into the
-    /// host's.
+    /// Undoes all changes and returns the failures as sentences. The guests should have ended.
+    /// Running guests are first released from the limit, and their swapped memory must fit into the
+    /// host's memory.
     pub fn close(mut self) -> Vec<String> {
         self.undo()
     }

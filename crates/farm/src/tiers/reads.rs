@@ -1,8 +1,8 @@
-//! Limit of the guests' reads of the zram device per second. Compressed memory then stands for a
-//! disk, without the noise of a real one.
+//! Limit on the guests' reads of the zram device per second. Compressed memory then behaves like a
+//! disk, but without a real disk's varying speed.
 //!
-//! The kernel charges a read to the cgroup of the process that waits for the page. So guests wait
-//! only for their own pages, and a manager that reads pages back ahead does not wait.
+//! The kernel charges a read to the cgroup of the process that waits for the page. Guests therefore
+//! wait only for their own pages, and a manager that prefetches pages does not wait.
 
 use std::path::{Path, PathBuf};
 

@@ -22,7 +22,7 @@ use super::machine::{Places, read};
 use super::step::Undo;
 use crate::Error;
 
-/// Most changes in a record; there are never more than a dozen.
+/// Maximum number of changes in a record. A record never has more than a dozen changes.
 const UNDO_MAX: usize = 64;
 
 /// Number of records that this process has made, which keeps their names unique.
@@ -69,8 +69,8 @@ fn written(steps: &[Undo]) -> String {
     format!("{:#}\n", json!({ "steps": steps }))
 }
 
-/// Formats a record from its text again, or returns `None` for an invalid one. This is for tests
-/// and fuzzing of the format.
+/// Formats a record from its text again, or returns `None` for an invalid one. The function is for
+/// tests and fuzzing of the format.
 pub fn record_again(text: &str) -> Option<String> {
     parse(text).map(|steps| written(&steps))
 }
@@ -128,8 +128,8 @@ impl Record {
     fn save(&self) -> Result<(), Error> {
         let text = written(&self.steps);
         let part = self.path.with_extension("part");
-        // The rename keeps the file complete if the process is killed at any moment. The file need
-        // not survive a reboot, which undoes the changes too.
+        // The rename keeps the file complete even if the process is killed. The file need not
+        // survive a reboot, because a reboot undoes the changes too.
         fs::write(&part, text)
             .and_then(|()| fs::rename(&part, &self.path))
             .tier(RECORD, format!("cannot write {}", self.path.display()))

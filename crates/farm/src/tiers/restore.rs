@@ -16,8 +16,8 @@ use crate::Error;
 pub struct Left {
     /// Path of the record.
     pub record: PathBuf,
-    /// Failures as sentences. With a failure the record stays, and the next start tries again. It
-    /// also stays, without a failure, while another program drives KSM.
+    /// Failures as sentences. With a failure the record stays, and the next start tries again. The
+    /// record also stays, without a failure, while another program drives KSM.
     pub faults: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ pub fn restore_left() -> Result<Vec<Left>, Error> {
     restore_left_at(&Places::usual(), Box::new(Live))
 }
 
-/// The same as [`restore_left`], on a given machine.
+/// Does the same as [`restore_left`], on a given machine.
 pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Left>, Error> {
     if !places.records.exists() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
 //! One change of the host, as recorded for its undoing.
 //!
-//! The process that reads a record knows nothing else from its writer. So each entry holds enough
-//! to see if the change is still ours. The paths in a record are checked: only files and cgroups
-//! with our names are removed.
+//! The process that undoes a record gets no other data from the process that wrote it. Each entry
+//! therefore contains enough to check that the change is still ours. The paths in a record are
+//! checked, so that only files and cgroups with our names are removed.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,8 +21,8 @@ pub(super) const SWAP_SUFFIX: &str = ".swap";
 pub(super) enum Done {
     /// Nothing more is to be done.
     Undone,
-    /// Another process took the setting over and will restore what it found, which is ours. The
-    /// undoing follows then.
+    /// Another process has changed the setting, and will restore our value when it ends. The change
+    /// is undone after that.
     Later,
 }
 
@@ -34,8 +34,8 @@ pub(super) enum Undo {
     Controller { dir: PathBuf },
     /// A cgroup was made. Its processes return to `home`, the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
-    /// The same for a cgroup without a memory limit: a parent of guests' own cgroups, or a limit of
-    /// reads.
+    /// A cgroup without a memory limit was made. The cgroup is a parent of guests' own cgroups, or
+    /// limits reads.
     Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,
@@ -47,7 +47,7 @@ pub(super) enum Undo {
     SwapFile { path: PathBuf },
     /// Swap was turned on.
     Swap { path: PathBuf, bytes: u64 },
-    /// KSM's settings: as found, and as written last.
+    /// KSM's settings as they were found, and as they were written last.
     Ksm {
         saved: Vec<(String, String)>,
         #[serde(rename = "told")]

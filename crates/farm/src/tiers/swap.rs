@@ -17,12 +17,12 @@ use crate::Error;
 
 /// Page size of x86-64 and s390x.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// Least size of swap. The kernel refuses less than ten pages, and less than this would be of no
-/// use.
+/// Minimum size of swap, in bytes. The kernel refuses fewer than ten pages, and a swap area below
+/// this minimum would be useless.
 const SWAP_BYTES_MIN: u64 = 1 << 20;
 
-/// Returns the directory of swap files by the name that the kernel will show. It is created if
-/// missing.
+/// Returns the directory of swap files by the name that the kernel will show. A missing directory
+/// is created.
 pub(super) fn directory(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir)
         .and_then(|()| dir.canonicalize())

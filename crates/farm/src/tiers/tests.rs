@@ -232,7 +232,7 @@ fn changes_of_killed_process_are_undone_by_the_next() {
     assert!(living.tier().cgroup().unwrap().exists());
     assert!(living.close().is_empty());
     tree.assert_untouched();
-    // A start does the same.
+    // The next start undoes the changes in the same way.
     kill(tree.open(&all()).unwrap());
     drop(tree.open(&all()).unwrap());
     tree.assert_untouched();
@@ -294,7 +294,7 @@ fn changes_taken_over_by_others_are_left_alone() {
     assert_eq!(tree.text("sys/block/zram1/disksize"), "8192\n");
     assert_eq!((tree.ksm()[1].as_str(), tree.ksm()[3].as_str()), ("5000", "1"));
     assert_eq!(tree.log(), ["rmdir -1"]);
-    // The other program ends and restores our setting, and then our first one is restored.
+    // The other program ends and restores our setting. Then the setting that we found is restored.
     let files = fs::read_dir(&tree.places.records).unwrap().flatten().map(|entry| entry.path());
     let record = files.into_iter().find(|path| path.extension().is_some_and(|e| e == "json"));
     let record = fs::read_to_string(record.unwrap()).unwrap();
@@ -330,7 +330,7 @@ fn ksm_that_runs_already_stays_as_it_is() {
     assert!(tiers.take_notes()[0].contains("left as it is"));
     tiers.close();
     assert_eq!(tree.ksm(), ["none [scan-time]", "77", "200", "1"]);
-    // Another program takes KSM over while we drive it.
+    // Another program starts to drive KSM while we drive it.
     tree.file(&format!("{KSM_DIR}/run"), "0\n");
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
@@ -431,7 +431,7 @@ fn guests_cannot_escape_a_version_two_limit_on_us() {
             set(file, none);
         }
     }
-    // A limit of the parent directory holds for the cgroup too.
+    // A limit of the parent directory also applies to the cgroup.
     tree.file("sys/fs/cgroup/memory.max", "1\n");
     tree.open(&limits).unwrap().close();
     assert!(!tree.log().is_empty());

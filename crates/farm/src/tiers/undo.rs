@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Lifts a memory limit before the undoing, as processes that still run need memory to be read back
-/// from swap.
+/// Lifts a memory limit before other changes are undone. Processes that still run need memory for
+/// the pages that are read back from swap.
 pub(super) fn prepare(step: &Undo) {
     if let Undo::Cgroup { dir, .. } = step {
         cgroup::lift(dir);
@@ -33,7 +33,7 @@ pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
         Undo::Controller { dir } => {
             let path = dir.join("cgroup.subtree_control");
             match write(&path, "-memory") {
-                // Others use the controller by now.
+                // Other cgroups use the controller by now.
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 written => {
                     unless_gone(written).tier(CGROUP, format!("cannot write {}", path.display()))?
@@ -83,7 +83,7 @@ fn clear_cgroup(dir: &Path, home: &Path) -> Result<(), Error> {
         std::thread::sleep(PAUSE);
     }
     for pid in groups::processes(dir) {
-        // A process that has ended meanwhile needs no home.
+        // A process that has ended meanwhile need not be moved.
         let _ = write(&home.join("cgroup.procs"), &pid);
     }
     match groups::processes(dir).first() {

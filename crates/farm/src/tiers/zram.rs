@@ -49,7 +49,7 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
         return Ok(());
     };
     if found != 0 && found != bytes {
-        // Our device is gone, and another program has one of that number.
+        // Our device is gone, and another program has created one with the same number.
         return Ok(());
     }
     let device = machine.path(&format!("dev/zram{id}"));
@@ -59,7 +59,8 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
     machine.calls.remove_zram(&machine.path(CONTROL), id)
 }
 
-/// Undoes an unrecorded device after a kill: removes the one new device, if it has no size yet.
+/// Removes a device that was added but not recorded before a kill. The device is the only new one,
+/// and is removed only if it has no size yet.
 pub(super) fn remove_half_made(machine: &Machine, before: &[u32]) -> Result<(), Error> {
     let now = devices(machine);
     let mut new = now.iter().filter(|id| !before.contains(id));

@@ -1,5 +1,5 @@
-//! The tiers on this machine: they work, and are undone after a SIGKILL. The tests need root and
-//! zram, and are skipped without them.
+//! Tests of the tiers on this machine. Tiers must work, and must be undone after a SIGKILL. The
+//! tests need root and zram, and are skipped without them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Environment variable with the directory for the child that is killed.
 const CHILD_DIR: &str = "PINHEAD_TEST_TIERS_DIR";
 const LIMIT: Bytes = Bytes::mib(64);
-/// Size of the zram device and swap file, which no other device has.
+/// Size of the zram device and of the swap file. No other device has this size.
 const TIER: Bytes = Bytes((96 << 20) + 5 * 4096);
 
 /// Serialises the tests, as they compare the machine before with the machine after.
@@ -47,7 +47,7 @@ fn limits() -> Limits {
     Limits { memory: Some(LIMIT), zram: size, zram_reads: None, swap: size, ksm: true }
 }
 
-/// Swap areas and devices of the tiers in this directory. Other farms of this machine come and go
+/// Swap areas and devices of the tiers in this directory. Other farms on this machine start and end
 /// meanwhile, so ours are identified by their path and size.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
@@ -172,7 +172,8 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it measures how long pages are away")]
 fn guests_wait_for_zram_as_for_a_disk() {
-    /// Pages per second: not so few that a manager on this host takes it for short of memory.
+    /// Limit in pages per second. With a lower limit, a manager on this host would detect a memory
+    /// shortage.
     const READS: u32 = 200;
     /// The limit, and the memory over it that is touched twice.
     const LIMIT_MIB: u32 = 4;
@@ -306,8 +307,8 @@ fn peak(group: &Path) -> u64 {
     text.trim().parse().unwrap()
 }
 
-/// The child stands for a process that has broken out of a guest and takes all the memory and
-/// threads it can get.
+/// A child process plays a process that has broken out of a guest and allocates as much memory and
+/// as many threads as it can.
 #[test]
 fn finding_03_guest_takes_no_more_of_host_than_its_cgroup_has() {
     let _alone = alone();

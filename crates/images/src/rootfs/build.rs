@@ -1,4 +1,5 @@
-//! Construction of a disk image: a tree in the cache, then a file system of it, then its name.
+//! Construction of a disk image. A tree is made first, then a file system from it, which finally
+//! gets its name.
 //!
 //! ```text
 //!   CACHE/disks/lock                    one process at a time makes an image
@@ -8,8 +9,8 @@
 //!                    NAME-KEY.packages  their versions, and the date
 //! ```
 //!
-//! Only root makes images, in its own cache. If that is the system's, /var/cache/pinhead, every
-//! user's guests take them from there.
+//! Only root makes images, in its own cache. If this is the system's cache, /var/cache/pinhead, the
+//! guests of every user start from these images.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use crate::sources::debian_sources;
 use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
 
-/// The files in `/usr/lib/pinhead` of the image.
+/// Files for `/usr/lib/pinhead` in the image.
 const FILES: [(&str, &str); 6] = [
     ("start", include_str!("start.sh")),
     ("take-password", include_str!("take-password.sh")),
@@ -40,8 +41,8 @@ const FILES: [(&str, &str); 6] = [
 
 const CUSTOMIZE: &str = include_str!("customize.sh");
 
-/// Files that no server here reads: half of the packages' bytes. The large libraries compile
-/// PostgreSQL's queries to machine code, which its settings here disable.
+/// Files that no server here reads. These files have half of the packages' bytes. The large
+/// libraries compile PostgreSQL's queries to machine code, which the settings here disable.
 const LEFT_OUT: [&str; 8] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
@@ -53,15 +54,15 @@ const LEFT_OUT: [&str; 8] = [
     "/usr/lib/postgresql/*/lib/bitcode/*",
 ];
 
-/// The size of the guest's disk. Unused space takes no room on the host, and a guest's writes go to
-/// its own overlay.
+/// Size of the guest's disk. Unused space takes no room on the host, and a guest's writes go to its
+/// own overlay.
 const DISK_SIZE: &str = "4G";
 
-/// Number of images kept of a name; older ones are removed. Each change to pinhead's files makes an
-/// image of hundreds of megabytes.
+/// Number of images kept for each name. Older images are removed. Each change to pinhead's files
+/// adds an image of hundreds of megabytes.
 const KEPT_IMAGES: usize = 2;
 
-/// The steps that mmdebstrap reports, and the progress at each, in thousandths.
+/// Steps that mmdebstrap reports, and the progress at each step, in thousandths.
 const STEPS: [(&str, &str, u16); 7] = [
     ("I: running apt-get update", "fetching packages", 20),
     ("I: downloading packages", "fetching packages", 100),
@@ -74,17 +75,17 @@ const STEPS: [(&str, &str, u16); 7] = [
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Of any packages.
+    /// Any image of the current kind, even an older one from the cache.
     Any,
-    /// Of the newest packages.
+    /// An image of the newest packages.
     Newer,
 }
 
 impl Software {
-    /// Makes the image, or finds it in the cache. It has the host's architecture: the packages' own
-    /// programs run while they are installed.
+    /// Makes the image, or finds it in the cache. The image has the host's architecture, because
+    /// programs of the packages run during the installation.
     ///
-    /// Making an image needs root, because packages are installed as Debian does it.
+    /// Only root can make an image, because the packages are installed as Debian does it.
     pub fn build(
         self,
         cache: &Cache,
@@ -100,7 +101,7 @@ impl Software {
             self.make_alone(cache, Wanted::Any, progress)?;
         }
         progress(Progress { what: "done", permille: 1000 });
-        // The file's rights may have changed since.
+        // The file's rights may have changed since it was made.
         check_file(&path)
     }
 
@@ -131,7 +132,7 @@ impl Software {
         })
     }
 
-    /// Makes the image once no other process makes one.
+    /// Makes the image while no other process makes one.
     fn make_alone(
         self,
         cache: &Cache,
@@ -149,14 +150,14 @@ impl Software {
         }
         let path = cache.directory(&format!("disks/{arch}"))?.join(self.file_name());
         let _lock = lock(&cache.root().join("disks/lock"), progress)?;
-        // The previous holder of the lock may have made the same.
+        // Another process may have made the image while it held the lock.
         if wanted == Wanted::Any && path.is_file() {
             return Ok(());
         }
         let part = path.with_file_name(format!("{}.part", self.name()));
         remove_file(&part)?;
         let result = self.make(arch, &cache.work(self.name())?, &part, &path, progress);
-        // The first error is the one to report.
+        // If both fail, the first error is reported.
         result.and(remove_file(&part))
     }
 
@@ -197,12 +198,12 @@ impl Software {
         })?;
         progress(Progress { what: "making the file system", permille: 900 });
         let mut mkfs = tool("mkfs.ext4");
-        // Tables that are written now are not written later by each guest into its overlay.
+        // Tables that are initialised now need not be written later by each guest into its overlay.
         mkfs.args(["-q", "-F", "-L", "pinhead", "-m", "0", "-N", "65536", "-J", "size=16"])
             .args(["-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
             .args([tree.as_os_str(), part.as_os_str(), DISK_SIZE.as_ref()]);
         run(&mut mkfs, "install e2fsprogs")?;
-        // A process that finds the name finds the whole image, even after a power failure.
+        // A process that finds the name must find the whole image, even after a power failure.
         File::open(part).and_then(|file| file.sync_all()).file("write", part)?;
         remove_old(path, self.name())?;
         record(&tree, made_s, &path.with_extension(OF_DISK))?;
@@ -210,11 +211,11 @@ impl Software {
     }
 
     fn mmdebstrap(self, arch: Arch, work: &Path, tree: &Path) -> Result<Command, Error> {
-        // Processes that it starts, a database among them, are in their own process namespace and
-        // end with it; so do its mounts.
+        // Processes that mmdebstrap starts, such as a database, run in their own process namespace
+        // and end with it. Their mounts end too.
         let mut command = tool("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
-        // It keeps files that it unpacks below TMPDIR; /tmp may be small.
+        // mmdebstrap stores unpacked files below TMPDIR, because /tmp may be small.
         command.env("TMPDIR", work.join("tmp")).env("LC_ALL", "C").env("HOME", work);
         command.args(["--variant=essential", "--mode=root", "--format=directory"]);
         command.arg(format!("--architectures={}", arch.debian()));
@@ -223,7 +224,7 @@ impl Software {
         for path in LEFT_OUT {
             command.arg(format!("--dpkgopt=path-exclude={path}"));
         }
-        // The only database is the one made below; Debian's script would make another.
+        // Only the database made below is needed, so Debian's script must not make another.
         command.arg(
             "--essential-hook=mkdir -p \"$1/etc/postgresql-common\" && \
              echo create_main_cluster=false > \"$1/etc/postgresql-common/createcluster.conf\"",
@@ -243,7 +244,8 @@ impl Software {
     }
 }
 
-/// Returns a command for an administrator's tool, in directories that not every user's PATH has.
+/// Returns a command for an administrator's tool, which may be in a directory outside the user's
+/// PATH.
 fn tool(name: &str) -> Command {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");
@@ -252,8 +254,8 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// Waits until no other process makes an image. The kernel releases the lock whenever that process
-/// ends.
+/// Waits until no other process makes an image. The kernel releases the lock whenever that other
+/// process ends.
 fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
     let file = open_lock(path)?;
     match file.try_lock() {
@@ -266,8 +268,8 @@ fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> 
     Ok(file)
 }
 
-/// Removes old images of this name, so that there is room for one more. A running QEMU keeps its
-/// open file.
+/// Removes old images of this name, so that there is room for one more. A running QEMU is not
+/// affected, because its file stays open.
 fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     let directory = path.parent().unwrap_or(path);
     let own = |path: &Path| {

@@ -6,10 +6,10 @@
 //!                                          database)
 //! ```
 //!
-//! An image is made once for a cache and is complete or absent. It is never written to: any number
-//! of guests use it at the same time through a [`crate::Disk`]. It boots without systemd: the
-//! guest's init process is the same as in every guest. `/usr/lib/pinhead/start` of the image starts
-//! its services.
+//! An image is made once for a cache, and is either complete or absent. No guest writes to it, so
+//! any number of guests use it at the same time through a [`crate::Disk`]. The image boots without
+//! systemd, because all guests have the same init process. `/usr/lib/pinhead/start` in the image
+//! starts the services.
 
 mod build;
 mod settings;
@@ -31,17 +31,17 @@ base::named! {
     }
 }
 
-/// The progress of making an image.
+/// Progress of making an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The current step, in words.
+    /// Description of the current step.
     pub what: &'static str,
-    /// Progress in thousandths. The steps are weighed by their usual duration.
+    /// Progress in thousandths. Steps are weighted by their usual duration.
     pub permille: u16,
 }
 
 impl Software {
-    /// Returns its services, in the order in which they start.
+    /// Returns the image's services, in the order in which they start.
     pub fn services(self) -> &'static [&'static str] {
         match self {
             Software::Nginx => &["nginx"],

@@ -1,22 +1,22 @@
-//! The settings of one guest's servers, as words of its kernel's command line.
+//! Settings of one guest's servers, as words of its kernel's command line.
 
 use std::net::SocketAddrV4;
 
 /// Settings of a guest with [`super::Software`]; `None` leaves the image's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The services to start: all of the image unless given.
+    /// Services to start. The default is all services of the image.
     pub services: Option<Vec<&'static str>>,
-    /// The application server's address for nginx: the same guest, port 8000, unless given. Another
-    /// guest is reached if this guest is linked with it.
+    /// Address of the application server for nginx. The default is port 8000 of the same guest. An
+    /// address of another guest needs a link to that guest.
     pub app: Option<SocketAddrV4>,
-    /// PostgreSQL's address for the application server: the same guest, port 5432, unless given.
+    /// PostgreSQL's address for the application server. The default is port 5432 of the same guest.
     pub database: Option<SocketAddrV4>,
-    /// The application server's heap, in MiB: 16 unless given.
+    /// Heap of the application server, in MiB. The default is 16.
     pub heap_mib: Option<u32>,
-    /// Number of requests that the application server handles concurrently: 4 unless given.
+    /// Number of requests that the application server handles concurrently. The default is 4.
     pub threads: Option<u32>,
-    /// PostgreSQL's shared buffers, in MiB: 16 unless given.
+    /// PostgreSQL's shared buffers, in MiB. The default is 16.
     pub shared_mib: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ mod tests {
 
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 
-    /// A word unknown to the image's script would be ignored silently.
+    /// The image's script would silently ignore an unknown word.
     #[test]
     fn the_image_knows_every_word() {
         let all = Settings {

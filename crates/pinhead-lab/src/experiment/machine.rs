@@ -1,4 +1,4 @@
-//! The machine and the sources of an experiment.
+//! Description of the machine and of the source code of an experiment.
 
 use crate::Error;
 use lab::outcome::Machine;
@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Variable with the path of `pinhead`.
+/// Environment variable with the path of `pinhead`.
 const PROGRAM: &str = "PINHEAD_PROGRAM";
 
 /// Describes the machine. Unavailable values are left empty.
@@ -29,8 +29,8 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Returns the commit of the sources around this program, if the program is still where it was
-/// built.
+/// Returns the commit of the source tree around this program. Returns `None` if the program was
+/// moved since it was built.
 pub fn commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut git = Command::new("git");
@@ -38,7 +38,7 @@ pub fn commit() -> Option<String> {
     output(&mut git)
 }
 
-/// Returns the `pinhead` to measure: of the environment, or beside this program.
+/// Returns the `pinhead` to measure. The environment names it, or it is beside this program.
 pub fn program() -> Result<PathBuf, Error> {
     if let Some(program) = std::env::var_os(PROGRAM).filter(|program| !program.is_empty()) {
         return Ok(program.into());
@@ -49,7 +49,7 @@ pub fn program() -> Result<PathBuf, Error> {
 }
 
 /// Returns an identity of the programs of an experiment: a hash of the bytes of `pinhead` and of
-/// this one.
+/// this program.
 pub fn identity(pinhead: &Path) -> Option<String> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read("/proc/self/exe").ok()?);

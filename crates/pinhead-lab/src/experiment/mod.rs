@@ -222,10 +222,12 @@ fn experiment(
     let mut bench = Bench::new(asked, outcome, experiment.view, &mut progress);
     let result = (experiment.run)(&mut bench);
     if result.is_err() && bench.outcome().runs.is_empty() {
-        // Nothing was measured, for instance because the case does not exist: no page stays behind.
+        // Nothing was measured, for instance because the case does not exist. In that case no page
+        // is written.
         return Ok(result?);
     }
-    // Save after a failure too: the measurements until then are worth their page.
+    // The result is saved after a failure too, because the measurements made before it are still
+    // useful.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
     print!("{}", plain_lines(&lab::text(&outcome, &catalog::view(&outcome))));

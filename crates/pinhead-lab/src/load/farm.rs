@@ -1,4 +1,4 @@
-//! The guests of a running farm, as targets and as places for jobs.
+//! Guests of a running farm, as targets of requests and as places for jobs.
 
 use super::args::TargetArgs;
 use crate::Error;
@@ -17,7 +17,7 @@ pub(super) struct Farm {
 }
 
 impl Farm {
-    /// Queries the farm of a name, or the only farm.
+    /// Queries the farm with this name, or the only farm.
     pub(super) fn ask(named: Option<&str>) -> Result<Farm, Error> {
         let socket = farm_cmds::socket(named)?;
         let guests = service::table(&socket)?.guests;
@@ -34,7 +34,7 @@ impl Farm {
         Ok(self.guests.iter().filter(is_meant).collect())
     }
 
-    /// Returns the named guests, or else those of the classes.
+    /// Returns the named guests. Without names, returns the guests of the classes.
     pub(super) fn names(&self, named: &[String], classes: &[String]) -> Result<Vec<String>, Error> {
         let found = self.of_classes(classes)?;
         let found: Vec<String> = found.into_iter().map(|guest| guest.name.clone()).collect();
@@ -58,7 +58,7 @@ pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
     Ok(found)
 }
 
-/// Returns a guest's server on the host's loopback; `None` if the guest has no such port.
+/// Returns a guest's server on the host's loopback. Returns `None` if the guest has no such port.
 fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
     Some(Target {
         name: guest.name.clone(),
@@ -70,7 +70,7 @@ fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
 
 impl ::load::Exec for Farm {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
-        // The guest ends the command by itself: the host cannot.
+        // The guest itself ends the command, because the host cannot.
         let seconds = timeout.as_secs().max(1);
         let command = format!("timeout -s KILL {seconds} sh -c {}", base::shell_word(line));
         let deadline = Deadline::after(timeout + GRACE);

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Longest shown reason for a guest's failure, in characters.
+/// Maximum number of characters of the reason for a guest's failure.
 const REASON_WIDTH: usize = 200;
-/// Longest name, in characters; the rest is cut.
+/// Maximum number of characters of a name. Longer names are truncated.
 const NAME_WIDTH: usize = 16;
 
 pub(super) fn claim(args: &ClaimArgs) -> Result<Summary, Error> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// File descriptors of this process in addition to its connections.
+/// Number of file descriptors that this process needs in addition to its connections.
 const FILES_BESIDE: u64 = 64;
 
 pub(super) fn web(args: &WebArgs) -> Result<Summary, Error> {
@@ -81,7 +81,7 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
     summary(&outcome, format)
 }
 
-/// Raises the limit of files to the number of connections, if this user may. If not, the affected
+/// Raises the limit of open files to the number of connections, if this user may. Otherwise some
 /// requests fail and are counted as `exhausted`.
 fn make_room(plan: &Plan) {
     let connections = match plan.pattern {
@@ -102,8 +102,8 @@ fn make_room(plan: &Plan) {
 fn summary(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
     let text = match format {
         Format::Json => json(&outcome.to_json())?,
-        // Names of guests come from a file, and names of targets are addresses: both are made safe
-        // for a terminal, line by line.
+        // Names of guests and of targets are untrusted, so control characters are escaped, line by
+        // line.
         Format::Text => plain_lines(&outcome.to_text()),
     };
     Ok(Summary { text, failed: outcome.all.failed_all() })
@@ -128,7 +128,7 @@ impl Screen {
         self.second = second;
         let Progress { answered, failed, .. } = progress;
         eprint!("\r{second} s: {answered} answered, {failed} failed ");
-        // A terminal that is gone needs no line.
+        // If the terminal is gone, the line is not needed.
         let _ = std::io::stderr().flush();
     }
 

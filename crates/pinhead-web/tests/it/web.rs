@@ -62,7 +62,7 @@ fn ask_for(mut stream: impl Read + Write, path: &str, host: &str) -> String {
     answer
 }
 
-/// Longest wait; a connection is accepted before its server runs.
+/// Timeout of the tests. A connection is accepted before its server runs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -78,7 +78,7 @@ fn a_socket_of_systemd_is_served_and_stays() {
     let dir = Dir::new("activated");
     let path = dir.0.join("web.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    // systemd lets everybody use a socket unless its unit sets a mode.
+    // Without a mode in its unit, systemd lets every user connect to a socket.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let mut open = activated(listener.try_clone().unwrap().into(), &["--dir", "/nonexistent"]);
     let has_ended = vm::wait_for_exit(open.0.id(), PATIENCE).unwrap();
@@ -121,7 +121,7 @@ fn finding2_08_signal_asks_for_the_next_token() {
     assert_eq!([&first, &second, &third].map(|token| status(token)), [401, 401, 303].map(Some));
 }
 
-/// The units in the packages' examples.
+/// The unit in the packages' examples.
 const UNIT: &str = include_str!("../../../../packaging/pinhead-web.service");
 const SOCKET: &str = include_str!("../../../../packaging/pinhead-web.socket");
 
@@ -145,7 +145,7 @@ fn finding2_14_credential_of_a_unit_is_read() {
     let path = dir.0.join("password");
     let text = path.display().to_string();
     assert!(new_password(&text, "correct horse\n").status.success());
-    // The access list that systemd sets for the service's user appears as this mode.
+    // The access list that systemd sets for the service's user is visible as this mode.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
     let mut command = Command::new(PROGRAM);
     command.args(["--listen", "127.0.0.1:0", "--dir", "/nonexistent", "--password-file", &text]);
@@ -216,7 +216,8 @@ fn ctrl_c_at_prompt_writes_nothing_and_restores_terminal() {
     let mut said = child.stderr.take().expect("what it says");
     let mut asked = [0; "Password: ".len()];
     said.read_exact(&mut asked).expect("a question");
-    // Typed text is hidden only shortly after the prompt appears: a key could come before that.
+    // The terminal hides typed text a moment after the prompt appears. A key pressed before would
+    // be shown.
     let is_hidden = || {
         let found = tcgetattr(&terminal).expect("its settings");
         !found.local_modes.contains(LocalModes::ECHO)

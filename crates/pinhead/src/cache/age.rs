@@ -1,4 +1,5 @@
-//! Warning about guests of old packages: given once, with the command that renews them.
+//! Warning about guests with old packages. The warning is shown once, with the command that renews
+//! the packages.
 
 use images::{Cache, OLD_S, Record};
 use std::collections::BTreeSet;
@@ -6,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 const DAY_S: u64 = 86_400;
 
-/// Returns a warning for the user of guests that are made of these parts of the cache; `None` if no
-/// part is old.
+/// Returns a warning for the user of guests made from these parts of the cache. Returns `None` if
+/// no part is old.
 pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<String> {
-    // A part of unknown age is not called old.
+    // A part of unknown age does not count as old.
     let age_s = |path: &PathBuf| {
         Some(now_s.saturating_sub(Record::beside(path).ok()?.made_s)).filter(|age| *age > OLD_S)
     };
@@ -18,7 +19,7 @@ pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<St
     let days = old.iter().map(|(days, _)| *days).max()?;
     let names: Vec<String> = old.iter().map(|(_, path)| name(path)).collect();
     let names = names.join(", ");
-    // Disks that root makes for all users are renewed by root.
+    // Only root can renew disks that root has made for all users.
     let command = match old.iter().all(|(_, path)| path.starts_with(cache.root())) {
         true => "`pinhead cache refresh` gets newer ones".to_owned(),
         false => format!(

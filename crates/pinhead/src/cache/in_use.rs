@@ -18,7 +18,7 @@ impl InUse {
     }
 }
 
-/// Looks at all processes that this user may look at. A process that ends meanwhile uses nothing.
+/// Reads all processes that this user may inspect. A process that ends meanwhile uses no files.
 pub(super) fn below(root: &Path, proc: &Path) -> InUse {
     let mut found = BTreeSet::new();
     let mut add = |bytes: &[u8]| {
@@ -43,7 +43,7 @@ pub(super) fn below(root: &Path, proc: &Path) -> InUse {
                 add(&line[at..]);
             }
         }
-        // QEMU closes files that it has read at its start; its options name them: `-drive
+        // QEMU reads some files at its start and closes them. Its options still name them: `-drive
         // ...,file=PATH`.
         for word in read(&process.join("cmdline")).split(|byte| matches!(byte, 0 | b',' | b'=')) {
             add(word);

@@ -1,4 +1,4 @@
-//! `pinhead cache`: lists, makes again and removes the files from which guests are made.
+//! `pinhead cache`: lists, rebuilds and removes the files that guests are made from.
 //!
 //! ```text
 //!   the cache's parts ──┬─► list: kind, size, age, versions
@@ -22,13 +22,15 @@ use images::rootfs::Software;
 use images::{Cache, Kind, Part, time_of_day};
 use serde_json::{Value, json};
 
-/// Parts used by a guest within this time are kept: the guest may be started again.
+/// Age of the last use, in seconds, below which a part is kept because its guest may be started
+/// again.
 const UNUSED_S: u64 = 86_400;
-/// No build takes longer: a working process touches its files more often.
+/// Age of the last change, in seconds, above which an unfinished file is abandoned. A working
+/// process changes its files more often.
 const WORKED_ON_S: u64 = 3_600;
-/// Most packages in a line of the list.
+/// Maximum number of packages in a line of the list.
 const SHOWN: usize = 3;
-/// Packages shown first: those that a guest exposes to the outside.
+/// Packages that are shown first, because a guest exposes them to the outside.
 const OF_NOTE: [&str; 8] =
     ["linux-image", "nginx", "postgresql", "uwsgi", "python3", "libssl3", "libc6", "busybox"];
 
@@ -148,7 +150,7 @@ fn to_json(part: &Part, now_s: u64) -> Value {
 
 fn shown_age(age_s: u64) -> String {
     let ms = i64::try_from(age_s.saturating_mul(1000)).unwrap_or(i64::MAX);
-    // From one day on only days are shown.
+    // An age of one day or more is shown in days only.
     let shown = duration::show(ms);
     shown.split_once(" d ").map_or(shown.clone(), |(days, _)| format!("{days} d"))
 }
@@ -170,7 +172,7 @@ fn shown_packages(part: &Part) -> String {
     shown.join(", ")
 }
 
-/// A part that `refresh` makes again.
+/// A part that `refresh` rebuilds.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Packages(String),
@@ -178,7 +180,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// Returns the part to make again, or `None` if that is not possible.
+    /// Returns the part to rebuild, or `None` if it cannot be rebuilt.
     fn of(part: &Part) -> Option<Wanted> {
         match part.kind {
             Kind::Packages => Some(Wanted::Packages(part.name.clone())),
@@ -204,14 +206,14 @@ fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
     answer(cache, &parts, args.format, "Nothing is that old")
 }
 
-/// Returns the named parts, or else the old ones. Disks come last: they take longest.
+/// Returns the named parts, or else the old ones. Disks come last, because they take longest.
 fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>, Error> {
     if args.names.is_empty() {
         let old = parts.iter().filter(|part| part.age_s(now_s) > args.older_than_s);
         return Ok(old.filter_map(Wanted::of).collect());
     }
     let named = |name: &String| {
-        // A disk can be made that no farm has requested yet.
+        // A disk can be made even before a farm requests it.
         if let Some(software) = Software::from_name(name) {
             return Ok(Wanted::Disk(software));
         }
@@ -272,14 +274,14 @@ fn prune(cache: &Cache, args: &PruneArgs) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns true if a part stays although no guest has it open: it may be needed again, or is being
-/// made.
+/// Returns true if a part that no guest has open is kept, because it may be needed again or is
+/// unfinished.
 fn is_kept(part: &Part, now_s: u64) -> bool {
     let unused_s = now_s.saturating_sub(part.used_s);
     match part.kind {
         Kind::Packages | Kind::Hang => true,
         Kind::Disk => part.is_current,
-        // These parts are made again in seconds.
+        // Parts of these kinds are rebuilt in seconds.
         Kind::Boot | Kind::Template => unused_s < UNUSED_S,
         Kind::Left => unused_s < WORKED_ON_S,
     }

@@ -25,7 +25,7 @@ pub use zvm::ZvmError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A command that cannot be carried out.
+/// An error of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot read {path}")]
@@ -37,24 +37,24 @@ pub enum Error {
     /// A guest's image, kernel or package is not available.
     #[error(transparent)]
     Image(#[from] images::Error),
-    /// A guest cannot be started, or reached.
+    /// A guest cannot be started or reached.
     #[error(transparent)]
     Guest(#[from] vm::Error),
     #[error(transparent)]
     Farm(#[from] farm::Error),
     #[error(transparent)]
     FarmFile(farm::config::LoadError),
-    /// All faults of a farm's file, a line each.
+    /// All faults of a farm's file, one per line.
     #[error("{0}")]
     FarmFaults(String),
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The manager cannot start, or continue.
+    /// The manager cannot start, or cannot continue.
     #[error(transparent)]
     Host(manager::Error),
     #[error(transparent)]
     Control(manager::control::Error),
-    /// An engine with a fleet's metrics does not answer as expected.
+    /// A metrics server does not answer as expected.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
     /// A host without pinhead does not answer as expected.
@@ -62,13 +62,13 @@ pub enum Error {
     Remote(#[from] remote::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
-    /// Recordings, or an engine's samples, are not available.
+    /// Recordings, or samples of a metrics server, are not available.
     #[error(transparent)]
     Recorded(#[from] recorded::Error),
-    /// A what-if question cannot be answered.
+    /// A simulation of recorded load failed.
     #[error(transparent)]
     Backtest(#[from] backtest::Error),
-    /// A question about the past cannot be answered.
+    /// The journal cannot answer a question about past decisions.
     #[error(transparent)]
     Why(#[from] why::Error),
     /// The screens cannot be shown.
@@ -102,7 +102,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an error of a step, with the reason for its failure.
+    /// Returns the error of a step, with the reason for its failure.
     pub fn step<E>(what: impl Into<String>, source: E) -> Error
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -12,7 +12,8 @@ use std::fmt::Write;
 pub struct Explained {
     pub(super) rules: RulesText,
     pub(super) explanation: Explanation,
-    /// The newest readings. Only a host's rules have them: their units are not the kernel's.
+    /// The newest readings. Only host rules have readings, because their units differ from the
+    /// kernel's.
     pub(super) counters: Vec<(HostCounter, Option<f64>)>,
     pub(super) verdicts: Vec<String>,
     pub(super) seen: String,

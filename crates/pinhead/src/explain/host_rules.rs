@@ -1,4 +1,4 @@
-//! A host's rules with their values: from a snapshot in a file, or from a manager.
+//! Host rules with their values, from a snapshot file or from a manager.
 //!
 //! ```text
 //!   --values FILE ─► Snapshot ─┐
@@ -18,19 +18,20 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Largest snapshot: every counter with its full history takes a tenth of it.
+/// Maximum size of a snapshot, in bytes. A snapshot with the full history of every counter takes a
+/// tenth of this.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 20;
-/// Most readings of a counter that rules can use: the newest and its history.
+/// Maximum number of readings of a counter that rules can use: the newest reading and the history.
 const READINGS_MAX: usize = MAX_HISTORY as usize + 1;
 
-/// A manager's values of a guest and of the host: the readings of each counter, newest first. A
-/// missing reading was unknown.
+/// A manager's values of a guest and of the host. Each counter has its readings, newest first. An
+/// unknown reading is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot(BTreeMap<HostCounter, Vec<Option<f64>>>);
 
 impl Snapshot {
-    /// Reads a snapshot: `{"guest.available": [newest, older, ...], ...}`. A number in place of a
-    /// list is the newest reading alone; `null` is a missing reading.
+    /// Reads a snapshot: `{"guest.available": [newest, older, ...], ...}`. A number instead of a
+    /// list is the newest reading without history, and `null` is an unknown reading.
     pub fn read(path: &Path) -> Result<Snapshot, Error> {
         let mut text = Vec::new();
         File::open(path)
@@ -39,7 +40,7 @@ impl Snapshot {
         Snapshot::parse(&path.display().to_string(), &text)
     }
 
-    /// Parses a snapshot's text; `name` names the text in messages.
+    /// Parses a snapshot's text. `name` names the text in messages.
     pub fn parse(name: &str, text: &[u8]) -> Result<Snapshot, Error> {
         let refuse = |fault| Err(RulesError::Snapshot { name: name.into(), fault }.into());
         if text.len() as u64 > SNAPSHOT_BYTES_MAX {
@@ -76,7 +77,8 @@ impl Snapshot {
         Ok(Snapshot(readings))
     }
 
-    /// Converts a manager's response. A counter unknown to this program belongs to another version.
+    /// Converts a manager's response. A counter that this program does not know is left out,
+    /// because the manager may be of another version.
     fn of_manager(values: BTreeMap<String, Vec<Option<f64>>>) -> Snapshot {
         let known = values.into_iter().filter_map(|(name, mut readings)| {
             readings.truncate(READINGS_MAX);
@@ -85,7 +87,7 @@ impl Snapshot {
         Snapshot(known.collect())
     }
 
-    /// Returns the reading of a counter, `age` passes ago.
+    /// Returns the reading of a counter from `age` passes ago.
     pub fn get(&self, counter: HostCounter, age: usize) -> Option<f64> {
         self.0.get(&counter)?.get(age).copied().flatten()
     }
@@ -106,8 +108,8 @@ pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Err
     explain_host(rules, &|counter, age| snapshot.get(counter, age), seen)
 }
 
-/// Shows every piece of a host's rules with its value. `reading` returns a counter's value so many
-/// passes ago; `seen` names the source of the values.
+/// Shows every part of host rules with its value. `reading` returns the value of a counter a number
+/// of passes ago. `seen` names the source of the values.
 pub fn explain_host(
     rules: RulesText,
     reading: &dyn Fn(HostCounter, usize) -> Option<f64>,

@@ -15,15 +15,16 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use vm::Deadline;
 
-/// The key that detaches: Ctrl-].
+/// Key that detaches the terminal: Ctrl-].
 const LEAVE: u8 = 0x1d;
-/// Most bytes of typed keys that are kept for a guest that reads none.
+/// Maximum number of typed bytes kept for a guest that does not read them.
 const UNSENT_MAX: usize = 64 * 1024;
-/// A guest that takes no command in this time has a busy shell.
+/// Timeout for a command in the guest. A guest that needs longer has a busy shell.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a shell on the guest's console if none runs. The shell ends with `exit`. It runs only on
-/// request, since a running shell would cost an idle guest memory and wake-ups.
+/// Command that starts a shell on the guest's console if none runs. The shell ends with `exit`. A
+/// shell is only started on request, because a running shell costs an idle guest memory and
+/// wake-ups.
 const SHELL: &str = "p=/run/pinhead-console.pid; kill -0 $(cat $p 2>/dev/null) 2>/dev/null || { \
     t=$(cat /sys/class/tty/console/active); t=/dev/${t##* }; \
     setsid -c sh -c \"echo \\$\\$ > $p; stty sane; export TERM=vt100 PS1='\\$(hostname)# '; \
@@ -48,7 +49,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let left = relay(stream, &stdin, raw.is_some());
     let mut stdout = std::io::stdout();
     if stdout.is_terminal() {
-        // A terminal that is gone has no modes to reset.
+        // If the terminal is gone, its modes need no reset.
         let _ = reset(&mut stdout);
     }
     let line_end = if raw.is_some() { "\n" } else { "" };
@@ -56,14 +57,15 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     left.map(|()| line_end.to_owned()).map_err(|e| Error::step("The console is lost", e))
 }
 
-/// A terminal in raw mode: its keys go to the guest unchanged. Dropping it restores the settings.
+/// A terminal in raw mode, in which keys go to the guest unchanged. Dropping it restores the
+/// settings.
 struct Raw<'a> {
     stdin: &'a Stdin,
     before: Termios,
 }
 
 impl Raw<'_> {
-    /// Sets raw mode. Returns `None` if the input is no terminal.
+    /// Sets raw mode. Returns `None` if the input is not a terminal.
     fn set(stdin: &Stdin) -> Result<Option<Raw<'_>>, Error> {
         if !stdin.is_terminal() {
             return Ok(None);
@@ -79,14 +81,16 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // Flush pending input: responses to a guest's cursor queries are waiting there, and the
-        // user's shell would take them for typed keys. A terminal that is gone needs no settings.
+        // Pending input is flushed. The input contains the terminal's responses to a guest's cursor
+        // queries, which the user's shell would read as typed keys. If the terminal is gone, the
+        // call fails, which does not matter.
         let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }
 
-/// Moves bytes both ways until Ctrl-], the end of the input, or the end of the guest. A terminal
-/// can be detached although the guest reads no keys; input from a file waits for the guest.
+/// Moves bytes in both directions until Ctrl-], the end of the input, or the end of the guest. A
+/// user can detach a terminal even if the guest reads no keys. Input from a file waits for the
+/// guest.
 fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::io::Result<()> {
     stream.set_read_timeout(None)?;
     let mut filter = Filter::default();
@@ -116,7 +120,8 @@ fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::i
         }
         let mut is_over = false;
         if keys {
-            // Read past the standard library's buffer, which would hide bytes from the poll.
+            // This read bypasses the standard library's buffer, because buffered bytes would be
+            // invisible to poll.
             let count = rustix::io::read(stdin, &mut chunk)?;
             let typed = &chunk[..count];
             let end = typed.iter().position(|key| *key == LEAVE);
@@ -135,7 +140,7 @@ fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::i
     }
 }
 
-/// Sends as many bytes as the guest takes now.
+/// Sends as many bytes as the guest accepts now.
 fn send(stream: &UnixStream, unsent: &mut Vec<u8>) -> std::io::Result<()> {
     if unsent.is_empty() {
         return Ok(());
@@ -158,7 +163,7 @@ mod tests {
         let (terminal, mut user) = UnixStream::pair().unwrap();
         let (done, left) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(relay(ours, &terminal, true).is_ok()));
-        // More bytes than a socket holds.
+        // The text exceeds a socket's buffer.
         user.write_all(&[b'x'; 2 << 20]).unwrap();
         user.write_all(&[LEAVE]).unwrap();
         assert_eq!(left.recv_timeout(Duration::from_secs(60)), Ok(true));

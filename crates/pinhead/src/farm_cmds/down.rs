@@ -1,4 +1,4 @@
-//! `pinhead down`: ends a farm, and clears all that it leaves.
+//! `pinhead down`: stops a farm, and cleans up after it.
 
 use super::DownArgs;
 use super::find;
@@ -13,24 +13,24 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::time::Duration;
 use vm::{Clock, wait_for_end};
 
-/// A farm without activity of its own or of its guests for this long does not end.
+/// Time without activity of the farm or its guests after which the farm is killed.
 const STILL_MS: u64 = 20_000;
-/// The same limit for a farm that has not answered; its guests' activity does not count.
+/// The same time limit for a farm that has not answered. Activity of its guests does not count.
 const DEAF_MS: u64 = 2_000;
-/// The total wait is at most this multiple of the limit, even for an active farm.
+/// Limit on the total wait, as a multiple of the time limit, even for an active farm.
 const PATIENCE: u64 = 10;
-/// Interval between two looks at the farm's activity.
+/// Interval between two checks of the farm's activity.
 const STEP: Duration = Duration::from_secs(1);
-/// Least time of running, or of waiting for a CPU, between two looks that counts as activity.
+/// Minimum time of running or of waiting for a CPU, between two checks, that counts as activity.
 const WORK_NS: u64 = 50_000_000;
 
-/// Ends a farm, and waits until it is gone. A farm without activity towards its end is killed: its
-/// guests end with it, and its leftovers are cleared here.
+/// Stops a farm, and waits until it is gone. A farm without activity is killed. Its guests then end
+/// too, and its leftovers are cleared here.
 pub fn down(args: &DownArgs) -> Result<String, Error> {
     let found = match find::farm(args.farm.as_deref()) {
         Ok(found) => found,
         Err(error) => {
-            // The leftovers of a killed farm are cleared all the same.
+            // The leftovers of a killed farm are cleared in any case.
             leftovers::sweep_all();
             return Err(error);
         }
@@ -42,9 +42,9 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
     ended
 }
 
-/// Ends a farm's process. The process number is free for another process as soon as the farm has
-/// ended. The farm is therefore signalled, awaited and killed through a descriptor that was opened
-/// while the farm held its directory.
+/// Ends a farm's process. Once this process has ended, another process may get its process id. The
+/// farm is therefore signalled, awaited and killed through a pidfd that was opened while the farm
+/// held its directory.
 fn end(found: &Running) -> Result<String, Error> {
     let clock = Clock::new();
     let held = rundir::holder(found.pid, &found.socket);
@@ -57,7 +57,7 @@ fn end(found: &Running) -> Result<String, Error> {
         );
         Error::step(text, e)
     })?;
-    // A farm that refuses, or has another version, understands a signal.
+    // A farm that refuses the request, or has another version, still reacts to a signal.
     let has_spoken = !matches!(asked, Err(farm::Error::Silent { .. }));
     if let (true, Err(_), Some(process)) = (has_spoken, &asked, &process) {
         let _ = pidfd_send_signal(process, Signal::TERM);
@@ -82,11 +82,11 @@ fn end(found: &Running) -> Result<String, Error> {
     };
     let why = match has_spoken {
         true => lasts(STILL_MS, work_of_farm)?,
-        // The guests may run on as usual.
+        // Activity of the guests does not prove that the farm itself works.
         false => lasts(DEAF_MS, Work::of_first_thread)?.map(|_| "did not answer".to_owned()),
     };
     if let Some(process) = process.as_ref().filter(|_| why.is_some()) {
-        // The process may have ended at this moment.
+        // The process may have ended just before this call.
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
     if lasts(STILL_MS, work_of_farm)?.is_some() {
@@ -99,11 +99,11 @@ fn end(found: &Running) -> Result<String, Error> {
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
 }
 
-/// A farm that is to end, and its activity towards that.
+/// A farm that must end, with its activity since the request.
 struct Ending {
     still_max_ms: u64,
     began_ms: u64,
-    /// The farm's run and wait time at the last look.
+    /// Run and wait time of the farm at the last check.
     before_ns: Option<u64>,
     /// The time without activity.
     still: Chance,
@@ -116,7 +116,7 @@ impl Ending {
         Ending { still_max_ms, began_ms: now_ms, before_ns: None, still, is_still: false }
     }
 
-    /// Returns the reason for which the wait is over.
+    /// Returns the reason why the wait has ended.
     fn why(&self) -> String {
         let seconds = self.still_max_ms / 1000;
         match self.is_still {
@@ -125,12 +125,12 @@ impl Ending {
         }
     }
 
-    /// Returns true if the wait goes on, by the work of the farm and its guests until now. If the
-    /// work is unknown, time decides.
+    /// Returns true if the wait continues, from the work of the farm and its guests until now. If
+    /// the work is unknown, only the time counts.
     fn goes_on(&mut self, work: Option<Work>, now_ms: u64) -> bool {
         let done_ns = work.map(|work| work.run_ns.saturating_add(work.delay_ns));
         let before_ns = std::mem::replace(&mut self.before_ns, done_ns);
-        // A guest that ends takes its counts with it: the sum may also shrink.
+        // A guest that ends no longer contributes to the sum, so the sum may also decrease.
         let is_other =
             done_ns.zip(before_ns).is_some_and(|(now, then)| now.abs_diff(then) > WORK_NS);
         if is_other || work.is_some_and(|work| work.waits_for_disk) {
@@ -141,7 +141,7 @@ impl Ending {
     }
 }
 
-/// Returns the work of a farm and of its child processes together.
+/// Returns the total work of a farm and of its child processes.
 fn work_of_farm(pid: u32) -> Option<Work> {
     let children = procfs::children(pid).unwrap_or_default();
     let works = std::iter::once(pid).chain(children).filter_map(Work::of_process);
@@ -162,8 +162,8 @@ mod tests {
     use std::process::{Child, Command};
     use vm::{Deadline, Scratch};
 
-    /// Starts a process, and makes the directory of a farm with the process' number. No farm
-    /// answers there.
+    /// Starts a process, and makes a farm's directory for its process id. No farm answers at the
+    /// socket there.
     fn process_with_directory(scratch: &Scratch, command: &mut Command) -> (Child, Running) {
         let dir = scratch.path().join("farm");
         fs::create_dir(&dir).unwrap();
@@ -175,7 +175,7 @@ mod tests {
         (child, found)
     }
 
-    /// Looks at a farm with this work each second, and returns the second in which the wait ends.
+    /// Checks a farm with this work once a second. Returns the second in which the wait ends.
     fn given_up(still_max_ms: u64, work: impl Fn(u64) -> Option<Work>) -> Option<u64> {
         let mut ending = Ending::within(still_max_ms, 0);
         (1..1_000).find(|second| !ending.goes_on(work(*second), second * 1_000))
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn finding_14_process_with_a_dead_farms_pid_is_not_killed() {
         let scratch = Scratch::new("down-other").unwrap();
-        // The lock's name is among the process' arguments; the process does not hold the lock.
+        // The process has the lock's name among its arguments, but does not hold the lock.
         let (mut other, found) =
             process_with_directory(&scratch, Command::new("sh").args(["-c", "exec sleep 1000"]));
         let told = end(&found);
@@ -236,7 +236,7 @@ mod tests {
             process_with_directory(&scratch, Command::new("sh").args(["-c", "exit"]));
         gone.wait().unwrap();
         assert!(end(&found).unwrap().contains("ended"), "no process holds the lock");
-        // A held lock, without a descriptor of the holder.
+        // Another process holds the lock, and has no pidfd.
         let lock = File::open(found.socket.with_file_name("lock")).unwrap();
         lock.try_lock().unwrap();
         let told = end(&found).map_err(|error| error.to_string()).unwrap_err();

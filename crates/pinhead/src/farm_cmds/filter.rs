@@ -1,16 +1,16 @@
 //! Filter between a guest's console and the terminal that is attached to it.
 //!
-//! A shell with line editing needs cursor movement and colours. No guest may set the terminal's
-//! title, clipboard, mouse or keys, or make the terminal type for it. The filter therefore passes
-//! only the sequences listed here. Text has to be UTF-8: a terminal obeys U+009B like `ESC [`, and
-//! a terminal without UTF-8 obeys the byte 0x9b.
+//! A shell with line editing needs cursor movement and colours. But a guest must not change the
+//! terminal's title, clipboard, mouse or keys, and must not make the terminal type for it. The
+//! filter therefore passes only the sequences listed here. Text must be UTF-8, because a terminal
+//! obeys U+009B like `ESC [`, and a terminal without UTF-8 obeys the byte 0x9b.
 
 use base::is_plain;
 use std::io::{self, Write};
 
-/// Most bytes of parameters in a sequence; no terminal uses more.
+/// Maximum number of parameter bytes in a sequence. No terminal uses more.
 const PARAMETERS_MAX: usize = 32;
-/// Modes that a program in a guest may set: insertion.
+/// Modes that a program in a guest may set. The only one is insertion.
 const MODES: &[&[u8]] = &[b"4"];
 /// Modes with a `?` that may be set: cursor keys, line wrapping, a blinking or hidden cursor.
 const PRIVATE_MODES: &[&[u8]] = &[b"1", b"7", b"12", b"25"];
@@ -30,7 +30,7 @@ enum At {
     Control(Vec<u8>),
 }
 
-/// The first bytes of a UTF-8 character that is still incomplete.
+/// First bytes of a UTF-8 character that is still incomplete.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Begun {
     bytes: [u8; 4],
@@ -77,13 +77,14 @@ fn text(byte: u8, out: &mut Vec<u8>) -> At {
     At::Text
 }
 
-/// Takes a byte of a character that is not ASCII. The character comes out whole or not at all.
+/// Handles a byte of a non-ASCII character. The character is passed completely or not at all.
 fn character(mut begun: Begun, byte: u8, out: &mut Vec<u8>) -> At {
     begun.bytes[begun.count] = byte;
     begun.count += 1;
     match std::str::from_utf8(&begun.bytes[..begun.count]) {
         Ok(text) if text.chars().all(is_plain) => out.extend_from_slice(text.as_bytes()),
-        // The control characters U+0080 to U+009F, and those that reverse or hide text.
+        // The control characters U+0080 to U+009F end up here, and characters that reverse or hide
+        // text.
         Ok(_) => out.push(b'?'),
         // No character has more than four bytes, so there is room for the next.
         Err(error) if error.error_len().is_none() => return At::Character(begun),
@@ -115,8 +116,8 @@ fn control(mut parameters: Vec<u8>, byte: u8, out: &mut Vec<u8>) -> At {
     At::Text
 }
 
-/// Returns true if a guest may send this sequence: move the cursor, erase, insert, scroll, colour,
-/// set one of the listed modes.
+/// Returns true if a guest may send this sequence. Allowed sequences move the cursor, erase,
+/// insert, scroll, colour, or set one of the listed modes.
 fn is_allowed(parameters: &[u8], last: u8) -> bool {
     let (is_private, numbers) = match parameters.strip_prefix(b"?") {
         Some(numbers) => (true, numbers),
@@ -128,8 +129,8 @@ fn is_allowed(parameters: &[u8], last: u8) -> bool {
         _ if numbers.contains(&b'?') => false,
         b'h' | b'l' => each.all(|mode| modes.contains(&mode)),
         _ if is_private => false,
-        // A shell requests the terminal's status and cursor position; the response goes to the same
-        // guest.
+        // A shell may query the terminal's status and cursor position. The response goes to the
+        // same guest.
         b'n' => matches!(numbers, b"5" | b"6"),
         // With more parameters this sequence tracks the mouse.
         b'S' | b'T' => each.count() == 1,
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     fn passed(text: &str) -> String {
-        // The result must not depend on the cutting into pieces.
+        // The result must not depend on how the input is split.
         let mut filter = Filter::default();
         let out: Vec<u8> = text.bytes().flat_map(|byte| filter.pass(&[byte])).collect();
         assert_eq!(out, Filter::default().pass(text.as_bytes()));
@@ -184,11 +185,11 @@ mod tests {
             let shown = passed(text);
             assert!(!shown.chars().any(|c| ('\u{80}'..='\u{9f}').contains(&c)), "{shown:?}");
         }
-        // The same as single bytes, for a terminal that is not in UTF-8.
+        // The same controls occur as single bytes, for a terminal that does not use UTF-8.
         let bytes: Vec<u8> = (0x80..=0x9f).collect();
         assert_eq!(Filter::default().pass(&bytes), vec![b'?'; 32]);
         assert_eq!(passed("a\u{9b}2Jb\u{202e}c"), "a?2Jb?c");
-        // Characters that use these bytes are text; a character that is cut off is not.
+        // Characters that contain these bytes are text. An incomplete character is not passed.
         assert_eq!(passed("ěř漢字🖥\u{a0}"), "ěř漢字🖥\u{a0}");
         assert_eq!(Filter::default().pass(b"\xe6\xbcx\xf0\x9f\x1b[mA\xc3"), b"?x?\x1b[mA");
         assert_eq!(Filter::default().pass(b"\xc0\x9b\xed\xa0\x80\xff"), b"??????");

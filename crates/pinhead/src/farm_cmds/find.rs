@@ -1,5 +1,5 @@
-//! Finds the farm and the guest that an argument names. A `pinhead up` without a farm's file is a
-//! farm too, with its process id as the name.
+//! Search for the farm or guest that an argument names. Guests without a farm's file are named by
+//! the process id of their `pinhead up`.
 
 use crate::{Error, FarmCommandError};
 use farm::running::{self, Running};
@@ -7,7 +7,7 @@ use farm::service;
 use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
-/// Most guests in a message about a guest that does not exist.
+/// Maximum number of similar names in the error about an unknown guest.
 const NEAR_MAX: usize = 5;
 
 /// A guest of a farm.
@@ -23,8 +23,8 @@ pub(super) fn farms() -> Result<Vec<Running>, Error> {
     if found.is_empty() { Err(FarmCommandError::NoFarm.into()) } else { Ok(found) }
 }
 
-/// Returns the farm of a name or of a process id; a farm's file contains its name. Without a name
-/// the only farm is returned.
+/// Returns the farm with this name or process id, or the only farm if no name is given. A farm's
+/// name is in its file. A process id also finds guests without a farm's file.
 pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     let name = match named {
         None => return only(farms()?),
@@ -89,7 +89,7 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
         having.extend(same.iter().map(|_| found.clone()));
         near.extend(others.into_iter().map(|guest| guest.name));
     }
-    // A farm that returned no table may have the guest.
+    // A farm that returned no table may have this guest.
     if let (0, Some(error)) = (having.len(), failed) {
         return Err(error.into());
     }
@@ -121,7 +121,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixListener;
 
-    /// Starts a `pinhead up` with these guests that answers once.
+    /// Starts a fake `pinhead up` with these guests, which answers one request.
     fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Running, std::thread::JoinHandle<()>) {
         let socket = dir.join(pid.to_string());
         let listener = UnixListener::bind(&socket).unwrap();

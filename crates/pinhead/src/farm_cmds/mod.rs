@@ -29,12 +29,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Most output of a command in a guest, in bytes. More is not meant for a terminal, and hardly for
-/// a pipe.
+/// Maximum output of a command in a guest, in bytes. More output is not meant for a terminal, and
+/// rarely for a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;
-/// Time between the end of a command in the guest and the moment when its end is seen here.
+/// Time between the end of a command in the guest and the moment when this program notices the end.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// The exit status if the guest's command could not be run at all, the same as of `docker exec`.
+/// Exit status if the guest's command could not be run at all. `docker exec` uses the same.
 const CANNOT: u8 = 125;
 
 /// `pinhead down`
@@ -88,7 +88,7 @@ pub struct ParkArgs {
     pub socket: SocketArg,
 }
 
-/// Returns the control socket of the farm of a name, or of the only one.
+/// Returns the control socket of the farm with this name, or of the only farm.
 pub fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
     Ok(find::farm(named)?.socket)
 }
@@ -117,7 +117,7 @@ pub fn logs(args: &LogsArgs) -> Result<String, Error> {
 /// Runs a command in a guest, and returns the command's exit status.
 pub fn exec(args: &ExecArgs) -> ExitCode {
     match run_in_guest(args) {
-        // A status above 255 is no status of a process.
+        // A process has no exit status above 255.
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
             eprintln!("pinhead: {}", base::plain(&chain(&error), 2000));

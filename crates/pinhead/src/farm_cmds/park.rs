@@ -1,5 +1,5 @@
-//! `pinhead park` and `pinhead wake`: guests that are not needed now, and guests that are needed
-//! again. A farm parks its own guests; a manager parks those of no farm.
+//! `pinhead park` and `pinhead wake`: stop and resume guests. A farm parks its own guests, and a
+//! manager parks guests outside farms.
 
 use super::{ParkArgs, find};
 use crate::Error;
@@ -9,17 +9,18 @@ use manager::control::{Answer, Ask, Parked};
 use std::time::Duration;
 use vm::Clock;
 
-/// Longest wait: many GiB are compressed in less.
+/// Timeout for parking. Even many GiB of memory are compressed in less time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The process that parks a guest.
+/// Process that parks a guest.
 enum Host {
     Farm(find::At),
     Manager(String),
 }
 
-/// Parks guests, one after the other. A farm's guest is parked when its memory is paged out. A
-/// manager's guest is parked when it is stopped; its memory follows gradually.
+/// Parks guests, one after the other. A farm's guest counts as parked when its memory is paged out.
+/// A manager's guest counts as parked when it is stopped, and its memory is paged out gradually
+/// after that.
 pub fn park(args: &ParkArgs) -> Result<String, Error> {
     each(args, |guest| Ask::Park { guest }, "parked")
 }
@@ -51,7 +52,7 @@ fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, E
     Ok(text)
 }
 
-/// Returns the host of a guest: a farm if it has the guest, else the manager.
+/// Returns the process that parks a guest: the farm if it has the guest, else the manager.
 fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
     let named = guest.to_owned();
     let at_manager = |error: Error| match ask_manager(&args.socket, &Ask::Ps) {
@@ -66,7 +67,7 @@ fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
         _ => Err(error),
     };
     match args.socket.socket {
-        // The manager itself reports an unknown guest best.
+        // The manager's own error about an unknown guest is the best one.
         Some(_) => Ok(Host::Manager(guest.to_owned())),
         None => find::guest(guest).map(Host::Farm).or_else(at_manager),
     }

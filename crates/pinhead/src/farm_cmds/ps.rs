@@ -13,10 +13,11 @@ use serde_json::json;
 use std::fs;
 use std::time::Duration;
 
-/// Time for a farm's response if the guests of a manager are shown already.
+/// Timeout for a farm's response if guests of a manager are shown already.
 const BESIDE: Duration = Duration::from_secs(1);
 
-/// A guest with the kernel's counts of its memory. The farm's own process is spared this work.
+/// A guest with the kernel's counts of its memory. This command reads the counts, to spare the
+/// farm's process the work.
 #[derive(Serialize)]
 pub(crate) struct Measured {
     #[serde(flatten)]
@@ -36,15 +37,14 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
-/// Returns guests of this user's farms that a manager does not have: parked on disk, ended, or not
-/// lent.
+/// Returns guests of this user's farms that a manager does not have. Such guests are parked on
+/// disk, have ended, or were never handed to the manager.
 pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
     let Farms { farms, silent } = tables_within(BESIDE)?;
     Ok(Beside { farms: unmanaged(farms, ps).into_iter().map(measure).collect(), silent })
 }
 
-/// Reduces farms to their guests that a manager does not have. Farms without such guests are left
-/// out.
+/// Reduces farms to guests that a manager does not have. Farms without such guests are left out.
 fn unmanaged(mut farms: Vec<FarmTable>, ps: &Ps) -> Vec<FarmTable> {
     let is_managed = |pid| ps.guests.iter().any(|row| row.pid == Some(pid));
     for farm in &mut farms {
@@ -54,7 +54,7 @@ fn unmanaged(mut farms: Vec<FarmTable>, ps: &Ps) -> Vec<FarmTable> {
     farms
 }
 
-/// Farms shown next to a manager's guests, and those that gave no table.
+/// Farms shown next to a manager's guests, and farms that returned no table.
 #[derive(Serialize)]
 pub(crate) struct Beside {
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,12 +1,12 @@
-//! `pinhead fleet`: all hosts that push to an engine, and guests that would be better off on
-//! another host.
+//! `pinhead fleet`: all hosts that push to a metrics server, and guests that should move to another
+//! host.
 //!
 //! ```text
 //!   engine ─► glance: a row a host ─► table
 //!          ─► lines of all hosts, and of the guests of short ones ─► whatif::moves ─► virsh
 //! ```
 //!
-//! Nothing is moved: the commands that would do it are printed.
+//! Guests are never moved here. The output contains the commands that would move them.
 
 mod args;
 mod show;
@@ -28,15 +28,15 @@ use std::collections::BTreeMap;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
 
-/// Steps in which needs are played.
+/// Number of steps of the simulation.
 const STEPS: i64 = 60;
-/// Longest time that is played.
+/// Maximum length of the simulated time.
 const SPAN_MS_MAX: i64 = 7 * 24 * 60 * duration::MINUTE_MS;
-/// Most hosts with examined guests; the hosts with the largest shortage come first.
+/// Maximum number of hosts with examined guests. The hosts with the largest shortage come first.
 const SHORT_MAX: usize = 20;
-/// A guest with a sample in this time counts as present.
+/// A guest with a sample within this time counts as present.
 const RECENT_MS: i64 = 5 * duration::MINUTE_MS;
-/// Values that are shown of a host, in addition to its busy time.
+/// Values that are shown for a host, in addition to its busy time.
 const SHOWN: [H; 4] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome];
 
 /// Shows the hosts, and proposes moves.
@@ -99,7 +99,7 @@ fn shown(name: String, host: Host, steps: Steps) -> Shown {
     Shown { name, is_silent, last_ms, guests, single, loudest }
 }
 
-/// Returns all hosts over time, and the guests of those with a shortage.
+/// Returns all hosts over time, and the guests of hosts with a shortage.
 fn places(url: &Url, hosts: &[Shown], steps: Steps) -> Result<Vec<Place>, Error> {
     let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     let memory = lines(url, steps, &names, &[H::Spare])?;
@@ -143,18 +143,18 @@ fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<
             ..Interval::default()
         });
     }
-    // All classes count: the same guest may be recorded under two.
+    // All classes are added, because the same guest may be recorded under two classes.
     let held = |name: &str, uuid: &str| {
         let mut held = vec![None; count];
         let own = guests.iter().filter(|(who, _)| who.name == name && who.uuid == uuid);
         for (at, over) in own.flat_map(|(_, line)| line.iter().enumerate()) {
-            // Of a host without pinhead only the resident set is known.
+            // For a host without pinhead, only the resident set is known.
             let size = over.get(G::Private).or(over.get(G::Resident));
             held[at] = held[at].max(size.map(Bytes));
         }
         held
     };
-    // A guest without recent samples may be on another host by now.
+    // A guest without recent samples may have moved to another host.
     let recent = usize::try_from(RECENT_MS / steps.step_ms).unwrap_or(0).max(1);
     past.guests()
         .filter(|guest| guest.steps.last().is_some_and(|step| step.at + recent >= count))

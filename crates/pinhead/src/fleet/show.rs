@@ -14,9 +14,9 @@ use std::fmt::Write;
 use whatif::{Move, Plan};
 use why::when::Now;
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const NAME_MAX: usize = 24;
-/// Most names in a line.
+/// Maximum number of names in a line.
 const NAMES_MAX: usize = 10;
 
 /// All hosts, and the proposed moves.
@@ -26,14 +26,14 @@ pub(super) struct Answer {
     pub(super) steps: Steps,
 }
 
-/// A host as a row.
+/// A host, shown as a row.
 pub(super) struct Shown {
     pub(super) name: String,
     pub(super) is_silent: bool,
     pub(super) last_ms: i64,
     pub(super) guests: u64,
     pub(super) single: Single,
-    /// The guest with the highest CPU use.
+    /// Guest with the highest CPU use, and this use.
     pub(super) loudest: Option<(String, Option<f64>)>,
 }
 
@@ -147,7 +147,7 @@ fn moves(answer: &Answer, out: &mut String) {
     }
 }
 
-/// Joins the first of some names.
+/// Joins the first names of a list.
 fn names(all: &[String]) -> String {
     let first: Vec<String> = all.iter().take(NAMES_MAX).map(|name| plain(name, NAME_MAX)).collect();
     let rest = all.len() - first.len();
@@ -162,19 +162,21 @@ fn size(size: Bytes) -> String {
     }
 }
 
-/// Returns true if a text is a host's name, without characters of a wider meaning in an address.
+/// Returns true if a text is a plain host name, without characters that have another meaning in an
+/// address.
 fn is_host(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_letter)
 }
 
-/// Returns the libvirt command for a move, or the reason why there is none. Names come from
-/// outside: each is quoted as one word.
+/// Returns the libvirt command for a move, or the reason why there is none. Names are untrusted, so
+/// each is quoted as one word.
 fn command(one: &Move) -> Result<String, FleetError> {
     if let Some(odd) = [&one.from, &one.to].into_iter().find(|name| !is_host(name)) {
         return Err(FleetError::NoAddress { name: plain(odd, NAME_MAX) });
     }
-    // Another user's guest chooses its own UUID; its name contains the owner.
+    // A guest of another user chooses its own UUID, so it is named by its name, which contains the
+    // owner.
     let guest = match has_uuid(&one.uuid) && !one.guest.contains('/') {
         true => &one.uuid,
         false => &one.guest,
@@ -188,7 +190,7 @@ fn command(one: &Move) -> Result<String, FleetError> {
     ))
 }
 
-/// The answer for programs. Sizes are in bytes.
+/// JSON form of the answer. Sizes are in bytes.
 #[derive(Serialize)]
 struct Document<'a> {
     from: i64,

@@ -74,7 +74,7 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     assert!(told.contains(" and 2 more.") && !told.contains("Nobody needs"), "{told}");
     let told = text(Plan { later: names(1), unknown: names(1), ..Plan::default() });
     assert!(told.contains("1 more host short") && told.contains("known of 1 host: h0"), "{told}");
-    // A host chooses its own name.
+    // A host chooses its own name, which may be malicious.
     let odd = Move { from: "b/system?command=/tmp/x&x=".into(), ..one() };
     let told = text(Plan { moves: vec![odd], ..Plan::default() });
     assert!(!told.contains("virsh") && told.contains("is no name that"), "{told}");

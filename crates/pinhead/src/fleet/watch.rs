@@ -1,4 +1,4 @@
-//! `pinhead fleet watch`: hosts without pinhead, queried through their libvirt over ssh.
+//! `pinhead fleet watch`: hosts without pinhead, polled through libvirt over ssh.
 //!
 //! ```text
 //!   a thread a host: remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
@@ -18,11 +18,12 @@ use std::thread;
 use std::time::Duration;
 use why::when;
 
-/// Longest name in a table, in characters.
+/// Maximum length of a name in a table, in characters.
 const NAME_MAX: usize = 24;
-/// Longest wait between two requests to a host that does not answer; the wait grows up to this.
+/// Maximum wait between two requests to a host that does not answer. The wait grows up to this
+/// limit.
 const WAIT_MAX_MS: i64 = 5 * duration::MINUTE_MS;
-/// Allowed intervals. An engine takes a series without newer samples for ended.
+/// Allowed intervals. A metrics server treats a series without newer samples as ended.
 const EVERY_MS: std::ops::RangeInclusive<i64> = 1_000..=4 * duration::MINUTE_MS;
 
 /// `pinhead fleet watch`
@@ -142,7 +143,8 @@ fn show(told: &[(&str, Moment)]) -> String {
     text
 }
 
-/// Queries and pushes until a signal ends the process, or nobody can read its messages any more.
+/// Queries and pushes until a signal ends the process, or until its messages have no reader any
+/// more.
 fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
     let (ended, ends) = channel();
     for host in hosts {
@@ -151,12 +153,13 @@ fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
         let pusher = started.map_err(|error| Error::step("Cannot push", error))?;
         let ended = ended.clone();
         thread::spawn(move || {
-            // If nobody receives the result, the waiting thread has already ended.
+            // If the receiver is gone, the waiting thread has already ended.
             let _ = ended.send(follow(host, &pusher, every_ms));
         });
     }
     drop(ended);
-    // The first thread that ends ends all: a host that is no longer watched must not look watched.
+    // When one thread ends, the command ends. Otherwise a host would seem to be watched although it
+    // is not.
     match ends.recv() {
         Ok(result) => result.map(|()| String::new()),
         Err(_) => Err(FleetError::Unwatched.into()),
@@ -171,7 +174,7 @@ enum State {
     Silent,
 }
 
-/// Queries a host forever, and reports when that begins to fail and when it works again.
+/// Queries a host forever. Reports when requests begin to fail and when they work again.
 fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
     let clock = || ::why::now().ms;
     let mut said = None;
@@ -185,7 +188,7 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
                 let health = pusher.health();
                 match health.trouble {
                     Some(trouble) => Some((State::NotPushed, format!("cannot push: {trouble}"))),
-                    // The offered samples are still on their way.
+                    // The offered samples have not been pushed yet.
                     None if health.pushed == 0 => None,
                     None => Some((State::Watched, "is watched".to_owned())),
                 }
@@ -201,8 +204,8 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
             say(&format!("{}: {words}\n", host.name()))?;
             said = Some(state);
         }
-        // The schedule does not depend on the duration of a request. After a change of the clock it
-        // starts again.
+        // The schedule does not depend on the duration of a request. After a change of the clock a
+        // new schedule starts.
         due_ms += wait_ms;
         let left_ms = due_ms - clock();
         if !(0..=wait_ms).contains(&left_ms) {

@@ -1,5 +1,5 @@
-//! `pinhead idle GUEST`: the tasks that wake a guest, their cost for the host, and the savings
-//! without them.
+//! `pinhead idle GUEST`: the tasks that wake a guest, their cost for the host, and the saving
+//! without each of them.
 //!
 //! ```text
 //!   manager ─► scan ─► (so many seconds) ─► scan ─► wakers: what happened between ─► table, JSON
@@ -19,9 +19,10 @@ use clap::Args;
 use manager::control::{Answer, Ask, Scanned};
 use std::time::Duration;
 
-/// Shortest watch. The manager scans a guest at most once in ten seconds; two scans take longer.
+/// Minimum time to watch. The manager scans a guest at most once in ten seconds, and two scans are
+/// needed.
 const SECONDS_MIN: u64 = 11;
-/// Longest watch: nobody waits longer at a terminal.
+/// Maximum time to watch. No user waits longer at a terminal.
 const SECONDS_MAX: u64 = 86_400;
 
 /// `pinhead idle`
@@ -46,7 +47,7 @@ pub struct IdleArgs {
     pub(crate) socket: SocketArg,
 }
 
-/// Parses a time: seconds, or a number with a unit.
+/// Parses a duration: seconds, or a number with a unit.
 fn seconds(text: &str) -> Result<u64, ValueError> {
     let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
     let wrong = ValueError::Watch { min_s: SECONDS_MIN, max_s: SECONDS_MAX };

@@ -1,13 +1,13 @@
-//! The table of a guest's wakers, for people.
+//! Table of the tasks that wake a guest.
 
 use super::{Kind, Waker, Wakers};
 use base::{Table, left, plain, right};
 use std::fmt::Write as _;
 
-/// Width of a name, so that lines fit in 80 columns.
+/// Width of the column of names, so that lines fit into 80 columns.
 const NAME: usize = 34;
 
-/// Formats a number; `-` is unknown. `0` did not happen; `0.0` did, below the resolution.
+/// Formats a number. `-` is unknown, `0` means none, and `0.0` is some but below the resolution.
 fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -16,7 +16,7 @@ fn number(value: Option<f64>) -> String {
     }
 }
 
-/// Formats the table, with at most `top` rows; the rest is summed.
+/// Formats the table with at most `top` rows. The remaining rows are summed.
 pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     let mut out = String::new();
     let seconds = wakers.window_ms as f64 / 1000.0;

@@ -1,62 +1,62 @@
-//! A guest's wake-ups between two scans: pure, from two responses to a table's rows.
+//! Wake-ups of a guest between two scans, computed from two responses as rows of a table.
 //!
-//! A guest's own clock does not see the cost of a wake-up outside of its tasks: the way out of
-//! idle, the interrupt, the emulation. The host's time of the virtual CPUs is therefore reported
-//! twice. `host_ms` is a task's share of this time, by CPU time. `saves_ms` is the time that would
-//! not have been used without the task. It is the task's own time, plus a share by wake-ups of the
-//! time that no task used.
-//! task used.
+//! A guest's own clock misses some costs of a wake-up: leaving idle, the interrupt, and the
+//! emulation. The host's time of the vCPUs is therefore reported twice. `host_ms` is a task's share
+//! of this time, in proportion to CPU time. `saves_ms` is the time that the host would save without
+//! the task. `saves_ms` is the task's own time, plus a share of the time that no task used, in
+//! proportion to wake-ups.
 
 use crate::ManageError;
 use manager::control::{HostSide, Scanned, TaskRow, Totals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Milliseconds in a tick of /proc.
+/// Milliseconds per tick in /proc.
 const TICK_MS: u64 = 10;
 const NS_A_MS: f64 = 1e6;
 
-/// The tasks that woke a guest in a span of time.
+/// The tasks that woke a guest within a time span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Wakers {
-    /// The guest's name.
+    /// Name of the guest.
     pub guest: String,
     /// Length of the span, in milliseconds.
     pub window_ms: u64,
-    /// Dispatches of the guest's tasks a minute.
+    /// Dispatches of the guest's tasks per minute.
     pub wakes_a_minute: f64,
-    /// True if the guest's kernel counts dispatches, also those of tasks that have ended. Otherwise
-    /// half of its context switches are taken: an idle kernel switches to its idle task after each
-    /// task.
+    /// True if the guest's kernel counts dispatches, including those of ended tasks. Otherwise half
+    /// of the context switches are used, because an idle kernel switches to its idle task after
+    /// each task.
     pub counted: bool,
-    /// Share of the dispatches that the rows below explain, in percent.
+    /// Percentage of the dispatches that the rows below explain.
     pub attributed_percent: f64,
-    /// CPU time a minute, by the guest's own count.
+    /// CPU time per minute, by the guest's own count.
     pub own_ms_a_minute: Option<f64>,
-    /// Run time of the guest's virtual CPUs on the host, a minute.
+    /// Run time of the guest's vCPUs on the host, per minute.
     pub host_ms_a_minute: Option<f64>,
-    /// `host_ms_a_minute` over `own_ms_a_minute`.
+    /// `host_ms_a_minute` divided by `own_ms_a_minute`.
     pub factor: Option<f64>,
-    /// Dispatches of the guest's virtual CPUs on the host, a minute.
+    /// Dispatches of the guest's vCPUs on the host, per minute.
     pub vcpu_wakes_a_minute: Option<f64>,
-    /// Dispatches of the other threads of the guest's process, a minute.
+    /// Dispatches of the other threads of the guest's process, per minute.
     pub other_wakes_a_minute: Option<f64>,
-    /// Time that the other threads ran, a minute.
+    /// Run time of the other threads, per minute.
     pub other_ms_a_minute: Option<f64>,
-    /// Interrupts in the guest, a minute.
+    /// Interrupts in the guest, per minute.
     pub interrupts_a_minute: Option<f64>,
-    /// Timers that expired in the guest, a minute.
+    /// Timers that expired in the guest, per minute.
     pub timers_a_minute: Option<f64>,
-    /// Looks that the manager requested from the guest's daemon in that time. Looks, samples and
-    /// scans are each a wake-up.
+    /// Number of looks that the manager requested from the guest's daemon in this time span. The
+    /// next two fields count requested samples and scans. Each of these requests wakes the guest
+    /// once.
     pub looks: u64,
     #[allow(missing_docs, reason = "documented above")]
     pub samples: u64,
     #[allow(missing_docs, reason = "documented above")]
     pub scans: u64,
-    /// Tasks in the guest.
+    /// Number of tasks in the guest.
     pub tasks: Option<u64>,
-    /// Duration of the second scan in the guest.
+    /// Duration of the second scan in the guest, in microseconds.
     pub scan_us: Option<u64>,
     /// Wakers, the most frequent first.
     pub rows: Vec<Waker>,
@@ -71,13 +71,13 @@ pub enum Kind {
     Process,
     /// Another thread of a process.
     Thread,
-    /// A thread of the kernel.
+    /// A kernel thread.
     Kernel,
-    /// Children of a process that have ended meanwhile.
+    /// Children of a process that have ended since the first scan.
     Children,
-    /// Tasks that were not reported one by one.
+    /// All tasks that the daemon did not report individually.
     Rest,
-    /// Wake-ups of no known task.
+    /// Wake-ups without a known task.
     Unknown,
 }
 
@@ -91,44 +91,45 @@ impl Kind {
     }
 }
 
-/// A task that wakes a guest. The texts come from the guest: escape them.
+/// A task that wakes a guest. The guest controls the texts, so they must be escaped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waker {
-    /// The waker's kind.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the task.
     pub name: String,
-    /// The task's process and thread numbers; 0 if the row is no single task.
+    /// Process id of the task, followed by its thread id. Both ids are 0 if the row is not a single
+    /// task.
     pub pid: u32,
     #[allow(missing_docs, reason = "documented above")]
     pub tid: u32,
-    /// Dispatches a minute.
+    /// Dispatches per minute.
     pub wakes_a_minute: f64,
-    /// CPU time a dispatch, by the guest's count.
+    /// CPU time per dispatch in microseconds, by the guest's count.
     pub us_a_wake: Option<f64>,
-    /// CPU time a minute, by the guest's count.
+    /// CPU time per minute, by the guest's count.
     pub own_ms_a_minute: Option<f64>,
-    /// The same, prorated to the host time of the guest's virtual CPUs.
+    /// CPU time per minute, scaled to the host time of the guest's vCPUs.
     pub host_ms_a_minute: Option<f64>,
-    /// Host time a minute that would not be used without the task.
+    /// Host time per minute that would be saved without the task.
     pub saves_ms_a_minute: Option<f64>,
-    /// The kernel function in which the task waits.
+    /// Kernel function in which the task waits.
     pub waits_in: Option<String>,
 }
 
-/// A row before the host's counts are joined to it.
+/// A row to which the host's counts have not been joined yet.
 struct Grown {
     waker: Waker,
     dispatches: u64,
     run_ns: Option<u64>,
 }
 
-/// Returns the growth of a count between two scans. `None` if a count is missing or was reset.
+/// Returns the increase of a count between two scans. Returns `None` if a count is missing or was
+/// reset.
 fn grown(first: Option<u64>, second: Option<u64>) -> Option<u64> {
     second?.checked_sub(first?)
 }
 
-/// Sums counts. They come from the guest and may add up to more than a `u64` holds.
+/// Sums counts. The guest controls the counts, so their sum may exceed a `u64`.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -179,7 +180,7 @@ impl Wakers {
         Ok(wakers)
     }
 
-    /// Joins the rows with what the host counted of the guest's process.
+    /// Adds the host's counts for the guest's process to the rows.
     fn prorate(
         &mut self,
         first: &Scanned,
@@ -206,7 +207,7 @@ impl Wakers {
         self.other_ms_a_minute = host(|side| side.other_run_ns).map(ms);
         self.interrupts_a_minute = guest(|totals| totals.interrupts).map(count);
         self.timers_a_minute = guest(|totals| totals.timers).map(count);
-        // The virtual CPUs' time beyond that of their tasks is shared out by wake-ups.
+        // vCPU time beyond the tasks' own time is divided in proportion to wake-ups.
         let beyond_ms = vcpu_ns.zip(run_ns).map(|(vcpu, run)| ms(vcpu.saturating_sub(run)));
         let factor = self.factor;
         self.rows = rows
@@ -232,8 +233,8 @@ impl Wakers {
     }
 }
 
-/// Returns the dispatches of all tasks, and true if the kernel counted them. A CPU that came or
-/// went takes its counts with it.
+/// Returns the dispatches of all tasks, and true if the kernel counted them. The counts of a CPU
+/// disappear when that CPU goes offline.
 fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     let counted = grown(first.dispatches, second.dispatches);
     match counted.filter(|_| first.cpus == second.cpus) {
@@ -245,7 +246,8 @@ fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     }
 }
 
-/// Returns the nanoseconds that all tasks ran, without interrupts if the kernel distinguishes them.
+/// Returns the run time of all tasks in nanoseconds, without interrupts if the kernel separates
+/// them.
 fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     let exact = grown(first.run_ns, second.run_ns).filter(|_| first.cpus == second.cpus);
     exact.or_else(|| {
@@ -254,7 +256,7 @@ fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     })
 }
 
-/// Returns the tasks of the second scan with their growth since the first.
+/// Returns the tasks of the second scan with the increases since the first scan.
 fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     let earlier: BTreeMap<u32, &TaskRow> =
         first.tasks.iter().map(|task| (task.tid, task)).collect();
@@ -286,8 +288,8 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     rows
 }
 
-/// Returns a task's counts at the first scan: as reported then, as its daemon remembers them, or
-/// nothing if the task has started since.
+/// Returns a task's counts at the first scan. The counts were reported then, or its daemon
+/// remembers them. For a task that has started since, all counts are zero.
 fn before(
     task: &TaskRow,
     earlier: &BTreeMap<u32, &TaskRow>,
@@ -303,8 +305,8 @@ fn before(
     has_started_since(task, first).then_some((0, Some(0)))
 }
 
-/// Returns true if a task was not there at the first scan. The result may be a tick off: the task's
-/// work in that tick does not matter.
+/// Returns true if a task did not exist at the first scan. The result may be wrong by one tick, but
+/// the task's work in that tick is negligible.
 fn has_started_since(task: &TaskRow, first: &Scanned) -> bool {
     let start_ms = task.start_ticks.map(|ticks| ticks.saturating_add(1).saturating_mul(TICK_MS));
     start_ms.zip(first.totals.uptime_ms).is_some_and(|(start, then)| start >= then)
@@ -314,7 +316,7 @@ fn leader(task: &TaskRow) -> &str {
     if task.tid == task.pid { &task.name } else { "" }
 }
 
-/// Names a thread together with its process: a thread's name alone is ambiguous.
+/// Returns a thread's name together with its process, because a thread's name alone is ambiguous.
 fn name(task: &TaskRow, leader: &str) -> String {
     match task.tid == task.pid || leader.is_empty() || leader == task.name {
         true => task.name.clone(),
@@ -322,8 +324,8 @@ fn name(task: &TaskRow, leader: &str) -> String {
     }
 }
 
-/// Returns rows for the parents of the tasks that have ended. The parents hold the CPU time of
-/// their ended children, which shares out the dispatches as well.
+/// Returns rows for the parents of ended tasks. A parent's counters include the CPU time of its
+/// ended children. The dispatches are divided in the same proportion.
 fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64>) -> Vec<Grown> {
     let of = |task: &TaskRow| {
         task.child_user_ticks?

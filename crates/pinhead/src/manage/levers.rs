@@ -1,4 +1,5 @@
-//! The levers on the host's memory, and the effect of page-out on each guest, on one screen.
+//! Mechanisms that gain memory for the host, and the effect of page-out on each guest, on one
+//! screen.
 
 use crate::cells::number;
 use base::{Column, Table, duration, left, plain, right};
@@ -52,8 +53,8 @@ pub fn table(answer: &Levers) -> String {
     out
 }
 
-/// Formats the share of paged-out memory that came back after it had settled, next to the allowed
-/// share.
+/// Formats the share of paged-out memory that came back after the guest's working set had settled,
+/// next to the allowed share.
 fn promotion(row: &LeverRow, answer: &Levers) -> Option<String> {
     let (promoted, alarms) = (row.promoted_bytes?, row.alarms?);
     let working_set: u64 = answer.guests.iter().filter_map(|guest| guest.working_set_bytes).sum();

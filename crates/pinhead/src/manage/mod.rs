@@ -1,6 +1,6 @@
 //! `pinhead host`, and the commands that query the manager: `ps`, `set`, `reserve`.
 
-// Printing panics if nobody reads; the manager must go on.
+// Printing panics without a reader, but the manager must keep running.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod levers;
@@ -170,7 +170,7 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
         _ => Ask::Ps,
     };
     let answered = match ask_manager(&args.socket, &ask) {
-        // Without a manager the farms still list their guests.
+        // Without a manager, the farms still list their guests.
         Err(error) if ask == Ask::Ps && args.socket.socket.is_none() => {
             let shown = crate::farm_cmds::ps(None, args.format);
             return shown.map_err(|_| error);
@@ -194,7 +194,7 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     }
 }
 
-/// A manager's guests, and the farms' guests that the manager does not have.
+/// A manager's guests, and guests of farms that the manager does not have.
 #[derive(Serialize)]
 struct Everything {
     #[serde(flatten)]
@@ -203,8 +203,8 @@ struct Everything {
     beside: Option<Beside>,
 }
 
-/// Returns the farms' guests that the manager does not have. A manager named by its socket reports
-/// only its own guests.
+/// Returns guests of farms that the manager does not have. If the manager was named by its socket,
+/// only its own guests are shown.
 fn beside(args: &PsArgs, answer: &Ps) -> Result<Option<Beside>, Error> {
     match args.socket.socket {
         Some(_) => Ok(None),
@@ -212,7 +212,7 @@ fn beside(args: &PsArgs, answer: &Ps) -> Result<Option<Beside>, Error> {
     }
 }
 
-/// Changes what a guest is entitled to.
+/// Changes a guest's limits.
 pub fn set(args: &SetArgs) -> Result<String, Error> {
     let change = change(args.what, args.value.as_deref())?;
     let ask = Ask::Set { guest: args.guest.clone(), change };
@@ -286,7 +286,7 @@ pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
     }
 }
 
-/// Returns the input values of the manager's last passes for a guest.
+/// Returns the input values for a guest in the manager's last passes.
 pub fn inputs(guest: &str, socket: Option<&Path>) -> Result<Inputs, Error> {
     let socket = SocketArg { socket: socket.map(Path::to_path_buf) };
     match ask_manager(&socket, &Ask::Inputs { guest: guest.to_owned() })? {

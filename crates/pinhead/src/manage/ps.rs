@@ -7,7 +7,7 @@ use policy::ksm::Phase;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Longest name with a monitor's path, in characters; the path has at most 107 bytes.
+/// Maximum length of a name with a monitor's path, in characters. The path has at most 107 bytes.
 const LABEL_MAX: usize = 128;
 
 const COLUMNS: [Column; 14] = [
@@ -27,7 +27,7 @@ const COLUMNS: [Column; 14] = [
     left("LAST, AND WHY").most(100),
 ];
 
-/// Formats the table, with one line a guest.
+/// Formats the table, with one line per guest.
 pub fn table(answer: &Ps) -> String {
     let mut columns = COLUMNS;
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub fn table(answer: &Ps) -> String {
     out
 }
 
-/// Returns a guest's name, with its identity if another guest has the same name.
+/// Returns a guest's name. Its identity is added if another guest has the same name.
 fn name(guest: &GuestRow, names: &BTreeMap<&str, usize>) -> String {
     match names.get(&*guest.name) {
         Some(2..) => label(&guest.name, &guest.uuid),
@@ -82,13 +82,13 @@ fn row(guest: &GuestRow, name: String) -> [String; 14] {
     ]
 }
 
-/// Formats the hypervisor's own memory; `~` marks an estimate.
+/// Formats the hypervisor's own memory. `~` marks an estimate.
 fn own(guest: &GuestRow) -> String {
     let size = mib(guest.own_bytes);
     if guest.own_measured || guest.own_bytes.is_none() { size } else { format!("~{size}") }
 }
 
-/// Writes the owners of the host's memory: every byte counts once.
+/// Formats the host's memory by owner. Every byte belongs to one owner.
 fn owners(out: &mut String, host: &OwnersRow) {
     let Some(used) = host.used_bytes else { return };
     let _ = writeln!(
@@ -107,7 +107,7 @@ fn owners(out: &mut String, host: &OwnersRow) {
     );
 }
 
-/// Formats a part that most hosts do not have.
+/// Formats an owner's part that most hosts do not have.
 fn part(name: &str, size: u64) -> String {
     let mib = size >> 20;
     if mib > 0 { format!(" + {name} {mib}") } else { String::new() }

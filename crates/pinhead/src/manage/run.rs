@@ -1,4 +1,4 @@
-//! Process of the manager: signals in, messages out.
+//! Process of the manager, with its signals and messages.
 
 use super::HostArgs;
 use crate::signals::signal_pipe;
@@ -12,8 +12,8 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// Manages all guests until it is ended. Then it restores the leftovers of dead farms: their
-/// settings of KSM could not be restored while a manager controlled KSM.
+/// Runs the manager until a signal or its time limit ends it. After that, leftovers of dead farms
+/// are undone, because KSM settings could not be restored while the manager controlled KSM.
 pub fn run(args: &HostArgs) -> Result<(), Error> {
     let managed = manage(args);
     if !args.dry_run {
@@ -23,7 +23,8 @@ pub fn run(args: &HostArgs) -> Result<(), Error> {
 }
 
 fn manage(args: &HostArgs) -> Result<(), Error> {
-    // Signals are handled first: an interrupt from here on finds everything given back.
+    // Signals are handled before guests are changed, so that the manager can undo its changes after
+    // any interrupt.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;
     let options = Options {
@@ -50,8 +51,8 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
 /// Runs the keeper, which holds the lease of the manager that started it.
 pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     let options = manager::keeper::Options { parked, ..Default::default() };
-    // A signal to all processes of this name is meant for the manager; the keeper's work begins
-    // then.
+    // A signal to all processes of this name is meant for the manager. The keeper must survive it,
+    // because its work begins after the manager's end.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
     match ended {
@@ -61,7 +62,7 @@ pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     }
 }
 
-/// Converts an error of the manager; all faults of a settings file are shown at once.
+/// Converts an error of the manager. All faults of a settings file are shown at once.
 fn to_error(error: manager::Error) -> Error {
     if let manager::Error::Settings(settings) = &error
         && let Some(faults) = settings.faults()
@@ -71,7 +72,7 @@ fn to_error(error: manager::Error) -> Error {
     Error::Host(error)
 }
 
-/// Writes a message of the manager to standard error, which a service's log keeps.
+/// Writes a message of the manager to standard error, which the service's log stores.
 fn log(text: &str) {
     tell("pinhead host", text);
 }

@@ -1,4 +1,4 @@
-//! Export stream: a tar with the files of recordings and of a journal, and no others.
+//! Stream format of an export: a tar that contains only the files of recordings and of a journal.
 
 use crate::{Error, RecordingsError};
 use std::fs;
@@ -10,16 +10,16 @@ use store::Period;
 /// Names of the parts of an exported directory.
 pub(super) const RECORDINGS: &str = "recordings";
 pub(super) const JOURNAL: &str = "journal.db";
-/// Largest file: all recordings together take at most a few times this.
+/// Maximum size of a file, in bytes. All recordings together are at most a few times as large.
 const FILE_MAX: u64 = 8 << 30;
-/// Most files of a bundle: more than thirty years of months.
+/// Maximum number of files in a bundle: more than thirty years of monthly files.
 const FILES_MAX: usize = 1_000;
-/// Mode of a file, the same as of the manager's own.
+/// Mode of a file, which is the mode of the manager's own files.
 const MODE: u32 = 0o640;
-/// Files other than those of days and months.
+/// Names of files other than those of days and months.
 const OTHERS: [&str; 2] = ["raw.db", "passes.db"];
 
-/// Returns the place of a file with this name; `None` if no recording has such a file.
+/// Returns the path for a file with this name. Returns `None` if recordings contain no such file.
 fn place(path: &Path) -> Option<PathBuf> {
     let parts: Vec<&str> = path
         .components()
@@ -38,7 +38,7 @@ fn place(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Returns the files of an exported directory, by their places in it.
+/// Returns the files of an exported directory, by their paths in it.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read { path: dir.into(), source };
     let mut found = Vec::new();
@@ -57,7 +57,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
     let failed = |source| Error::step("Cannot write the stream", source);
     let mut tar = tar::Builder::new(out);
-    // The same files make the same bytes, independent of user and time.
+    // The same files always give the same bytes, independent of user and time.
     tar.mode(tar::HeaderMode::Deterministic);
     for file in files(dir)? {
         tar.append_path_with_name(dir.join(&file), &file).map_err(failed)?;
@@ -113,11 +113,13 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     }
     for file in files(from)? {
         let path = from.join(&file);
-        // Opening a pipe would wait until a process writes to it.
+        // Opening a pipe would block until a process writes to it, so only regular files are
+        // opened.
         if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(store::Error::NoFile { path }.into());
         }
-        // An exported file has no log next to it. With a log the file is in use, or was not closed.
+        // A write-ahead log next to a file means that the file is in use, or was not closed. An
+        // exported file has none.
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {

@@ -21,13 +21,14 @@ use std::path::{Path, PathBuf};
 use store::{Journal, Names, Records, Taken, Travel};
 use why::when::Now;
 
-/// Directory for preparing a stream: on a disk, since the stream may be large.
+/// Directory in which a stream is prepared. The directory must be on a disk, because the stream may
+/// be large.
 const READY: &str = "/var/tmp";
-/// Most guests in one query to a journal.
+/// Maximum number of guests in one query of a journal.
 const GUESTS_MAX: usize = 10_000;
-/// Length of the parts in which records are read, in milliseconds.
+/// Length of the time spans in which records are read, in milliseconds.
 const PART_MS: i64 = 10_000 * base::duration::MINUTE_MS;
-/// The name for standard input and output.
+/// Name for standard input and output.
 const STREAM: &str = "-";
 
 /// `pinhead record`
@@ -83,7 +84,7 @@ pub struct ImportArgs {
     pub to: PathBuf,
 }
 
-/// Removes the files that reading left next to the databases.
+/// Removes the files that a reader has created next to the databases.
 fn tidy(making: &Making) -> Result<(), Error> {
     for dir in [making.path().to_owned(), making.path().join(RECORDINGS)] {
         let failed = |source| Error::Read { path: dir.clone(), source };
@@ -98,7 +99,7 @@ fn tidy(making: &Making) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates a new directory with one for recordings in it.
+/// Creates a new directory that contains an empty directory for recordings.
 fn begin(to: &Path) -> Result<Making, Error> {
     let making = Making::begin(to)?;
     making.add(RECORDINGS)?;
@@ -114,7 +115,7 @@ pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
 }
 
 fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
-    // Without a time, start at the beginning.
+    // Without a start time, the export begins with the first record.
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, now)?;
     let dir = recorded::dir(args.dir.as_deref())?;
     let usual = || recorded::journal_of(args.dir.as_deref());
@@ -178,7 +179,7 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
         + &format!("Name it to a command with --dir {}\n", recordings.display()))
 }
 
-/// Reads all of it, so that damage is reported now and not found later.
+/// Reads all imported data, so that damage is reported now and not later.
 fn look_through(making: &Making) -> Result<Taken, Error> {
     let records = Records::open(&making.path().join(RECORDINGS))?;
     let mut taken = Taken::default();

@@ -17,7 +17,7 @@ fn now() -> Now {
 struct Dir(PathBuf);
 
 impl Dir {
-    /// Creates a directory with ten minutes of a guest, with a moment every ten seconds.
+    /// Creates a directory with ten minutes of a guest, with a sample every ten seconds.
     fn new(name: &str) -> Dir {
         let dir =
             std::env::temp_dir().join(format!("pinhead-record-{name}-{}", std::process::id()));
@@ -105,7 +105,7 @@ impl Drop for Dir {
     }
 }
 
-/// Returns all rows of minutes, as they are read.
+/// Returns all rows of minutes in the order in which they are read.
 fn intervals(dir: &Path) -> Vec<model::Interval> {
     let records = Records::open(&dir.join(RECORDINGS)).unwrap();
     records.intervals(0, i64::MAX, MINUTE).unwrap()
@@ -132,7 +132,7 @@ fn exported_recordings_equal_the_original() {
     );
     assert_eq!(intervals(&to), intervals(&dir.path("own")));
     assert_eq!(moments(&to), moments(&dir.path("own")));
-    // Repeat the export by way of a stream.
+    // The export is repeated through a stream.
     let mut stream = Vec::new();
     let args = dir.export(Path::new(STREAM), false);
     assert_eq!(export(&args, &now(), &mut stream).unwrap(), "");
@@ -173,7 +173,7 @@ fn a_part_of_the_time_has_only_that() {
 #[test]
 fn a_gap_that_began_in_an_earlier_month_goes_along() {
     let dir = Dir::new("gap");
-    // A moment of two months before, and nothing until the ten minutes.
+    // One sample is two months older than the ten minutes, with nothing in between.
     let before_ms = BEGIN_MS - 60 * 1440 * MINUTE;
     let recordings = dir.0.join("gapped").join(RECORDINGS);
     fs::create_dir_all(&recordings).unwrap();
@@ -212,7 +212,7 @@ fn no_name_stays_in_any_file_where_names_are_replaced() {
     let range = store::Range { from_ms: 0, to_ms: i64::MAX };
     let events = journal.events(&keys, range, 10).unwrap();
     assert_eq!((events.len(), events[0].event.text.as_str()), (1, ""), "only its kind stays");
-    // The files are compressed, so their content is compared as it is read.
+    // The files are compressed, so their records are compared instead of their bytes.
     let mut all = format!("{intervals:?} {:?} {:?}", moments(&to), journal.guests().unwrap());
     let records = Records::open(&to.join(RECORDINGS)).unwrap();
     records
@@ -277,7 +277,7 @@ fn finding2_07_pipe_among_exported_files_is_refused() {
     let pipe = to.join(RECORDINGS).join("passes.db");
     fs::remove_file(&pipe).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // The open other end lets the import open the pipe without waiting.
+    // With the other end open, the import can open the pipe without waiting.
     let _other_end = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let args = ImportArgs { from: to, to: dir.path("copy") };
     let said = import(&args, &mut [].as_slice()).unwrap_err().to_string();

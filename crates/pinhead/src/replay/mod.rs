@@ -1,5 +1,5 @@
-//! `pinhead replay` and `pinhead simulate`: recorded passes decided again, as they were, by another
-//! policy, or in another world.
+//! `pinhead replay` and `pinhead simulate`: repeat recorded passes, unchanged, with another policy,
+//! or with other hosts and guests.
 //!
 //! ```text
 //!   passes ─► backtest::Replay (as recorded) ─┬─► beside the journal: the same decisions?
@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use whatif::{Agreement, Change};
 use why::when::Now;
 
-/// Default length of the replayed time.
+/// Default length of the replayed time span.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
-/// Most decisions of another policy that are kept: the policies diverge much sooner.
+/// Maximum number of decisions of another policy that are kept. The policies diverge much sooner.
 const DECISIONS_MAX: usize = 100_000;
 
 /// Recordings and their time.
@@ -101,14 +101,14 @@ fn growth(text: &str) -> Result<u64, ValueError> {
     permille.ok_or(ValueError::Growth)
 }
 
-/// Opens the recording for the requested time.
+/// Opens the recording of the requested time span.
 fn source(args: &SourceArgs, now: &Now) -> Result<Replay, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
     let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }
 
-/// Replays the recording, also with another policy for comparison.
+/// Replays the recording. If another policy is given, it is replayed too and compared.
 pub fn run(args: &ReplayArgs) -> Result<String, Error> {
     let now = ::why::now();
     replay(args, &now)
@@ -130,7 +130,8 @@ fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
     show::replay(&played, agreement.as_ref(), other.as_ref(), args.source.format, now)
 }
 
-/// Compares the replayed decisions with the journal. `None` if no journal covers the time.
+/// Compares the replayed decisions with the journal. Returns `None` if no journal covers the time
+/// span.
 fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Error> {
     let usual = || recorded::journal_of(args.source.dir.as_deref());
     let path = args.journal.clone().unwrap_or_else(usual);
@@ -140,7 +141,7 @@ fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Er
     Ok(Replay::agreement(&path, played)?)
 }
 
-/// Replays the recording in a changed world, for comparison with the original.
+/// Replays the recording with changed hosts or guests, and compares the result with the original.
 pub fn simulate(args: &SimulateArgs) -> Result<String, Error> {
     simulate_at(args, &::why::now())
 }

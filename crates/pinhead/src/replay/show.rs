@@ -9,21 +9,21 @@ use settings::Share;
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 
-/// Most guests that are listed.
+/// Maximum number of guests that are listed.
 const GUESTS: usize = 20;
-/// Most differences that are listed.
+/// Maximum number of differences that are listed.
 const DIFFERENCES: usize = 5;
-/// Longest name, and longest reason, in characters.
+/// Maximum length of a name, and of a reason, in characters.
 const NAME_MAX: usize = 24;
 const REASON_MAX: usize = 120;
 
-/// Formats bytes times milliseconds as GiB times hours, in hundredths.
+/// Formats a product of bytes and milliseconds as GiB hours, in hundredths.
 fn gib_hours(area: u128) -> String {
     let hundredths = area * 100 / (u128::from(base::GIB) * 3_600_000);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// Formats bytes times milliseconds as MiB times minutes.
+/// Formats a product of bytes and milliseconds as MiB minutes.
 fn mib_minutes(area: u128) -> String {
     (area / (u128::from(base::MIB) * 60_000)).to_string()
 }
@@ -237,7 +237,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
     }
 }
 
-/// Describes the unmet needs in a simulated world, and the guest most affected.
+/// Describes the unmet needs in a simulation, and names the guest most affected.
 fn breaks(other: &Played) -> String {
     let mut worst: Vec<(&str, &Tally)> =
         other.player.guests().filter(|(_, tally)| tally.unmet > 0).collect();
@@ -259,7 +259,7 @@ fn breaks(other: &Played) -> String {
     }
 }
 
-/// Lists guests, those with the largest unmet need first.
+/// Lists the guests, those with the largest unmet need first.
 fn guests(runs: &[(&str, &Played)]) -> String {
     let columns = [
         left("\nGUEST").most(NAME_MAX),

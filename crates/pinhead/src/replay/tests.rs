@@ -51,7 +51,7 @@ fn args(dir: &Dir, typed: &[&str]) -> ReplayArgs {
     Typed::try_parse_from(words).unwrap().args
 }
 
-/// Returns a guest of 512 MiB with this much available.
+/// Returns a sample of a guest of 512 MiB with this much available memory.
 fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
     let size = Bytes::mib(512);
     let memory = Memory {
@@ -87,8 +87,8 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
     }
 }
 
-/// Records three minutes of a host with a shortage, and the journal of its decisions. One guest has
-/// memory to spare, the other has none. `skip` leaves passes out.
+/// Records three minutes of a host with a memory shortage, and the journal of its decisions. One
+/// guest has spare memory, and the other guest has none. `skip` lists passes to leave out.
 fn record(dir: &Dir, skip: &[u64]) {
     let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
@@ -189,7 +189,7 @@ fn another_policy_stands_beside_with_the_place_where_they_part() {
     let none = text.lines().find(|line| line.starts_with("none ")).unwrap();
     let cells: Vec<&str> = none.split_whitespace().collect();
     assert_eq!(cells[5..7], ["0", "0"], "nothing moves: {text}");
-    // With twice the memory no guest lacks any.
+    // With twice the memory no guest is short of memory.
     let text = replay(&args(&dir, &["--host", "4 GiB"]), &now()).unwrap();
     let other = text.lines().find(|line| line.starts_with("another host")).unwrap();
     assert!(other.contains("2198"), "150 MiB free and 2 GiB more: {text}");

@@ -1,5 +1,5 @@
-//! `pinhead report`: the seventeen reports, from this host's recordings or from an engine with the
-//! recordings of a fleet.
+//! `pinhead report`: the seventeen reports, from this host's recordings or from a metrics server
+//! with the recordings of a fleet.
 //!
 //! ```text
 //!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
@@ -85,15 +85,15 @@ pub enum ReportFormat {
     Html,
 }
 
-/// Default length of the reported time: an hour.
+/// Default length of the reported time span: an hour.
 const USUAL: i64 = 60 * MINUTE_MS;
-/// Rows in a text table, and points in a chart.
+/// Number of rows in a text table, and of points in a chart.
 const ROWS: i64 = 24;
 const POINTS: i64 = 96;
-/// Text width in columns if no terminal reports its own.
+/// Width of text, in columns, if the output is not a terminal.
 const WIDTH: usize = 80;
 
-/// The local time zone, for reports.
+/// Local time zone, for reports.
 pub(crate) struct Place<'a>(pub(crate) &'a TimeZone);
 
 impl Zone for Place<'_> {
@@ -105,7 +105,7 @@ impl Zone for Place<'_> {
 /// Makes the report that the arguments name, with a line end.
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
-    // A wrong name is refused before anything is opened.
+    // An unknown name is an error before any recording is opened.
     reports::find(name)?;
     let now = why::now();
     let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
@@ -133,7 +133,7 @@ fn list() -> String {
     out
 }
 
-/// Makes the report from `source`, for the requested time.
+/// Makes the report from `source`, for the requested time span.
 pub fn answer(
     source: &dyn Fn(&Wanted) -> Result<Vec<HostData>, Error>,
     args: &ReportArgs,
@@ -176,12 +176,12 @@ pub fn answer(
             ReportFormat::Html => reports::html(&report, &zone),
         });
     }
-    // The process is about to end: freeing its memory all at once is faster than piece by piece.
+    // The process is about to end, and then the kernel frees the memory faster than piece by piece.
     std::mem::forget(recorded);
     Ok(printed.join("\n"))
 }
 
-/// Returns the requested time, its steps, and the data needed of it.
+/// Returns the requested time span, its steps, and the data needed for the reports.
 fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL, now)?;
     let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };

@@ -14,12 +14,12 @@ fn args(words: &str) -> ReportArgs {
     line.expect("arguments").args
 }
 
-/// Returns the evening of the made-up day.
+/// Returns a time in the evening of the made-up day.
 fn now() -> Now {
     Now { ms: testing::DAY_MS + 20 * 60 * MINUTE_MS, zone: TimeZone::UTC }
 }
 
-/// A source with nothing but a made-up day.
+/// Returns data of a made-up day, as a source that has nothing else.
 fn made_up(wanted: &Wanted) -> Result<Vec<HostData>, Error> {
     let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
     let mut day = testing::day(5, minutes);
@@ -90,7 +90,7 @@ fn all_reports_are_listed() {
     assert!(listed.contains("STATE") && listed.contains("ESAXACT"));
 }
 
-/// A guest's activity in a minute, recorded second by second, appears in the report.
+/// The report contains a guest's activity in one minute that was recorded second by second.
 #[test]
 fn recorded_minute_is_reported() {
     let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));

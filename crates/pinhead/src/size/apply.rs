@@ -1,4 +1,4 @@
-//! Sizes as settings, as commands of virsh, or set in a running manager.
+//! Recommended sizes as settings, as virsh commands, or applied in a running manager.
 
 use super::args::Apply;
 use crate::manage::{SocketArg, ask_manager, unexpected};
@@ -10,7 +10,7 @@ use settings::Share;
 use std::fmt::Write;
 use whatif::{Sizing, Verdict};
 
-/// The advised size of a guest with enough history.
+/// Recommended size of a guest with enough history.
 struct Wanted<'a> {
     name: &'a str,
     uuid: &'a str,
@@ -54,10 +54,10 @@ pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<St
     Ok(text + &note)
 }
 
-/// The smallest size that a manager lets a guest have.
+/// Minimum size that a manager allows for a guest.
 const LEAST: Bytes = Bytes::mib(16);
 
-/// Refuses names that cannot be written in the output, and names of two guests.
+/// Rejects names that cannot be written in the output, and names that two guests share.
 fn refuse_names(wanted: &[Wanted<'_>], how: Apply) -> Result<(), Error> {
     for (at, one) in wanted.iter().enumerate() {
         let name = plain(one.name, 60);
@@ -90,7 +90,7 @@ fn quoted(text: &str) -> String {
 fn settings_text(wanted: &[Wanted<'_>]) -> Result<String, Error> {
     let mut out = String::from("# `pinhead host --config FILE` reads this.\n");
     for one in wanted {
-        // A name is a pattern in settings, and these letters would match other names too.
+        // In settings a name is a pattern, and these letters would match other names too.
         if one.name.contains(['*', '?']) {
             return Err(SizeError::PatternName { name: plain(one.name, 60) }.into());
         }
@@ -111,7 +111,7 @@ fn virsh_text(wanted: &[Wanted<'_>]) -> String {
     let mut out = String::new();
     for one in wanted {
         let name = shell_word(one.name);
-        // A name that looks like an option is taken as a value after `--domain`.
+        // After `--domain`, a name that looks like an option is still a value.
         let domain = format!("--domain {name}");
         let mib = one.size.as_mib();
         let _ = writeln!(out, "virsh setmaxmem {domain} {mib}M --config");
@@ -124,7 +124,7 @@ fn virsh_text(wanted: &[Wanted<'_>]) -> String {
     out
 }
 
-/// Sets all sizes, or none: if one is refused, the earlier ones are restored.
+/// Sets all sizes, or none. If the manager refuses one size, the earlier changes are undone.
 fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
     let Told::Ps(now) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
     let find = |one: &Wanted<'_>| {
@@ -144,7 +144,7 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
         let Some(row) = find(one) else { continue };
         let size = one.size.min(Bytes(row.memory_bytes)).max(LEAST);
         let minimum = one.minimum.min(size).max(LEAST);
-        // The minimum may not be above the maximum at any moment.
+        // At no moment may the minimum exceed the maximum.
         let mut changes = vec![
             Change::Min(Share::Bytes(minimum)),
             Change::Max(Share::Bytes(size)),
@@ -179,7 +179,7 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
 }
 
 fn set(row: &GuestRow, change: Change, socket: &SocketArg) -> Result<(), Error> {
-    // A host may have two guests of one name.
+    // A host may have two guests with the same name.
     let guest = if row.uuid.is_empty() { &row.name } else { &row.uuid };
     match ask_manager(socket, &Ask::Set { guest: guest.clone(), change })? {
         Told::Set(_) => Ok(()),

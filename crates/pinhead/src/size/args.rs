@@ -69,7 +69,7 @@ pub enum Apply {
     Manager,
 }
 
-/// Parses a percentage, in thousandths.
+/// Parses a percentage. Returns it in thousandths.
 fn part(text: &str) -> Result<u64, ValueError> {
     match Share::parse(text) {
         Ok(Share::Permille(permille)) => Ok(permille),

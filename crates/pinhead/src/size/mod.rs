@@ -1,4 +1,4 @@
-//! `pinhead size`: advised sizes of guests, from recordings.
+//! `pinhead size`: recommended sizes of guests, from recordings.
 //!
 //! ```text
 //!   recordings, minute by minute ─► backtest::Sizes ─┬─► table, CSV, JSON
@@ -17,7 +17,7 @@ use backtest::{MINUTES_MS, Question, Sizes};
 use whatif::Options;
 use why::when::{self, Now};
 
-/// Parses the arguments into a question.
+/// Converts the arguments to a question.
 fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), MINUTES_MS, now)?;
     let options = Options {
@@ -28,7 +28,7 @@ fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
     Ok(Question::new(from_ms, to_ms, options)?)
 }
 
-/// Prints the advice, or applies it.
+/// Prints the recommended sizes, or applies them.
 pub fn run(args: &SizeArgs) -> Result<String, Error> {
     let now = ::why::now();
     let answer = answer(args, &now)?;

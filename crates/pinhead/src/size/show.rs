@@ -9,7 +9,7 @@ use base::{Bytes, Table, csv_record, csv_text, left, right};
 use whatif::{Proof, Rule, Sizing, Together, Tried};
 use why::when::{self, Now};
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const NAME_MAX: usize = 24;
 
 pub(super) fn show(answer: &Sizes, format: SizeFormat, now: &Now) -> Result<String, Error> {
@@ -109,7 +109,7 @@ fn mean_short(proof: &Proof) -> Bytes {
     Bytes(proof.short.0.checked_div(proof.short_steps).unwrap_or(0))
 }
 
-/// Formats a cell of CSV; a missing value is empty.
+/// Formats a cell of CSV. A missing value is an empty cell.
 fn cell(value: Option<u64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }

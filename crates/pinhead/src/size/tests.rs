@@ -25,7 +25,7 @@ fn args(dir: &Path, typed: &[&str]) -> SizeArgs {
     Typed::try_parse_from(words).unwrap().args
 }
 
-/// Records so many minutes of guests of 256 MiB, each with the given need in MiB.
+/// Records a number of minutes of guests of 256 MiB. Each guest needs the given memory in MiB.
 fn record(dir: &Path, minutes: i64, guests: &[(&str, u64)]) {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     for at in 0..=minutes * 6 {

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use store::Records;
 use why::when::{self, Now};
 
-/// Default length of the examined time.
+/// Default length of the examined time span.
 const USUAL_MS: i64 = 1440 * duration::MINUTE_MS;
-/// Step of the recordings: a row a minute.
+/// Step of the recordings: a row per minute.
 const STEP_MS: i64 = duration::MINUTE_MS;
-/// Longest time: a year of minutes would take more memory than it is worth.
+/// Maximum length of the time span. Minutes of more than a year would take too much memory.
 const SPAN_MS_MAX: i64 = 366 * USUAL_MS;
 
 /// `pinhead tune`
@@ -54,7 +54,7 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
         return Err(TimeError::OverYear.into());
     }
     let since_ms = args.since.as_deref().map(|text| when::begin(text, now)).transpose()?;
-    // The minute of the change belongs to neither side.
+    // The minute of the change counts neither as before nor as after.
     let minute_ms = since_ms.map(|since_ms| since_ms - since_ms.rem_euclid(STEP_MS));
     if minute_ms.is_some_and(|minute_ms| minute_ms <= from_ms || minute_ms + STEP_MS >= to_ms) {
         return Err(TimeError::SinceOutside.into());

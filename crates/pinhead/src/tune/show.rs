@@ -11,7 +11,7 @@ use why::when::{self, Now};
 
 /// Levels of a small chart.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Longest name, and longest word of evidence, in characters.
+/// Maximum length of a name, and of a word of evidence, in characters.
 const NAME_MAX: usize = 60;
 
 pub(super) fn show(found: &Findings, format: Format) -> Result<String, Error> {

@@ -18,7 +18,7 @@ fn now() -> Now {
 /// A fault that is planted in a farm of four healthy guests.
 type Plant = fn(second: u64, number: usize, row: &mut Row<G>, host: &mut Row<H>);
 
-/// Four hours of a farm with the planted fault.
+/// Records four hours of a farm with the planted fault.
 fn farm(name: &str, plant: Plant, waker: Option<(&str, u64)>) -> String {
     farm_since(name, plant, waker, None, Format::Text).unwrap()
 }
@@ -127,7 +127,7 @@ fn a_guest_that_is_twice_too_large_is_first() {
 
 #[test]
 fn advice_since_a_change_reports_its_outcome() {
-    // g3 is too large until two hours have passed; g2 is woken all the time.
+    // g3 is too large for the first two hours, and g2 is woken all the time.
     let plant: Plant = |second, number, row, _| match number {
         3 if second < 7200 => row.set(G::OwnAvailable, Some(150 * MIB)),
         2 => {

@@ -6,7 +6,7 @@
 //!      └── progress, JSON ──┘ through a pipe, until all guests are ready; then the command ends
 //! ```
 //!
-//! If the command ends before that, the farm sees the closed pipe and ends too.
+//! If the command ends earlier, the farm notices the closed pipe and ends too.
 
 use super::progress::{Progress, Step};
 use super::serve::{self, Guests, Watcher};
@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 /// Starts a farm in the background, and waits until its guests are ready.
 pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), Error> {
-    // A faulty file is refused here, before any process is started.
+    // A faulty file is reported here, before any process is started.
     serve::load(path, only)?;
     let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
     let program = std::env::current_exe().map_err(|e| wrong("Where pinhead is", e))?;
@@ -54,8 +54,8 @@ pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), E
     }
 }
 
-/// Shows the farm's progress up to its last step. Returns the guests' addresses or the reason of
-/// the failure.
+/// Shows the farm's progress until the start succeeds or fails. Returns the guests' addresses, or
+/// the reason for the failure.
 fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
     let mut progress = Progress::shown();
     let lines = pipe.lines().map_while(Result::ok);
@@ -74,8 +74,8 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
 
 /// Runs the farm in the process that [`start`] has started.
 pub fn service(args: &ServiceArgs) -> Result<(), Error> {
-    // The call fails only in a process that leads a group already, and then there is no session to
-    // leave.
+    // The call fails only if this process already leads a process group. Such a process has no
+    // session to leave.
     let _ = rustix::process::setsid();
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out: OwnedFd = out.map_err(|e| Error::step("No output", e))?;
@@ -85,15 +85,15 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     let outcome = serve::load(&args.farm, &args.only)
         .and_then(|farm| serve::run(Guests::Farm(farm), args.seconds, Watcher::Starter(pipe)));
     if let Err(error) = &outcome {
-        // The command that reads the pipe may be gone.
+        // The command that reads the pipe may have ended.
         let step = Step::Failed { failed: base::chain(error) };
         let _ = last.write_all(format!("{}\n", json!(step)).as_bytes());
     }
     outcome
 }
 
-/// Closes this process's output, which is a copy of the pipe. The pipe is closed with its last
-/// copy.
+/// Closes this process's output, which is a copy of the pipe. The reader sees the end of the pipe
+/// once all copies are closed.
 fn silence_output() {
     if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);

@@ -3,7 +3,7 @@
 use farm::fleet::Member;
 use serde_json::{Value, json};
 
-/// Reports the results of each guest.
+/// Returns the results of each guest as JSON.
 pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64) -> Value {
     let guests: Vec<Value> = members.map(guest).collect();
     json!({ "seconds": seconds, "guests": guests })
@@ -12,7 +12,7 @@ pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64) -> Va
 fn guest(member: &Member) -> Value {
     let spec = member.spec();
     let tally = member.tally();
-    // A number that a guest never sent is null and not 0.
+    // A number that a guest never sent is null instead of 0.
     let online = tally.cpus_online;
     json!({
         "name": spec.name,

@@ -1,18 +1,18 @@
-//! Leftovers of killed farms, cleared before another starts: settings of the host, and directories
-//! of sockets.
+//! Leftovers of killed farms, removed before another farm starts: changed settings of the host, and
+//! directories of sockets.
 
 use crate::tell::tell;
 use farm::rundir::{self, RunDir};
 use std::io;
 
-/// Creates this process's directory, after clearing leftovers. The name of a farm's directory
-/// contains the farm's name.
+/// Creates this process's directory, after removing leftovers. The directory of a farm contains the
+/// farm's name.
 pub(super) fn run_dir(farm: Option<&str>) -> io::Result<RunDir> {
     restore_host();
     RunDir::create(farm)
 }
 
-/// Clears leftovers, for a process that needs no directory of its own.
+/// Removes leftovers, for a process that needs no directory of its own.
 pub(crate) fn sweep_all() {
     restore_host();
     rundir::sweep_all();
@@ -20,7 +20,7 @@ pub(crate) fn sweep_all() {
 
 /// Restores host settings that a killed process had changed: swap, limits, KSM.
 fn restore_host() {
-    // Only root can have changed them.
+    // Only root can have changed these settings.
     if !rustix::process::geteuid().is_root() {
         return;
     }

@@ -1,6 +1,6 @@
-//! `pinhead up`: starts real guests, paces them, grants their pools, and shows them.
+//! `pinhead up`: starts guests, paces their daemons, grants their pools, and shows them.
 
-// Printing panics if nobody reads, and the guests end with this process.
+// Printing panics without a reader, and a panic would end all guests.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod detach;
@@ -18,7 +18,7 @@ use crate::Error;
 use crate::args::UpArgs;
 use serve::{Guests, Watcher};
 
-/// Runs guests until the time is over or the user ends the command. Every guest ends with the
+/// Runs guests until their time is over or the user ends the command. All guests end with this
 /// command.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
     let guests = match &args.farm {

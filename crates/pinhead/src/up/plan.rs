@@ -1,4 +1,4 @@
-//! Plan of a farm: from its `FARM.toml` to guests that can be started, with their images,
+//! Plan of a farm: guests that are ready to start, made from a `FARM.toml`, with their images,
 //! templates, ports and rules.
 
 use super::progress::{Progress, Step};
@@ -22,15 +22,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, first_host_port, probe_kvm};
 
-/// Largest number of guests for which each gets room to translate all of its code.
+/// Maximum number of guests that all get enough room to translate all of their code.
 const ROOMY_GUESTS: u32 = 8;
-/// A locked-down kernel has no tracing, and none of the ten thousand inodes of its files. They
-/// would take a tenth of a small web server's memory.
+/// Kernel argument that locks the kernel down. A kernel locked down in this way has no tracing. The
+/// files of tracing have ten thousand inodes, which would take a tenth of a small web server's
+/// memory.
 const WITHOUT_TRACING: &str = "lockdown=confidentiality";
-/// Maximum time for a template to boot, settle and be saved. Under emulation on a busy machine that
+/// Timeout for a template to boot, settle and be saved. Under emulation on a busy machine that
 /// takes long.
 const TEMPLATE_PATIENCE: Duration = Duration::from_secs(600);
-/// Rules for a class that names none: the daemon reports the guest's state, and changes nothing.
+/// Rules for a class without rules. The daemon then reports the guest's state, and changes nothing.
 const HOLD: &str = "UPDATE=\"60\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
 /// Guests, ready to be started.
@@ -38,17 +39,17 @@ const HOLD: &str = "UPDATE=\"60\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n
 pub struct Plan {
     /// The farm's name, if the guests belong to a farm's file.
     pub name: Option<String>,
-    /// Limits on the guests' use of the host.
+    /// Limits on the host resources of all guests together.
     pub limits: Limits,
-    /// Each guest's configuration.
+    /// Configuration of each guest.
     pub members: Vec<MemberConfig>,
     /// Further properties of each guest, in the same order.
     pub occupants: Vec<Occupant>,
     /// Links between the guests.
     pub links: Vec<Link>,
-    /// True if any guest is restored from a template.
+    /// True if any guest starts from a template.
     pub has_clones: bool,
-    /// The guests' addresses, in lines for people.
+    /// The guests' addresses, as text for the user.
     pub reach: String,
     /// A warning for the user.
     pub warning: Option<String>,
@@ -77,8 +78,8 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Refuses ports of the host below the first unprivileged one. Only root may listen there, and QEMU
-/// would end without a guest.
+/// Rejects host ports below the first unprivileged one. Only root may listen on such a port, so
+/// QEMU would exit at its start.
 fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
     let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));
     match ports.into_iter().find(|(_, port)| port.host < first) {
@@ -94,7 +95,7 @@ struct Maker<'a> {
     progress: &'a mut Progress,
     farm: &'a Farm,
     password: Password,
-    /// Parts of the cache from which the guests are made.
+    /// Parts of the cache that the guests are made from.
     used: BTreeSet<PathBuf>,
 }
 
@@ -171,7 +172,7 @@ impl Maker<'_> {
             host_port: class.host_port(port, number),
             guest_port: port.guest,
         });
-        // A guest without connections in either direction idles better without a network.
+        // A guest without connections in either direction has fewer wake-ups without a network.
         let linked = self.farm.is_linked(class);
         let suspends = class.park_to == ParkTo::Disk;
         let is_alone =
@@ -251,8 +252,8 @@ impl Maker<'_> {
     }
 }
 
-/// Returns the disk's write mode and its kernel argument. A guest restored from a template must
-/// have all of its state in memory.
+/// Returns the disk's write mode and its kernel argument. The whole state of a guest with a
+/// template must be in its memory.
 fn disk_mode(class: &Class) -> (Writes, String) {
     match class.template {
         true => (Writes::Layer, "pinhead.root=layer".to_owned()),
@@ -284,7 +285,7 @@ fn files(
         check_file(path)?;
     }
     let disk = disk.map(|path| disk_of(class, path.to_path_buf()));
-    // A fault of the disk is better reported before other guests have started.
+    // A fault of the disk is reported here, before other guests have started.
     if let Some(disk) = &disk {
         disk.prepare(&class.name)?;
     }
@@ -320,7 +321,7 @@ pub(super) fn daemon_files(rules: &[u8], pace: &str) -> Vec<GuestFile> {
     vec![GuestFile::text("/etc/pinhead.conf", rules), GuestFile::text("/etc/pinheadd.args", words)]
 }
 
-/// Reads a rules file or preset, and refuses rules with errors.
+/// Reads a rules file or preset. Rules with errors are an error.
 pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     let rules = rulesfile::read(Path::new(name))?;
     let found = check::text(&rules.text, &Machine::default());
@@ -330,7 +331,7 @@ pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     Ok(rules.text)
 }
 
-/// Lists the addresses of a farm's guests, in lines for people.
+/// Formats the addresses of a farm's guests as text for the user.
 fn how_to_reach(farm: &Farm) -> String {
     let mut out = String::new();
     for class in &farm.classes {
@@ -367,13 +368,16 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
     format!("{scheme}127.0.0.1:{}{last} (port {})", port.host, port.guest)
 }
 
-/// Returns the room for translated code, in MiB. A web server uses 8 MiB for its pages, but 14 MiB
-/// until it has started and answered its first request. In 12 MiB its code is discarded meanwhile,
-/// and a clone's start costs a quarter more. Room beyond the need is memory that is never shared
-/// for the whole life of the guest. A manager that queries the guest's daemon raises the need
-/// beyond 16 MiB; then all code of the first page after a sleep had to be translated again. A
-/// shell's commands take 16 MiB. Debian's servers filled 32 MiB two or three times in 40 s of load,
-/// and pages came a second late each time; in 64 MiB that never happened.
+/// Returns the size of the buffer for translated code, in MiB. Memory beyond a guest's need is
+/// wasted, because it is never shared.
+///
+/// A web server uses 8 MiB for its pages, but 14 MiB until it has started and answered its first
+/// request. With 12 MiB, code is discarded during the start, and the start of a clone costs a
+/// quarter more. If a manager queries the guest's daemon, more than 16 MiB are needed. Otherwise
+/// all code of the first page after an idle time must be translated again.
+///
+/// Commands of a shell take 16 MiB. Debian's servers filled 32 MiB two or three times in 40 s of
+/// load, and pages were a second late each time. With 64 MiB that never happened.
 pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     match source {
         Source::Builtin(Builtin::Web | Builtin::Tiny) if guests > ROOMY_GUESTS => 20,
@@ -382,8 +386,8 @@ pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     }
 }
 
-/// Finds the static daemon for an architecture: next to this program, as `make build` and packages
-/// install it, or where the environment points.
+/// Finds the static daemon for an architecture. The daemon is next to this program, as `make build`
+/// and packages install it, or the environment names the daemon's directory.
 pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
     let below = |dir: PathBuf| dir.join(arch.name()).join("pinheadd");
     let mut looked = Vec::new();
@@ -391,7 +395,8 @@ pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
         looked.push(below(dir.into()));
     }
     if let Ok(program) = std::env::current_exe() {
-        // target/release/pinhead uses target/guest; usr/bin/pinhead uses usr/lib/pinhead/guest.
+        // For target/release/pinhead the directory is target/guest, and for usr/bin/pinhead it is
+        // usr/lib/pinhead/guest.
         let places = ["guest", "lib/pinhead/guest"];
         let in_dir = |dir: &Path| places.map(|place| below(dir.join(place)));
         looked.extend(program.ancestors().skip(1).take(3).flat_map(in_dir));

@@ -1,5 +1,5 @@
-//! The progress of a farm's start: a bar on a terminal, lines elsewhere, JSON from a detached farm
-//! to the command that waits for it.
+//! Progress of a farm's start. The progress is a bar on a terminal and lines in other output. A
+//! detached farm sends the progress as JSON to the command that waits.
 
 use crate::tell::tell;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use std::io::{IsTerminal, PipeWriter, Write};
 use vm::Clock;
 
 const BAR_CELLS: usize = 24;
-/// Longest line: narrow enough for any terminal.
+/// Maximum length of a line, which fits into any terminal.
 const WIDTH: usize = 78;
-/// Longest warning, which may take more lines.
+/// Maximum length of a warning, which may need several lines.
 const WARNING_WIDTH: usize = 400;
 /// Interval between two lines if the output is not a terminal.
 const LINE_MS: u64 = 2_000;
@@ -19,9 +19,9 @@ const LINE_MS: u64 = 2_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
-    /// Something that guests need is being made.
+    /// An image or another resource of the guests is being made.
     Making {
-        /// Name of the thing.
+        /// Name of the resource.
         making: String,
         /// Completed part, in thousandths, if known.
         permille: Option<u16>,
@@ -104,7 +104,8 @@ enum Out {
 }
 
 impl Progress {
-    /// Creates progress for a person: on standard error, since standard output is for results.
+    /// Creates progress for a user. The progress goes to standard error, because standard output is
+    /// for results.
     pub fn shown() -> Progress {
         let out = if std::io::stderr().is_terminal() { Out::Terminal } else { Out::Lines };
         Progress::to(out)
@@ -124,7 +125,7 @@ impl Progress {
         Progress { out, last: None, clock: Clock::new(), last_ms: 0, is_drawn: false }
     }
 
-    /// Shows a step; a repeated step is not shown again. Returns false if the reader has gone.
+    /// Shows a step, but not the same step twice. Returns false if the reader has gone.
     pub fn report(&mut self, step: Step) -> bool {
         if self.last.as_ref() == Some(&step) {
             return true;
@@ -152,7 +153,7 @@ impl Progress {
         written.is_ok()
     }
 
-    /// Shows the user a warning that stays on the terminal.
+    /// Shows a warning, which stays on the terminal.
     pub fn warn(&mut self, text: &str) {
         if let Out::Pipe(_) = self.out {
             self.report(Step::Warned { warned: text.to_owned() });
@@ -165,15 +166,15 @@ impl Progress {
     /// Removes the bar.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
-            // A terminal that is gone needs no cleaning.
+            // If the terminal is gone, there is nothing to remove.
             let _ = std::io::stderr().write_all(b"\r\x1b[K");
         }
     }
 }
 
 impl Step {
-    /// Returns true if `other` is further progress of the same phase, which lines show at
-    /// intervals.
+    /// Returns true if `other` is further progress of the same phase. In lines, such progress is
+    /// only shown at intervals.
     fn is_like(&self, other: &Step) -> bool {
         match (self, other) {
             (Step::Making { making: a, .. }, Step::Making { making: b, .. }) => a == b,

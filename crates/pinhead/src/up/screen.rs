@@ -1,14 +1,14 @@
-//! The screen of running guests: a table, or nothing until the end.
+//! Screen of running guests. The screen shows a table, or nothing until the end.
 
 use super::table;
 use crate::args::UpFormat;
 use farm::fleet::{Fleet, Member, State};
 use std::io::{IsTerminal, Write};
 
-/// Interval between two tables on a terminal, and between two in other output.
+/// Interval between two tables, on a terminal and in other output.
 pub(super) const REDRAW_MS: u64 = 1_000;
 const REWRITE_MS: u64 = 5_000;
-/// Longest note, in characters.
+/// Maximum length of a note, in characters.
 pub(super) const NOTE_WIDTH: usize = 400;
 
 pub(super) fn all_ended(fleet: &Fleet) -> bool {
@@ -21,7 +21,7 @@ pub(super) struct Screen {
     terminal: bool,
     pub(super) next_ms: u64,
     drawn_lines: usize,
-    /// Formats the table, within so many columns.
+    /// Formats the table for a number of columns.
     pub(super) draw: fn(&Fleet, usize) -> String,
 }
 
@@ -32,7 +32,7 @@ impl Screen {
         Screen { format, terminal, next_ms: 0, drawn_lines: 0, draw }
     }
 
-    /// Returns true if the screen shows a table, and not one object at the end.
+    /// Returns true if the screen shows a table instead of one object at the end.
     pub(super) fn is_table(&self) -> bool {
         self.format == UpFormat::Table
     }
@@ -52,7 +52,8 @@ impl Screen {
         let mut text = (self.draw)(fleet, columns);
         let mut out = String::new();
         if self.terminal {
-            // With more guests than lines, show those that fit, and the number of the others.
+            // If there are more guests than lines, only some guests are shown, with the number of
+            // the others.
             let room = lines.saturating_sub(3).max(3);
             let count = text.lines().count();
             if count > room {
@@ -65,8 +66,7 @@ impl Screen {
                 out.push_str(&format!("\x1b[{}A", self.drawn_lines));
             }
             self.drawn_lines = text.lines().count();
-            // Each line is cleared to its end, so that a shorter line leaves nothing of a longer
-            // one.
+            // Each line is cleared to its end, so that nothing remains of a longer line.
             out.extend(text.lines().map(|line| format!("{line}\x1b[K\n")));
             out.push_str("\x1b[J");
         } else {

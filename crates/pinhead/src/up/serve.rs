@@ -1,4 +1,4 @@
-//! A farm's guests from their description to their end: made, started, served, ended.
+//! Run of a farm's guests, from their description to their end.
 //!
 //! ```text
 //!   FARM.toml, options ─► plan ─► fleet ───┐
@@ -32,17 +32,18 @@ use std::path::Path;
 const SIGNALS: u64 = OWNERS_END;
 const STARTER: u64 = OWNERS_END + 1;
 
-/// Longest wait for a start; after it the guests are shown as they are.
+/// Timeout of a start. After that, the guests are shown in their current state.
 const START_MAX_MS: u64 = 600_000;
 
 /// Interval between checks of KSM.
 const TIERS_MS: u64 = 1_000;
-/// Most notes of the tiers that are kept; each comes once.
+/// Maximum number of the tiers' notes that are kept. Each note occurs once.
 const NOTES_MAX: usize = 100;
 
-/// Most guests without an answer that are named.
+/// Maximum number of guests without an answer that are named.
 const SILENT_MAX: usize = 10;
-/// Longest socket path: Linux has room for 108 bytes in a socket's address, with the final zero.
+/// Maximum length of a socket path, in bytes. A socket's address in Linux has 108 bytes, with the
+/// final zero.
 const SOCKET_PATH_MAX: usize = 107;
 
 /// The guests to run.
@@ -54,12 +55,12 @@ pub enum Guests<'a> {
     Alike(&'a UpArgs),
 }
 
-/// The reader of the guests' progress.
+/// Recipient of the guests' progress.
 #[derive(Debug)]
 pub enum Watcher {
-    /// A person at this process's own terminal, or its output.
+    /// A user at this process's own terminal or output.
     Here(UpFormat),
-    /// A command at the other end of a pipe, until all guests are ready.
+    /// A command at the other end of a pipe, which reads until all guests are ready.
     Starter(PipeWriter),
 }
 
@@ -72,7 +73,7 @@ pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
     Ok(farm.only(only).map_err(unknown)?)
 }
 
-/// Runs guests until they are ended or their time is over.
+/// Runs guests until a user or their time limit ends them.
 pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result<(), Error> {
     let (mut progress, starter, format) = match watcher {
         Watcher::Here(UpFormat::Json) => (Progress::silent(), None, UpFormat::Json),
@@ -90,27 +91,28 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         Guests::Alike(args) => setup::prepare(args)?,
     };
     plan.warning.iter().for_each(|text| progress.warn(text));
-    // Signals are handled before the first guest starts: an interrupt must find everything ready to
-    // end. Until here a signal ends this process by itself, and leaves nothing behind.
+    // Signals are handled before the first guest starts, so that all guests are ended properly.
+    // Until here a signal simply ends the process, which leaves nothing behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
-    // The directory outlives everything below, which has its files in it.
+    // The directory must outlive all values below, which have their files there.
     let run_dir = leftovers::run_dir(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());
         config.spec.port_path().map_or(Ok(()), |port| check_socket(&port))?;
     }
-    // A failure shows when the files are opened.
+    // If this fails, later opens of files report the error.
     let _ = vm::raise_files();
-    // Without the right to it, the OOM killer may choose this process before any guest, as usual.
+    // If this process lacks the privilege, the OOM killer may choose this process before any guest.
     let _ = vm::spare_this_process();
     let mut tiers = Tiers::open(&limits)?;
     tiers.separate_guests();
     let service = Service::open(run_dir.path(), name.clone(), occupants)
         .map_err(|e| Error::step("No control socket for the guests", e))?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    // A clone waits for its disk and its daemon's hello more than it computes.
+    // A clone's start takes little CPU time, because the clone mostly waits for its disk and its
+    // daemon's hello.
     let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus })
         .under(&tiers.tier())
         .linked(&Switch::start(&links)?);
@@ -134,8 +136,8 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     running.end(outcome, run_dir)
 }
 
-/// Refuses a path that is too long for a socket. The port's name is the longest of a guest's
-/// sockets.
+/// Rejects a path that is too long for a socket. Of a guest's sockets, the port has the longest
+/// name.
 fn check_socket(path: &Path) -> Result<(), Error> {
     match path.as_os_str().len() > SOCKET_PATH_MAX {
         true => Err(UpError::SocketPath { path: path.into() }.into()),
@@ -143,7 +145,7 @@ fn check_socket(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Refuses a second farm of the same name: a farm is queried and ended by its name.
+/// Rejects a second farm with the same name, because commands find a farm by its name.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_ours = |dir: &Path| rundir::farm_name(dir).is_some_and(|other| other == name);
     match rundir::living()?.into_iter().find(|(_, dir)| is_ours(dir)) {
@@ -161,12 +163,12 @@ struct Running {
     service: Service,
     screen: Screen,
     progress: Progress,
-    /// The command that waits for the start. If it goes away before the start is complete, the farm
-    /// ends.
+    /// The command that waits for the start. If it ends before the start is complete, the farm ends
+    /// too.
     starter: Option<PipeWriter>,
     reach: String,
-    /// Name of the farm until all of its guests are ready; progress is shown meanwhile. Guests
-    /// without a farm are in the table from the beginning.
+    /// Name of the farm until all of its guests are ready. Until then, progress is shown instead of
+    /// the table. Guests without a farm are in the table from the beginning.
     starting: Option<String>,
     end_ms: u64,
     faults: Faults,
@@ -199,7 +201,7 @@ impl Running {
                 }
             }
             self.guarded(Part::Tiers, Running::turn_tiers);
-            // The writing end becomes ready only when the reading end is closed.
+            // The writing end of the pipe becomes ready only when the reading end is closed.
             let is_left = ready.has(STARTER);
             let is_watched = self.turn_screen();
             let interrupted = ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok();
@@ -210,7 +212,7 @@ impl Running {
         }
     }
 
-    /// Runs a part of the turn. A panic in it affects only that part, and ends no guest.
+    /// Runs a part of the turn. A panic in the part affects nothing else, and ends no guest.
     fn guarded<T>(&mut self, part: Part, turn: impl FnOnce(&mut Running) -> T) -> Option<T> {
         let mut faults = self.faults;
         let outcome = faults.guard(part, || turn(self));
@@ -227,7 +229,7 @@ impl Running {
             self.guarded(Part::Service, |running| running.service.drop_clients());
         }
         if self.faults.is_left_out(Part::Service) {
-            // Nobody would see the end of the manager.
+            // No other part would notice the end of the manager.
             self.service.drop_manager(&mut self.fleet);
         }
     }
@@ -316,7 +318,7 @@ impl Running {
         }
     }
 
-    /// Ends all guests at once, and then everything else.
+    /// Ends all guests at once, and then frees all other resources.
     fn end(mut self, outcome: Result<(), Error>, run_dir: RunDir) -> Result<(), Error> {
         self.progress.clear();
         let seconds = self.fleet.now_ms() as f64 / 1000.0;

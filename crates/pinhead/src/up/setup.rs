@@ -1,4 +1,4 @@
-//! Requirements of the first guest: rules, daemon, image.
+//! Requirements of guests without a farm's file: rules, daemon and image.
 
 use super::plan::{Plan, checked_rules, daemon_files, find_daemon, translation_mib};
 use crate::Error;
@@ -18,7 +18,7 @@ use vm::{GuestSpec, probe_kvm};
 pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let show = |line: &str| {
         if args.format == UpFormat::Table {
-            // A missing reader is detected when the table is shown.
+            // The error of a missing reader is ignored here, because showing the table reports it.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     };

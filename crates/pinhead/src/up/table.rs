@@ -1,10 +1,10 @@
-//! The live table: one line a guest, 80 columns and more.
+//! Live table, with one line per guest and at least 80 columns.
 
 use base::{Column, Table, left, right};
 use farm::fleet::{Member, State};
 use vm::{Accel, WhyEmulation};
 
-/// Width of the narrowest table.
+/// Minimum width of the table, in columns.
 const NARROWEST: usize = 20;
 
 const COLUMNS: [Column; 8] = [

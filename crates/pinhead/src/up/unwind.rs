@@ -1,15 +1,16 @@
-//! Faults of this program in parts that no guest needs: such a part is left out, and no guest ends.
+//! Handling of this program's faults in parts that guests do not need. Such a part is disabled, and
+//! no guest ends.
 //!
-//! The guests end with this process, and any panic here would end it. The table, the control socket
-//! and the tiers' upkeep are separate parts: guests run on without any of these.
+//! All guests end with this process, and any panic here would end it. The table, the control socket
+//! and the tiers' upkeep are separate parts. Guests continue to run without any of these parts.
 
 use crate::tell::tell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Number of faults after which a part is left out for good.
+/// Number of faults after which a part stays disabled.
 const FAULTS_MAX: u32 = 3;
 
-/// A part of a turn that no guest needs.
+/// A part of a turn that guests do not need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Screen,
@@ -18,7 +19,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Describes the missing function without the part.
+    /// Describes the function that is missing without the part.
     fn loss(self) -> &'static str {
         match self {
             Part::Screen => "the table is not drawn",
@@ -28,18 +29,18 @@ impl Part {
     }
 }
 
-/// The faults of each part so far.
+/// Number of faults of each part so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults([u32; 3]);
 
 impl Faults {
-    /// Returns true if a part has failed too often.
+    /// Returns true if a part has failed too often and is disabled.
     pub(super) fn is_left_out(self, part: Part) -> bool {
         self.0[part as usize] >= FAULTS_MAX
     }
 
-    /// Runs a turn of a part. Returns `None` if the part is left out, or if it panicked; the panic
-    /// itself has been reported.
+    /// Runs a turn of a part. Returns `None` if the part is disabled or has panicked. The panic has
+    /// been reported then.
     pub(super) fn guard<T>(&mut self, part: Part, turn: impl FnOnce() -> T) -> Option<T> {
         if self.is_left_out(part) {
             return None;

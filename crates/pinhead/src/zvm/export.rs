@@ -16,9 +16,9 @@ use store::{Records, Span};
 use zmon::file::Writer;
 use zvm::Exporter;
 
-/// Most renamed guests that are reported one by one.
+/// Maximum number of renamed guests that are reported one by one.
 const RENAMED_MAX: usize = 20;
-/// Mode of the file, the same as of the manager's own recordings.
+/// Mode of the file, which is the mode of the manager's own recordings.
 const FILE_MODE: u32 = 0o640;
 
 pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
@@ -41,8 +41,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let mut count = 0_u64;
     let from_ms = from_ms.max(first_ms).div_euclid(MINUTE_MS) * MINUTE_MS;
     let span = Span { from_ms, to_ms: to_ms.min(last_ms), step_ms: MINUTE_MS };
-    // A guest that is new in an interval begins at the end of the one before: each interval waits
-    // for the next.
+    // A guest that first appears in an interval begins at the end of the previous interval. Each
+    // interval therefore waits for the next.
     let mut waiting: Option<Interval> = None;
     let mut write = |interval: &Interval, next: Option<&Interval>| {
         count += 1;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     Ok(told(&exporter, count, args))
 }
 
-/// A new file. An incomplete file is removed, so that it is not taken for a complete one.
+/// A new file. An incomplete file is removed, so that nobody mistakes it for a complete one.
 struct NewFile<'a> {
     file: File,
     path: &'a Path,
@@ -80,7 +80,7 @@ struct NewFile<'a> {
 }
 
 impl NewFile<'_> {
-    /// Creates the file. It contains names of guests: no other user may read it.
+    /// Creates the file. Other users may not read it, because it contains names of guests.
     fn make(path: &Path) -> io::Result<NewFile<'_>> {
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;

@@ -15,9 +15,9 @@ use zmon::file::{Gap, Reader};
 use zmon::frame::FRAME_BYTES;
 use zvm::Monitor;
 
-/// Pages that are read at once.
+/// Number of pages that are read at once.
 const PAGES: usize = 256;
-/// Most gaps of a file that are reported one by one.
+/// Maximum number of gaps in a file that are reported one by one.
 const GAPS_MAX: usize = 10;
 
 pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {

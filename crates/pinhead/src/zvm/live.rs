@@ -17,17 +17,17 @@ use zvm::{Hypervisor, Monitor};
 
 /// Size of a read from the device.
 const READ_BYTES: usize = 1 << 16;
-/// Directory of the hypervisor's counters as texts, in kernels that have them.
+/// Directory with the hypervisor's counters as texts. Only some kernels have this directory.
 const TREE: &str = "/sys/hypervisor/s390";
-/// Deepest nesting of directories, and most attempts to read the tree.
+/// Maximum depth of directories, and maximum number of attempts to read the tree.
 const TREE_DEPTH: u32 = 8;
 const TREE_TRIES: u32 = 5;
-/// Linux error numbers with a meaning for the monitor's reader.
+/// Linux error numbers that have a meaning for the monitor's reader.
 const EIO: i32 = 5;
 const EFAULT: i32 = 14;
 const EOVERFLOW: i32 = 75;
 
-/// Reads until the device ends, which it never does by itself.
+/// Reads until the device ends. The real device never ends by itself.
 pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
     let mut device = File::open(&args.device).map_err(|source| {
         let what = match source.kind() {
@@ -54,14 +54,15 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
                     tell("pinhead", "CP was faster: records were lost");
                     stream::Read::Overflow
                 }
-                // A second failure without data in between: CP has severed the connection.
+                // A second failure without data in between means that CP has severed the
+                // connection.
                 Some(EIO | EFAULT) if !has_failed => stream::Read::Failed,
                 _ if error.kind() == io::ErrorKind::Interrupted => continue,
                 _ => return Err(Error::Read { path: args.device.clone(), source: error }),
             },
         };
         has_failed = read == stream::Read::Failed;
-        // An empty read ends a set. A file or a pipe in the device's place gives empty reads
+        // An empty read ends a set. A file or a pipe instead of the device returns empty reads
         // forever.
         empty = if read == stream::Read::Bytes(&[]) { empty + 1 } else { 0 };
         match stream.take(read) {
@@ -95,13 +96,13 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
     Ok(())
 }
 
-/// The place of the hypervisor's counters in the kernel.
+/// Location of the hypervisor's counters in the kernel.
 enum Counters {
     /// z/VM's counters, in one file.
     Guests(PathBuf),
     /// The machine's counters, in one file.
     Partitions(PathBuf),
-    /// Counters of either, in a file for each number.
+    /// Counters of z/VM or of the machine, with one file for each number.
     Tree(PathBuf),
 }
 
@@ -136,13 +137,12 @@ impl Counters {
     }
 }
 
-/// Reads all files of a tree, as of one time. The kernel renews them on a write to `update`, and
-/// that file's modification time is the time of the renewal.
+/// Reads all files of a tree as of one point in time. The kernel updates them after a write to
+/// `update`, and that file's modification time is the time of the update.
 fn tree_files(dir: &Path) -> Result<Vec<(String, String)>, Error> {
     let update = dir.join("update");
     let renewed = || fs::metadata(&update).and_then(|found| found.modified()).ok();
-    // Within a second of the last renewal the kernel refuses another, and the numbers are recent
-    // enough.
+    // The kernel refuses a second update within a second. The numbers are recent enough then.
     let _ = File::options().write(true).open(&update).and_then(|mut file| file.write_all(b"1"));
     for _ in 0..TREE_TRIES {
         let (before, mut files) = (renewed(), Vec::new());
@@ -160,7 +160,7 @@ fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) 
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let path = if below.is_empty() { name } else { format!("{below}/{name}") };
-        // No link is followed: a tree has none.
+        // Links are not followed, because a tree contains none.
         match entry.file_type()? {
             kind if kind.is_dir() && depth < TREE_DEPTH => {
                 walk(&entry.path(), &path, depth + 1, files)?;

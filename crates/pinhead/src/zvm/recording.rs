@@ -7,7 +7,7 @@ use std::path::Path;
 use store::{Keep, News, Recorder};
 use zvm::Counts;
 
-/// Retention of imports: all minutes are kept, however old they are.
+/// Retention of imports. All minutes are kept, regardless of age.
 const KEEP: Keep = Keep {
     minutes_days: 36_500,
     quarters_days: 36_500,
@@ -16,13 +16,14 @@ const KEEP: Keep = Keep {
     most_bytes: 1 << 40,
 };
 
-/// Recordings in the making.
+/// Recordings that are being written.
 pub(super) struct Recording {
     recorder: Recorder,
-    /// The first moment, which waits for the second: the distance between them is z/VM's interval.
+    /// First sample, which waits for the second sample, because the time between both is z/VM's
+    /// interval.
     first: Option<Moment>,
     spacing: Spacing,
-    /// Number of moments.
+    /// Number of samples.
     pub(super) moments: u64,
     pub(super) span_ms: Option<(i64, i64)>,
     pub(super) guests: usize,
@@ -80,14 +81,14 @@ impl Recording {
             self.record(&first)?;
         }
         match self.moments {
-            // No moment was ever recorded.
+            // No sample was ever recorded.
             0 => Ok(()),
             _ => Ok(self.recorder.close()?),
         }
     }
 }
 
-/// The distance between moments. It changes only if two successive distances are alike, so that a
+/// Time between samples. The stored time changes only if two successive times are alike, so that a
 /// single gap does not count.
 #[derive(Debug, Default)]
 struct Spacing {

@@ -1,5 +1,5 @@
-//! Attacks on the cache by another user while root works in it. Each attack runs as the user
-//! nobody, against the program itself.
+//! Attacks on the cache by another user while root works there. Each attack runs as the user
+//! nobody, against the real program.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
@@ -8,15 +8,16 @@ use std::process::{Child, Command, Output, Stdio};
 
 const NOBODY: u32 = 65_534;
 
-/// A directory with a cache owned by nobody, removed at the end together with the attacker.
+/// A directory with a cache owned by nobody. The directory is removed at the end, together with the
+/// attacker.
 struct Attack {
     place: PathBuf,
     attacker: Option<Child>,
 }
 
 impl Attack {
-    /// Creates the directory. Only root can give a directory to another user, and only root is
-    /// worth the attack.
+    /// Creates the directory. Without root the attacks are skipped, because only root can give a
+    /// directory to another user.
     fn new(name: &str) -> Option<Attack> {
         if !rustix::process::geteuid().is_root() {
             base::skipped!("attacks on root need root");
@@ -44,7 +45,7 @@ impl Attack {
         command
     }
 
-    /// Runs the attacker's preparation before root comes.
+    /// Runs the attacker's preparation before root's command.
     fn before(&self, script: &str) {
         assert!(
             self.as_nobody(script).status().expect("a step of the attack").success(),
@@ -52,7 +53,7 @@ impl Attack {
         );
     }
 
-    /// Starts the attacker's part that runs meanwhile.
+    /// Starts the attacker's part that runs during root's command.
     fn meanwhile(&mut self, script: &str) {
         self.attacker = Some(self.as_nobody(script).spawn().expect("a step of the attack"));
     }
@@ -67,7 +68,8 @@ impl Attack {
             .expect("a step of the attack")
     }
 
-    /// Asserts that root has done nothing for the attacker, and reports the reason.
+    /// Asserts that root's command has failed, has done nothing for the attacker, and reports the
+    /// reason.
     fn is_refused(&self, output: &Output, marker: &Path) {
         let got = fs::read_to_string(marker);
         assert!(got.is_err(), "the attacker got: {got:?}");
@@ -96,7 +98,7 @@ fn finding_01_root_runs_no_hook_out_of_a_users_cache() {
     let Some(mut attack) = Attack::new("hook") else { return };
     let owned = attack.at("owned");
     attack.before("mkdir -p apt/x86_64 && : > apt/x86_64/apt.conf");
-    // The hook fails, so that the update ends before anything is downloaded.
+    // The hook fails, so that the update ends before any download.
     let hook = format!("APT::Update::Pre-Invoke {{ \"id > {}; exit 1\"; }};", owned.display());
     attack.meanwhile(&format!(
         "until [ -s apt/x86_64/apt.conf ]; do :; done; echo '{hook}' >> apt/x86_64/apt.conf"
@@ -114,7 +116,7 @@ fn finding_01_root_runs_no_script_out_of_a_users_cache() {
     let farm = attack.at("FARM.toml");
     let class = "[[class]]\nname = 'w'\nimage = 'debian-nginx'\ndaemon = false\n";
     fs::write(&farm, class).unwrap();
-    // The packages are there already: the build of the disk comes next.
+    // The packages exist already, so the build of the disk comes next.
     let modules = "virtio_pci virtio_console virtio_balloon virtio_net pvpanic_pci";
     attack.before(&format!(
         "mkdir -p packages/x86_64/boot packages/x86_64/bin packages/x86_64/lib/modules/1 \
@@ -135,19 +137,19 @@ fn finding_01_root_runs_no_script_out_of_a_users_cache() {
     attack.is_refused(&output, &owned);
 }
 
-/// Root opens a lock that is a link to a place where the user may not write.
+/// Root opens a lock file that is a link to a directory where the user may not write.
 #[test]
 fn finding_01_root_follows_no_link_out_of_a_users_cache() {
     let Some(attack) = Attack::new("link") else { return };
     let made = attack.at("made");
-    // No place for packages: nothing is downloaded.
+    // The packages' directory is a file, so that nothing is downloaded.
     attack.before("echo > packages");
     symlink(&made, attack.at("cache/lock")).unwrap();
     let output = attack.up(&["--guests", "1", "--for", "1"]);
     attack.is_refused(&output, &made);
 }
 
-/// A directory above the cache is as good as the cache: its owner can put another cache there.
+/// The owner of a directory above the cache can replace the cache by another one.
 #[test]
 fn finding_01_a_cache_below_a_users_directory_is_refused_too() {
     let Some(attack) = Attack::new("above") else { return };

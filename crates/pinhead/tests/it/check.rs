@@ -1,4 +1,4 @@
-//! `pinhead check` from the command line: exit codes, answers, and each finding.
+//! `pinhead check` from the command line: exit codes, output, and each finding.
 
 use serde_json::Value;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Rules without findings; the tested rule is appended and overrules.
+/// Rules without findings. The tested rule is appended and replaces an earlier one.
 const GOOD: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                     HOTPLUG=\"idle < 10\"\nHOTUNPLUG=\"idle > 150\"\n";
 const MEMORY: &str = "CMM_MIN=\"0\"\nCMM_MAX=\"50000\"\n\
@@ -18,7 +18,7 @@ const MEMORY: &str = "CMM_MIN=\"0\"\nCMM_MAX=\"50000\"\n\
 struct Guest(PathBuf);
 
 impl Guest {
-    /// Creates a current kernel with 4 CPUs and 512 MiB.
+    /// Creates the files of a current kernel with 4 CPUs and 512 MiB.
     fn new() -> Guest {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -68,12 +68,12 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Leftovers do no harm.
+        // Leftover files do no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The findings on one file.
+/// Findings on one file.
 struct Answer {
     code: Option<i32>,
     file: Value,
@@ -102,7 +102,8 @@ fn pinhead() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pinhead"))
 }
 
-/// Returns CPU rules with another HOTPLUG; HOTUNPLUG is far away from it.
+/// Returns CPU rules with this HOTPLUG rule. Their HOTUNPLUG rule is far apart from the HOTPLUG
+/// rule.
 fn hotplug(rule: &str) -> String {
     GOOD.replace("idle < 10", rule)
 }
@@ -332,7 +333,7 @@ fn report_g05_cpus_that_cannot_be_online_do_not_count() {
     }
     let said = explain();
     assert!(said.contains("one CPU more, but no CPU of this guest can be changed"), "{said}");
-    // Isolated CPUs do not count either.
+    // Isolated CPUs do not count as online either.
     guest.write("sys/devices/system/cpu/online", "0-3\n");
     guest.write("sys/devices/system/cpu/isolated", "1-3\n");
     let said = explain();

@@ -1,4 +1,4 @@
-//! Recorded decisions of the original daemon, decided again by the library.
+//! Recorded decisions of the original daemon, repeated by the library.
 
 use flate2::read::MultiGzDecoder;
 use pinhead::conform::{Report, run, scenarios};
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Returns the path of 300 scenarios that the original daemon decided, or must have refused.
+/// Returns the path of 300 scenarios that the original daemon decided or rejected.
 fn recorded() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpuplugd-decisions.jsonl.gz")
 }
@@ -40,7 +40,7 @@ impl Scenarios {
 
 impl Drop for Scenarios {
     fn drop(&mut self) {
-        // Leftovers do no harm.
+        // Leftover files do no harm.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -135,7 +135,7 @@ fn a_line_and_a_text_without_end_are_refused() {
     let text = refused(Box::new(Blank(0)));
     assert!(text.ends_with("The scenarios have more than 256 MiB, unpacked"), "{text}");
 
-    // Packed, 8 MiB without a line end are some KiB.
+    // When packed, 8 MiB without a line end take only some KiB.
     let packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut packed = std::io::BufWriter::with_capacity(1 << 20, packed);
     std::io::copy(&mut std::io::repeat(b'x').take(8 << 20), &mut packed).unwrap();

@@ -1,5 +1,5 @@
-//! Checks the documents against pinhead: options, codes, names, numbers, and the tests that
-//! promises point to. A change on one side fails here until the other side follows.
+//! Checks of the documents against pinhead: options, codes, names, numbers, and the tests that
+//! promises refer to. If one side changes, a test here fails until the other side follows.
 
 use counters::CpuField;
 use model::clause::Clause;
@@ -16,14 +16,14 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Returns every piece between backticks, outside of blocks of code.
+/// Returns every text between backticks, outside of blocks of code.
 fn quoted(markdown: &str) -> Vec<&str> {
     let prose = markdown.split("```").step_by(2);
     prose.flat_map(|part| part.split('`').skip(1).step_by(2)).collect()
 }
 
-/// Returns the first column of a table's rows, if it is a piece between backticks. The rows are
-/// those between the heading and the next one.
+/// Returns the texts between backticks in the first column of a table. The table is between this
+/// heading and the next.
 fn first_column<'a>(markdown: &'a str, heading: &str) -> BTreeSet<&'a str> {
     let start = markdown.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
     let section = &markdown[start + heading.len() + 1..];
@@ -66,7 +66,7 @@ fn the_manual_knows_every_word_of_the_language() {
     }
 }
 
-/// The rules files in a document are there for the reader to copy: they must have no errors.
+/// Readers copy the rules files in a document, so these files must have no errors.
 #[test]
 fn the_manuals_examples_are_without_errors() {
     let manual = read("docs/rules-language.md");
@@ -89,7 +89,8 @@ fn page(path: &str) -> String {
     read(path).replace("\\-", "-")
 }
 
-/// Returns the long options that a page explains: the words with two hyphens in its tagged lines.
+/// Returns the long options that a page explains. The options are the words with two hyphens in the
+/// page's tagged lines.
 fn options(page: &str) -> BTreeSet<&str> {
     let lines: Vec<&str> = page.lines().collect();
     let tags = lines.windows(2).filter(|pair| pair[0] == ".TP").map(|pair| pair[1]);
@@ -98,7 +99,7 @@ fn options(page: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("--")).collect()
 }
 
-/// The clauses of decisions are in the page's own section, each with its meaning.
+/// The page has a section of its own for the clauses of decisions, with the meaning of each.
 #[test]
 fn the_page_of_pinhead_has_every_clause_with_its_meaning() {
     let page = read("man/pinhead.1");
@@ -118,7 +119,7 @@ fn the_page_of_pinhead_has_every_clause_with_its_meaning() {
     }
 }
 
-/// The unit starts the manager's command, and lets the keeper outlive the manager.
+/// The unit starts the manager's command, and the keeper can outlive the manager.
 #[test]
 fn the_managers_unit_fits_the_manager() {
     let unit = read("packaging/pinhead-host.service");
@@ -146,21 +147,20 @@ fn the_page_of_the_daemon_has_its_options() {
     for line in ["Type=notify", "WatchdogSec=", "pinheadd -f -c /etc/pinheadd.conf"] {
         assert!(unit.contains(line), "packaging/pinheadd.service: {line}");
     }
-    // The status file's lines, from the source that writes them: `name={value}`.
+    // The lines of the status file are found in the source that writes them: `name={value}`.
     let writer = read("crates/pinheadd/src/status.rs");
     let before = writer.match_indices("={").map(|(at, _)| &writer[..at]);
     let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
     let keys: Vec<&str> = before.filter_map(|text| text.rsplit(|c| !is_word(c)).next()).collect();
     assert!(keys.len() >= 9, "{keys:?}");
     for key in keys {
-        // A line end in the source is written `
-        // `; its letter is no part of the name.
+        // In the source a line end is written as `\n`. The letter n is not part of the name.
         let key = key.strip_prefix('n').filter(|_| !page.contains(key)).unwrap_or(key);
         assert!(page.contains(key), "man/pinheadd.8 does not know {key}");
     }
 }
 
-/// Every key of a farm's file is in the document with its default, and no other key is.
+/// The document contains every key of a farm's file with its default, and no other key.
 #[test]
 fn the_farms_document_has_its_keys() {
     let text = read("docs/farm.md");
@@ -188,7 +188,7 @@ fn the_farms_document_has_its_keys() {
     assert!(stale.is_empty(), "docs/farm.md: {stale:?}");
 }
 
-/// `crates/x/tests/y.rs::name` in a document names an existing test.
+/// For each `crates/x/tests/y.rs::name` in a document, there is such a test.
 #[test]
 fn tests_that_promises_name_exist() {
     for (document, fewest) in [("ARCHITECTURE.md", 30), ("SPECIFICATION.md", 20)] {
@@ -212,7 +212,7 @@ fn is_test((file, test): (&str, &str)) -> bool {
         || source.contains(&format!("#[test]\n    fn {test}("))
 }
 
-/// Each row in the tables of the first two audits has a test that is named after the row's number.
+/// Each row in the tables of the first two audits has a test with the row's number in its name.
 /// Rows of the later table name their tests.
 #[test]
 fn each_attack_of_the_security_page_has_a_test_of_its_number() {
@@ -299,7 +299,7 @@ fn make_has_the_targets_that_are_named() {
     assert!(named >= 6, "only {named} targets are named");
 }
 
-/// The document repeats the protocol's numbers and messages.
+/// The document contains the protocol's numbers and messages.
 #[test]
 fn the_protocol_is_as_described() {
     use wire::{Message, ToGuest, ToHost};

@@ -11,7 +11,7 @@ fn wrong(args: &[&str]) -> String {
 
 #[test]
 fn impossible_fleet_question_is_refused_with_remedy() {
-    // Nobody listens at a port that needs a right.
+    // This port needs a privilege, so nobody listens there.
     let nobody = "http://127.0.0.1:1";
     for last in ["30s", "8d"] {
         let error = wrong(&["--from", nobody, "--last", last]);

@@ -1,4 +1,4 @@
-//! Rules of the host's manager from the command line: checked, explained, and in the manuals.
+//! Tests of host rules on the command line: checks, explanations, and their text in the manuals.
 
 use counters::HostCounter;
 use pinhead::check::host_text;
@@ -42,7 +42,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // Leftovers do no harm.
+        // Leftover files do no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -157,7 +157,7 @@ fn a_hostile_snapshot_is_refused_by_what_is_wrong_with_it() {
     assert_eq!(get(HostCounter::GuestFree, 0), None);
 }
 
-/// The manuals contain the lines that the table of counters makes.
+/// The manuals contain the lines that are generated from the table of counters.
 #[test]
 fn the_tables_of_counters_are_those_of_the_code() {
     let mut table = String::from("| counter | unit | |\n|---|---|---|\n");

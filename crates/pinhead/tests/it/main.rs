@@ -1,4 +1,4 @@
-//! Tests of the command line as a person or a script uses it, without a guest.
+//! Tests of the command line as a user or a script calls it, without a guest.
 
 mod cache;
 mod check;

@@ -1,7 +1,7 @@
 //! Generated parts of `man/pinhead.1`: the program's commands and their options.
 //!
-//! The parts stand between marks in the page, within the text written by hand. They are made again
-//! with `PINHEAD_WRITE_DOCS=1 cargo test -p pinhead --test it manpage`.
+//! The parts lie between marks in the page, within text written by hand. `PINHEAD_WRITE_DOCS=1
+//! cargo test -p pinhead --test it manpage` generates them again.
 
 use clap::{ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
@@ -12,7 +12,7 @@ use std::{env, fs};
 const BEGIN: &str = ".\\\" Generated from the options of the program; see CONTRIBUTING.md.\n";
 const END: &str = ".\\\" End of what is generated.\n";
 
-/// Returns the page with a part between the marks after a heading.
+/// Returns the page with a new text between the marks after a heading.
 fn with(page: &str, heading: &str, part: &str) -> String {
     let (before, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
     let (prose, rest) = rest.split_once(BEGIN).unwrap_or_else(|| panic!("{heading}: no mark"));
@@ -55,7 +55,7 @@ fn synopsis(path: &str, command: &Command) -> String {
     format!("\\fB{}\\fR{words}\n.br\n", path.replace('-', "\\-"))
 }
 
-/// Returns a command's options as a page lists them. Words between backticks are bold.
+/// Returns a command's options in the format of a man page. Words between backticks are bold.
 fn options(command: &Command) -> String {
     let mut page = Vec::new();
     Man::new(command.clone()).render_options_section(&mut page).expect("a page in memory");

@@ -1,8 +1,8 @@
-//! Guard against lost features: commands, options, values, reports, columns and presets, as the
-//! program lists them, compared with a kept list.
+//! Guard against lost features. The test compares commands, options, values, reports, columns and
+//! presets of the program with a stored list.
 //!
-//! `make docs` adds new entries to the list. A removed entry has to be taken out by hand, and noted
-//! in the changelog.
+//! `make docs` adds new entries to the list. A removed entry must be deleted from the list by hand,
+//! and noted in the changelog.
 
 use clap::CommandFactory;
 use pinhead::cli::{self, Cli};
@@ -14,8 +14,8 @@ fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/surface.txt")
 }
 
-/// Adds the first words of a command's list, each with a word before it. Below a heading (`name:
-/// description`) the lines are the columns of that name.
+/// Adds the first word of each line in a command's list, with `what` before it. Below a heading
+/// (`name: description`) the lines are the columns of that name.
 fn listed(args: &[&str], what: &str, found: &mut BTreeSet<String>) {
     let output = process::Command::new(env!("CARGO_BIN_EXE_pinhead"))
         .args(args)

@@ -1,4 +1,4 @@
-//! systemd units: they allow all that the settings can switch on, and no more than is needed.
+//! systemd units must allow everything that settings can enable, and no more than needed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// A unit's file: the words of each directive, of all its lines.
+/// A unit's file, with the words of each directive from all of its lines.
 struct Unit {
     path: &'static str,
     said: BTreeMap<String, Vec<String>>,
@@ -45,7 +45,8 @@ impl Unit {
         assert!(allowed, "{}: {setting} needs {family}, and {list} is {named:?}", self.path);
     }
 
-    /// Asserts that a path is writable: in a directory of the unit, or opened by it.
+    /// Asserts that a path is writable. The path must be in a directory of the unit, or among the
+    /// unit's writable paths.
     fn assert_writable(&self, path: &Path, setting: &str) {
         let below = |directive, root: &str| -> Vec<PathBuf> {
             self.words(directive).iter().map(|name| Path::new(root).join(name)).collect()
@@ -59,10 +60,10 @@ impl Unit {
     }
 }
 
-/// Returns the packaged settings with all commented-out keys switched on.
+/// Returns the packaged settings with all commented-out keys enabled.
 fn all_switched_on() -> Settings {
     let text = read("packaging/host.toml");
-    // A commented-out key or table begins directly after `#`, a sentence with a blank.
+    // A commented-out key or table follows `#` directly, while a sentence follows `#` and a blank.
     let is_key = |line: &str| line.starts_with('[') || line.contains(" = ");
     let lines = text.lines().map(|line| line.strip_prefix('#').unwrap_or(line));
     let lines = lines.filter(|line| !line.starts_with(' '));
@@ -111,7 +112,7 @@ fn finding_13_managers_unit_allows_all_settings() {
 #[test]
 fn finding2_17_managers_unit_spares_its_keeper() {
     let unit = Unit::read("packaging/pinhead-host.service");
-    // A keeper without CAP_SYS_RESOURCE keeps the unit's score.
+    // A keeper without CAP_SYS_RESOURCE has the unit's OOM score.
     assert!(unit.has("OOMScoreAdjust", "-1000"), "{}", unit.path);
     assert!(unit.has("OOMPolicy", "continue") && unit.has("MemorySwapMax", "0"), "{}", unit.path);
 }
@@ -139,7 +140,8 @@ fn finding_13_units_are_hardened_as_far_as_their_work_allows() {
         assert!(unit.has("ProtectSystem", "strict"), "{path}: ProtectSystem");
         assert!(unit.has("SystemCallFilter", "@system-service"), "{path}: SystemCallFilter");
         let capabilities = unit.words("CapabilityBoundingSet");
-        // The manager's fourth capability is for page-out. The pages need none.
+        // Only page-out needs the manager's fourth capability. The pages of `pinhead web` need
+        // none.
         let (least, most) = match path {
             path if path == web => (0, 0),
             path if path.contains("host") => (1, 4),

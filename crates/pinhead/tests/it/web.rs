@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory with a copy of `pinhead`, removed with this value.
+/// A directory with a copy of `pinhead`. Dropping this value removes the directory.
 struct Alone(PathBuf);
 
 impl Alone {
@@ -16,8 +16,9 @@ impl Alone {
         alone
     }
 
-    /// Puts a program into the directory, by another process: a child of another test's thread
-    /// could have the file open for writing for a moment otherwise, and it would not start.
+    /// Puts a program into the directory, by another process. If this process wrote the program, a
+    /// child of another test could hold the file open for writing, and then it could not be
+    /// started.
     fn install(&self, program: &Path, name: &str) {
         let mut command = Command::new("install");
         command.args(["-m", "755"]).arg(program).arg(self.0.join(name));

@@ -1,5 +1,5 @@
-//! MONWRITE files as recordings: a made-up system's data is read back, and damage is reported with
-//! its place.
+//! MONWRITE files as recordings. The data of a made-up system is read back, and damage is reported
+//! with its position.
 
 use model::{
     GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField as P, ProcessName, Row,
@@ -52,7 +52,7 @@ fn said(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Returns a file, and the system at the file's end.
+/// Returns a file, and the state of the system at the file's end.
 fn file() -> (Vec<u8>, System) {
     let mut system = System::new(16, GUESTS, 3);
     let bytes = (0..INTERVALS).flat_map(|_| system.interval(BEGIN_MS)).collect();
@@ -63,7 +63,7 @@ fn file() -> (Vec<u8>, System) {
 fn imported_recordings_match_the_system() {
     let dir = Dir::new("truth");
     let (bytes, system) = file();
-    // Two files, as MONWRITE ends a file each hour and begins the next.
+    // MONWRITE ends a file each hour and begins the next, so the data is split into two files.
     let half = bytes.len() / 2 / 4_096 * 4_096;
     let files = [dir.file("one", &bytes[..half]), dir.file("two", &bytes[half..])];
     let to = dir.0.join("recordings");
@@ -75,7 +75,7 @@ fn imported_recordings_match_the_system() {
     assert!(told.contains(&line) && told.contains("12 guests at most"), "{told}");
 
     let records = Records::open(&to).expect("recordings");
-    // Counting begins with the first moment: nothing before it is known.
+    // The counters begin with the first sample, so no earlier value is known.
     let (from_ms, to_ms) = (BEGIN_MS + INTERVAL_MS, BEGIN_MS + INTERVAL_MS * INTERVALS as i64);
     let step_ms = INTERVAL_MS;
     let found = records.intervals(from_ms, to_ms, step_ms).expect("intervals");
@@ -115,7 +115,7 @@ fn imported_recordings_match_the_system() {
     assert_eq!(host(H::Idle), seconds * 450_000_000);
     assert_eq!(found[0].host.get(H::Total), Some(4 << 30));
 
-    // Every report on hosts and guests answers.
+    // Every report on hosts and guests has an answer.
     let dir = to.to_str().expect("text");
     for report in ["MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "PROC", "LNXS", "HDR"] {
         let words = [
@@ -154,7 +154,7 @@ fn broken_file_is_reported_with_place_and_rest_is_read() {
     let lost = [&bytes[..4_096 * 40], &bytes[4_096 * 41..]].concat();
     let (lost, _) = import("lost", &lost);
     assert!(lost.status.success() && said(&lost).contains("at byte"), "{}", said(&lost));
-    // A file of another kind leaves nothing behind.
+    // A file of another kind leaves no directory behind.
     for (name, bytes) in [("empty", &b""[..]), ("text", &b"hello\n".repeat(5_000)[..])] {
         let (output, to) = import(name, bytes);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
@@ -166,7 +166,7 @@ fn broken_file_is_reported_with_place_and_rest_is_read() {
             .collect();
         assert!(!to.exists() && left.is_empty(), "{left:?}");
     }
-    // An existing directory is never mixed with an import.
+    // An import into an existing directory fails, so that recordings are never mixed.
     let (again, _) = import("cut", &bytes);
     assert_eq!(again.status.code(), Some(2));
     assert!(said(&again).contains("is there already"), "{}", said(&again));
@@ -184,7 +184,7 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
         told.contains("At most 3 CPUs, because LINUX01 under z/VM 7.3.0 has no more"),
         "{told}"
     );
-    // The guest has two and a half CPUs of the LPAR's four, according to STHYI.
+    // According to STHYI the guest has two and a half of the LPAR's four CPUs.
     let mut page = vec![0_u8; 4096];
     page[12..20].copy_from_slice(&[0, 0, 0, 0, 0, 48, 0, 56]);
     page[48 + 2] = 0xa0;
@@ -207,8 +207,8 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
     assert!(said(&missing).contains("only s390x kernels have it"), "{}", said(&missing));
 }
 
-/// Returns a response of STHYI: an LPAR in a group with 12 IFLs, z/VM, and LINUX1 with 4 of them in
-/// a pool.
+/// Returns a STHYI response with an LPAR in a group with 12 IFLs, z/VM, and LINUX1 with 4 of the
+/// IFLs in a pool.
 fn sthyi_of_linux1(group_cap: [u8; 4], pool_cap: [u8; 4]) -> Vec<u8> {
     let mut page = vec![0_u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
@@ -384,7 +384,7 @@ fn exported_and_imported_recordings_match_the_original() {
                 found.unwrap_or_else(|| panic!("no {name}")).1.clone()
             };
             let (was, is) = (of(was, guest), of(is, user));
-            // CP's work for a guest is in its total time.
+            // A guest's total time includes CP's work for the guest.
             let all = was.get(G::VcpuRun).zip(was.get(G::OtherRun)).map(|(run, other)| run + other);
             assert_eq!(is.get(G::VcpuRun), all);
             let same = [
@@ -413,7 +413,7 @@ fn exported_and_imported_recordings_match_the_original() {
     assert_eq!(processes(&zvm, P::Run), was);
 }
 
-/// Returns the device's output for a file: each entry, then the bytes that it names.
+/// Returns the device's output for a file. Each entry precedes the bytes that it describes.
 fn as_read(file: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut at = 0;

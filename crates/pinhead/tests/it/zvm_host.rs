@@ -1,6 +1,5 @@
-//! `pinhead host` in a guest of z/VM, as a process, until the manager's end. A model has twenty
-//! users. Their counters are a file, and a script in place of `vmcp` delivers messages to their
-//! kernels.
+//! `pinhead host` in a guest of z/VM, run as a process until its end. A model has twenty users.
+//! Their counters are a file, and a script instead of `vmcp` delivers messages to their kernels.
 
 use rustix::event::{Timespec, poll};
 use std::fs;
@@ -14,9 +13,9 @@ use zmon::{Tod, to_ebcdic};
 const USERS: usize = 20;
 const SIZE_MIB: u64 = 1_024;
 const ALL_MIB: u64 = 16 * 1_024;
-/// Longer than the manager needs, also on a busy machine.
+/// Timeout that exceeds the manager's needs even on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
-/// The lease's promise.
+/// Time limit within which the keeper must return all memory to the guests.
 const RESCUE: Duration = Duration::from_secs(30);
 const LOOK_MS: u32 = 50;
 
@@ -28,8 +27,8 @@ struct Scene {
     passed: Duration,
 }
 
-/// Writes a script that logs its arguments. Another process writes the script: a process that this
-/// one starts meanwhile must not have it open for writing.
+/// Writes a script that logs its arguments. Another process writes the script, because a child that
+/// this process starts meanwhile must not hold it open for writing.
 fn script(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -69,10 +68,10 @@ impl Scene {
         Scene { dir, manager, pools_mib, messages: 0, passed: Duration::ZERO }
     }
 
-    /// Delivers the logged messages to the model, and lets z/VM count again.
+    /// Delivers the logged messages to the model, and updates z/VM's counters.
     fn live(&mut self) {
         let log = fs::read_to_string(self.dir.join("vmcp.log")).expect("a log");
-        // A line without its end is still being written.
+        // An incomplete last line is still being written.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         for message in whole.lines().skip(self.messages) {
             self.messages += 1;
@@ -103,7 +102,7 @@ impl Scene {
         ALL_MIB.saturating_sub(used)
     }
 
-    /// Runs the model until a condition holds. Returns the time that it took.
+    /// Runs the model until a condition holds. Returns the elapsed time.
     fn until(&mut self, what: &str, limit: Duration, holds: impl Fn(&Scene) -> bool) -> Duration {
         let before = self.passed;
         loop {
@@ -119,7 +118,7 @@ impl Scene {
         }
     }
 
-    /// Returns the messages of the manager and its keeper, when both have ended.
+    /// Returns the messages of the manager and its keeper after both have ended.
     fn told(&mut self) -> String {
         let mut told = String::new();
         let mut errors = self.manager.stderr.take().expect("its messages");
@@ -146,7 +145,7 @@ impl Drop for Scene {
     }
 }
 
-/// Returns true if memory is free up to the set point of a tenth, less the hysteresis of a
+/// Returns true if the free memory reaches the set point of a tenth, less the hysteresis of a
 /// hundredth.
 fn is_held(scene: &Scene) -> bool {
     scene.free_mib() >= ALL_MIB * 9 / 100

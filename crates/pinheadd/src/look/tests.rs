@@ -31,6 +31,6 @@ fn look_reads_each_file_once() {
     let counts = [reads(), reads()];
     (2..=4).for_each(|second| look(f64::from(second)));
     let looks = reads() - counts[1] - (counts[1] - counts[0]);
-    // CPUs online, CPUs present, and the pool.
+    // The reads are CPUs online, CPUs present, and the pool.
     assert_eq!(looks, 3 * 3);
 }

@@ -9,10 +9,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The time in which a daemon must answer.
+/// Timeout for a daemon's answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Rules that always want one CPU less, and one page more in the pool.
+/// Rules that always request one CPU less, and one page more in the pool.
 const SHRINKING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                          HOTUNPLUG=\"1\"\nCMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nCMM_INC=\"1\"\n\
                          MEMPLUG=\"0\"\nMEMUNPLUG=\"1\"\n";
@@ -43,8 +43,8 @@ fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     output
 }
 
-/// A running daemon. It ends with its test, even if the test fails: it would otherwise hold the
-/// test run's output open.
+/// A running daemon. The daemon ends with its test even if the test fails. Otherwise it would keep
+/// the test run's output open.
 struct Running(Child);
 
 impl Running {
@@ -52,7 +52,7 @@ impl Running {
         Running(command.spawn().expect("it starts"))
     }
 
-    /// Ends the daemon as an administrator does, and expects success.
+    /// Ends the daemon as an administrator would, and expects success.
     fn stop(mut self) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").arg(&pid).status().expect("kill").success());
@@ -128,7 +128,7 @@ fn the_service_manager_is_notified_and_its_watchdog_is_fed() {
     let child = Running::start(&mut command);
     let next = || {
         let mut buffer = [0; 256];
-        // A call with a timeout is not restarted after an interruption.
+        // A call with a timeout is not restarted after a signal.
         let is_interrupted =
             |got: &io::Result<usize>| matches!(got, Err(e) if e.kind() == ErrorKind::Interrupted);
         let mut tries = std::iter::repeat_with(|| socket.recv(&mut buffer));
@@ -160,13 +160,15 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
     child.stop();
 }
 
-/// A port without a host is always readable and empty: a daemon that kept on reading would keep a
-/// CPU busy forever. The file that stands for the port is at its end, which poll reports at once.
+/// Without a host, a port is always readable but has no data. A daemon that continued to read would
+/// keep a CPU busy forever. In this test a file at its end replaces the port, and poll reports it
+/// as readable at once.
 #[test]
 fn a_port_without_a_host_costs_nothing() {
     let (closed_ns, none_ns) = (three_intervals_ns(Port::Closed), three_intervals_ns(Port::None));
     println!("{closed_ns} ns of CPU in two seconds with a closed port, {none_ns} without one");
-    // Half a percent of a core: to open the port, to be refused, and to learn that it is closed.
+    // Half a percent of a core is enough to open the port, to be refused, and to notice that the
+    // port is closed.
     assert!(closed_ns <= none_ns + 10_000_000, "{closed_ns} ns with a port, {none_ns} without");
 }
 
@@ -175,7 +177,7 @@ enum Port {
     Closed,
 }
 
-/// Returns the daemon's CPU time at the beginning of its third interval.
+/// Returns the CPU time that the daemon has used at the beginning of its third interval.
 fn three_intervals_ns(port: Port) -> u64 {
     let kernel = FakeKernel::new(2, 4);
     kernel.write("proc/sys/vm/cmm_pages", "0\n");
@@ -187,7 +189,7 @@ fn three_intervals_ns(port: Port) -> u64 {
     }
     let mut child = Running::start(&mut daemon(&kernel, SHRINKING, &words));
     let mut out = child.0.stdout.take().expect("its output");
-    // A daemon in an endless loop has no third interval.
+    // A daemon in an endless loop never reaches its third interval.
     let (told, heard) = mpsc::channel();
     thread::spawn(move || {
         told.send(read_until(&mut out, |output| output.matches("New interval").count() == 3))
@@ -221,8 +223,7 @@ fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("pinheadd.balloon is not a daemon's"));
 }
 
-/// Another manager of the pool finds it as that manager left it, as long as the rules did not
-/// change it.
+/// As long as the rules have not changed the pool, it stays as another manager left it.
 #[test]
 fn a_pool_that_was_not_changed_is_not_put_back() {
     let kernel = FakeKernel::new(2, 4);
@@ -236,7 +237,7 @@ fn a_pool_that_was_not_changed_is_not_put_back() {
     assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "500\n");
 }
 
-/// Rules that always want one CPU more.
+/// Rules that always request one CPU more.
 const GROWING: &str =
     "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"1\"\nHOTUNPLUG=\"0\"\n";
 

@@ -14,7 +14,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn other_programs_output_is_the_daemons() {
-    // The device and the interval are checked only by the other program.
+    // Only the other program checks the device and the interval.
     let dir = std::env::temp_dir();
     let dir = dir.to_str().expect("text");
     let output = run(&["--monwriter", "/nowhere/monwriter", "-f", "--run-dir", dir]);

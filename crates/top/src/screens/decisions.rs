@@ -1,12 +1,12 @@
-//! Screen of decisions, newest first: the last hour and since the start, or the steps of a
-//! recording up to the place shown.
+//! Screen of decisions, newest first. The decisions are those of the last hour and all later ones,
+//! or those of a recording up to the current position.
 
 use super::super::model::{Decided, Model};
 use super::super::view::View;
 use super::room::{Room, name, size_of, time};
 use base::plain;
 
-/// Width of the names on narrow and on wide terminals.
+/// Width of names on narrow and on wide terminals, in columns.
 const NAME_NARROW: usize = 12;
 const NAME_WIDE: usize = 20;
 const WIDE: usize = 110;

@@ -10,12 +10,12 @@ use base::plain;
 use model::clause::Clause;
 use reports::{Scope, shown};
 
-/// Maximum numbers of virtual CPUs, processes and wakers shown on low and on tall terminals.
+/// Maximum numbers of vCPUs, processes and wakers, on low and on tall terminals.
 const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
 const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
-/// Number of lines between head and foot from which a terminal is tall.
+/// Number of lines between head and foot from which a terminal counts as tall.
 const TALL: usize = 30;
-/// Width of a UUID, or of the monitor's path in its place.
+/// Maximum width of a UUID, or of the monitor's path that replaces it.
 const UUID_MAX: usize = 107;
 /// Width of a process's name.
 const NAME: usize = 25;
@@ -79,7 +79,7 @@ fn fields(guest: &Seen<'_>, line: &str) -> String {
     fill(line, Scope::Guest, |id| guest.field(id))
 }
 
-/// Returns the run and wait time of each virtual CPU on the host, in percent.
+/// Returns the run time and wait time of each vCPU on the host, in percent.
 fn vcpus(
     model: &Model,
     sample: &Sample,
@@ -190,7 +190,7 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
     [inside, format!("{reported}   told {} s ago", shown(age, 1))]
 }
 
-/// Returns the largest processes and the most frequent wakers, both from the daemon's last report.
+/// Returns the largest processes and the most frequent wakers from the daemon's last report.
 /// `pinhead idle` requests a new report, and shows single threads.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();

@@ -7,20 +7,21 @@ use super::room::{Room, last, name, size};
 use base::{columns, plain};
 use reports::shown;
 
-/// Names get half of the additional width of a wide terminal, up to `NAME_MAX`.
+/// Minimum width of names. On a wide terminal, names get half of the additional width, up to
+/// `NAME_MAX`.
 const NAME_MIN: usize = 12;
 const NAME_MAX: usize = 28;
 const NARROW: usize = 80;
 const STATE_WIDTH: usize = 8;
-/// Minimum width for the reason of a decision; in less space only the action is shown.
+/// Minimum width for the reason of a decision. With less space only the action is shown.
 const REASON_MIN: usize = 12;
 
-/// Returns the table, scrolled so that the mark is visible.
+/// Returns the table, scrolled so that the cursor is visible.
 pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> {
     table(model, view, room, true)
 }
 
-/// Returns the table, with or without a mark.
+/// Returns the table, with or without a cursor.
 pub(super) fn table(model: &Model, view: &View, room: &Room<'_>, is_marked: bool) -> Vec<String> {
     let name_width = (NAME_MIN + room.width.saturating_sub(NARROW) / 2).min(NAME_MAX);
     let guests = view.guests(model);
@@ -50,7 +51,7 @@ fn width(column: Column) -> usize {
 fn head(view: &View, name_width: usize) -> String {
     let mut line = String::new();
     for (column, head) in Column::ALL {
-        // A sign before the column's head shows the order.
+        // A sign before the head of the column shows the sort order.
         let sign = match (column == view.sort, view.is_reversed) {
             (false, _) => "",
             (true, false) => "*",
@@ -88,7 +89,7 @@ fn row(guest: &Seen<'_>, name_width: usize, room: &Room<'_>) -> String {
     let left = room.width.saturating_sub(columns(&line) + 2);
     let action = guest.row.action.filter(|_| guest.row.unusable.is_none());
     let why = match action {
-        // A fragment of the reason would be useless.
+        // A fragment of the reason would be useless, so only the action is shown.
         Some(action) if left < REASON_MIN => action.to_string(),
         _ => last(guest.row),
     };

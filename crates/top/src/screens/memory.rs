@@ -4,10 +4,10 @@ use super::super::sample::Sample;
 use super::room::{Room, fill, name, size};
 use reports::{Scope, shown};
 
-/// Length of the bar of a part with all of the memory.
+/// Length of the bar for a part that has all of the memory.
 const BAR: usize = 14;
 
-/// Uses of memory, which add up to its total.
+/// Uses of memory. Their sum is the total memory.
 const PARTS: [(&str, &str); 16] = [
     ("guests", "guests_mib"),
     ("VMMs", "hypervisors_mib"),
@@ -31,7 +31,7 @@ const PARTS: [(&str, &str); 16] = [
 pub(super) fn lines(sample: &Sample, room: &Room<'_>) -> Vec<String> {
     let total = sample.host("total_mib");
     let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];
-    // Two columns: the first half on the left.
+    // The list has two columns, with the first half on the left.
     let (left, right) = PARTS.split_at(PARTS.len() / 2);
     for (left, right) in left.iter().zip(right) {
         let parts = [left, right].map(|(name, id)| part(name, sample.host(id), total, room));

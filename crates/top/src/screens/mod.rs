@@ -16,8 +16,8 @@ use base::{padded, plain};
 use reports::date_text;
 use room::{Room, time, wrapped};
 
-/// Returns the lines of the current screen. None is wider than the terminal, and none contains
-/// control characters.
+/// Returns the lines of the current screen. No line is wider than the terminal or contains control
+/// characters.
 pub(super) fn draw(
     model: &Model,
     view: &View,
@@ -135,7 +135,7 @@ fn foot_line(model: &Model, view: &View) -> String {
     keys.to_owned()
 }
 
-/// Replaces characters that some terminals lack.
+/// Replaces characters that some terminals cannot show.
 fn ascii(line: &str) -> String {
     let one = |c: char| match c {
         '…' => '~',

@@ -12,7 +12,7 @@ use reports::{Scope, shown};
 pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<String> {
     let host = |line| fill(line, Scope::Host, |id| sample.host(id));
     let row = &sample.ps.host;
-    // A recording lacks the settings.
+    // A recording does not contain the settings, so a zero means unknown.
     let known = |bytes: u64| (!sample.is_recorded() || bytes > 0).then_some(bytes);
     let mut lines = vec![
         host(

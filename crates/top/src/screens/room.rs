@@ -4,7 +4,7 @@ use base::{columns, padded, plain};
 use manager::control::SizeAction;
 use reports::{Measure, Scope, Zone, clock_text, shown};
 
-/// Appearance of lines.
+/// Style of lines.
 pub(crate) struct Look<'a> {
     pub(crate) zone: &'a dyn Zone,
     /// True if the terminal is limited to ASCII.
@@ -31,7 +31,7 @@ pub(super) fn time(at_ms: i64, look: &Look<'_>) -> String {
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// Returns values as a bar chart between 0 and the maximum, newest last. Missing values are gaps.
+/// Returns values as a bar chart from 0 to the maximum, newest last. Missing values are gaps.
 pub(super) fn bars(
     values: impl Iterator<Item = Option<f64>>,
     most: f64,
@@ -46,7 +46,7 @@ pub(super) fn bars(
     values.map(bar).collect()
 }
 
-/// Formats a size in MiB in five characters, or in GiB if it does not fit.
+/// Formats a size in MiB with five characters. If the size does not fit, GiB are used.
 pub(super) fn size(mib: Option<f64>) -> String {
     match mib {
         Some(mib) if mib >= 99_999.5 => format!("{:.0}G", mib / 1024.0),
@@ -58,13 +58,13 @@ pub(super) fn size_of(bytes: Option<u64>) -> String {
     size(bytes.map(|bytes| bytes as f64 / 1_048_576.0))
 }
 
-/// Replaces each name in braces by a field of the reports.
+/// Replaces each field name in braces by the field's value.
 pub(super) fn fill(line: &str, scope: Scope, value: impl Fn(&str) -> Option<f64>) -> String {
     let text = |id| match reports::field(scope, id) {
         Some(field) if field.unit == Measure::Mib => size(value(id)),
         field => shown(value(id), field.map_or(0, |field| field.decimals)),
     };
-    // Text and names alternate.
+    // Texts and names alternate.
     let pieces = line.split(['{', '}']).enumerate();
     pieces.map(|(at, piece)| if at % 2 == 0 { piece.to_owned() } else { text(piece) }).collect()
 }
@@ -74,7 +74,7 @@ pub(super) fn name(text: &str, width: usize) -> String {
     padded(&plain(text, width), width)
 }
 
-/// Returns the guest's last action with its reason, or the reason for inaction.
+/// Returns the guest's last action with its reason, or the reason why nothing changed.
 pub(super) fn last(row: &manager::control::GuestRow) -> String {
     if let Some(why) = &row.unusable {
         return why.clone();

@@ -6,8 +6,8 @@
 //!   journal ─► decisions up to the place ────────────────────────────────────────┘
 //! ```
 //!
-//! A step is an interval on the screen. If only rows of quarters of an hour are left, a step is at
-//! least a quarter of an hour.
+//! A step is one interval on the screen. If only rows of quarter hours remain, a step is at least a
+//! quarter of an hour.
 
 mod rows;
 mod seconds;
@@ -29,15 +29,15 @@ use store::{Journal, Period, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
-/// Parts needed for the history, which contains only the host.
+/// Parts that are read for the history, which contains only the host.
 const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };
 
-/// Recording and time to show.
+/// Recording, and the time in it to show.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// Directory of recordings, or one of its files.
     pub path: &'a Path,
-    /// Start; the last interval if missing.
+    /// Start time. If it is missing, the last interval is shown.
     pub at: Option<&'a str>,
     /// Length of a step, in seconds.
     pub step_s: u32,
@@ -45,24 +45,24 @@ pub struct Wanted<'a> {
     pub journal: Option<&'a Path>,
 }
 
-/// A recording with the current place.
+/// A recording with the current position.
 #[derive(Debug)]
 pub(super) struct Tape {
     records: Records,
     journal: Option<Journal>,
-    /// Extent of the recording; the end is exclusive.
+    /// Start and end of the recording. The end is exclusive.
     from_ms: i64,
     to_ms: i64,
     step_ms: i64,
-    /// Start of the interval shown.
+    /// Start of the displayed interval.
     place_ms: i64,
-    /// Notice that the last step was cut short.
+    /// Notice that the last step was shortened at an end of the recording.
     at_end: Option<&'static str>,
     ids: Ids,
 }
 
 impl Tape {
-    /// Opens a recording at a time. Any error is reported before the terminal is changed.
+    /// Opens a recording at a time. Every error is reported before the terminal is changed.
     pub(super) fn open(wanted: &Wanted<'_>, now: &Now) -> Result<Tape, Error> {
         let step_ms = step(wanted.step_s)?;
         let (dir, within) = place(wanted.path)?;
@@ -106,7 +106,7 @@ impl Tape {
         Ok(tape)
     }
 
-    /// Moves by steps, forward or back, within the recording.
+    /// Moves by a number of steps, forward or back, within the recording.
     pub(super) fn travel(&mut self, steps: i64) {
         let by_ms = steps.saturating_mul(self.length_ms(self.place_ms));
         let wanted_ms = self.place_ms.saturating_add(by_ms);
@@ -133,7 +133,7 @@ impl Tape {
         at_ms - at_ms.rem_euclid(self.length_ms(at_ms))
     }
 
-    /// Returns the data of the screens at this place.
+    /// Returns the data of the screens at the current position.
     pub(super) fn model(&mut self) -> Result<Model, Error> {
         let length_ms = self.length_ms(self.place_ms);
         let from_ms = self.place_ms;
@@ -173,7 +173,7 @@ impl Tape {
         Ok(model)
     }
 
-    /// Reads the interval at a place from rows, and the host's intervals before it.
+    /// Reads the interval at a position from rows, and the host's intervals before it.
     fn minutes(
         &self,
         before_ms: i64,
@@ -221,7 +221,7 @@ fn step(seconds: u32) -> Result<i64, Error> {
     }
 }
 
-/// Returns the directory of a recording, and the time of the file if one was named.
+/// Returns the directory of a recording. If the path names a file, its time range is returned too.
 fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     if path.is_dir() {
         return Ok((path.into(), None));
@@ -238,8 +238,8 @@ fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     }
 }
 
-/// Returns possible paths of the journal. The manager keeps its recordings in a directory next to
-/// the journal, and a user may copy both into one directory.
+/// Returns possible paths of the journal. The manager's directory of recordings is next to the
+/// journal, and a user may copy both into one directory.
 fn beside(dir: &Path) -> [PathBuf; 2] {
     [dir.join("../journal.db"), dir.join("journal.db")]
 }

@@ -1,4 +1,4 @@
-//! Guests in the form of `ps`, as far as they are recorded.
+//! Recorded guests in the form of `ps`, with the recorded values only.
 
 use manager::control::{ASLEEP_PERCENT, GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const NS_A_MS: u64 = 1_000_000;
 
-/// Ids for guests, which stay the same from step to step.
+/// Ids of guests, which stay the same from step to step.
 #[derive(Debug, Default)]
 pub(super) struct Ids(BTreeMap<(String, Option<u32>, String), u64>);
 
@@ -16,7 +16,7 @@ impl Ids {
         *self.0.entry((uuid.to_owned(), pid, name.to_owned())).or_insert(next)
     }
 
-    /// Returns the id of a guest in the journal.
+    /// Returns the id of a guest from the journal.
     pub(super) fn of_guest(&mut self, guest: &model::GuestIdentity) -> u64 {
         self.of(&guest.uuid, guest.pid, &guest.name)
     }
@@ -39,7 +39,7 @@ pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
 fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
     let most_ns = over.covered_ms.saturating_mul(NS_A_MS / 100 * ASLEEP_PERCENT);
     let asleep = over.get(G::VcpuRun).map(|run| run < most_ns);
-    // True if parked for more than half of the time.
+    // A guest counts as parked if it was parked for more than half of the time.
     let is_parked = |parked: u64| parked > over.covered_ms.saturating_mul(NS_A_MS / 2);
     let state = match asleep {
         None => GuestRunState::Silent,

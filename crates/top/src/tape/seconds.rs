@@ -1,4 +1,4 @@
-//! Intervals of less than a minute, from the raw samples.
+//! Intervals of less than a minute, computed from the raw samples.
 
 use crate::Error;
 use model::{
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use store::Records;
 
-/// Time without a sample after which a guest is gone; a sleeping guest is sampled every 15 s.
+/// Time without a sample after which a guest counts as gone. An idle guest is sampled every 15 s.
 const GONE_MS: i64 = 60_000;
-/// Time that contains two reports of processes, which daemons send once a minute.
+/// Time span that contains two reports of processes, because daemons send one per minute.
 const LOOK_BACK_MS: i64 = 150_000;
 
-/// Returns the interval at a place, and the host's intervals from `before_ms` up to it.
+/// Returns the interval at a position, and the host's intervals from `before_ms` up to it.
 pub(super) fn read(
     records: &Records,
     before_ms: i64,
@@ -28,7 +28,7 @@ pub(super) fn read(
     let mut host: Option<(i64, Row<HostField>)> = None;
     let mut end_ms = before_ms;
     let begin_ms = before_ms.min(from_ms - LOOK_BACK_MS);
-    // The sample at the end of an interval is the last one within it.
+    // The sample at the end of an interval belongs to the interval, and is its last.
     records.raw(begin_ms, to_ms + 1, |moment| {
         while moment.at_ms > end_ms {
             push_host(&mut history, &mut host, &state);
@@ -64,13 +64,13 @@ fn push_host(
 /// A report of a guest's processes, with its time.
 type Report = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
 
-/// State of the host and its guests at one moment.
+/// State of the host and its guests at one time.
 #[derive(Clone, Debug, Default)]
 struct State {
     host: Option<(i64, Row<HostField>)>,
     guests: BTreeMap<GuestIdentity, (i64, Row<GuestField>)>,
     tiers: BTreeMap<String, Row<TierField>>,
-    /// Last two reports of processes.
+    /// The last two reports of each guest's processes.
     reports: BTreeMap<GuestIdentity, (Option<Report>, Report)>,
 }
 

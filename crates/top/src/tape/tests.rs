@@ -17,7 +17,7 @@ use store::{Decision, Keep, Recorder};
 const START_MS: i64 = 1_795_269_600_000;
 const MIB: u64 = 1 << 20;
 const MS: u64 = 1_000_000;
-/// Length of the recording in seconds, and the gap in the middle.
+/// Length of the recording in seconds, and the gap in its middle.
 const SECONDS: u64 = 900;
 const GAP: std::ops::Range<u64> = 300..480;
 
@@ -100,7 +100,7 @@ fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
     row
 }
 
-/// In minute M a guest runs M percent of the time; the other guest sleeps.
+/// Returns a sample. In minute M one guest runs M percent of the time, and the other guest is idle.
 fn moment(second: u64) -> Moment {
     let ran = |second: u64| (0..second).map(|s| s / 60 * 10 * MS).sum::<u64>();
     let host = row(&[
@@ -132,7 +132,7 @@ fn moment(second: u64) -> Moment {
         guests: [(who("web1", 1), web)].into(),
         ..Moment::default()
     };
-    // A sleeping guest is reported seldom.
+    // An idle guest is rarely reported.
     if second.is_multiple_of(15) {
         moment.guests.insert(who("quiet\u{1b}[2J", 2), quiet);
     }
@@ -242,10 +242,10 @@ fn single_seconds_are_shown_where_they_are_left() {
     assert_eq!(ran(&model), Some(3.0));
     assert_eq!(model.busy.len(), 60);
     let sample = model.sample.as_ref().unwrap();
-    // The sleeping guest was not reported in this second, but is present.
+    // The idle guest was not reported in this second, but is present.
     let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
     assert_eq!(sample.seen(quiet).state(), "asleep");
-    // Processes are from the last two reports, however old.
+    // The processes are from the last two reports, regardless of their age.
     let web = sample.ps.guests.iter().find(|row| row.name == "web1").unwrap();
     let processes = sample.seen(web).processes();
     assert_eq!((processes.len(), processes[0].wakes), (1, Some(240.0)));

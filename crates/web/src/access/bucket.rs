@@ -1,9 +1,9 @@
 //! Token buckets, which limit rates.
 
-/// Token bucket: a number of requests at once, and a number a second on average.
+/// Token bucket, with a burst of requests and an average rate per second.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
-    /// Tokens, in thousandths of a request.
+    /// Remaining tokens, in thousandths of a request.
     left: u64,
     most: u64,
     a_second: u64,
@@ -11,13 +11,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Makes a full bucket.
+    /// Creates a full bucket.
     pub(crate) fn new(at_once: u64, a_second: u64, now_ms: u64) -> Bucket {
         let most = at_once.saturating_mul(1_000);
         Bucket { left: most, most, a_second, at_ms: now_ms }
     }
 
-    /// Takes a token; returns false if there is none.
+    /// Removes a token. Returns false if no token is left.
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         self.at_ms = now_ms.max(self.at_ms);
@@ -47,8 +47,7 @@ mod tests {
         let taken: Vec<bool> = (0..4).map(|_| bucket.take(1_000)).collect();
         assert_eq!(taken, [true, true, true, false]);
         assert!(!bucket.take(1_499) && bucket.take(1_500) && !bucket.take(1_500));
-        // A long silence yields a full bucket and no more, and a clock that goes back yields
-        // nothing.
+        // After a long time the bucket is just full, and a clock that goes back adds no token.
         assert!(bucket.take(u64::MAX) && bucket.take(0) && bucket.take(0) && !bucket.take(0));
     }
 }

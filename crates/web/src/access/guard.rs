@@ -1,5 +1,5 @@
-//! Checks that a request is meant for these pages, and that no other site's page sends it through
-//! the visitor's browser.
+//! Checks that a request is meant for these pages, and that no page of another site sends it
+//! through the visitor's browser.
 //!
 //! - `Host` has to be a name of these pages. A foreign name that resolves to this machine (DNS
 //!   rebinding) is refused.
@@ -11,38 +11,38 @@
 use axum::http::Method;
 use std::net::{IpAddr, SocketAddr};
 
-/// Parts of a request that decide.
+/// Headers of a request that decide about it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heads<'a> {
     pub(crate) host: Option<&'a str>,
     pub(crate) origin: Option<&'a str>,
-    /// `Sec-Fetch-Site`.
+    /// Value of `Sec-Fetch-Site`.
     pub(crate) site: Option<&'a str>,
-    /// `Sec-Fetch-Mode`.
+    /// Value of `Sec-Fetch-Mode`.
     pub(crate) mode: Option<&'a str>,
 }
 
-/// Names by which browsers may ask.
+/// Host names that browsers may use.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// Own names in lower case, with the port; `None` if any name is accepted.
+    /// The pages' own names in lower case, with the port. `None` means that any name is accepted.
     own: Option<Vec<String>>,
-    /// Names of a proxy, with any port or none.
+    /// Names of a proxy, with any port or without a port.
     given: Vec<String>,
 }
 
 /// Reason why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The request is for another name.
+    /// The request is for another host name.
     Host,
-    /// Another site's page sends the request.
+    /// A page of another site has sent the request.
     Site,
 }
 
 impl Names {
-    /// Names for an address: the address itself, `localhost` if that leads to it, and `given`. For
-    /// the unspecified address, `given` alone.
+    /// Returns the names for an address: the address itself, `localhost` if it leads to the
+    /// address, and `given`. The unspecified address has only the names in `given`.
     pub(crate) fn of_address(address: SocketAddr, by_tls: bool, given: &[String]) -> Names {
         let port = address.port();
         let host = match address.ip() {
@@ -66,13 +66,13 @@ impl Names {
         Names { own: Some(own), given: lowered(given) }
     }
 
-    /// Names for a unix socket: any name. No browser reaches the socket by itself, and the proxy in
-    /// front of it has its own names.
+    /// Returns the names for a Unix socket, which accepts any name. No browser reaches the socket
+    /// directly, and the proxy in front of it checks the names.
     pub(crate) fn of_socket(given: &[String]) -> Names {
         Names { own: None, given: lowered(given) }
     }
 
-    /// Returns the name in the address that is reported.
+    /// Returns the host name for the reported address.
     pub(crate) fn first(&self) -> Option<&str> {
         self.own.as_ref()?.first().map(String::as_str)
     }
@@ -98,7 +98,7 @@ fn lowered(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// Checks that a request may be processed any further.
+/// Checks that a request may be processed further.
 pub(crate) fn check(method: &Method, heads: Heads<'_>, names: &Names) -> Result<(), Refusal> {
     let host = heads.host.filter(|host| names.has(host)).ok_or(Refusal::Host)?;
     let changes = *method != Method::GET && *method != Method::HEAD;
@@ -135,7 +135,7 @@ mod tests {
         }
         let bad = [
             "evil.example:8420",
-            // This address may be another process's.
+            // This address may belong to another process.
             "[::1]:8420",
             "127.0.0.2:8420",
             "127.0.0.1",
@@ -170,14 +170,16 @@ mod tests {
             check(&method, Heads { site, mode, origin, ..HOST }, &names())
         };
         let (own, foreign) = (Some("http://127.0.0.1:8420"), Some("http://evil.example"));
-        // A link, a typed address, our own script, our own form, and a program.
+        // The requests are from a link, a typed address, our own script, our own form, and a
+        // program.
         assert_eq!(asked(Method::GET, Some("cross-site"), Some("navigate"), None), Ok(()));
         assert_eq!(asked(Method::GET, Some("none"), Some("navigate"), None), Ok(()));
         assert_eq!(asked(Method::GET, Some("same-origin"), Some("cors"), None), Ok(()));
         assert_eq!(asked(Method::POST, Some("same-origin"), Some("navigate"), own), Ok(()));
         assert_eq!(asked(Method::GET, None, None, None), Ok(()));
         assert_eq!(asked(Method::POST, None, None, own), Ok(()));
-        // A script, a picture or a form of another site; a browser without `Sec-Fetch` headers.
+        // The requests are from a script, a picture and a form of another site, and from a browser
+        // without `Sec-Fetch` headers.
         let no = Err(Refusal::Site);
         assert_eq!(asked(Method::GET, Some("cross-site"), Some("cors"), foreign), no);
         assert_eq!(asked(Method::GET, Some("same-site"), Some("no-cors"), None), no);

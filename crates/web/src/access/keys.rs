@@ -1,23 +1,23 @@
-//! Tokens and sessions: a token opens the pages once, within ten minutes, and becomes a session.
+//! Tokens and sessions. A token opens the pages once, within ten minutes, and starts a session.
 //!
-//! Random bytes and time are arguments.
+//! Random bytes and the time are arguments, so that tests control them.
 
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Life of a token. The printed address stays readable for much longer, for example in a journal.
+/// Lifetime of a token. The printed address stays readable for much longer, for example in a log.
 const TOKEN_MS: u64 = 10 * 60_000;
-/// A session ends if it was not used for this long.
+/// Time without use after which a session ends.
 const SESSION_MS: u64 = 12 * 3_600_000;
-/// Maximal number of sessions. A further session ends the session that was unused for longest.
+/// Maximum number of sessions. A further session ends the one that was unused for longest.
 const SESSIONS_MAX: usize = 64;
 
-/// Secret that cannot be guessed: 32 bytes, written as 64 hexadecimal digits.
+/// A secret that cannot be guessed: 32 bytes, written as 64 hexadecimal digits.
 #[derive(Clone)]
 pub(crate) struct Secret(Arc<str>);
 
 impl Secret {
-    /// Makes a secret from random bytes.
+    /// Creates a secret from random bytes.
     pub(crate) fn new(bytes: [u8; 32]) -> Secret {
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Secret(text.into())
@@ -28,7 +28,7 @@ impl Secret {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// Returns the secret as it is sent.
+    /// Returns the secret as text for sending.
     pub(crate) fn text(&self) -> &Arc<str> {
         &self.0
     }
@@ -63,7 +63,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Makes a token valid from now on, in place of the last one.
+    /// Makes a token valid, and the previous token invalid.
     pub(crate) fn offer(&mut self, token: Secret, now_ms: u64) {
         self.token = Some((token, now_ms));
     }
@@ -75,7 +75,7 @@ impl Keys {
         })
     }
 
-    /// Trades the token for a session; returns false if the token is not valid.
+    /// Exchanges the token for a session. Returns false if the token is not valid.
     pub(crate) fn enter(&mut self, token: &str, fresh: Fresh, now_ms: u64) -> bool {
         let is_good = self.is_token(token, now_ms);
         if is_good {
@@ -85,7 +85,7 @@ impl Keys {
         is_good
     }
 
-    /// Begins a session. The token stays valid.
+    /// Starts a session. The token stays valid.
     pub(crate) fn begin(&mut self, fresh: Fresh, now_ms: u64) {
         let Fresh { session, form_key } = fresh;
         if self.sessions.len() >= SESSIONS_MAX

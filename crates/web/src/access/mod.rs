@@ -1,4 +1,4 @@
-//! Access to the pages: decisions without a socket and without a clock.
+//! Decisions about access to the pages, without sockets and clocks.
 //!
 //! ```text
 //!   request ─► guard: is it for us, and does another site send it? ─► keys: which session?

@@ -1,4 +1,4 @@
-//! Origins of connections and requests. Each origin has its own share of the limits.
+//! Origins of connections and requests. Every origin has its own share of the limits.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,17 +7,17 @@ use std::net::{IpAddr, Ipv4Addr};
 pub(crate) enum Origin {
     /// Unknown origin.
     Unknown,
-    /// A user of this machine: a user can connect from very many local addresses.
+    /// A user of this machine, because one user can connect from many local addresses.
     User(u32),
     /// This machine, if the kernel does not report the user.
     Local,
     V4(Ipv4Addr),
-    /// A site of IPv6, a /48: an owner of one address has all of its 65,536 networks.
+    /// A /48 network of IPv6, because its owner has all of its 65,536 subnets.
     Site([u16; 3]),
 }
 
 impl Origin {
-    /// The origin of an address.
+    /// Returns the origin for an address.
     pub(crate) fn of(peer: IpAddr) -> Origin {
         match peer.to_canonical() {
             ip if ip.is_loopback() => Origin::Local,

@@ -1,4 +1,4 @@
-//! Password of the pages, as a file stores it: one line of Argon2id.
+//! Password of the pages. Its file contains one line of Argon2id.
 
 use crate::{Error, secret_file};
 use argon2::Argon2;
@@ -10,12 +10,12 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Shorter passwords are guessed too soon.
+/// Minimum length of a password, in characters. Shorter passwords are guessed too quickly.
 const CHARS_MIN: usize = 8;
-/// Maximal size of the file.
+/// Maximum size of the file, in bytes.
 const FILE_MAX: u64 = 1_024;
 
-/// Hash with which passwords are compared.
+/// Hash that passwords are compared with.
 pub(crate) struct Password {
     line: String,
 }
@@ -35,7 +35,7 @@ impl Password {
         Password::of(&text).map_err(wrong)
     }
 
-    /// Parses the text of a password file. The error is the reason for the user.
+    /// Parses the text of a password file. The error is the reason, for the user.
     pub(crate) fn of(text: &str) -> Result<Password, &'static str> {
         let line = text.trim();
         if line.lines().count() != 1 {
@@ -52,8 +52,8 @@ impl Password {
         Ok(Password { line: line.to_owned() })
     }
 
-    /// Returns true if a text is the password. The comparison takes some hundredths of a second on
-    /// purpose.
+    /// Returns true if a text is the password. The comparison is slow on purpose, and takes some
+    /// hundredths of a second.
     pub(crate) fn is(&self, text: &str) -> bool {
         PasswordHash::new(&self.line)
             .is_ok_and(|hash| Argon2::default().verify_password(text.as_bytes(), &hash).is_ok())
@@ -85,7 +85,7 @@ pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
         .and_then(|mut file| writeln!(file, "{hash}").and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(new, path));
     written.map_err(|error| {
-        // A half-written file is of no use.
+        // A half-written file is useless.
         let _ = fs::remove_file(new);
         unwritten(error)
     })
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(format!("{password:?}"), "Password");
         let text = fs::read_to_string(&file.0).unwrap();
         assert!(text.starts_with("$argon2id$v=19$m=") && !text.contains("horse"), "{text}");
-        // The salt is random, so the same password gives another line.
+        // The salt is random, so the same password results in another line.
         write_password(&file.0, "correct horse").unwrap();
         assert_ne!(fs::read_to_string(&file.0).unwrap(), text);
         let error = write_password(&file.0, "1234567").unwrap_err().to_string();

@@ -1,9 +1,9 @@
-//! Rate limits by origin: a stranger cannot use up the share of others.
+//! Rate limits per origin. A stranger cannot use up the share of others.
 
 use super::{Bucket, Origin};
 use std::collections::BTreeMap;
 
-/// Origins with a bucket of their own. All others share one bucket.
+/// Maximum number of origins with a bucket of their own. All other origins share one bucket.
 const ORIGINS_MAX: usize = 1_024;
 
 /// Buckets by origin.
@@ -11,7 +11,7 @@ const ORIGINS_MAX: usize = 1_024;
 pub(crate) struct Tries {
     at_once: u64,
     a_second: u64,
-    /// Number of seconds that count as one second of a bucket.
+    /// Number of seconds of real time per second of a bucket.
     slower: u64,
     origins: BTreeMap<Origin, Bucket>,
     others: Option<Bucket>,
@@ -28,13 +28,13 @@ impl Tries {
         Tries { slower: seconds, ..Tries::new(at_once, 1) }
     }
 
-    /// Takes a try of an origin; returns false if it has none left.
+    /// Uses up one try of an origin. Returns false if no try is left.
     pub(crate) fn may(&mut self, origin: Origin, now_ms: u64) -> bool {
         let now = now_ms / self.slower;
         let (at_once, a_second) = (self.at_once, self.a_second);
         let full = || Bucket::new(at_once, a_second, now);
         if !self.origins.contains_key(&origin) && self.origins.len() >= ORIGINS_MAX {
-            // Forget the origins with a full bucket: a new bucket would be the same.
+            // Origins with a full bucket are removed, because a new bucket would be the same.
             self.origins.retain(|_, bucket| !bucket.is_full(now));
             if self.origins.len() >= ORIGINS_MAX {
                 return self.others.get_or_insert_with(full).take(now);
@@ -82,7 +82,7 @@ mod tests {
         assert!((0..many).all(|number| tries.may(ip(number), 0)));
         let more = (many..many + 100).filter(|number| tries.may(ip(*number), 0)).count();
         assert_eq!(more, 5);
-        // A known origin keeps the rest of its bucket.
+        // A known origin still has the rest of its bucket.
         assert!(tries.may(ip(7), 0));
         assert!(tries.may(ip(5_000), 60_000) && tries.origins.len() < 10);
     }

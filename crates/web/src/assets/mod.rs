@@ -1,4 +1,4 @@
-//! Style and script of the pages, both part of the program.
+//! Style and script of the pages, which are part of the program.
 
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -16,7 +16,7 @@ const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 1
 
 static WHOLE_STYLE: LazyLock<String> = LazyLock::new(|| format!("{STYLE}{OWN_STYLE}"));
 
-/// Hash of the contents: an address with it always has the same contents.
+/// Hash of the contents. An address that contains this hash always leads to the same contents.
 static MARK: LazyLock<String> = LazyLock::new(|| {
     let mut hash = StableHash::default();
     hash.put(WHOLE_STYLE.as_bytes());

@@ -1,4 +1,4 @@
-//! Page with pinhead's own costs and its troubles.
+//! Page with pinhead's own costs and its problems.
 
 use super::layout::Page;
 use crate::app::App;

@@ -1,5 +1,5 @@
-//! Forms that change guests, if changes are allowed. Only forms of these pages count, and the
-//! manager decides whether this process may make the change.
+//! Forms that change guests, if changes are allowed. Only forms of these pages are accepted. The
+//! manager decides if this process may make the change.
 
 use super::fault;
 use crate::app::App;
@@ -18,7 +18,7 @@ use manager::control::{Answer, Ask, Change};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Changes of a guest, with their words in the form.
+/// Changes of a guest, with their labels in the form.
 pub(crate) const WHATS: [(&str, &str); 6] = [
     ("min", "It never gets less than"),
     ("max", "It never gets more than"),
@@ -27,7 +27,7 @@ pub(crate) const WHATS: [(&str, &str); 6] = [
     ("release", "It is not managed, and gets its maximum"),
     ("manage", "It is managed again"),
 ];
-/// Time to wait for memory, and the longest time to hold it.
+/// Time to wait for memory, and maximum time to hold it.
 const WAIT_MS: u64 = 5_000;
 const HOLD_S_MAX: u64 = 3_600;
 
@@ -82,8 +82,8 @@ pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
     }
 }
 
-/// Returns the manager's key of a guest on a page, and the page's address. The key is the name, or
-/// the UUID if several guests have the name.
+/// Returns the key by which the manager finds the guest of a page, and the page's address. The key
+/// is the name, or the UUID if several guests have this name.
 fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
     let seen = app.live.now().map_err(|why| Fault::source(plain(&why, 400)))?;
     let row = seen

@@ -1,11 +1,11 @@
-//! Columns of the table of guests. They are fields of the reports, so a number means the same on a
-//! page, in a report and on the screens.
+//! Columns of the table of guests. The columns are fields of the reports, so a number has the same
+//! meaning on a page, in a report and on the screens.
 
 use base::plain;
 use maud::{Markup, html};
 use reports::{Derived, Scope, field, shown};
 
-/// Maximal number of characters of a name.
+/// Maximum number of characters of a name.
 pub(crate) const NAME_WIDTH: usize = 64;
 
 /// Derived fields of a guest, in the order of the columns.
@@ -34,7 +34,7 @@ pub(crate) const HOST: [&str; 8] = [
     "psi_io_percent",
 ];
 
-/// Owners of the host's memory, from the bottom up. They add up to all memory.
+/// Owners of the host's memory, from the bottom up. Their sum is the total memory.
 pub(crate) const OWNERS: &[&str] = &[
     "guests_mib",
     "hypervisors_mib",
@@ -55,7 +55,7 @@ pub(crate) const OWNERS: &[&str] = &[
     "free_mib",
 ];
 
-/// Returns the fields of a scope with these names.
+/// Returns the fields of a scope with these ids.
 pub(crate) fn fields(scope: Scope, ids: &[&str]) -> Vec<&'static Derived> {
     ids.iter().filter_map(|id| field(scope, id)).collect()
 }
@@ -84,12 +84,12 @@ pub(crate) fn tiles(values: &[(&'static Derived, Option<f64>)]) -> Markup {
     }
 }
 
-/// Returns the text that the filter searches.
+/// Returns the text that the filter searches in.
 pub(crate) fn sought(guest: &str, class: &str) -> String {
     format!("{} {}", name(guest), name(class)).to_lowercase()
 }
 
-/// Returns a guest's text, escaped and shortened.
+/// Formats an untrusted name, escaped and shortened.
 pub(crate) fn name(text: &str) -> String {
     plain(text, NAME_WIDTH)
 }

@@ -1,4 +1,4 @@
-//! Page of decisions with their reasons and results, and of the shadow policy's differences.
+//! Page of decisions with their reasons and results, and of the differences of the shadow policy.
 
 use super::columns::name;
 use super::layout::{Local, Page, hidden, time_bar};
@@ -17,9 +17,9 @@ use store::{Journal, Policy, Range};
 use why::when::{self, Now};
 use why::{Answer, Question, Time, Told};
 
-/// Maximal number of lines of a page.
+/// Maximum number of lines on a page.
 const LINES_MAX: usize = 1_000;
-/// Intervals do not matter on this page.
+/// Number of intervals of the time range, which is unused on this page.
 const POINTS: i64 = 240;
 
 /// Query of the page.
@@ -30,12 +30,13 @@ pub(crate) struct Asked {
     /// A guest, by name, pattern or UUID.
     #[serde(default)]
     guest: String,
-    /// Policy: `shadow` for decisions that were not carried out, `apart` for the differences.
+    /// Policy to show. `shadow` shows decisions that were not carried out, and `apart` shows the
+    /// differences.
     #[serde(default)]
     policy: String,
 }
 
-/// Returns the journal's decisions on a guest in a time range, or the reason why none are shown.
+/// Returns the journal's decisions about a guest in a time range, or the reason why none are shown.
 pub(crate) fn answer(
     app: &App,
     guest: &str,
@@ -54,7 +55,7 @@ pub(crate) fn answer(
     };
     match asked() {
         Ok(answer) => (Some(answer), None),
-        // A guest without any decision is no error.
+        // A guest without decisions is no error.
         Err(why::Error::Unknown { .. }) => (None, None),
         Err(error) => (None, Some(format!("Decisions are not shown: {}", base::chain(&error)))),
     }

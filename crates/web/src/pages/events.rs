@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// Maximal number of events of a stream. The stream ends before its connection would be closed,
-/// and the browser reconnects.
+/// Maximum number of events of a stream. The stream ends before its connection would be closed, and
+/// the browser reconnects.
 const TURNS_MAX: u32 = 540;
 /// Interval of keep-alive comments.
 const SIGN: Duration = Duration::from_secs(15);
@@ -94,7 +94,7 @@ impl News {
     }
 }
 
-/// Values that were sent last.
+/// Values that were sent last on a stream.
 #[derive(Debug, Default)]
 struct Sent {
     has_begun: bool,
@@ -108,7 +108,8 @@ impl Sent {
         let seen = match looked {
             Ok(seen) => seen,
             Err(why) => {
-                // The page may show values of another time by then: send everything again.
+                // The page may show values of another time when the data return, so everything is
+                // sent again then.
                 *self = Sent::default();
                 return serde_json::json!({"trouble": &**why});
             }

@@ -1,6 +1,7 @@
 //! Farms of this host: the progress of their start, and the state of each guest.
 //!
-//! The script refreshes the tables in place. If a farm comes or goes, it reloads the page.
+//! The script refreshes the tables in place. If a farm appears or disappears, the script reloads
+//! the page.
 
 use super::columns::name;
 use super::layout::{Page, stale, stamp};

@@ -1,6 +1,6 @@
-//! Page of several hosts: busy and silent hosts, and the busiest guests of all of them.
+//! Page of several hosts: busy hosts, silent hosts, and the busiest guests of all hosts.
 //!
-//! The engine aggregates the values, so the page works for a thousand hosts too.
+//! The metrics server aggregates the values, so the page works even for a thousand hosts.
 
 use super::columns::{GUEST, cell, fields, meaning, name};
 use super::layout::{Page, hidden, stale, stamp, time_bar};
@@ -19,14 +19,14 @@ use reports::{Scope, Single};
 use std::collections::BTreeMap;
 use why::when::Now;
 
-/// Maximal number of hosts on a page.
+/// Maximum number of hosts on a page.
 const HOSTS: usize = 100;
-/// Refresh interval of a live page, in seconds. Hosts push no more often, and each refresh costs
-/// the engine work.
+/// Refresh interval of a live page, in seconds. Hosts do not push more often, and each refresh
+/// costs the metrics server work.
 const AGAIN: u32 = 30;
-/// Points of a small line.
+/// Number of points of a small line.
 const POINTS: i64 = 24;
-/// Fields of a host.
+/// Fields of a host that are shown.
 const HOST: [&str; 7] = [
     "busy_percent",
     "capture_percent",
@@ -36,16 +36,16 @@ const HOST: [&str; 7] = [
     "psi_memory_percent",
     "psi_io_percent",
 ];
-/// Raw fields of [`HOST`], besides busy time.
+/// Raw fields for [`HOST`], besides busy time.
 const OTHERS: [H; 5] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome, H::PsiIoSome];
 
-/// Raw fields by which an engine ranks guests for a column, in the order of [`GUEST`].
+/// Raw fields by which a metrics server ranks guests for a column, in the order of [`GUEST`].
 const RANKS: [&[G]; 10] = [
     &[G::VcpuRun, G::OtherRun],
     &[G::VcpuDelay],
     &[G::Memory],
     &[G::Actual],
-    // The working set is `Actual` less the available memory, so `Actual` is its upper bound.
+    // The working set is `Actual` minus the available memory, so `Actual` is its upper bound.
     &[G::Actual],
     &[G::Private],
     &[G::Compressed],
@@ -58,7 +58,7 @@ const RANKS: [&[G]; 10] = [
 struct Row {
     name: String,
     host: Host,
-    /// Fields of the host, with the sums of its guests.
+    /// Fields of the host, including the sums over its guests.
     single: Single,
     is_silent: bool,
     values: Vec<Option<f64>>,
@@ -69,13 +69,13 @@ fn sorted_by(asked: &Asked) -> usize {
     GUEST.iter().position(|id| *id == asked.sort).unwrap_or(0)
 }
 
-/// Returns the engine's query for the page.
+/// Returns the query to the metrics server for the page.
 pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
     Glance {
         from_ms: span.from_ms,
         to_ms: span.to_ms,
         hosts: [&BUSY[..], &OTHERS].concat(),
-        // CPU time that guests capture: each field is summed over all guests.
+        // For the host's CPU time that guests use, each field is summed over all guests.
         together: vec![G::VcpuRun, G::OtherRun],
         loudest: Loudest {
             most: ROWS,
@@ -149,7 +149,7 @@ fn row((name, host): (String, Host), span: &Span) -> Row {
     }
 }
 
-/// Returns the CPU use of hosts over time.
+/// Returns the CPU use of the hosts over time.
 fn lines(
     source: &dyn Source,
     rows: &[Row],

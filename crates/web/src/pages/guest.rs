@@ -25,13 +25,13 @@ use store::Policy;
 use why::when::Now;
 use why::{Chosen, Told};
 
-/// Points of a chart.
+/// Number of points of a chart.
 const POINTS: i64 = 240;
-/// Maximal numbers of decisions and of processes on a page.
+/// Maximum number of decisions and of processes on a page.
 const TOLD_MAX: usize = 200;
 const PROCESSES_MAX: usize = 20;
 
-/// States of the vCPUs. They add up to all of their time.
+/// States of the vCPUs. Their sum is the vCPUs' whole time.
 const STATES: &[&str] = &[
     "run_percent",
     "emulation_percent",
@@ -46,12 +46,12 @@ const STATES: &[&str] = &[
     "idle_percent",
     "other_percent",
 ];
-/// Memory: limit, actual size, working set, and private memory resident on the host.
+/// Fields of memory: limit, actual size, working set, and private memory resident on the host.
 const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "private_mib"];
-/// Memory elsewhere: shared, compressed, swapped, merged, and the hypervisor's own.
+/// Fields of other memory: shared, compressed, swapped, merged, and the hypervisor's own.
 const TIERS: &[&str] =
     &["together_mib", "compressed_mib", "swapped_mib", "merged_mib", "hypervisor_mib"];
-/// Rates of paging.
+/// Fields of paging rates.
 const PAGING: &[&str] = &[
     "host_faults_per_s",
     "own_swap_in_pages_per_s",
@@ -59,7 +59,7 @@ const PAGING: &[&str] = &[
     "own_faults_per_s",
 ];
 const WAKES: &[&str] = &["wakes_per_min"];
-/// Fields of processes.
+/// Fields of a process.
 const PROCESS: [&str; 5] =
     ["cpu_ms_per_min", "of_guest_percent", "wakes_per_min", "resident_mib", "threads"];
 
@@ -158,13 +158,13 @@ fn page(
     Ok(Page { title: &name(&title), place: "", span: Some(&span), body }.whole())
 }
 
-/// Returns true if a line is about the guest of the page. `why` takes the name of an unknown guest
+/// Returns true if a line is about the guest of the page. `why` treats the name of an unknown guest
 /// as a pattern, so its answer may contain other guests.
 fn is_about(guest: &Chosen, key: &str, name: &str) -> bool {
     key_of(&guest.name, &guest.uuid) == key || guest.name == name
 }
 
-/// Returns the guest's current values, or those of the whole time.
+/// Returns the guest's current values, or its values over the whole time range.
 fn values(
     seen: Option<&Seen>,
     key: &str,
@@ -226,8 +226,8 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
     }
 }
 
-/// Links to the reports of this guest and time. Reports take patterns: a name with wildcards would
-/// match other guests as well.
+/// Returns links to the reports for this guest and time range. Reports accept patterns, so a name
+/// with wildcards would match other guests as well.
 fn links(guest: &str, span: &Span) -> Markup {
     if guest.contains(['*', '?']) {
         return html! {};
@@ -244,7 +244,7 @@ fn links(guest: &str, span: &Span) -> Markup {
     }
 }
 
-/// Form for changes.
+/// Returns the form for changes.
 fn controls(path: &str, visitor: &Visitor) -> Markup {
     html! {
         h2 { "Change" }
@@ -261,7 +261,7 @@ fn controls(path: &str, visitor: &Visitor) -> Markup {
     }
 }
 
-/// Table of the guest's processes, busiest first.
+/// Returns the table of the guest's processes, busiest first.
 fn processes(host: &PastHost, track: &Track) -> Markup {
     let columns = fields(Scope::Process, &PROCESS);
     let mut rows: Vec<(String, u32, Vec<Option<f64>>)> = track
@@ -322,7 +322,7 @@ mod tests {
         };
         assert!(is_about(&chosen("web*", ""), "web*", "web*"));
         assert!(!is_about(&chosen("web1", ""), "web*", "web*"));
-        // The UUID identifies the guest, even under another name.
+        // The UUID identifies the guest even under another name.
         assert!(is_about(&chosen("before", "12-34"), "12-34", "now"));
     }
 }

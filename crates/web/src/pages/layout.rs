@@ -1,4 +1,4 @@
-//! Parts of all pages: frame, navigation and time bar; and the pages for errors and strangers.
+//! Parts of all pages (frame, navigation and time bar), and the pages for errors and for strangers.
 
 use crate::assets::{script_path, style_path};
 use crate::fault::Fault;
@@ -11,7 +11,7 @@ use model::Gap;
 use reports::{Zone, clock_text, date_text};
 use why::when::{self, Now};
 
-/// Navigation entries.
+/// Entries of the navigation.
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/decisions", "Decisions"),
@@ -21,7 +21,7 @@ const PLACES: [(&str, &str); 6] = [
     ("/about", "About"),
 ];
 
-/// Maximal length of the address to return to after a login.
+/// Maximum length of the address to return to after a login.
 const TO_MAX: usize = 500;
 
 /// Local time zone, for reports and charts.
@@ -42,7 +42,7 @@ pub(crate) fn stamp(ms: i64, now: &Now) -> String {
 /// A page.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
-    /// Address of the navigation entry of this page.
+    /// Address of this page's entry in the navigation.
     pub(crate) place: &'a str,
     /// Time range of the page, if it has one.
     pub(crate) span: Option<&'a Span>,
@@ -50,7 +50,7 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Returns the whole page.
+    /// Returns the complete page.
     pub(crate) fn whole(self) -> Markup {
         // Links keep the time range of this page.
         let query = self.span.map(Span::query).filter(|query| query != "last=1h");
@@ -95,7 +95,7 @@ fn frame(title: &str, bar: Markup, body: Markup) -> Markup {
     }
 }
 
-/// Notice for a failed refresh, hidden at first.
+/// Returns the notice for a failed refresh, which is hidden at first.
 pub(crate) fn stale() -> Markup {
     html! {
         p id="stale" class="notice" role="status" hidden {
@@ -104,22 +104,22 @@ pub(crate) fn stale() -> Markup {
     }
 }
 
-/// Hidden values of a form.
+/// Returns the hidden values of a form.
 pub(crate) fn hidden(pairs: &[(&'static str, String)]) -> Markup {
     html! {
         @for (name, value) in pairs { input type="hidden" name=(name) value=(value); }
     }
 }
 
-/// Maximal number of gaps that a page names.
+/// Maximum number of gaps that a page lists.
 const GAPS_MAX: usize = 3;
 
-/// Time ranges that one click shows.
+/// Time ranges that can be selected with one click.
 const LASTS: [(&str, &str); 5] =
     [("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("7d", "7 days"), ("30d", "30 days")];
 
-/// Bar with the shown time range and a form for another one. `keep` are other values of the
-/// address.
+/// Returns the bar with the displayed time range and a form for another one. `keep` contains the
+/// other values of the address.
 pub(crate) fn time_bar(
     path: &str,
     span: &Span,
@@ -163,7 +163,7 @@ pub(crate) fn time_bar(
     }
 }
 
-/// Notices for times without a recording: a chart has no evidence there.
+/// Returns notices for times without a recording, because a chart shows nothing there.
 pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
     html! {
         @for gap in gaps.iter().rev().take(GAPS_MAX) {
@@ -199,7 +199,7 @@ pub(crate) fn fault(fault: &Fault) -> Response {
     (fault.status, html_response(page.whole())).into_response()
 }
 
-/// Returns the login page. A login leads to the requested page.
+/// Returns the login page. After a login the browser is redirected to the requested page.
 pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bool) -> Response {
     let body = html! {
         h1 { "Sign in" }

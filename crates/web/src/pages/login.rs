@@ -1,4 +1,4 @@
-//! Login by the password, and logout.
+//! Login with the password, and logout.
 
 use super::stranger;
 use crate::app::App;
@@ -21,13 +21,13 @@ pub(crate) struct LoginForm {
     to: String,
 }
 
-/// Form of a logout.
+/// Form of the logout.
 #[derive(Debug, Deserialize)]
 pub(crate) struct LogoutForm {
     form_key: String,
 }
 
-/// Begins a session if the password is right.
+/// Starts a session if the password is right.
 pub(crate) async fn login(
     State(app): State<Arc<App>>,
     Extension(via): Extension<Via>,
@@ -50,7 +50,7 @@ pub(crate) async fn logout(
     Extension(visitor): Extension<Visitor>,
     Filled(form): Filled<LogoutForm>,
 ) -> Response {
-    // The form may be of another session or of another site's page.
+    // The form may belong to another session, or to a page of another site.
     if let Err(fault) = visitor.owns(&form.form_key) {
         return super::fault(&fault);
     }

@@ -1,4 +1,4 @@
-//! The pages, one file each. A page depends only on its arguments; no state is kept between
+//! The pages, one file each. A page depends only on its arguments. No state is kept between
 //! requests.
 
 mod about;

@@ -21,11 +21,11 @@ use reports::{Scope, Single, shown};
 use std::sync::Arc;
 use why::when::Now;
 
-/// Points of a small line, and of a chart.
+/// Number of points of a small line, and of a chart.
 const POINTS: i64 = 120;
 /// Row of a guest.
 struct Row {
-    /// The manager's number of the guest: several guests may share a name or a UUID.
+    /// The manager's number of the guest, because several guests may share a name or a UUID.
     id: Option<u64>,
     name: String,
     class: String,
@@ -50,7 +50,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let span = Span::of(&asked.time, POINTS, now)?;
     let all = || app.source.glance(&super::fleet::wanted(asked, &span));
     if let Some(fleet) = span.host.is_none().then(all).flatten().transpose()?
-        // A single host has its own, more detailed page.
+        // A single host has a page of its own with more details.
         && fleet.hosts.len() > 1
     {
         return super::fleet::page(&*app.source, fleet, asked, &span, now);
@@ -63,7 +63,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
     let hosts = match past {
         Ok(hosts) => hosts,
-        // Current values can be shown without recorded ones.
+        // Current values can be shown even without recorded values.
         Err(fault) if matches!(&looked, Some(Ok(_))) => {
             notices.push(fault.message);
             Vec::new()
@@ -146,7 +146,7 @@ fn host_tiles(single: &Single) -> Markup {
     tiles(&values)
 }
 
-/// Shows the owners of the memory, as a bar and as words.
+/// Shows the owners of the memory, as a bar and as text.
 fn owners(single: &Single) -> Markup {
     let all = fields(Scope::Host, OWNERS);
     let known: Vec<_> = all
@@ -191,7 +191,7 @@ fn owners(single: &Single) -> Markup {
     }
 }
 
-/// State of a guest that is known only from a recording.
+/// State of a guest that only appears in a recording.
 const RECORDED: &str = "recorded";
 
 fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
@@ -230,7 +230,7 @@ fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
     seen.ps.guests.iter().map(of).collect()
 }
 
-/// Sorts and filters rows, busiest first by default.
+/// Sorts and filters the rows. By default the busiest guest is first.
 fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
     let text = asked.filter.to_lowercase();
     rows.retain(|row| text.is_empty() || sought(&row.name, &row.class).contains(&text));

@@ -15,13 +15,13 @@ use serde::Deserialize;
 use std::sync::Arc;
 use why::when::Now;
 
-/// Points of a chart.
+/// Number of points of a chart.
 const POINTS: i64 = 96;
-/// Usual and maximal number of rows, without the sums.
+/// Default and maximum number of rows, without the sums.
 const ROWS: usize = 50;
 const ROWS_MAX: usize = 10_000;
 
-/// Query of a report.
+/// Query of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     #[serde(flatten)]
@@ -29,10 +29,10 @@ pub(crate) struct Asked {
     /// Grouping of rows: guest, class or host.
     #[serde(default)]
     by: String,
-    /// Pattern of the guests' name or class.
+    /// Pattern for the guests' name or class.
     #[serde(default)]
     class: String,
-    /// Maximal number of rows.
+    /// Maximum number of rows.
     #[serde(default)]
     top: String,
 }

@@ -1,9 +1,9 @@
-//! Order and filter of a table of guests, as addresses have them.
+//! Order and filter of a table of guests, from the values in an address.
 
 use crate::span::{Span, TimeQuery, segment};
 use serde::Deserialize;
 
-/// Maximal number of guests on a page, busiest first: browsers take a second for a thousand.
+/// Maximum number of guests on a page, busiest first. Browsers need a second for a thousand guests.
 pub(super) const ROWS: usize = 250;
 
 /// Query of a table of guests.
@@ -14,10 +14,10 @@ pub(crate) struct Asked {
     /// Column to sort by, largest values first.
     #[serde(default)]
     pub(super) sort: String,
-    /// Text in the guests' name or class.
+    /// Text to search for in the guests' name or class.
     #[serde(default)]
     pub(super) filter: String,
-    /// `all` for all rows.
+    /// `all` shows all rows.
     #[serde(default)]
     pub(super) rows: String,
 }

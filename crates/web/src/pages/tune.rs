@@ -1,4 +1,4 @@
-//! Page of findings, with evidence, command, and the outcome that replay foretells.
+//! Page of findings, with evidence, a command, and the outcome that a replay predicts.
 
 use super::columns::name;
 use super::layout::{Page, time_bar};
@@ -25,7 +25,7 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     let usual = TimeQuery { last: Some("1d".into()), ..TimeQuery::default() };
     let is_given = [&time.last, &time.from, &time.to].iter().any(|text| text.is_some());
     let span = Span::of(if is_given { time } else { &usual }, 240, now)?;
-    // Findings look at a year at most, and alignment may make the page's range longer.
+    // Findings cover at most a year, but alignment may make the page's range longer.
     let from_ms = span.from_ms.max(span.to_ms.saturating_sub(365 * DAY_MS));
     let Some(findings) = app.source.tune((from_ms, span.to_ms)) else {
         return Err(Fault::missing("No suggestions here: they require recordings of this host"));

@@ -1,4 +1,4 @@
-//! Responses to strangers, to other sites' pages, and to clients that only hold connections.
+//! Responses to strangers, to pages of other sites, and to clients that only keep connections open.
 
 use crate::browser::{read, start, start_slow};
 use std::io::{ErrorKind, Read, Write};
@@ -48,8 +48,8 @@ fn finding2_08_used_token_is_followed_by_no_other() {
 fn token_guesser_is_limited_and_token_holder_is_not() {
     let server = start(false);
     let host = server.address;
-    // As many at the same time as allowed: on a slow machine single requests would stay below the
-    // limit.
+    // The requests are sent at the same time. On a slow machine, single requests would stay below
+    // the limit.
     let at_once = || {
         let mut tries: Vec<_> = (0..30).map(|_| server.connect()).collect();
         for (number, stream) in tries.iter_mut().enumerate() {
@@ -60,7 +60,8 @@ fn token_guesser_is_limited_and_token_holder_is_not() {
     };
     let statuses: Vec<u16> = (0..10).flat_map(|_| at_once()).collect();
     assert!(statuses.contains(&429) && !statuses.contains(&303), "{statuses:?}");
-    // Other sites' pages send requests through the visitor's browser, as pictures.
+    // Pages of other sites can send requests through the visitor's browser, for instance as
+    // pictures.
     let picture = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n";
     for _ in 0..100 {
         assert_eq!(server.get("/x.png", picture).status, 403);
@@ -71,7 +72,7 @@ fn token_guesser_is_limited_and_token_holder_is_not() {
     let entered = server.get(&format!("/?token={token}"), "");
     assert_eq!(entered.status, 303);
     let cookie = entered.heads["set-cookie"].split(';').next().unwrap().to_owned();
-    // Another server at this name may have set cookies before.
+    // Another server with this host name may have set cookies before.
     let name = cookie.split('=').next().unwrap();
     let many = format!("Cookie: {name}=a; {name}=b; {name}=c; {name}=d; {name}=e; {cookie}\r\n");
     assert_eq!(server.get("/about", &many).status, 200);
@@ -90,11 +91,11 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
         stream.write_all(request.as_bytes()).expect("it is taken");
         stream
     };
-    // The server keeps only connections with a session open.
+    // The server only keeps connections with a session open.
     let answer = read(&mut ask("/about", ""));
     assert_eq!((answer.status, answer.heads["connection"].as_str()), (401, "close"));
     let mut known = ask("/events", &cookie);
-    // Waits until data arrive, or drains the data that are there.
+    // Waits until data arrive, or drains the data that have arrived.
     let mut listen = |is_waiting: bool| {
         let mut bytes = [0; 4_096];
         known.set_nonblocking(!is_waiting).expect("a socket");
@@ -109,9 +110,10 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
     };
     listen(true);
     let held: Vec<_> = (0..1_200).map(|_| server.connect()).collect();
-    // A session keeps its place, and gets another one once these strangers had their time.
+    // A connection with a session keeps its place. Its visitor gets another place once these
+    // strangers have had their time.
     assert_eq!(server.get_in_the_end("/about", &cookie).status, 200);
-    // Buffered data do not prove that the connection still lives.
+    // Buffered data do not prove that the connection is still open.
     listen(false);
     listen(true);
     drop(held);
@@ -233,13 +235,13 @@ fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
 fn idle_connections_are_closed_and_others_are_served() {
     let server = start(false);
     let cookie = server.enter();
-    // More than are served at once, and some that send a few bytes now and then.
+    // More clients connect than can be served at once, and some of the clients send a few bytes.
     let mut idle: Vec<_> = (0..1_000).map(|_| server.connect()).collect();
     let mut slow: Vec<_> = idle.drain(..20).collect();
     for stream in &mut slow {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: 127").expect("it is taken");
     }
-    // The server closes them, and then serves all others.
+    // The server closes these connections, and then serves all other clients.
     let answer = server.get_in_the_end("/about", &cookie);
     assert_eq!(answer.status, 200);
     for stream in &mut slow {
@@ -265,10 +267,10 @@ fn client_that_leaves_costs_no_more_than_one_that_stays() {
         let host = server.address;
         let ask = format!("GET /report/MAIN HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
         stream.write_all(ask.as_bytes()).expect("it is taken");
-        // The request is running if a reader is free: two requests are read at once.
+        // The request is running if a reader is free, and there are two readers.
         reads.until(number.min(1) + 1);
         drop(stream);
-        // The server has noticed the closed connection by the time that it serves another one.
+        // When the server answers another request, it has noticed the closed connection.
         assert_eq!(server.get("/assets/app.css", "").status, 200);
     }
     assert_eq!(reads.most(), 2);

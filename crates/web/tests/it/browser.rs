@@ -1,4 +1,4 @@
-//! A server with made-up guests, and a client that sends requests byte for byte.
+//! A server with made-up guests, and a client that sends exact bytes.
 
 use crate::guests::{MINUTE_MS, glance, interval, interval_of, now, ps, pushed, recorded};
 use farm::running::Farms;
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use web::{Certificate, Lines, Listen, Settings, Source, SourceError};
 use why::when::Now;
 
-/// Timeout that is longer than any response takes.
+/// Timeout that exceeds the time of any response.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Requests for changes that the manager got.
+/// Requests for changes that the manager has received.
 pub type Orders = Arc<Mutex<Vec<String>>>;
 
 /// A server.
@@ -31,7 +31,7 @@ pub struct Server {
     pub first: String,
     told: Mutex<Receiver<String>>,
     pub orders: Orders,
-    /// Number of requests for current data that the manager got.
+    /// Number of requests for current data that the manager has received.
     pub asked: Arc<AtomicUsize>,
 }
 
@@ -55,7 +55,7 @@ pub fn start_recorded(guests: usize) -> Server {
     serve(Allowed::default(), MadeUp::alone(recorded))
 }
 
-/// Numbers of concurrent readers of recordings: now, and the most so far.
+/// Numbers of concurrent readers of recordings: the current and the highest.
 #[derive(Clone, Default)]
 pub struct Reads(Arc<(Mutex<(usize, usize)>, Condvar)>);
 
@@ -88,7 +88,7 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
     let (count, closed) = (reads.clone(), Arc::new((Mutex::new(true), Condvar::new())));
     let opened = closed.clone();
     std::thread::spawn(move || {
-        // No message comes: the sender is dropped.
+        // No message arrives, so this waits until the sender is dropped.
         let _ = gate.recv();
         *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
         opened.1.notify_all();
@@ -120,24 +120,24 @@ struct MadeUp {
 }
 
 impl MadeUp {
-    /// Hosts that push to an engine, without a manager.
+    /// Returns hosts that push to a metrics server, without a manager.
     fn fleet() -> MadeUp {
         MadeUp { recorded: Box::new(pushed), is_fleet: true, manager: None }
     }
 
-    /// Recordings of one host, without a manager.
+    /// Returns recordings of one host, without a manager.
     fn alone(recorded: impl Fn(&Wanted) -> Hosts + Send + Sync + 'static) -> MadeUp {
         let recorded = Box::new(move |_: Option<&str>, wanted: &Wanted| recorded(wanted));
         MadeUp { recorded, is_fleet: false, manager: None }
     }
 }
 
-/// Starts a server over the data that hosts pushed to an engine.
+/// Starts a server with the data that hosts pushed to a metrics server.
 pub fn start_fleet() -> Server {
     serve(Allowed::default(), MadeUp::fleet())
 }
 
-/// Settings without any options.
+/// Returns settings without any options.
 pub fn settings() -> Settings {
     Settings {
         listen: Listen::parse("127.0.0.1:0").expect("a place"),
@@ -150,14 +150,14 @@ pub fn settings() -> Settings {
     }
 }
 
-/// Starts the same server behind a password, with or without TLS.
+/// Starts the same server with a password, with or without TLS.
 pub fn start_guarded(password_file: &Path, certificate: Option<Certificate>) -> Server {
     let allowed =
         Allowed { password_file: Some(password_file.into()), certificate, changes: false };
     serve(allowed, MadeUp::fleet())
 }
 
-/// Serves the same pages at a unix socket under these names, until the process ends. Returns the
+/// Serves the same pages on a Unix socket under these names, until the process ends. Returns the
 /// receiver of a failure.
 pub fn serve_at(path: &Path, names: &[&str], password_file: Option<&Path>) -> Receiver<web::Error> {
     let settings = Settings {
@@ -176,7 +176,7 @@ pub fn serve_at(path: &Path, names: &[&str], password_file: Option<&Path>) -> Re
     ended
 }
 
-/// Starts a server, with or without changes.
+/// Starts a server that allows changes or not.
 pub fn start(allow_changes: bool) -> Server {
     let manager = Some((Orders::default(), Arc::default()));
     let allowed = Allowed { changes: allow_changes, ..Allowed::default() };
@@ -276,7 +276,7 @@ fn serve(allowed: Allowed, source: MadeUp) -> Server {
         }),
         ..settings()
     };
-    // The thread ends with the process.
+    // This thread ends with the process.
     std::thread::spawn(move || web::serve(settings));
     let first = told.recv_timeout(PATIENCE).expect("an address");
     let address = first.split("://").nth(1).and_then(|rest| rest.split('/').next());
@@ -290,13 +290,13 @@ impl Server {
         self.first.split("token=").nth(1).expect("a token")
     }
 
-    /// Checks that the server reported no address after the first.
+    /// Checks that the server has reported no further address.
     pub fn tells_no_more(&self) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(told.try_recv().is_err());
     }
 
-    /// Sends a request as it stands, and reads until the server closes the connection.
+    /// Sends a request byte for byte, and reads until the server closes the connection.
     pub fn raw(&self, request: &str) -> Response {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).expect("it is taken");
@@ -309,20 +309,20 @@ impl Server {
         stream
     }
 
-    /// Requests a page, with more headers.
+    /// Requests a page with additional headers.
     pub fn get(&self, path: &str, more: &str) -> Response {
         let host = self.address;
         self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"))
     }
 
-    /// Requests a page until there is a place for its connection.
+    /// Requests a page repeatedly until there is a place for the connection.
     #[allow(clippy::disallowed_methods, reason = "a deadline for the server")]
     pub fn get_in_the_end(&self, path: &str, more: &str) -> Response {
         let until = Instant::now() + PATIENCE;
         loop {
             let mut stream = self.connect();
             let heads = format!("Host: {}\r\nConnection: close\r\n{more}", self.address);
-            // A connection without a place may be closed before this is sent.
+            // A connection without a place may be closed before this request is sent.
             let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\n{heads}\r\n").as_bytes());
             let answer = read(&mut stream);
             if answer.status != 0 || Instant::now() > until {
@@ -341,7 +341,7 @@ impl Server {
         ))
     }
 
-    /// Begins a session and returns the cookie's header line.
+    /// Starts a session, and returns the header line with its cookie.
     pub fn enter(&self) -> String {
         let token = self.token();
         let answer = self.get(&format!("/?token={token}"), "");
@@ -355,7 +355,7 @@ impl Server {
 /// Reads a response to its end.
 pub fn read(stream: &mut impl Read) -> Response {
     let mut bytes = Vec::new();
-    // The data before a reset count as the response.
+    // Data received before a reset count as the response.
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

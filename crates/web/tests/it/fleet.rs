@@ -1,4 +1,4 @@
-//! Several hosts that push to one engine.
+//! Several hosts that push to one metrics server.
 
 use crate::browser::start_fleet;
 use crate::guests::GUESTS;
@@ -18,11 +18,12 @@ fn silent_hosts_come_first_and_each_leads_to_its_own_page() {
             && body.contains("silent since 2026-11-21 11:")
     );
     assert_eq!(body.matches(">heard of<").count(), 2);
-    // Guests of all hosts, each with its host: 300, of which the busiest are shown.
+    // The table has the guests of all hosts with their hosts. Only the busiest of all 300 guests
+    // are shown.
     assert!(body.contains(&format!("And {} more", 3 * GUESTS - 249)), "{body}");
     assert!(place("/guest/web99?last=1h&amp;host=") > 0);
 
-    // The page of a single host is like that of a host alone, and its links keep the host.
+    // The page of one of several hosts is like that of a single host. Its links keep the host.
     let one = server.get("/?host=three%20%26%20last", &cookie).body;
     assert!(one.contains("Overview of three &amp; last"), "{one}");
     assert!(one.contains("/report") && one.contains("host=three%20%26%20last"), "{one}");

@@ -1,4 +1,5 @@
-//! Made-up guests of a made-up day, as a manager, recordings and an engine have them.
+//! Made-up guests of a made-up day, in the forms of a manager, of recordings and of a metrics
+//! server.
 
 use jiff::tz::TimeZone;
 use manager::control::{GuestRow, GuestRunState, Ps};
@@ -15,7 +16,7 @@ pub const GUESTS: usize = 100;
 pub const MINUTE_MS: i64 = 60_000;
 const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Returns the name of a guest. The first guest's name would be markup.
+/// Returns the name of a guest. The name of the first guest contains markup.
 pub fn name(number: usize) -> String {
     if number == 0 { "<script>alert(1)</script>".into() } else { format!("web{number}") }
 }
@@ -24,7 +25,7 @@ fn who(number: usize) -> GuestIdentity {
     GuestIdentity {
         name: name(number),
         class: if number.is_multiple_of(2) { "web" } else { "db" }.into(),
-        // Started by hand: a UUID of zeros counts as none.
+        // A guest started by hand has a UUID of zeros, which counts as none.
         uuid: NO_UUID.into(),
         pid: Some(1_000 + u32::try_from(number).expect("a number")),
         ..GuestIdentity::default()
@@ -105,7 +106,7 @@ pub fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, SourceError> {
     Ok(vec![host])
 }
 
-/// Returns an engine's data of three hosts. The last host was killed five minutes ago.
+/// Returns the data of three hosts in a metrics server. The last host was killed five minutes ago.
 pub fn pushed(host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, SourceError> {
     let all = ["one", "two", "three & last"];
     let meant = all.iter().filter(|name| host.is_none_or(|host| host == **name));
@@ -126,7 +127,7 @@ pub fn pushed(host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Sour
     Ok(hosts)
 }
 
-/// Returns the same data, aggregated.
+/// Returns the same data in aggregated form.
 pub fn glance(wanted: &Glance) -> Result<Fleet, SourceError> {
     let Glance { from_ms, to_ms, .. } = *wanted;
     let needs = Needs { guests: Vec::new(), processes: Vec::new() };
@@ -143,7 +144,7 @@ pub fn glance(wanted: &Glance) -> Result<Fleet, SourceError> {
         loudest.retain(|(who, _)| format!("{} {}", who.name, who.class).contains(like));
         let guests = loudest.len() as u64;
         loudest.sort_by_key(|(_, over)| Reverse(over.get(GuestField::VcpuRun)));
-        // Each of three equal hosts has a third.
+        // The three hosts are equal, so each of them has a third.
         loudest.truncate(wanted.loudest.most / 3);
         let last_ms = whole.from_ms + covered_ms.cast_signed();
         let (first_ms, samples, over) = (last_ms - 5_000, 1.0, whole.host);

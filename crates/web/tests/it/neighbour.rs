@@ -1,4 +1,4 @@
-//! Attacks of another user of the machine. The tests need root to become that user.
+//! Attacks by another user of the machine. The tests need root to become that user.
 
 use crate::browser::{Server, read, start};
 use crate::password::{cookie_of, guarded};
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 
 const NOBODY: u32 = 65_534;
 
-/// Runs `act` as another user, in a thread of its own; `None` without the rights for it.
+/// Runs `act` as another user, in a thread of its own. Returns `None` without the rights for this.
 fn as_neighbour<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let act = || set_thread_uid(Uid::from_raw(NOBODY)).ok().map(|()| act());
     std::thread::scope(|scope| scope.spawn(act).join().expect("it ends"))
@@ -38,7 +38,7 @@ fn finding2_02_neighbours_flood_keeps_no_page_from_a_user() {
     let flood = || (0..600).map(|_| server.connect()).collect::<Vec<TcpStream>>();
     let mut visitor = server.connect();
     let Some(first) = as_neighbour(flood) else { return };
-    // A slow line: the request comes in two parts, with many strangers between them.
+    // The line is slow. The request arrives in two parts, with many strangers between them.
     let heads = format!("Host: {}\r\nConnection: close\r\n{cookie}", server.address);
     let request = format!("GET /about HTTP/1.1\r\n{heads}\r\n");
     let (head, rest) = request.split_at(request.len() / 2);

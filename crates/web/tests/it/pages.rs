@@ -5,7 +5,7 @@ use crate::guests::GUESTS;
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
 
-/// Returns the text of a guest's cell.
+/// Returns the text of a cell in a guest's row.
 fn cell(body: &str, guest: &str, column: &str) -> String {
     let row = body.split("<tr ").find(|row| row.contains(&format!("href=\"/guest/{guest}?")));
     let row = row.unwrap_or_else(|| panic!("no row of {guest}"));
@@ -67,7 +67,7 @@ fn live_and_past_are_the_same_page() {
 fn live_values_are_shown_without_recordings() {
     let server = start(false);
     let cookie = server.enter();
-    // The made-up recordings begin on 2026-11-21: the days before have none.
+    // The made-up recordings begin on 2026-11-21, so the days before have no data.
     let body = page(&server, "/?last=300d", &cookie);
     assert!(body.contains("There are no recordings in /var/lib/pinhead/recordings"));
     assert_eq!(body.matches("data-key=").count(), GUESTS);
@@ -94,7 +94,7 @@ fn every_report_is_a_page_and_csv_and_json() {
     }
     let list = page(&server, "/reports", &cookie);
     assert!(reports::REPORTS.iter().all(|report| list.contains(report.name)));
-    // A report that was split into two: its old name leads to the first of them.
+    // The old name of a report that was split into two leads to the first of them.
     assert!(
         page(&server, "/report/ESAUSR2?from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z", &cookie)
             .contains("GUEST")
@@ -116,7 +116,7 @@ fn page_is_small_and_viewers_share_manager_requests() {
         .collect();
     println!("compressed: page {}, style {}, script {} bytes", sizes[0], sizes[1], sizes[2]);
     assert!(sizes.iter().sum::<usize>() <= 100_000, "{sizes:?}");
-    // Ten viewers cost the manager no more than one.
+    // Ten viewers cause no more requests to the manager than one.
     let before = server.asked.load(Ordering::Relaxed);
     let mut watchers: Vec<_> = (0..10)
         .map(|_| {

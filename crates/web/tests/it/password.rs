@@ -1,4 +1,4 @@
-//! Login by a password, and TLS.
+//! Login with a password, and TLS.
 
 use crate::browser::{Response, Server, read, start, start_guarded};
 use crate::socket::Dir;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use web::{Certificate, Settings};
 
 pub const PASSWORD: &str = "correct horse";
-/// A key that belongs to no certificate.
+/// A key that does not belong to the certificate.
 const OTHER_KEY: &str = "\
 -----BEGIN PRIVATE KEY-----\n\
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgHg/ze9COK7de0j4s\n\
@@ -55,7 +55,7 @@ fn password_opens_requested_page_and_wrong_one_does_not() {
         let answer = log_in(&format!("password=correct+horse&to={to}"));
         assert_eq!(answer.heads["location"], leads, "never another host");
     }
-    // Another site's page, and a form of another session.
+    // The requests are from a page of another site, and from a form of another session.
     let foreign = "Origin: http://evil.example\r\n";
     assert_eq!(server.post("/login", foreign, "password=correct+horse").status, 403);
     let out = |form: &str| server.post("/logout", &format!("{own}{cookie}"), form);
@@ -75,7 +75,7 @@ fn passwords_that_are_tried_are_slowed_down() {
         .map(|number| server.post("/login", &own, &format!("password=wrong-{number}")).status)
         .collect();
     let compared = tried.iter().filter(|status| **status == 403).count();
-    // A machine that takes ten seconds for this allows one more try.
+    // A machine that needs ten seconds for these tries allows one more.
     assert!((5..8).contains(&compared) && tried.contains(&429), "{tried:?}");
     let right = server.post("/login", &own, "password=correct+horse");
     assert_eq!(right.status, 429, "even the right password is refused then");
@@ -113,7 +113,7 @@ fn certificate(dir: &Dir) -> Certificate {
     Certificate { chain: fixture("localhost.crt"), key }
 }
 
-/// Returns the reason why the pages are not served with this password and certificate.
+/// Returns the reason why the pages are not served with this password and this certificate.
 fn refusal(password_file: Option<&Path>, certificate: Option<Certificate>) -> String {
     let password_file = password_file.map(Path::to_owned);
     let settings = Settings { password_file, certificate, ..crate::browser::settings() };
@@ -139,7 +139,7 @@ fn finding2_14_secret_of_another_user_is_refused() {
     let (password, certificate) = (dir.0.join("password"), certificate(&dir));
     web::write_password(&password, PASSWORD).expect("it is written");
     for file in [&password, &certificate.key] {
-        // Only root may give files away.
+        // Only root may change the owner of a file.
         if chown(file, Some(65_534), None).is_err() {
             return;
         }
@@ -150,7 +150,7 @@ fn finding2_14_secret_of_another_user_is_refused() {
     assert!(of_key.contains("it is user 65534's"), "{of_key}");
 }
 
-/// Returns the response that a browser gets if it trusts the certificate.
+/// Returns the response for a browser that trusts the certificate.
 fn by_tls(server: &Server, request: &str) -> Response {
     let mut roots = RootCertStore::empty();
     let own = CertificateDer::from_pem_file(fixture("localhost.crt")).expect("a certificate");

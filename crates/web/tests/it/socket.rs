@@ -1,4 +1,4 @@
-//! Pages at a unix socket: the socket's mode controls access, and no token is needed.
+//! Pages on a Unix socket. The socket's mode controls access, and no token is needed.
 
 use crate::browser::{PATIENCE, Response, read, serve_at};
 use std::fs;
@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A directory of the test, removed at its end.
+/// A directory for a test, removed at the test's end.
 pub struct Dir(pub PathBuf);
 
 impl Dir {
@@ -50,13 +50,13 @@ fn get(path: &Path, host: &str) -> Response {
 fn a_socket_is_its_owners_and_needs_no_token() {
     let dir = Dir::new("socket");
     let path = dir.0.join("web.sock");
-    // The file of a socket without a listener is there already.
+    // The file of a socket without a listener exists already.
     drop(UnixListener::bind(&path).expect("a socket"));
     let _served = serve_at(&path, &["pin.example.org"], None);
     let answer = get(&path, "pin.example.org");
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.contains("GUEST1"), "{}", answer.body);
-    // Names are given, as behind a proxy: no other name is served.
+    // Names are configured, as behind a proxy, so no other name is served.
     assert_eq!(get(&path, "evil.example").status, 421);
     let found = fs::metadata(&path).expect("the socket");
     assert!(found.file_type().is_socket());
