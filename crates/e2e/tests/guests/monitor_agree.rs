@@ -25,8 +25,8 @@ use why::now;
 const SECONDS: u64 = 30;
 /// Allowed relative difference: the promise.
 const APART: f64 = 0.01;
-/// A libvirt response that takes longer is repeated: its value is from an unknown moment in that
-/// time.
+/// Limit of a libvirt response. A query that takes longer is repeated, because its value is from an
+/// unknown moment in that time.
 const ANSWER_MS: i64 = 60;
 const TRIES: u32 = 20;
 /// Computes for a quarter of the time, so that idle time is counted too.
@@ -193,7 +193,7 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
             .iter()
             .any(|guest| guest.name == daemon.guest() && guest.cpu_percent.is_some_and(busy))
     });
-    // A sample before the first time is needed, and one after the last.
+    // The interpolation needs a sample before the first time and a sample after the last time.
     let pass = |seconds| wait_until(Duration::from_secs(seconds), || false);
     pass(3);
     let first = vcpu_time(&daemon);

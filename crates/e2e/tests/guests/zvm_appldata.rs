@@ -39,7 +39,8 @@ fn probe(guest: &mut Guest) {
     assert_eq!(said.trim(), "0", "{said}");
 }
 
-/// Returns the buffer of a module that is switched on. CP is missing, so the module is off again.
+/// Switches a module on, and returns its buffer. CP is missing, so the module then switches itself
+/// off.
 fn filled(guest: &mut Guest, name: &str) -> Buffer {
     let text = guest.sh(&format!(
         "echo > /t/trace; echo 1 > /proc/sys/appldata/{name} 2> /dev/null; grep handed: /t/trace"
