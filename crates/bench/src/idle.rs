@@ -1,4 +1,4 @@
-//! The manager next to many idle guests: its cost, and whether it wakes them.
+//! The manager next to many idle guests: its cost, and the wake-ups that it causes.
 //!
 //! ```text
 //!   pinhead up ── QEMU x 100 ──┬─ a minute alone ───────────► run time and wake-ups
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The promises: percent of a core, and the ratio of wake-ups to those without a manager.
+/// Promised maximum of CPU use in percent of a core, and of the ratio of wake-ups with a manager to
+/// those without.
 const CPU_PERCENT: f64 = 0.5;
 const WAKE_UPS_RATIO: f64 = 1.05;
 
@@ -116,7 +117,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
         let window = over(SETTLE_WINDOW, || used(&qemus))?;
         let rate = window.cpu_ns as f64;
         let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
-        // A saturated machine shows a steady figure whatever its guests do.
+        // On a saturated machine the figure is steady whatever its guests do.
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idles = rate / 1e9 < SETTLE_WINDOW.as_secs_f64() * cores * BUSY;
         if is_calm && idles && qemus.len() == guests as usize {

@@ -1,4 +1,4 @@
-//! The target for a guest found at its monitor: all processing of a QEMU's answers.
+//! The target for a guest found at its monitor, with all processing of a QEMU's answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,8 @@ use qmp::Value;
 
 use crate::input::texts;
 
-/// The most rounds of an input, and the time between them: after a minute all facts are queried
-/// again.
+/// Maximum number of rounds of an input, and the time between two rounds. After a minute all facts
+/// are queried again.
 const ROUNDS_MAX: usize = 4;
 const ROUND_MS: u64 = 70_000;
 /// Turns in which both sides send their messages.
@@ -50,8 +50,9 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Runs a monitor with a QEMU's answers in rounds, separated by an empty text: `COMMAND JSON`, in
-/// place of a healthy one's. No guest is listed twice, and its values are within its memory.
+/// Runs a monitor with a QEMU's answers in rounds, which an empty text separates. A text
+/// `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed twice, and its
+/// values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

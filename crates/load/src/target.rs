@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 /// Parses `http://127.0.0.1:18000/page`, `127.0.0.1:18000` or a range of ports,
-/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid: the time of a name's
+/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid, because the time of a name's
 /// resolution would be charged to a server.
 pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     let wrong = |reason: String| Error::Target { text: text.to_owned(), reason };

@@ -1,5 +1,6 @@
-//! The tasks of a system, read one after the other through the same buffers. A scan of every task
-//! of a guest must not allocate for each, nor make the kernel resolve each path from the root.
+//! The tasks of a system, read one after the other through the same buffers. A scan of all tasks of
+//! a guest must not allocate memory for each task, nor make the kernel resolve each path from the
+//! root.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -93,8 +94,8 @@ impl TaskDir {
     }
 
     /// Visits all tasks, up to a limit. `before` is the result of an earlier visit, sorted by
-    /// process and then by task. A process that had one task and has not run since still has one,
-    /// because only a running task can start another. A process with as many tasks as before
+    /// process and then by task. A process that had one task and has not run since still has one
+    /// task, because only a running task can start another. A process with as many tasks as before
     /// usually has the same ones.
     pub fn each(&mut self, most: usize, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         let mut pids = Vec::with_capacity(128.min(most));
@@ -125,8 +126,8 @@ impl TaskDir {
         }
     }
 
-    /// Visits those of these tasks that still exist, if no other has started since: a listing costs
-    /// nearly as much again as reading the tasks.
+    /// Visits the tasks of an earlier visit that still exist, if no task has started since. This
+    /// saves a listing, which costs nearly as much as reading the tasks.
     pub fn each_of(&mut self, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         for task in before {
             let thread = (task.tid != task.pid).then_some(task.tid);
@@ -145,8 +146,8 @@ impl TaskDir {
         &self.found
     }
 
-    /// Returns the number of a process's tasks: each is a directory, and therefore a link of the
-    /// parent directory. `None` if links do not show it.
+    /// Returns the number of a process's tasks. Each task is a directory, and therefore a link of
+    /// the parent directory. `None` if links do not show it.
     fn threads(&self, pid: u32) -> Option<u64> {
         let mut path = TaskPath::of(pid, None);
         path.push(b"task");

@@ -1,8 +1,8 @@
 //! The one buffer for every file, and all rules of reading.
 //!
 //! A short read is not the end of a kernel file: /proc/vmstat has separate records as lines, and
-//! returns at most a page a read, for any request. The end is a read of 0 bytes. That read costs a
-//! system call, so it is made only if the parser still lacks something.
+//! returns at most a page a read, for any request. Only a read of 0 bytes marks the end. That read
+//! costs a system call, so it is made only if the parser needs more bytes.
 
 use std::io;
 
