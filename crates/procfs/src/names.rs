@@ -12,7 +12,7 @@ use crate::window::Window;
 /// Maximum number of names in a file. Kernels have about 60 and 200.
 const MAX_NAMES: usize = 4096;
 
-/// Reads the names in /proc/meminfo and /proc/vmstat, and checks that pressure can be read. The
+/// Reads the names in /proc/meminfo and /proc/vmstat, and checks whether pressure can be read. The
 /// pressure files may exist and yet refuse reads, if the kernel was built with PSI but started
 /// without it.
 pub fn kernel_names(root: &Root) -> Result<KernelNames, Error> {

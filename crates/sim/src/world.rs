@@ -19,7 +19,7 @@ pub enum Event {
     Come(Spec, Line),
     /// A guest goes.
     Go(Key),
-    /// A guest starts again in the process that it had.
+    /// A guest reboots in the same process.
     Reboot(Key),
     /// Memory is reserved for a guest that is about to start.
     Reserve {
@@ -27,7 +27,7 @@ pub enum Event {
         id: u64,
         /// Size.
         kib: u64,
-        /// Time that it may take.
+        /// Time limit of the reservation.
         within_ms: u64,
     },
 }
@@ -45,7 +45,7 @@ pub struct World {
     pub own: Load,
     /// Guests.
     pub members: Vec<Member>,
-    /// Events to come, the next one at the end.
+    /// Future events, the next one at the end.
     pub events: Vec<(u64, Event)>,
     /// Most memory that the host ever had to swap.
     pub swapped_kib_max: u64,

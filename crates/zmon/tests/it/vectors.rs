@@ -63,7 +63,7 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
         (20, &[0, 0, 0, 36]),
         (24, &[0, 0, 0, 52]),
         (36, &[0, 0, 0x0c, 0]),
-        // The second one's steal, 28 bytes into its entry, and its number.
+        // The second CPU's steal time, 28 bytes into its entry, and the CPU's number.
         (52 + 36 + 28, &[0, 0, 1, 0]),
         (52 + 36 + 32, &[0, 0, 0, 1]),
     ];
@@ -71,7 +71,8 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
     assert_eq!((system.cpus.len(), system.has_steal), (2, true));
     assert_eq!((system.cpus[1].steal, system.cpus[1].number), (Some(256), Some(1)));
     assert_eq!(system.os.load_1, LOAD_ONE * 3 / 2);
-    // Before steal was counted, an entry had its number in that place, and earlier none.
+    // Before steal time was counted, an entry had the CPU's number in that place, and in even
+    // earlier kernels no number.
     for (each, number) in [(32, Some(9)), (28, None)] {
         let old = bytes(
             52 + 32,
