@@ -31,7 +31,8 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     let play = |count: u32| {
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
-        // A set kind makes the replay without more guests an estimate too, so results compare.
+        // If the kind is set, the replay without more guests is an estimate, too, so that the
+        // results are comparable.
         change.kind = change.kind.or(Some(kind));
         replay.play(change, 0)
     };

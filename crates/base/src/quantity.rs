@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// The most digits of a typed number; more are a mistake, and would overflow.
+/// Maximum number of digits of a typed number. More digits are a mistake, and would overflow.
 const DIGITS_MAX: usize = 15;
 
 /// The error of an invalid quantity.

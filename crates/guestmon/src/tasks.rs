@@ -54,7 +54,7 @@ pub struct Processes {
 struct Seen {
     pid: u32,
     state: u8,
-    /// Sum of its shares of all CPUs and of all memory.
+    /// Sum of the task's share of all CPUs and its share of all memory.
     weight: u16,
 }
 

@@ -141,7 +141,7 @@ fn add_all<K: Ord + Clone, F: Field>(sum: &mut BTreeMap<K, Over<F>>, later: &BTr
 }
 
 impl Interval {
-    /// Returns the interval between two moments. A guest in only one of them is left out.
+    /// Returns the interval between two moments. A guest in only one of the moments is left out.
     pub fn between(before: &Moment, now: &Moment) -> Interval {
         let length_ms = u64::try_from(now.at_ms.saturating_sub(before.at_ms)).unwrap_or(0);
         let nobody = BTreeMap::new();
