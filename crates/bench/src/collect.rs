@@ -4,7 +4,7 @@
 //! same whatever it does. So these processes sleep, and are read once as running and once as
 //! sleeping guests. Rounds are a second apart, as in the manager. Without pauses a round would find
 //! everything in the CPU's caches, and cost a fifth. The recorded counters grow by a different
-//! amount each second, as those of busy guests do.
+//! amount each second, like the counters of busy guests.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};

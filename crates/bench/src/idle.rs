@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Promised maximum of CPU use in percent of a core, and of the ratio of wake-ups with a manager to
-/// those without.
+/// wake-ups without one.
 const CPU_PERCENT: f64 = 0.5;
 const WAKE_UPS_RATIO: f64 = 1.05;
 
@@ -29,7 +29,7 @@ const SETTLE_WINDOW: Duration = Duration::from_secs(15);
 const SETTLED: f64 = 0.1;
 /// Guests that use more than this part of all cores are still booting or settling.
 const BUSY: f64 = 0.75;
-/// A hundred guests boot on two cores in some five minutes, and settle in as many again.
+/// A hundred guests boot on two cores in about five minutes, and settle in another five.
 const PATIENCE: Duration = Duration::from_secs(1500);
 /// Time for the effects of the manager's first requests to settle.
 const CALM: Duration = Duration::from_secs(75);

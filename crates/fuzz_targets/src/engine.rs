@@ -25,8 +25,9 @@ static ANSWERS: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
 /// A lock, because one input is run at a time.
 static ENGINE: Mutex<()> = Mutex::new(());
 
-/// Runs queries with an engine's answers, in turn and repeated; the first byte selects the guests.
-/// The result must contain no more than was requested, and only data of the requested time.
+/// Runs queries with an engine's answers, which are used one after the other and repeated; the
+/// first byte selects the guests. The result must contain no more than was requested, and only data
+/// of the requested time.
 pub(crate) fn fleet_answers(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Some(url) = engine() else { return };

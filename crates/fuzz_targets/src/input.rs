@@ -1,4 +1,4 @@
-//! Splitting of an input that stands for several texts.
+//! Splitting of an input into several texts.
 
 use base::{Rng, StableHash};
 use settings::Fault;

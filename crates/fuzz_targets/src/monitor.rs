@@ -65,7 +65,7 @@ pub(crate) fn monitor_answers(data: &[u8]) {
 }
 
 fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {
-    // This process stands in for QEMU's.
+    // This process replaces QEMU's process.
     let own = tree.join(format!("proc/{}", std::process::id()));
     fs::create_dir_all(own.join("task/71"))?;
     let stat = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";

@@ -49,7 +49,7 @@ pub struct Processes {
     series: Series,
 }
 
-/// A task in the first pass, which counts all tasks and selects those to write.
+/// A task in the first pass, which counts all tasks and selects the tasks to write.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     pid: u32,

@@ -148,7 +148,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits until a connection is ready, or until the time, and lets ready ones continue.
+    /// Waits until a connection is ready, or until the given time, and continues the ready
+    /// connections.
     fn wait(&mut self, until_us: u64, buffer: &mut [u8]) -> Result<(), Error> {
         let mut clients = Vec::new();
         let mut fds = Vec::new();

@@ -41,7 +41,7 @@ pub enum Pattern {
         /// Seed: the same number gives the same times and targets.
         seed: u64,
     },
-    /// Every target gets one request, in turn.
+    /// Every target gets one request, one target after the other.
     Once {
         /// Maximum requests in progress.
         clients: usize,

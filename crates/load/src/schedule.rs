@@ -27,7 +27,7 @@ pub(crate) struct Schedule {
     targets: usize,
     duration_us: u64,
     timeout_us: u64,
-    /// Number of requests started, for patterns whose clients share the requests.
+    /// Number of requests started, for patterns with requests shared among clients.
     given: u64,
     /// State of each client of a closed loop.
     clients: Vec<Client>,

@@ -4,7 +4,8 @@ use crate::Error;
 use base::named;
 use hdrhistogram::{Counter, Histogram};
 
-/// Maximum latency that is distinguished: longer ones, which no timeout allows, count as a day.
+/// Maximum latency that is distinguished. A longer latency, which no timeout allows, counts as a
+/// day.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
 named! {

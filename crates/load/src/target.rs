@@ -82,7 +82,7 @@ pub fn class_by_tens(targets: &mut [Target]) {
     }
 }
 
-/// Checks a path, which must not end the request's first line, as it is inserted unchanged.
+/// Checks a path, which must not end the request's first line, because it is inserted unchanged.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if !path.starts_with('/') {
         return Err("a path begins with a slash");

@@ -137,7 +137,7 @@ fn is_too_much(error: &Error) -> bool {
         || matches!(error, Error::Response { reason, .. } if reason.starts_with("it has more"))
 }
 
-/// Fetches the raw samples of a span, whose start is excluded and whose end is included.
+/// Fetches the raw samples of a span, with its start excluded and its end included.
 fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Moments, Error> {
     let Parts { guests, tiers, processes } = ask.parts;
     let wanted = [(true, "host"), (guests, "guest"), (tiers, "tier"), (processes, "process(es)?")];

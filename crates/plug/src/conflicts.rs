@@ -169,7 +169,7 @@ fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     format!("The cgroup /{group} is limited to CPUs {cpus}: {advice}")
 }
 
-/// Returns the groups below `base`, the near ones first.
+/// Returns the groups below `base`, in order of their depth.
 fn groups_below(base: &Path) -> Vec<PathBuf> {
     let mut groups: Vec<PathBuf> = Vec::new();
     let mut level = vec![base.to_path_buf()];

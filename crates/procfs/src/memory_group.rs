@@ -136,8 +136,8 @@ impl MemoryGroup {
         Some((Bytes(limit), Bytes(self.number("memory.memsw.usage_in_bytes")?)))
     }
 
-    /// Returns the memory left below this bound of the group, counting only as much free swap as
-    /// the group may still use.
+    /// Returns the memory left below this limit of the group. Free swap counts as far as the group
+    /// may still use it.
     pub fn left(&self, limit: Bytes, swap: Bytes) -> Option<Bytes> {
         let used = self.used()?;
         let swap_left = match self.hierarchy {

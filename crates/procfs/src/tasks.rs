@@ -20,7 +20,7 @@ const WHOLE_MAX: usize = 256 * 1024;
 const ROOM: usize = 8 * 1024;
 /// Room for a path below /proc.
 const PATH_MAX: usize = 64;
-/// The links of a directory besides those of its subdirectories.
+/// Number of links of a directory in addition to one for each subdirectory.
 const OWN_LINKS: u64 = 2;
 
 /// A task, with its counts when it was seen.
@@ -95,8 +95,8 @@ impl TaskDir {
 
     /// Visits all tasks, up to a limit. `before` is the result of an earlier visit, sorted by
     /// process and then by task. A process that had one task and has not run since still has one
-    /// task, because only a running task can start another. A process with as many tasks as before
-    /// usually has the same ones.
+    /// task, because only a running task can start another. A process with the same number of tasks
+    /// as before usually has the same tasks.
     pub fn each(&mut self, most: usize, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         let mut pids = Vec::with_capacity(128.min(most));
         if let Some(mut proc) = self.proc.as_ref()
@@ -154,8 +154,8 @@ impl TaskDir {
         sys::links_at(self.proc.as_ref()?, path.text()?).ok()?.checked_sub(OWN_LINKS)
     }
 
-    /// Finds the tasks of a process, up to a limit: the probable ones first, and by a listing if
-    /// one of them is gone.
+    /// Finds the tasks of a process, up to a limit. It tries the probable tasks first, and lists
+    /// the directory if one of them is gone.
     fn find(&mut self, first: TaskSeen, known: &[TaskSeen], most: usize) {
         let mut tids = std::mem::take(&mut self.tids);
         tids.clear();

@@ -51,8 +51,8 @@ struct Known {
     asked: u64,
 }
 
-/// The order in which domains are queried: unknown ones, those with changed memory, those that may
-/// have changed.
+/// The order in which domains are queried: unknown domains, domains with changed memory, and
+/// domains that may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Unknown,

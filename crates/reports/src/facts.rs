@@ -56,7 +56,7 @@ pub struct Added {
 /// A daemon reports processes now and then, with the run time of all tasks by its guest's count.
 /// The times of processes are parts of that run time. The host's count between the same two moments
 /// is the true value of that run time. Ticks in which the guest's CPUs were busy are less exact,
-/// because its kernel loses some of the stolen ones. The ticks are used only if processes are not
+/// because its kernel loses some of the stolen ticks. The ticks are used only if processes are not
 /// reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnTime {

@@ -56,7 +56,7 @@ impl HostProgram {
         self.may_shrink.is_some() || self.shrink_guest.is_some()
     }
 
-    /// Creates a ring with as many rows of this program's counters as its rules look back.
+    /// Creates a ring of rows of this program's counters, with as many rows as its rules use.
     pub fn history(&self) -> History {
         History::new(self.counters.len(), self.intervals)
     }

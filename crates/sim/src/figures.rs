@@ -50,7 +50,7 @@ pub(crate) fn steady(kib: u64) -> Load {
 }
 
 /// A guest of 1 GiB suddenly needs 5 GiB, and half of the host is free. Returns the milliseconds
-/// until the guest has them in memory and nothing in it waits. Returns `None` after a quarter of an
+/// until the guest has this memory and no task in it waits. Returns `None` after a quarter of an
 /// hour.
 pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
     burst_on(host(steady(31 * GIB)), policy)

@@ -37,7 +37,7 @@ pub struct Rival {
     pub until_ms: u64,
     /// Interval of its actions.
     pub period_ms: u64,
-    /// Sizes that it sets in turn.
+    /// Sizes that the rival sets, one after the other.
     pub sizes_kib: [u64; 2],
 }
 

@@ -225,7 +225,7 @@ impl Guest {
         memory.oom_kills = grow(&mut own.oom_kills, memory.oom_kills, of(|m| m.oom_kills), 0);
         let psi = grow(&mut own.psi_us, memory.psi_some_us, of(|m| m.psi_some_us), waits_us);
         memory.psi_some_us = psi;
-        // The guest's clock goes on even without a new recorded sample.
+        // The guest's clock advances even without a new recorded sample.
         if lacks.0 > 0 && before.is_some_and(|before| before.clock_ms == memory.clock_ms) {
             memory.clock_ms = memory.clock_ms.saturating_add(ms);
         }

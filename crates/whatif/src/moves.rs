@@ -76,7 +76,7 @@ pub struct Move {
 }
 
 impl Move {
-    /// Returns true if this move and those before it bring the source above its set point.
+    /// Returns true if this move and the earlier moves bring the source above its set point.
     pub fn is_enough(&self) -> bool {
         self.from_gets >= self.from_set_point
     }

@@ -277,8 +277,8 @@ fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
 }
 
 /// Checks that every report of a host is the same from its recordings and from the engine. The
-/// host's kernel and processor are excepted, as only the host itself has them. Text and CSV come
-/// from the same tables, so one text report is enough.
+/// host's kernel and processor are excepted, because only the host itself has these values. Text
+/// and CSV come from the same tables, so one text report is enough.
 fn reports_agree(engine: &Engine, host: &str, dir: &Path, ask: &Ask) {
     let (dir, url) = (dir.to_str().expect("a path"), engine.url().to_string());
     let all = REPORTS.map(|name| (name, "csv"));

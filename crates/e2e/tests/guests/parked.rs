@@ -108,7 +108,7 @@ fn guest_is_parked_by_hand_unless_a_client_is_connected() {
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps nothing awake");
     assert_eq!(states(&farm), ["parked", "up"]);
 
-    // The date is set as if the guest had slept for an hour, during which its clock stood still.
+    // The date is set as if the guest had been parked for an hour with its clock stopped.
     let clock = |command: &str| farm.succeed(&["exec", &web2, "--", "sh", "-c", command]);
     clock("date -s @$(($(date +%s) - 3600))");
     assert!(farm.succeed(&["park", &web1, &web2]).contains("web2: parked after "));

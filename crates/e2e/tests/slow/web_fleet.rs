@@ -59,7 +59,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     let places = HOSTS.map(|_| Place::new());
     let size = Size { budget_mib: 4_096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
     // This host's budget exceeds the guests' use, but its set point requires more free memory than
-    // that leaves.
+    // this budget leaves.
     let short = Size { budget_mib: 1_200, set_point_mib: 1_100, ..size };
     let mut managers: Vec<Manager<'_>> = HOSTS
         .iter()

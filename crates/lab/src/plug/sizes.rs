@@ -37,7 +37,7 @@ const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
 /// Limit of a guest's response; a slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Each next size is smaller by one part in this many.
+/// Each size is smaller than the previous one by one part in this many.
 const STEP: u32 = 8;
 /// Maximum distance from the target at which a balloon counts as having reached it.
 const NEAR_MIB: u32 = 4;
@@ -56,7 +56,7 @@ pub(super) struct Search {
     pub switch: Duration,
     /// Duration of the observation that follows.
     pub look: Duration,
-    /// Step of sizes in MiB: closer ones count as equal.
+    /// Step of sizes in MiB. Sizes that are closer than this count as equal.
     pub grid_mib: u32,
     /// Number of turns in a comparison of two ways, and the duration of each.
     pub turns: u32,

@@ -46,7 +46,7 @@ pub fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns the numbers at the start of a text, as many as are wanted.
+/// Returns the first `N` numbers at the start of a text.
 pub fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     let mut words = words(text);
     let mut all = [0; N];

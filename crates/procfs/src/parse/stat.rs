@@ -1,5 +1,5 @@
-//! The CPU lines at the start of /proc/stat. Later lines are never read: the `intr` line alone is
-//! longer than all else in the file.
+//! The CPU lines at the start of /proc/stat. Later lines are never read, because the `intr` line
+//! alone is longer than the rest of the file.
 
 use super::{Malformed, skip_blanks, unsigned};
 

@@ -49,7 +49,7 @@ impl Emitter {
     }
 }
 
-/// The machine that a rules file is compiled for, as far as it is known.
+/// The known properties of the machine for which a rules file is compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// The counters that its kernel has; `None` if they are unknown.

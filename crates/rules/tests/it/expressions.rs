@@ -139,7 +139,7 @@ fn a_truth_value_is_not_a_number() {
         ("-!1", "error[type] !1"),
         ("((1) < (2)) + 3", "error[type] (1) < (2)"),
         ("1 < 2 & (3 < 4) - 1", "error[type] 3 < 4"),
-        // It is never evaluated, and refused nevertheless.
+        // The operand is never evaluated, but refused nevertheless.
         ("0 & (1 < 2) + 3", "error[type] 1 < 2"),
         ("(1 < 2) & (3 > 4) | !(5 > 6)", "true"),
     ]);

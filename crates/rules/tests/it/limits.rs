@@ -199,7 +199,7 @@ fn any_bytes_are_read_to_their_end() {
 
 #[test]
 fn the_longest_files_are_read_in_time() {
-    // Lines of the longest length, and as many as fit, of each of these bytes.
+    // Lines of the maximum length, and as many lines as fit, of each of these bytes.
     let pieces = MEANING.iter().map(|byte| vec![*byte]).chain([
         b"a+".to_vec(),
         b"(1".to_vec(),

@@ -65,7 +65,7 @@ fn a_guest_grows_as_the_one_it_follows() {
 fn steps_do_not_change_what_is_counted() {
     let (fine, coarse) = (made(21, 1_000, 3_600_000), made(21, 10_000, 3_600_000));
     let last = |moments: &[Moment]| run(&moments[moments.len() - 1], 20);
-    // Both begin where the first step ends: the difference is less than ten seconds of work.
+    // Both days begin where the first step ends, so they differ by less than ten seconds of work.
     let (fine, coarse) =
         (last(&fine).expect("it is reported"), last(&coarse).expect("it is reported"));
     assert!(fine.abs_diff(coarse) < 10 * 120_000, "{fine} {coarse}");

@@ -275,8 +275,8 @@ fn sthyi_is_read_where_each_section_is() {
             (7, &[1]),
             (8, &[0, 236]),
             (10, &[0, 48]),
-            // The machine at 48 with 64, the LPAR at 112 with 56, a hypervisor at 168 with 32, its
-            // guest at 200 with 36, as the oldest release has it.
+            // Offsets and lengths of the oldest release: the machine at 48 with 64 bytes, the LPAR
+            // at 112 with 56, a hypervisor at 168 with 32, its guest at 200 with 36.
             (12, &[0, 48, 0, 64]),
             (16, &[0, 112, 0, 56]),
             (20, &[0, 168, 0, 32]),
