@@ -4,7 +4,7 @@ use crate::replay::{Played, Replay};
 use crate::{Error, World};
 use whatif::{Change, Tally};
 
-/// Most guests that are tried.
+/// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;
 /// Growth of unmet needs that does not count, in millionths of the guests' memory over time. An
 /// estimate of needs is no finer.

@@ -22,7 +22,7 @@ pub struct Bad {
 pub enum Kind {
     /// The number is missing, too long or too precise.
     Number,
-    /// Its unit is missing or unknown.
+    /// The number's unit is missing or unknown.
     Unit,
     /// The value is too large.
     Overflow,

@@ -14,9 +14,9 @@ use crate::input::texts;
 const FROM_MS: i64 = 1_795_266_000_000;
 const TO_MS: i64 = FROM_MS + 3_600_000;
 const STEPS: Steps = Steps { from_ms: FROM_MS, to_ms: TO_MS, step_ms: 60_000 };
-/// The most guests that are requested.
+/// Maximum number of guests that are requested.
 const MOST: usize = 3;
-/// The longest query with its names.
+/// Maximum length of a query with its names.
 const QUESTION_MAX: u64 = 1 << 20;
 
 /// The answers that the engine returns one after the other, for any query, and the number returned

@@ -3,7 +3,7 @@
 use base::{Rng, StableHash};
 use settings::Fault;
 
-/// The most lengths of pieces in an input.
+/// Maximum number of lengths of pieces in an input.
 const CUTS_MAX: usize = 15;
 
 /// A stream of bytes, and the pieces in which it arrives.

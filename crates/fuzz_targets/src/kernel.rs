@@ -6,7 +6,7 @@ use counters::{KernelNames, Kib};
 use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 
-/// The most lines of a sample.
+/// Maximum number of lines of a sample.
 pub(crate) const SAMPLE_LINES: usize = 16;
 
 const STAT: &str = "cpu  200 20 100 2000 40 10 10 6 4 2\n\

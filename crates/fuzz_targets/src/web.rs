@@ -10,7 +10,7 @@ use crate::input::texts;
 const NOW_MS: i64 = 1_795_266_620_000;
 /// Maximum time span of a page, which begins at the preceding round time.
 const LONGEST_MS: i64 = 366 * DAY_MS;
-/// The longest interval of a page.
+/// Maximum interval of a page.
 const STEP_MAX_MS: i64 = 7 * DAY_MS;
 
 /// Parses a time in an address, and the page that a form leads to. The time must be bounded, its

@@ -109,8 +109,8 @@ impl<'a> Bench<'a> {
         self.outcome.notes.push(note);
     }
 
-    /// Takes over a run of another result, as if it had been measured here, unless the run is
-    /// finished here.
+    /// Adopts a run of another result as if it had been measured here, unless this result has
+    /// finished the run itself.
     pub fn take_over(&mut self, run: Run, from: &Outcome) {
         if !self.is_finished(&run.case, run.repetition) {
             self.discard(&run.case, run.repetition);

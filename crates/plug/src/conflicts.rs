@@ -12,7 +12,7 @@ use procfs::{CpuList, Root, parse};
 use crate::cpus::{Cpus, without};
 use crate::fsio;
 
-/// The most processes that are checked.
+/// Maximum number of processes that are checked.
 const MAX_PROCESSES: usize = 4096;
 
 /// Maximum number of pinned tasks, and of cpusets, that are listed one by one. A longer list would

@@ -25,7 +25,7 @@ const STEP_MS: u64 = 200;
 /// Divisor for the part of the time that always counts. Otherwise the wait for a process that stays
 /// stopped, or has lost its disk, would never end.
 const LEAST_PART: u64 = 10;
-/// The most threads of a process that are read.
+/// Maximum number of threads of a process that are read.
 const THREADS_MAX: usize = 1_024;
 const NS_A_MS: u64 = 1_000_000;
 

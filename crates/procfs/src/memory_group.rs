@@ -14,7 +14,7 @@ use crate::{Buffer, Kept};
 /// The directory of the first hierarchy's memory controller.
 const FIRST: &str = "sys/fs/cgroup/memory";
 const CONTROLLER: &str = "memory";
-/// The most levels that are read, from the process's own upwards.
+/// Maximum number of levels that are read, from the process's own group upwards.
 const LEVELS_MAX: usize = 32;
 /// Smallest value that means "no limit" in version 1.
 const NONE_MIN: u64 = 1 << 60;

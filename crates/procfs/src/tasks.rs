@@ -11,9 +11,9 @@ use crate::parse::schedstat::{self, Schedstat};
 use crate::parse::task::{StatField, TaskStat};
 use crate::{parse, sys};
 
-/// The longest text of a task: stat has some 350 bytes.
+/// Maximum length of a task's text; stat has about 350 bytes.
 const TEXT_MAX: usize = 1024;
-/// The most bytes read of a file of the whole system: /proc/stat of some hundred CPUs.
+/// Maximum number of bytes read of a system-wide file: /proc/stat of some hundred CPUs.
 const WHOLE_MAX: usize = 256 * 1024;
 /// Size of the buffer for a directory's entries, or for the text of a system-wide file: some two
 /// hundred tasks at once.

@@ -209,7 +209,7 @@ pub struct Faulty<S> {
     pub reads: usize,
     /// Fails this read, counted from 0.
     pub fail_at: Option<usize>,
-    /// The most bytes returned at once.
+    /// Maximum number of bytes returned at once.
     pub most_bytes: usize,
     /// Interrupts every other read with EINTR.
     pub interrupts: bool,

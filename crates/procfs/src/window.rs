@@ -14,8 +14,8 @@ use crate::source::Source;
 /// /proc/stat unless there are many CPUs.
 const START_BYTES: usize = 8 * 1024;
 
-/// The most bytes read of a file, because an endless file must not use up the guest's memory. 8192
-/// CPUs with 100 bytes each in /proc/stat stay below it.
+/// Maximum number of bytes read of a file, because an endless file must not use up the guest's
+/// memory. 8192 CPUs with 100 bytes each in /proc/stat stay below it.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 /// The start of one file, as far as it was requested.

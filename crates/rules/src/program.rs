@@ -9,7 +9,7 @@ use crate::diag::Span;
 use counters::{Counter, History};
 use std::fmt;
 
-/// The deepest stack that an expression may need.
+/// Maximum depth of the stack that an expression may need.
 pub(crate) const STACK: usize = 128;
 
 /// One step of the code.
@@ -84,7 +84,7 @@ impl fmt::Display for Fault {
 /// The bounds and the rules of CPU management.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuRules {
-    /// The fewest CPUs online.
+    /// Minimum number of online CPUs.
     pub min: u32,
     /// Maximum number of online CPUs; 0 means all CPUs present.
     pub max: u32,
@@ -97,7 +97,7 @@ pub struct CpuRules {
 pub struct MemoryRules {
     /// The smallest pool, in pages.
     pub min: u64,
-    /// The largest pool, in pages.
+    /// Maximum size of the pool, in pages.
     pub max: u64,
     pub(crate) memplug: Code,
     pub(crate) memunplug: Code,

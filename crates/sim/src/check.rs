@@ -23,7 +23,7 @@ const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
 const NEED_MS: u64 = 30_000;
 /// Time from which the set point must be held.
 const SETTLED_MS: u64 = CALM_MS + 180_000;
-/// Most turns of a guest within ten minutes, under any load.
+/// Maximum number of turns of a guest within ten minutes, under any load.
 const TURNS_MAX: usize = 14;
 /// Maximum number of turns under a load that itself turns, up to 60 times in ten minutes.
 const TURNS_RESTLESS_MAX: usize = 24;
@@ -59,13 +59,13 @@ pub struct Tally {
     pub lively: u64,
     /// Scenarios in which the host swapped.
     pub swapping: u64,
-    /// Most turns of a guest within ten minutes.
+    /// Maximum number of turns of a guest within ten minutes.
     pub turns_max: usize,
     /// Processes killed.
     pub oom_kills: u64,
     /// Longest time that a need was open although it could be met.
     pub need_ms_max: u64,
-    /// Most memory that the host swapped.
+    /// Maximum memory that the host swapped.
     pub host_swap_kib: u64,
 }
 

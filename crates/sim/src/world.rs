@@ -47,7 +47,7 @@ pub struct World {
     pub members: Vec<Member>,
     /// Future events, the next one at the end.
     pub events: Vec<(u64, Event)>,
-    /// Most memory that the host ever had to swap.
+    /// Maximum memory that the host ever had to swap.
     pub swapped_kib_max: u64,
     rng: Rng,
     keys: u64,

@@ -14,7 +14,7 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of an error's message that is kept: a sentence or two, with paths.
 const MESSAGE_TEXT_MAX: usize = 16 << 10;
 
-/// The longest list of values of a domain that is read.
+/// Maximum length of a list of a domain's values that is read.
 const VALUES_MAX: usize = 1 << 14;
 
 /// Maximum length of a value's name, or of a text as a value. libvirt's names have up to 80 bytes.

@@ -10,7 +10,7 @@ pub const VERSION: u8 = 1;
 
 /// The bytes before a body.
 pub const HEADER: usize = 12;
-/// The longest frame.
+/// Maximum length of a frame.
 pub const MAX_FRAME: usize = HEADER + MAX_BODY;
 
 const MAGIC: [u8; 2] = [0x9D, 0x1E];

@@ -79,7 +79,7 @@ fn lost_in(part: &[u8]) -> usize {
 }
 
 impl Reader {
-    /// Takes the next page, and passes each of its records on. The last page may be shorter.
+    /// Processes the next page, and passes each of its records on. The last page may be shorter.
     pub fn page(&mut self, page: &[u8], mut each: impl FnMut(Found<'_>)) {
         let at = self.at;
         self.at += page.len() as u64;

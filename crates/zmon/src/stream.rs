@@ -88,7 +88,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes a read, and returns the set if the read ended one.
+    /// Adds a read, and returns the set if the read ended a set.
     pub fn take(&mut self, read: Read<'_>) -> Option<Set> {
         match read {
             Read::Bytes([]) => {

@@ -49,8 +49,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes the next record. At the end of an interval it returns the current state. An end that
-    /// is not later than the previous end is ignored.
+    /// Processes the next record. At the end of an interval it returns the current state. An end
+    /// that is not later than the previous end is ignored.
     pub fn take(&mut self, found: &Found<'_>) -> Option<Moment> {
         self.counts.records += 1;
         let said = match said(found) {

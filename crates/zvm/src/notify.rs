@@ -182,7 +182,7 @@ fn words_of<'t>(line: &'t str, at: usize, comment: &mut Option<usize>, words: &m
     end(&mut from, line.len());
 }
 
-/// Takes the next character if it is the wanted one.
+/// Consumes the next character if it is the expected one.
 fn takes(places: &mut Peekable<std::str::CharIndices<'_>>, wanted: char) -> bool {
     places.next_if(|(_, c)| *c == wanted).is_some()
 }

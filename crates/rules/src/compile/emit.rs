@@ -67,7 +67,7 @@ pub(super) struct Compiler<'a> {
     pub(super) file: &'a RuleFile,
     pub(super) machine: &'a Machine,
     pub(super) counters: Vec<Counter>,
-    /// The largest age that a step loads.
+    /// Maximum age, in intervals, of a value that a step loads.
     pub(super) deepest: usize,
     /// Expressions visited for the current rule, including those without steps.
     pub(super) visited: usize,

@@ -22,9 +22,9 @@ use crate::diag::Span;
 pub use predefined::{FileKind, Name};
 pub(crate) use text::Text;
 
-/// The longest line, as in the original.
+/// Maximum length of a line, as in the original.
 pub const MAX_LINE: usize = 2048;
-/// The longest name of a user variable, as in the original.
+/// Maximum length of a user variable's name, as in the original.
 pub const MAX_NAME: usize = 128;
 /// Maximum size of all names and values of user variables, as in the original. The original keeps
 /// them in one buffer, with two additional bytes for each pair and two for the buffer.

@@ -18,7 +18,7 @@ pub struct Served {
     /// Milliseconds until the guest had the memory that it needed, no task in it waited, and the
     /// host did not swap; `None` if never.
     pub after_ms: Option<u64>,
-    /// Most memory that the host had to swap.
+    /// Maximum memory that the host had to swap.
     pub swapped_kib: u64,
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tidy::tree;
 
-/// The most lines that an example adds or removes.
+/// Maximum number of lines that an example adds or removes.
 const LINES_MAX: usize = 20;
 
 /// Directories that a build of the tree does not need.
