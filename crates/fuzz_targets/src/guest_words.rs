@@ -49,8 +49,9 @@ pub(crate) fn guest_counters(data: &[u8]) {
     }
 }
 
-/// Parses a cron table, and descriptions of timers. Names must be case-insensitive, a line must be
-/// due in its zone's minutes as well, and the earliest of all lines must be the earliest of some.
+/// Parses a cron table, and descriptions of timers. Names must be case-insensitive, and a line must
+/// be due in its zone's minutes as well. The earliest of all lines must be the earliest of some
+/// lines.
 pub(crate) fn crontab(data: &[u8]) {
     let mut dice = dice(data);
     let mut all = texts(data);

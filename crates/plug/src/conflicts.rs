@@ -134,8 +134,8 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
         if !base.join(marker).exists() {
             continue;
         }
-        // In the old hierarchy each group has CPUs; a group with all of them corresponds to one in
-        // the new hierarchy without CPUs of its own.
+        // In version 1 each group has CPUs. A group with all CPUs corresponds to a group in version
+        // 2 without CPUs of its own.
         let of_root = if is_v1 { cpus_of(&base) } else { None };
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };

@@ -14,8 +14,8 @@ use crate::parse::task::TaskStat;
 use crate::tasks::{TaskDir, TaskSeen};
 
 /// Gap between two checks above which the observer itself was delayed, for example by a pause of
-/// the whole machine. The use of that time is unknown, so the whole time is granted again, but only
-/// once, because on a host that thrashes each check may be late.
+/// the whole machine. The use of that time is unknown, so the whole time is granted again. This
+/// happens only once, because on a host that thrashes each check may be late.
 const LATE_MS: u64 = 5_000;
 /// Maximum time before a later late check that counts in part. The machine may be paused twice.
 const LATE_MAX_MS: u64 = 60_000;

@@ -40,7 +40,7 @@ impl Kept {
         room.get(..count)
     }
 
-    /// Does the same with a reused buffer.
+    /// Makes one read call like [`Kept::start`], into a reused buffer.
     pub fn once<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
         let text = &mut buffer.0;
         if text.len() < PIECE {

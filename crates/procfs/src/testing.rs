@@ -166,8 +166,8 @@ impl FakeKernel {
         self.write(&format!("proc/{pid}/status"), &status);
     }
 
-    /// Does what a kernel does after CPUs were plugged: makes the list of CPUs online and the lines
-    /// of /proc/stat agree with the CPUs' `online` files. A CPU without one is online.
+    /// Reacts like a kernel after CPUs were plugged: makes the list of CPUs online and the lines of
+    /// /proc/stat agree with the CPUs' `online` files. A CPU without such a file is online.
     pub fn settle(&self) {
         let online: CpuList = self.present().iter().filter(|cpu| self.is_online(*cpu)).collect();
         self.write("sys/devices/system/cpu/online", &format!("{online}\n"));

@@ -1,8 +1,8 @@
 //! The files of a crate as modules, and the names that they import from each other.
 //!
-//! A path is resolved as the compiler does it: `crate`, `self` and `super`, child modules, imports
-//! under other names, and names that a module only re-exports (`pub use`). `use crate::a;` with
-//! `a::b::f()` imports a name from `a/b.rs` and no name from `a/mod.rs`. A re-export is not an
+//! A path is resolved as by the compiler. This covers `crate`, `self` and `super`, child modules,
+//! imports under other names, and names that a module only re-exports (`pub use`). `use crate::a;`
+//! with `a::b::f()` imports a name from `a/b.rs` and no name from `a/mod.rs`. A re-export is not an
 //! import, so a `lib.rs` with only re-exports ties no files together, unless it uses them itself.
 //!
 //! ```text

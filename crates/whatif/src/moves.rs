@@ -106,8 +106,8 @@ impl Place {
     }
 
     /// Returns the memory missing to the set point, if the host was below it for too long. The host
-    /// must also be below it in the last quarter of the time, so that it is not reported again
-    /// after a guest has left.
+    /// must also be below its set point in the last quarter of the time. So it is not reported
+    /// again after a guest has left.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
         let lately = &self.available[self.available.len() / 4 * 3..];

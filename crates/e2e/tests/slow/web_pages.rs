@@ -388,9 +388,9 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
 
 /// Measures a viewed page's cost to the server and the guests. Times with and without a viewer
 /// alternate in the order yes, no, no, yes, so that independent changes affect both. Once a minute,
-/// and at an age of five minutes, all guests act at once, so some measured times are one and a half
-/// or two times the others. Other load also makes the server slower. So the minima are compared:
-/// the viewer's cost is part of every time with a viewer.
+/// and at an age of five minutes, all guests act at once. So some measured times are one and a half
+/// or two times as long as others. Other load also makes the server slower. So the minima are
+/// compared: the viewer's cost is part of every time with a viewer.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));

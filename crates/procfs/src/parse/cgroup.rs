@@ -23,8 +23,8 @@ pub fn of_controller(text: &[u8], controller: &str) -> Option<PathBuf> {
     (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
 }
 
-/// Returns true if the process is outside the groups that this namespace shows, in the hierarchy of
-/// this controller: the kernel then prints a path with `..`.
+/// Returns true if the process is outside the groups of this namespace, in the hierarchy of this
+/// controller. The kernel then prints a path with `..`.
 pub fn is_outside(text: &[u8], controller: &str) -> bool {
     let path = shown(text, controller).unwrap_or_default();
     path.split(|byte| *byte == b'/').any(|part| part == b"..")

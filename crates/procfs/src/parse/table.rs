@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn lines_are_skipped_as_a_plain_search_skips_them() {
-        // All texts of up to 18 bytes with newlines in a bit pattern, from all offsets in them:
-        // every alignment of a newline to the words occurs.
+        // The test takes all texts of up to 18 bytes with newlines in a bit pattern, from all
+        // offsets, so that every alignment of a newline to the words occurs.
         for pattern in 0_u32..1 << 12 {
             let text: Vec<u8> = (0..18)
                 .map(|i| if pattern >> (i % 12) & 1 == 1 { b'\n' } else { b'\n' ^ (1 << (i % 8)) })

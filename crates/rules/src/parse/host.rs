@@ -71,8 +71,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the counters that a wrong name may have meant: counters with the same name in another
-/// family, or else with a similar name, its own family first.
+/// Returns the counters that a wrong name may have meant. They have the same name in another
+/// family, or else a similar name, with the name's own family first.
 fn near(family: &str, name: &str) -> Vec<&'static str> {
     let named = |wanted: &str| -> Vec<&'static str> {
         let own = |(_, own): &(&str, &str)| *own == wanted;
