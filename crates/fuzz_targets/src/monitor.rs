@@ -185,7 +185,7 @@ impl Qemu {
                 Some(value) => format!(r#""return":{value}"#),
                 None => r#""error":{"class":"GenericError","desc":"not found"}"#.to_owned(),
             };
-            // A client that has left gets no answer.
+            // A client that has disconnected gets no answer.
             let _ = stream.write_all(format!("{{{reply},\"id\":{}}}\r\n", asked["id"]).as_bytes());
         }
         Ok(())

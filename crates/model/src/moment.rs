@@ -57,9 +57,9 @@ pub struct Interval {
 /// Parts of an interval that are wanted. The host is always included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// True if guests are wanted.
+    /// True if guests are requested.
     pub guests: bool,
-    /// True if tiers of memory are wanted.
+    /// True if tiers of memory are requested.
     pub tiers: bool,
     /// True if processes are wanted, which are most of a recording.
     pub processes: bool,

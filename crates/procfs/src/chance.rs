@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn process_has_more_time_when_host_keeps_it() {
         let free = Work::default();
-        // The first second has no earlier look.
+        // The first second has no earlier check.
         assert_eq!(ten_after(250, 750, free), Some(37), "a quarter of a CPU");
         let held = [
             Work { waits_for_disk: true, ..free },

@@ -1,4 +1,4 @@
-//! The positions of the wanted lines in a table.
+//! The positions of the requested lines in a table.
 //!
 //! A kernel prints the lines of /proc/meminfo and /proc/vmstat in an order that never changes while
 //! it runs. The line number of each wanted name is therefore determined once. Later readings skip

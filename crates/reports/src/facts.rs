@@ -7,7 +7,7 @@ use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
 const SECOND: f64 = 1e3;
 const MINUTE: f64 = 60e3;
 
-/// A mebibyte in bytes, and a page.
+/// Number of bytes of a mebibyte, and of a page.
 pub(crate) const MIB: f64 = 1_048_576.0;
 pub(crate) const PAGE: f64 = 4_096.0;
 /// A tick of a guest's kernel in nanoseconds, at 100 Hz.

@@ -109,7 +109,7 @@ pub struct MemoryRules {
 /// A compiled rules file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     pub update: u64,
     /// The counters to read, in slot order.
     pub counters: Vec<Counter>,
@@ -131,7 +131,7 @@ pub struct Steps {
 }
 
 impl CpuRules {
-    /// Returns true if a CPU is wanted.
+    /// Returns true if the rules request one more CPU.
     pub fn hotplug(&self, history: &History) -> Result<bool, Fault> {
         self.hotplug.run(history).map(is_true)
     }

@@ -221,7 +221,7 @@ impl Checker {
             if seen.way.is_some_and(|before| before != way) {
                 seen.turns.push_back(world.now_ms);
                 let kills = seen.killed_ms.is_some_and(|at_ms| world.now_ms < at_ms + AGAIN_MS);
-                // The host's own safety comes before a guest's rest.
+                // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
                 seen.calm_turns += u64::from(calm);
@@ -328,7 +328,7 @@ impl Checker {
         let seen = self.guests.entry(member.key).or_default();
         let kills = member.guest.counters.oom_kills;
         if kills > seen.kills {
-            // A killed program comes back, and all at once.
+            // A killed program restarts, and needs all of its memory at once.
             let again = seen.killed_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
             let shrunk = seen.shrunk_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
             if shrunk && !again && is_quiet(member, now_ms) {
@@ -437,7 +437,7 @@ fn can_be_met(world: &World, member: &Member) -> bool {
     let others =
         world.members.iter().filter(|m| m.key != member.key && is_healthy(m, world.now_ms));
     let spare_kib: u64 = others.map(spare_kib).sum();
-    // The host's own lack comes first.
+    // The host's own shortage takes precedence.
     let owed_kib =
         (world.used_kib() + (world.config.reserve.0 >> 10)).saturating_sub(world.total_kib);
     free_kib > GIB_KIB / 2 || spare_kib > 2 * GIB_KIB + owed_kib

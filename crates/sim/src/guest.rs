@@ -46,7 +46,7 @@ pub struct Spec {
     pub actual_kib: u64,
     /// Weight against others.
     pub shares: u32,
-    /// Memory that its programs want.
+    /// Memory that its programs need.
     pub load: Load,
     /// Part of that memory in constant use, in thousandths.
     pub busy_permille: u64,
@@ -214,7 +214,7 @@ impl Guest {
         self.wait_us == 0 && self.unmet_kib(now_ms) <= self.held.swapped_kib
     }
 
-    /// Returns true if its virtual CPUs rest.
+    /// Returns true if its virtual CPUs are idle.
     pub fn is_asleep(&self, now_ms: u64) -> bool {
         let busy =
             self.spec.files.cold_kib_s > 0 && self.held.cold_kib < self.spec.files.cold_kib_max;

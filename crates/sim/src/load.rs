@@ -93,7 +93,7 @@ impl Load {
     }
 }
 
-/// Time from a guest's last work until it rests.
+/// Time from a guest's last work until it is idle.
 const SETTLE_MS: u64 = 5_000;
 
 /// The files that a guest reads from its disks.

@@ -15,9 +15,9 @@ pub const PASS_MS: u64 = 1000;
 /// An event at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A guest comes.
+    /// A guest starts.
     Come(Spec, Line),
-    /// A guest goes.
+    /// A guest ends.
     Go(Key),
     /// A guest reboots in the same process.
     Reboot(Key),

@@ -86,7 +86,7 @@ impl Past {
         self.guests.values()
     }
 
-    /// Keeps only the wanted guests.
+    /// Keeps only the selected guests.
     pub fn retain(&mut self, is_wanted: impl Fn(&Guest) -> bool) {
         self.guests.retain(|_, guest| is_wanted(guest));
     }

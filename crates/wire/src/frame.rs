@@ -130,7 +130,7 @@ impl<M: Message> Decoder<M> {
     }
 }
 
-/// Computes the CRC of a frame without its own field.
+/// Computes the CRC of a frame, which excludes the CRC field itself.
 fn checksum(frame: &[u8]) -> u32 {
     let crc = crc32(!0, &frame[2..6]);
     !crc32(crc, &frame[HEADER..])

@@ -133,7 +133,7 @@ record! {
     }
 }
 
-/// A whole answer.
+/// A complete STHYI answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     /// Places of the sections.

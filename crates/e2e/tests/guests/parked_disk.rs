@@ -231,7 +231,7 @@ fn finding2_01_a_parked_guest_keeps_its_ports_and_memory() {
     let client = std::thread::spawn(|| page(connect(27_460)));
     let refused = || std::fs::read_to_string(&refuses).unwrap().len();
     for times in 1..=REFUSED {
-        // On request the next attempt comes sooner.
+        // A request makes the next attempt earlier.
         let mut wakes = farm.command(&["wake", &web1]).spawn().unwrap();
         let tried = wait_until(PATIENCE, || refused() >= times);
         wakes.kill().unwrap();

@@ -188,7 +188,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     // The manager records nothing, so it requests no daemon's tasks.
     assert!(screen.contains("not reported twice yet") || screen.contains("WAKER"), "{screen}");
 
-    // A frozen screen stands still until it is resumed.
+    // A frozen screen does not change until it is resumed.
     terminal.types(" ");
     let frozen = head(&terminal.until_shown("FROZEN")).to_owned();
     let moved = wait_until(Duration::from_secs(3), || head(&terminal.screen()) != frozen);

@@ -23,7 +23,7 @@ const ALL_MIB: u64 = 360;
 const PAGES_A_MIB: u64 = 256;
 /// A kernel's tasks wait for memory if less than this is available.
 const WAITS_MIB: u64 = 24;
-/// Samples of each guest per look.
+/// Number of samples of each guest in a reading.
 const SAMPLES: u32 = 4;
 
 /// Two kernels, and the number of messages delivered to them.
@@ -35,7 +35,7 @@ struct Guests {
     waited: [u32; 2],
 }
 
-/// Result of a look at both guests.
+/// Result of a reading of both guests.
 struct Seen {
     pools: Vec<u64>,
     available_mib: Vec<u64>,

@@ -111,7 +111,7 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
     assert_eq!(page.trim(), "27648", "the page that wakes it");
     ask_tls(&mut host, 2);
 
-    // The guest sleeps for an hour.
+    // The guest stays parked for an hour of the host's clock.
     host.until("pinhead park web1");
     host.until(&stopped("web1"));
     host.sh(HOUR);

@@ -22,8 +22,8 @@ use std::time::Duration;
 use vm::{Deadline, Monitor, wait_for_exit};
 
 const PORT: u16 = 27_500;
-/// Guests that stay awake, are parked in memory, and are parked on disk; their ports follow each
-/// other.
+/// Guests that stay awake, guests parked in memory, and guests parked on disk, with consecutive
+/// ports.
 const CLASSES: &str = "[[class]]\nname = \"awake\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"128 MiB\"\nports = [{ guest = 80, host = 27500 }]\n\
                        [[class]]\nname = \"ram\"\ncount = 3\nimage = \"web\"\ntemplate = true\n\
@@ -40,7 +40,7 @@ const SIZE: Size =
 /// guest.
 const PIN: &str = "[[class]]\nname = \"all\"\nmatch = [\"*\"]\npin = \"104 MiB\"\n";
 
-/// A manager that answers does so by then.
+/// Limit of a manager's response.
 const SOON: Duration = Duration::from_secs(1);
 
 const MOMENTS: u64 = 50;
@@ -51,7 +51,7 @@ const MOMENT_MAX_US: u64 = 4_000_000;
 /// answered.
 const PACE: Duration = Duration::from_millis(14);
 
-/// The process that is killed.
+/// Process, or pair of processes, that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Manager,
@@ -62,7 +62,7 @@ enum Victim {
 
 const VICTIMS: [Victim; 4] = [Victim::Manager, Victim::Keeper, Victim::Both, Victim::Farm];
 
-/// Requests that are counted.
+/// Counters of requests.
 #[derive(Debug, Default)]
 struct Counts {
     is_paused: AtomicBool,
@@ -259,7 +259,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
         let farm_pid = scene.pid();
         let mut manager = Manager::spawn(&scene.place, &scene.settings);
         let after = Duration::from_micros(rng.within(0, MOMENT_MAX_US));
-        // Nothing is waited for but the moment.
+        // The wait ends at the moment of the kill, or if the farm ends.
         let _ = wait_for_exit(farm_pid, after);
         if victim == Victim::Farm {
             load.pause();

@@ -32,7 +32,7 @@ const FILES: &str = "while :; do dd if=/dev/zero of=/dev/shm/file bs=256k count=
 const SWAPPING: &str = "while :; do for n in $(seq 0 87); do \
                         dd if=/dev/zero of=/dev/shm/load bs=1M count=1 seek=$n conv=notrunc; \
                         done; done";
-/// Computes for a moment, and rests longer.
+/// Computes for a moment, and is then idle for longer.
 const BURSTS: &str = "while :; do n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); done; sleep 2; \
                       done";
 

@@ -26,7 +26,7 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n
                        template = true\nmemory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n";
 /// Time for which a guest computes. It covers whole recorded minutes, whenever it begins.
 const LOUD_S: u64 = 130;
-/// Time with a viewer, and then without.
+/// Duration of a measurement with a viewer, and of one without.
 const LOOK: Duration = Duration::from_secs(10);
 /// Number of cycles: two times with a viewer, and two without.
 const LOOKS_AND_NOT: usize = 3;
@@ -226,7 +226,7 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
     let loop_of = format!("timeout {LOUD_S} sh -c 'while :; do :; done' > /dev/null 2>&1 &");
     farm.succeed(&["exec", &farm.guest("web1"), "--", "sh", "-c", &loop_of]);
     manager.succeed(&["set", "web1", "max", "80 MiB"]);
-    // The loudest guest comes first by default.
+    // The busiest guest comes first by default.
     let loud = wait_until(Duration::from_secs(60), || {
         browser.open(&format!("{}/", pages.base()));
         browser.text("document.querySelector('#guests tr th').innerText") == "web1"

@@ -61,7 +61,7 @@ pub struct Total {
     pub shadow_moves: u64,
 }
 
-/// The two targets so far.
+/// The present targets of both policies, and the totals up to now.
 #[derive(Debug)]
 pub struct Timeline {
     at_ms: i64,
