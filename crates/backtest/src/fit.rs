@@ -4,7 +4,7 @@ use crate::replay::{Played, Replay};
 use crate::{Error, World};
 use whatif::{Change, Tally};
 
-/// Most guests that are tried.
+/// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;
 /// Growth of unmet needs that does not count, in millionths of the guests' memory over time. An
 /// estimate of needs is no finer.
@@ -31,7 +31,8 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     let play = |count: u32| {
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
-        // A set kind makes the replay without more guests an estimate too, so results compare.
+        // If the kind is set, the replay without more guests is an estimate, too, so that the
+        // results are comparable.
         change.kind = change.kind.or(Some(kind));
         replay.play(change, 0)
     };

@@ -12,7 +12,7 @@ use std::path::Path;
 use store::{GuestKey, Journal, Policy, Query, Range, Records};
 use whatif::{Agreement, Change, Player, Recorded, Replayed};
 
-/// Most guests in one query of the journal.
+/// Maximum number of guests in one query of the journal.
 const GUESTS_MAX: usize = 10_000;
 /// Precision of the time at which the journal last saw a guest.
 const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
@@ -88,8 +88,9 @@ impl Replay {
         let mut recorded = Vec::new();
         journal.decisions(&query, |decided| {
             let decision = decided.decision;
-            // The manager's own actions when a guest comes or goes are no decisions of the policy.
-            // Releases are left out too, since the manager and the operator also release guests.
+            // The manager's own actions when a guest appears or ends are not decisions of the
+            // policy. Releases are left out, too, because the manager and the operator also release
+            // guests.
             if let Some(who) = guests.get(&decided.guest)
                 && ["hold", "grow", "shrink", "stuck", "let-go"].contains(&&*decision.action)
             {

@@ -8,8 +8,8 @@ use std::path::Path;
 use store::{Pick, Records, STEPS_MAX, Span};
 use whatif::{Advice, Options, Past};
 
-/// Default retention of minute rows. Longer times are read by the quarter of an hour, as those rows
-/// are kept longer.
+/// Default retention of minute rows. Longer times are read by the quarter of an hour, because such
+/// rows are kept longer.
 pub const MINUTES_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
 const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
 

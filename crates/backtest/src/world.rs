@@ -5,7 +5,7 @@ use crate::replay::policy;
 use base::Bytes;
 use whatif::Change;
 
-/// A world that differs from the recorded one. By default it is the same.
+/// A world to simulate. By default it equals the recorded world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
     /// Rules that move memory: a policy's name, or a file of the manager's settings.

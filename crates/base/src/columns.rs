@@ -13,26 +13,26 @@ pub fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
 }
 
-/// Returns the text without control characters for a terminal, clipped to `width` columns. It has
-/// at most twice as many characters, because some take no column. Guests choose names and reasons,
-/// and must not be able to move a cursor.
+/// Returns the text without control characters for a terminal, clipped to `width` columns. The
+/// result has at most twice as many characters, because some characters take no column. Guests
+/// choose names and reasons, and must not be able to move a cursor.
 pub fn plain(text: &str, width: usize) -> String {
     let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
-    // One more character than is shown, to detect that there is more.
+    // One more character is read than is shown, to detect a longer text.
     let most = chars_max(width).saturating_add(1);
     let cleaned: String = text.chars().take(most).map(cleaned).collect();
     clip(&cleaned, width)
 }
 
-/// Returns the text clipped to `width` columns, and twice as many characters, with a mark if it
-/// was.
+/// Returns the text clipped to `width` columns and twice as many characters, with a mark if it was
+/// clipped.
 pub fn clip(text: &str, width: usize) -> String {
     let most = chars_max(width);
     let is_short = text.chars().nth(most).is_none();
     if is_short && columns(text) <= width {
         return text.to_owned();
     }
-    // The mark takes a column, and is a character.
+    // The mark takes a column and a character.
     let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
     while columns(&kept) >= width && kept.pop().is_some() {}
     kept + "…"

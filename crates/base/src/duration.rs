@@ -17,7 +17,7 @@ pub const HOUR_MS: i64 = 60 * MINUTE_MS;
 /// Milliseconds in a day.
 pub const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// The longest duration: ten years. It keeps sums within their range.
+/// Maximum duration: ten years. The limit keeps sums within their range.
 const LONGEST_MS: u64 = 3650 * DAY_MS as u64;
 
 const HELP: &str =

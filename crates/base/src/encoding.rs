@@ -1,6 +1,7 @@
 //! Detection of foreign text encodings, which pinhead does not read.
 
-/// A file of UTF-16 has a zero in every second byte; one in this many is enough.
+/// Ratio of bytes to zeros from which a file counts as UTF-16, which usually has a zero in every
+/// second byte.
 const ZEROS_OF: usize = 4;
 
 /// Returns the foreign encoding that a text seems to have, and how to convert it to UTF-8.

@@ -1,4 +1,4 @@
-//! Counters that seem to fall.
+//! Detection of counters that only seem to fall.
 
 /// Returns true if a counter only seems to have fallen. It may have been read a little early, or in
 /// parts at different moments, as with idle time. A counter that started again usually has less

@@ -5,7 +5,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     fits(pattern.as_bytes(), name.as_bytes(), next_character)
 }
 
-/// Does the same for names that need not be text: `?` stands for one byte.
+/// Matches names that need not be text; `?` matches one byte.
 pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
     fits(pattern, name, |_, at| at + 1)
 }
@@ -14,8 +14,8 @@ pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
 fn fits(pattern: &[u8], name: &[u8], next: fn(&[u8], usize) -> usize) -> bool {
     let (mut p, mut n) = (0, 0);
     // Position to continue from if the part behind the last star does not match: the star then
-    // takes one more character. An earlier star need not be retried, since that would only leave
-    // less for the last one.
+    // takes one more character. An earlier star need not be retried, because that would only leave
+    // less for the last star.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,7 +1,7 @@
 //! A hash for names on disk: the same in every build of every version.
 
-/// FNV-1a with 64 bits. It distinguishes one user's own data, and does not resist a search for two
-/// contents with one hash.
+/// FNV-1a with 64 bits. It distinguishes one user's own data, but does not resist a search for two
+/// contents with the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StableHash(u64);
 

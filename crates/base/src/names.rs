@@ -1,8 +1,8 @@
-//! The names that a misspelt one may have meant.
+//! Known names that a misspelt name may have meant.
 
 const OFFERED: usize = 3;
-/// Number of characters that are compared of a name: longer names are never typed, and the
-/// comparison takes time with the product of the lengths.
+/// Number of characters of a name that are compared. Longer names are never typed, and the time of
+/// a comparison grows with the product of the lengths.
 const LONGEST: usize = 64;
 
 /// Returns the known names nearest to `wanted`, nearest first; none if nothing is near.
@@ -24,7 +24,7 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
 }
 
 /// Returns the distance of a name. A difference only in case is the nearest miss; a name with a
-/// part left out, as in `pgscan_direct_thr`, is a near one.
+/// missing part, as in `pgscan_direct_thr`, is also near.
 fn closeness(wanted: &str, name: &str) -> usize {
     if wanted.eq_ignore_ascii_case(name) {
         return 0;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// The most digits of a typed number; more are a mistake, and would overflow.
+/// Maximum number of digits of a typed number. More digits are a mistake, and would overflow.
 const DIGITS_MAX: usize = 15;
 
 /// The error of an invalid quantity.
@@ -22,7 +22,7 @@ pub struct Bad {
 pub enum Kind {
     /// The number is missing, too long or too precise.
     Number,
-    /// Its unit is missing or unknown.
+    /// The number's unit is missing or unknown.
     Unit,
     /// The value is too large.
     Overflow,

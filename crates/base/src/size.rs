@@ -8,7 +8,7 @@ pub const SIZE_HELP: &str = "write a size with its unit, such as \"256 MiB\" or 
 const UNITS: [(&str, u64); 5] =
     [("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", 1 << 40)];
 
-/// The largest size: 4 PiB, the most that x86-64 can address.
+/// Maximum size: 4 PiB, the most memory that x86-64 can address.
 const LARGEST: u64 = 1 << 52;
 
 /// Parses `4 GiB`.

@@ -1,8 +1,8 @@
-//! The report of a skipped test, in a place where it is seen.
+//! The report of a skipped test, written where it is visible.
 
 /// Reports the reason for skipping a test, as `scripts/test` counts it. libtest hides the output of
-/// a passing test, but not direct writes to the standard error. The caller's code writes, not this
-/// crate.
+/// a passing test, but not direct writes to the standard error. The macro expands in the caller's
+/// crate, so this crate itself writes nothing.
 #[macro_export]
 macro_rules! skipped {
     ($($reason:tt)*) => {{

@@ -41,7 +41,7 @@ impl Column {
         self.least(width).most(width)
     }
 
-    /// Sets the number of blanks before it.
+    /// Sets the number of blanks before the column.
     pub const fn gap(self, gap: usize) -> Column {
         Column { gap, ..self }
     }

@@ -1,10 +1,10 @@
 //! The cost of collecting and recording samples of a hundred guests once a second.
 //!
 //! The guests are processes with as many threads as an emulator has. Reading a process costs the
-//! same whatever it does, so these sleep, and are read once as running and once as sleeping guests.
-//! Rounds are a second apart, as in the manager: without pauses they would find everything in the
-//! CPU's caches, and cost a fifth. The recorded counters grow by a different amount each second, as
-//! those of busy guests do.
+//! same whatever it does. So these processes sleep, and are read once as running and once as
+//! sleeping guests. Rounds are a second apart, as in the manager. Without pauses a round would find
+//! everything in the CPU's caches, and cost a fifth. The recorded counters grow by a different
+//! amount each second, like the counters of busy guests.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};
@@ -26,7 +26,7 @@ use store::{Keep, Recorder};
 const GUESTS: u64 = 100;
 /// Threads of an emulator: two virtual CPUs, its main loop, RCU, a worker.
 const THREADS_EACH: usize = 5;
-/// Number of virtual CPUs among them.
+/// Number of virtual CPUs among these threads.
 const VCPUS: usize = 2;
 /// Measured rounds, enough to include the reads that are made every fifteen seconds.
 const ROUNDS: u64 = 30;
@@ -58,14 +58,15 @@ const GROWING: &[(GuestField, u64)] = &[
 /// written exactly once.
 const FROM_MS: i64 = 1_800_000_000_000 - 15_000;
 
-/// The promises, as multiples of the cost of bare reads of the same files in the same seconds.
+/// Promised maximum costs, as multiples of the cost of bare reads of the same files in the same
+/// seconds.
 const RUN_TIMES: f64 = 1.5;
 const ASLEEP_TIMES: f64 = 1.0;
 const RECORDED_TIMES: f64 = 2.5;
 /// Distance of the bare reads from a round.
 const HALF: Duration = Duration::from_millis(500);
 
-/// Runs as a guest's process: its threads sleep until it is ended from outside.
+/// Runs as a guest's process, with threads that sleep until the process is ended from outside.
 pub fn be_guest(threads: usize) -> ! {
     for _ in 1..threads {
         std::thread::spawn(|| {

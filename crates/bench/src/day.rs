@@ -41,7 +41,7 @@ const REPLAY_S: f64 = 10.0;
 const SIZE_S: f64 = 30.0;
 /// Runs of each report; the best counts.
 const TIMES: usize = 3;
-/// Requested formats of the reports; the steps follow.
+/// Requested formats of the reports, and after them the requested steps.
 const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
 const STEPS: [Option<&str>; 2] = [None, Some("1m")];
 

@@ -10,9 +10,9 @@ use rules::{Machine, Program};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Turns in a batch: enough to make the cost of two clock reads negligible.
+/// Number of turns in a batch, enough to make the cost of two clock reads negligible.
 const TURNS: u32 = 200;
-/// Number of batches: their median excludes those in which another process had the CPU.
+/// Number of batches. Their median excludes batches in which another process had the CPU.
 const BATCHES: usize = 500;
 
 /// Returns the figures.
@@ -58,7 +58,7 @@ fn compile(text: &str) -> Result<Program, Error> {
     rules::compile(&file, &Machine::default()).0.ok_or(Error::Preset("does not compile"))
 }
 
-/// Returns true if neither rule of a group is true: only then both were evaluated.
+/// Returns true if no rule of a group is true, because only then both of its rules were evaluated.
 fn asks_all_rules(decision: &GuestDecision) -> bool {
     let cpu = decision.cpu.and_then(Result::ok);
     let memory = decision.memory.and_then(Result::ok);

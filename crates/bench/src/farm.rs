@@ -23,7 +23,7 @@ const SHARED: &str = "sharing";
 const SQUEEZED: &str = "squeezed";
 /// Directory of the sockets of root's `pinhead up`, which can limit guests.
 const FARMS: &str = "/run/pinhead/up";
-/// MiB, the unit of experiments, in millions of bytes, the unit of promises.
+/// Factor from MiB, the unit of experiments, to millions of bytes, the unit of promises.
 const MB: f64 = 1.048_576;
 
 /// Returns the figures.

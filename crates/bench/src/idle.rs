@@ -1,4 +1,4 @@
-//! The manager next to many idle guests: its cost, and whether it wakes them.
+//! The manager next to many idle guests: its cost, and the wake-ups that it causes.
 //!
 //! ```text
 //!   pinhead up ── QEMU x 100 ──┬─ a minute alone ───────────► run time and wake-ups
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The promises: percent of a core, and the ratio of wake-ups to those without a manager.
+/// Promised maximum of CPU use in percent of a core, and of the ratio of wake-ups with a manager to
+/// wake-ups without one.
 const CPU_PERCENT: f64 = 0.5;
 const WAKE_UPS_RATIO: f64 = 1.05;
 
@@ -28,7 +29,7 @@ const SETTLE_WINDOW: Duration = Duration::from_secs(15);
 const SETTLED: f64 = 0.1;
 /// Guests that use more than this part of all cores are still booting or settling.
 const BUSY: f64 = 0.75;
-/// A hundred guests boot on two cores in some five minutes, and settle in as many again.
+/// A hundred guests boot on two cores in about five minutes, and settle in another five.
 const PATIENCE: Duration = Duration::from_secs(1500);
 /// Time for the effects of the manager's first requests to settle.
 const CALM: Duration = Duration::from_secs(75);
@@ -116,7 +117,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
         let window = over(SETTLE_WINDOW, || used(&qemus))?;
         let rate = window.cpu_ns as f64;
         let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
-        // A saturated machine shows a steady figure whatever its guests do.
+        // On a saturated machine the figure is steady whatever its guests do.
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idles = rate / 1e9 < SETTLE_WINDOW.as_secs_f64() * cores * BUSY;
         if is_calm && idles && qemus.len() == guests as usize {

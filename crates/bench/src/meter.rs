@@ -14,7 +14,7 @@ pub struct Used {
     pub cpu_ns: u64,
     /// Number of dispatches, including those after a preemption.
     pub dispatches: u64,
-    /// Number of voluntary sleeps, and so of wake-ups.
+    /// Number of voluntary sleeps, which equals the number of wake-ups.
     pub sleeps: u64,
 }
 
@@ -45,7 +45,8 @@ pub fn used(pid: u32) -> Result<Used, Error> {
     used_by(pid, |_| true)
 }
 
-/// Reads the resources used by all threads but the first: in QEMU these are the virtual CPUs.
+/// Reads the resources used by all threads but the first, which in QEMU are mainly the virtual
+/// CPUs.
 pub fn used_beside_main(pid: u32) -> Result<Used, Error> {
     let main = pid.to_string();
     used_by(pid, |task| !task.ends_with(&main))

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! All processes run at the same time on the same CPU, once a second, and as far apart as possible.
-//! Each finds the CPU and its caches as another left them. Their use is sampled at the same
-//! moments. Each window gives one ratio, and the median counts.
+//! Each process finds the CPU and its caches as another process left them. The CPU time of all
+//! processes is sampled at the same moments. Each window gives one ratio, and the median counts.
 
 use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};

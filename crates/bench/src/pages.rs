@@ -1,10 +1,10 @@
-//! The pages in a browser: the size of the first one, and the time to show it.
+//! The pages in a browser: the size of the first page, and the time to show it.
 //!
 //! ```text
 //!   recorded guests ─► sim::day ─► an hour of 100 guests, and of 1,000 ─► pinhead web ─► a browser
 //! ```
 //!
-//! The page shows a recorded hour: the live page is the same, and also queries a manager.
+//! The page shows a recorded hour. The live page is the same, but also queries a manager.
 
 use crate::day;
 use crate::error::{Error, scratch};

@@ -34,7 +34,8 @@ fn each<T>(mut scene: impl FnMut(&mut dyn Policy) -> T) -> [T; 4] {
     ]
 }
 
-/// Returns a row of pinhead's figure against the promise, with the others as a note.
+/// Returns a row of pinhead's figure against the promise, with the other policies' figures as a
+/// note.
 fn row<T>(name: &str, all: &[T; 4], at_most: f64, figure: impl Fn(&T) -> Figure) -> Row {
     Row::promised(name, figure(&all[3]), at_most).note(&others(all, figure))
 }

@@ -1,8 +1,8 @@
 //! The daemon's cost of a scan of all tasks, against bare reads of the same files.
 //!
 //! The daemon runs on this machine. Its port is a pseudo-terminal, and this process plays the host.
-//! The first response is not counted, as the daemon starts without data. CPU time counts, not
-//! elapsed time: other processes may run.
+//! The first response is not counted, because the daemon starts without data. CPU time counts, not
+//! elapsed time, because other processes may run.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch, write};
@@ -22,11 +22,11 @@ use wire::{Decoder, Processes, Scan, ToGuest, ToHost, Welcome};
 const SCAN_US: f64 = 1000.0;
 /// Number of counted responses. The median is the figure.
 const ANSWERS: u32 = 3;
-/// Distance of two requests: a daemon responds to one in ten seconds.
+/// Interval between two requests. A daemon responds to one request in ten seconds.
 const APART: Duration = Duration::from_millis(10_200);
 /// Time after which the daemon sleeps again.
 const SETTLED: Duration = Duration::from_millis(50);
-/// Turns of the bare loop: the kernel counts a running process in ticks.
+/// Turns of the bare loop. There are many, because the kernel counts a running process in ticks.
 const TURNS: usize = 100;
 /// Limit of a response.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     until(&mut host, &mut decoder, hello(false)).ok_or(silent("hello of a daemon"))?;
     let welcome = Welcome { memory_pages: 1 << 18, grants: false, paces: true };
     say(&mut host, &ToGuest::Welcome(welcome), &port)?;
-    // Before this response the daemon has no rules, and accepts no other message.
+    // Before this response the daemon has not loaded its rules, and accepts no other message.
     until(&mut host, &mut decoder, hello(true)).ok_or(silent("answer to a welcome"))?;
     let (mut taken, mut tasks) = (Vec::new(), 0);
     for sequence in 1..=ANSWERS + 1 {
@@ -118,7 +118,7 @@ fn until<T>(
         }
         match host.read(&mut bytes) {
             Ok(count) => decoder.feed(&bytes[..count]),
-            // The other end is not open yet, or has sent nothing.
+            // The daemon has not opened its end yet, or has sent nothing.
             Err(error)
                 if matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::IO)) =>
             {

@@ -2,8 +2,8 @@
 //!
 //! A machine without a CMM pool would turn the memory rules off, and the daemon would read less
 //! than in a guest. So its root is a directory with links to the real files and one plain file for
-//! the pool. The bounds equal the present values: the rules are evaluated at each look, but nothing
-//! is ever changed.
+//! the pool. The bounds equal the present values, so that the rules are evaluated in each interval,
+//! but nothing is ever changed.
 
 use crate::error::{Error, scratch, write};
 use std::fs;
@@ -18,7 +18,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Puts everything into a new directory, for a machine with this many CPUs online.
+    /// Creates the scene in a new directory, for a machine with this many CPUs online.
     pub fn new(online: usize) -> Result<Scene, Error> {
         let scene = Scene { scratch: scratch("scene")? };
         let root = scene.root();
@@ -53,8 +53,8 @@ impl Scene {
 
 /// Returns the default preset with bounds that change nothing.
 ///
-/// Its counters of direct scans get the names of today's kernels, as the original does not support
-/// the old ones. Pinhead's daemon supports the old names by reading the same line.
+/// Its counters of direct scans get the names of today's kernels, because the original does not
+/// support the old names. Pinhead's daemon supports the old names by reading the same line.
 fn rules(online: usize) -> Result<String, Error> {
     let default = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?;
     let mut text = default.text();

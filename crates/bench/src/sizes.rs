@@ -1,4 +1,4 @@
-//! The size of the daemon's file, which a guest keeps on its disk or in its memory.
+//! Size of the daemon's file, which is on a guest's disk or in its memory.
 
 use crate::error::Error;
 use crate::table::{Row, figure};

@@ -1,4 +1,4 @@
-//! Boots guests, some at a time, in sufficient number to show that none hangs.
+//! Boots guests, a few at a time, in sufficient number to show that no guest hangs.
 //!
 //! ```text
 //!   SOAK_AT_ONCE threads, each: boot ─► "up" on the console ─► are all CPUs online? ─► end
@@ -39,7 +39,7 @@ struct Outcome {
     failures: Vec<String>,
 }
 
-/// Boots all guests. The exit code is a failure if one did not come up correctly.
+/// Boots all guests. The exit code is a failure if any guest did not come up correctly.
 pub fn run() -> Result<ExitCode, Error> {
     let plan = Plan::from_environment()?;
     let guest_dir = args::guest_dir()?;

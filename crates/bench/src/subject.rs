@@ -74,8 +74,8 @@ impl Subject {
 impl Drop for Subject {
     fn drop(&mut self) {
         let deadline = now() + PATIENCE;
-        // The process is not reaped yet, or try_wait reports its end: the id cannot belong to
-        // another one.
+        // The process is not reaped yet, or try_wait reports its end, so the id cannot belong to
+        // another process.
         if matches!(self.child.try_wait(), Ok(None)) {
             sys::ask_to_end(&self.child);
         }

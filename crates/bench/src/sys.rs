@@ -1,4 +1,4 @@
-//! The system calls that the standard library lacks, and nothing else.
+//! Only the system calls that the standard library lacks.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
@@ -41,7 +41,7 @@ pub fn ask_to_end(child: &Child) {
 }
 
 /// Opens a pseudo-terminal that passes bytes unchanged. Returns this process's end, which does not
-/// block, and the path of the other one.
+/// block, and the path of the other end.
 pub fn terminal() -> io::Result<(File, PathBuf)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;

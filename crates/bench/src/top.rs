@@ -28,8 +28,8 @@ const GUESTS: usize = 100;
 const SECONDS_MIN: u64 = 20;
 /// Time of the first screens, which is not counted.
 const BEGIN: Duration = Duration::from_secs(3);
-/// Minutes of the made-up day's intervals, and the intervals that are returned in turn: they are
-/// from a busy hour.
+/// Minutes of the synthetic day's intervals, and the intervals that are returned one after the
+/// other, from a busy hour.
 const MINUTES: u64 = 15;
 const ANSWERED: std::ops::Range<usize> = 40..44;
 /// Screens that show all guests.

@@ -1,7 +1,7 @@
 //! The last rows that were read.
 
-/// A ring of rows. Row 0 is the newest. An unreadable value is missing, never 0: it is a NaN inside
-/// the ring and `None` outside.
+/// A ring of rows. Row 0 is the newest. An unreadable value is missing, never 0, and is a NaN
+/// inside the ring and `None` outside.
 #[derive(Clone, Debug)]
 pub struct History {
     width: usize,
@@ -18,7 +18,7 @@ impl History {
         History { width, rows, newest: 0, filled: 0, values: vec![f64::NAN; width * rows].into() }
     }
 
-    /// Makes room for a new row, all of it missing, and returns it to be filled.
+    /// Adds a new row with all values missing, and returns it to be filled.
     pub fn advance(&mut self) -> &mut [f64] {
         self.newest = (self.newest + 1) % self.rows;
         self.filled = (self.filled + 1).min(self.rows);
@@ -34,7 +34,7 @@ impl History {
         &mut self.values[start..start + self.width]
     }
 
-    /// Drops all rows: the next row has no past.
+    /// Drops all rows, so that the next row has no past.
     pub fn clear(&mut self) {
         self.filled = 0;
     }
@@ -53,7 +53,7 @@ impl History {
         self.filled
     }
 
-    /// Returns true if every row that a program may look back to is present.
+    /// Returns true if every past row that a program may use is present.
     pub fn is_full(&self) -> bool {
         self.filled == self.rows
     }
@@ -65,7 +65,7 @@ impl History {
         (!value.is_nan()).then_some(value)
     }
 
-    /// Does the same as [`History::get`], with a NaN for a missing value.
+    /// Returns a value like [`History::get`], with a NaN for a missing value.
     #[inline]
     pub fn raw(&self, slot: usize, age: usize) -> f64 {
         if age >= self.filled || slot >= self.width {

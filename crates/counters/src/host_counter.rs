@@ -1,8 +1,8 @@
 //! The counters of a host's rules: the manager's values of a guest and of the host.
 //!
-//! These are derived values, computed again in each pass of the manager; kernels do not show them.
-//! This table is the only place that names them: the parser's suggestions, `explain` and the tables
-//! of the manuals are generated from it.
+//! These counters are derived values, computed again in each pass of the manager; kernels do not
+//! provide them. This table is the only place that names the counters. The parser's suggestions,
+//! `explain` and the tables of the manuals are generated from it.
 
 use base::named;
 

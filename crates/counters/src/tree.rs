@@ -34,8 +34,8 @@ const ALLOCSTALL: [&str; 6] = [
     "allocstall_device",
 ];
 
-/// Returns the lines that replace a retired name of /proc/vmstat. Its value is the sum of those of
-/// these lines that the kernel has; for most siblings there is no line at all, thus 0.
+/// Returns the lines that replace a retired name of /proc/vmstat. The value is the sum of the lines
+/// that the kernel has. Most siblings have no such line, so their value is 0.
 ///
 /// Kernels since 4.8 reclaim by node and have dropped the counters by zone. The `_normal` counter
 /// of a family reads the value of the whole family, and its siblings read 0. A rule's sum over the

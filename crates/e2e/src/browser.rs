@@ -3,7 +3,7 @@
 //!
 //! The browser is Debian's `chromium-headless-shell`, driven by the DevTools protocol over two
 //! pipes, so that no port is opened. A client library for the whole protocol takes longer to
-//! compile than everything else here, and needs a port.
+//! compile than all other code of this crate, and needs a port.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -20,7 +20,7 @@ use vm::{Deadline, Scratch};
 
 /// The browser's program name.
 pub const PROGRAM: &str = "chromium-headless-shell";
-/// The version of axe-core; another version needs a change of its own.
+/// Version of axe-core, pinned so that an update is a separate change.
 const AXE: &str = "axe-core@4.10.3";
 /// Limit of every wait. It is long because guests use the machine at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ pub struct Browser {
     _dir: Scratch,
 }
 
-/// A key: its DOM name and the text that it types.
+/// A key of the keyboard, with its DOM name and the text that it types.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
     Tab,
@@ -164,7 +164,7 @@ impl Browser {
         }
     }
 
-    /// Evaluates an expression in the page; a promise is awaited.
+    /// Evaluates an expression in the page. If its value is a promise, waits for the result.
     pub fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.order("Runtime.evaluate", params);
@@ -246,7 +246,7 @@ impl Browser {
         self.order("Input.insertText", json!({"text": text}));
     }
 
-    /// Resizes the window; a narrow one counts as a phone.
+    /// Resizes the window; a narrow window counts as a phone.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
                           "mobile": width < 500});
@@ -289,8 +289,8 @@ impl Drop for Browser {
     }
 }
 
-/// Returns axe-core, a checker for accessibility faults of pages, as its makers publish it. Returns
-/// `None` without npm, which downloads it and verifies its checksum.
+/// Returns axe-core, a checker for accessibility faults of pages, as its makers publish it. npm
+/// downloads axe-core and verifies its checksum; returns `None` without npm.
 pub fn axe() -> Option<String> {
     if !crate::is_there("npm") {
         return None;

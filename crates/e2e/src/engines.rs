@@ -1,7 +1,7 @@
 //! Real metrics engines, each in a directory of its own and on loopback.
 //!
-//! VictoriaMetrics and Prometheus accept the same requests; only their start differs. Neither is
-//! installed on every machine: a test without an engine reports that and passes.
+//! VictoriaMetrics and Prometheus accept the same requests; only their start differs. Neither
+//! engine is installed on every machine, so a test without an engine reports that and passes.
 
 use crate::{is_there, scratch};
 use metrics::Url;
@@ -91,8 +91,9 @@ impl Engine {
         Asked(self.base.trim_start_matches("http://").to_owned())
     }
 
-    /// Makes all received samples visible to queries. VictoriaMetrics would show them some time
-    /// later, and not all at once; Prometheus shows samples as soon as it receives them.
+    /// Makes all received samples visible to queries. VictoriaMetrics would otherwise show samples
+    /// some time later, and not all at the same time. Prometheus shows samples as soon as it
+    /// receives them.
     pub fn show_all(&self) {
         if self.kind == Kind::VictoriaMetrics {
             self.asked().get("/internal/force_flush").unwrap_or_else(|e| panic!("{e}"));
@@ -110,7 +111,8 @@ impl Engine {
             let ended = self.process.try_wait().expect("a child");
             assert!(ended.is_none(), "the engine has ended: {}", self.process.stderr());
             assert!(deadline.remaining().is_some(), "{what} never came; last seen: {seen}");
-            // A wait for the engine's exit, which is not expected, serves as the pause.
+            // The pause is a wait for the engine's exit, which ends early if the engine ends
+            // unexpectedly.
             let _ = wait_for_exit(self.process.id(), LOOK);
         }
     }

@@ -18,7 +18,7 @@ use vm::{Deadline, Scratch, wait_for_exit};
 /// user, and their guests have equal names.
 static ONE_UP: Mutex<()> = Mutex::new(());
 
-/// A running `pinhead up` of two guests. Dropping this value ends all of them.
+/// A running `pinhead up` of two guests. Dropping this value ends it and its guests.
 #[derive(Debug)]
 pub struct Up {
     /// Process of `pinhead up`.
@@ -31,7 +31,8 @@ pub struct Up {
 }
 
 impl Up {
-    /// Starts `pinhead up` once there are places, with a temporary directory of its own.
+    /// Starts `pinhead up` once its test may run that many guests, with a temporary directory of
+    /// its own.
     pub fn start(args: &str, share: fn() -> Share) -> Up {
         let one = ONE_UP.lock().unwrap_or_else(PoisonError::into_inner);
         let share = share();
@@ -42,7 +43,7 @@ impl Up {
         Up { child, refusal: RefCell::default(), dir, _share: share, _one: one }
     }
 
-    /// Returns the QEMU processes that it has started.
+    /// Returns the QEMU processes that `pinhead up` has started.
     pub fn qemus(&self) -> Vec<u32> {
         children(self.child.id()).expect("/proc")
     }
@@ -55,7 +56,7 @@ impl Up {
             assert!(ended.is_none(), "`pinhead up` ended before {what}");
             let refusal = self.refusal.borrow();
             assert!(deadline.remaining().is_some(), "never {what}: {refusal}");
-            // A wait for the exit, which is not expected, serves as the pause.
+            // The pause is a wait for the exit, which ends early if the program ends unexpectedly.
             let _ = wait_for_exit(self.child.id(), LOOK);
         }
     }

@@ -25,7 +25,7 @@ use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
 
-/// Limit of slow waits: emulating a processor that itself runs guests is slow, even more so on a
+/// Limit of slow waits. Emulation of a processor that itself runs guests is slow, even more so on a
 /// busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Limit of one shell line in a running host.
@@ -44,8 +44,8 @@ const TAR: &str = "srv.tar";
 const GUEST_WORDS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps \
     nowatchdog no_timer_check audit=0 psi=1";
 
-/// The domain of each host. It keeps [`FILLED_MIB`] of [`MEMORY_MIB`] filled, and prints their
-/// checksum.
+/// The domain of each host. The domain keeps [`FILLED_MIB`] of [`MEMORY_MIB`] filled, and prints a
+/// checksum of that memory.
 pub const LV1: &str = "lv1";
 /// Memory of the domain, in MiB.
 pub const MEMORY_MIB: u64 = 192;
@@ -99,7 +99,7 @@ impl KvmHost {
     }
 
     fn resumed(net: Option<OwnedFd>) -> KvmHost {
-        // The template is made once per process, as making it packs a copy of all packages.
+        // The template is made once per process, because that packs a copy of all packages.
         static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(template);
         let template: &Path = &TEMPLATE;
         let dir = scratch("kvm-host");
@@ -203,7 +203,7 @@ impl KvmHost {
         }
     }
 
-    /// Waits until the manager has a guest's data, including some reported by the balloon.
+    /// Waits until the manager has a guest's data, including data from the balloon.
     pub fn has_numbers(&mut self, guest: &str) {
         self.until(&format!("pinhead ps | grep -E '^{guest} .* [0-9]+ +0 +[-0-9]'"));
     }
@@ -344,7 +344,7 @@ fn template() -> PathBuf {
     place
 }
 
-/// Removes the states of other packages: each has half a gigabyte.
+/// Removes the states of other packages, because each takes half a gigabyte.
 fn remove_others(base: &Path) {
     let found = fs::read_dir(base).into_iter().flatten().flatten();
     for entry in found.filter(|e| e.file_name().to_string_lossy().starts_with("installed-")) {

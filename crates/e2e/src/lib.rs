@@ -1,7 +1,8 @@
 //! Real guests for the end-to-end tests: booted in QEMU, driven through a shell on a control port,
 //! observed by a real fleet.
 //!
-//! Every wait is for a condition, with a deadline. A failed test prints the guest's console.
+//! Every wait ends when a condition holds, or at a deadline. A failed test prints the guest's
+//! console.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +47,7 @@ pub const MANAGED_MIB: u64 = 384;
 /// at the same time.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// Rules that hold in every case, so that any change is the manager's.
+/// Rules that never change anything, so that any change comes from the manager.
 pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                            HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
                            MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
@@ -68,11 +69,11 @@ pub struct Seen {
     pub memory: Option<Memory>,
     /// Number of reports from the daemon that tasks wait for memory.
     pub needs: u64,
-    /// Number of requests to the daemon to look, sent because its virtual CPUs had run.
+    /// Number of requests to the daemon to sample, sent because the guest's virtual CPUs had run.
     pub looks_asked: u64,
     /// QEMU process of the guest.
     pub pid: Option<u32>,
-    /// Invalid bytes on the port, and times that the port exceeded its budget.
+    /// Number of invalid bytes on the port, and number of times that the port exceeded its budget.
     pub misbehaviour: (u64, u64),
     /// CPU time of the fleet's thread so far.
     pub host_cpu: Duration,
@@ -143,8 +144,8 @@ impl Plan {
         }
     }
 
-    /// Returns a guest of one CPU for a manager, with sockets in this directory and rules that
-    /// hold.
+    /// Returns a guest of one CPU for a manager, with sockets in this directory and the rules
+    /// [`HOLDING`].
     pub fn holding(dir: &Path) -> Plan {
         Plan {
             cpus: 1,
@@ -154,8 +155,8 @@ impl Plan {
         }
     }
 
-    /// Returns a holding guest with 384 MiB and room for [`Guest::fill_cache`]. All such guests
-    /// resume one state, which saves their boots.
+    /// Returns a guest with 384 MiB, the rules [`HOLDING`] and room for [`Guest::fill_cache`]. All
+    /// such guests resume one state, which saves their boots.
     pub fn managed(dir: &Path) -> Plan {
         Plan {
             memory_mib: MANAGED_MIB,
@@ -419,8 +420,9 @@ impl Guest<'_> {
         self.host.until(self.index, what, limit, |seen| seen.status.as_ref().is_some_and(&so))
     }
 
-    /// Waits at most this many of the daemon's looks until its status satisfies a condition. Looks
-    /// follow the guest's own timer: their duration on a busy host is independent of the rules.
+    /// Waits until the daemon's status satisfies a condition, for at most this many of the daemon's
+    /// samples. The limit is a number because the guest's own timer drives the samples, and a busy
+    /// host delays it.
     pub fn until_looked(&self, what: &str, looks: u32, so: impl Fn(&Status) -> bool) -> u32 {
         let sequence = || self.seen().status.map_or(0, |s| s.sequence);
         let first = sequence();
@@ -436,8 +438,8 @@ impl Guest<'_> {
         self.host.seen(self.index)
     }
 
-    /// Waits until a command of the guest prints the wanted output. Each try is a new command: the
-    /// guest has nothing to wait on, and the host's pause between two tries costs no process.
+    /// Waits until a command of the guest prints the wanted output. Each try is a new command. The
+    /// pause between two tries is on the host, where it costs no process in the guest.
     pub fn until_sh(&mut self, line: &str, limit: Duration, so: impl Fn(&str) -> bool) -> Duration {
         let deadline = Deadline::after(limit);
         loop {

@@ -1,9 +1,9 @@
 //! A private libvirt daemon for tests with guests under libvirt.
 //!
 //! The daemon is a user's own (`qemu:///session`). All of its directories are in one that is
-//! removed afterwards, so the machine's libvirt is not touched. As root it would act as the
-//! system's daemon: then it runs as user `nobody`. If a test is killed, a surviving guest shuts
-//! down as far as its load script does so.
+//! removed afterwards, so the machine's libvirt is not touched. Under root it would act as the
+//! system's daemon, so it then runs as user `nobody`. If a test is killed, a surviving guest shuts
+//! down only if its load script does so.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -43,7 +43,7 @@ impl Daemon {
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         fs::create_dir_all(dir.join("config/libvirt")).unwrap();
         fs::create_dir_all(dir.join("run")).unwrap();
-        // Output goes to files; otherwise the daemon would start virtlogd to write it.
+        // Output goes to files, because otherwise the daemon would start virtlogd to write it.
         fs::write(dir.join("config/libvirt/qemu.conf"), "stdio_handler = \"file\"\n").unwrap();
         for path in ["", "config", "config/libvirt", "run"] {
             let path = dir.join(path);
@@ -61,13 +61,15 @@ impl Daemon {
         self.dir.path()
     }
 
-    /// Returns the daemon's user id, which differs from this process's user if that is root.
+    /// Returns the daemon's user id, which differs from this process's user id if this process runs
+    /// as root.
     pub fn user(&self) -> u32 {
         let own = || fs::metadata("/proc/self").unwrap().uid();
         if self.is_root { NOBODY } else { own() }
     }
 
-    /// Returns the manager's name for the domain, with the user id if that is another user's.
+    /// Returns the manager's name for the domain, with the user id if the domain belongs to another
+    /// user.
     pub fn guest(&self) -> String {
         if self.is_root { format!("{NOBODY}/{NAME}") } else { NAME.to_owned() }
     }

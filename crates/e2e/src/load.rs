@@ -6,7 +6,7 @@ use wire::{Memory, PoolRequest, Pressure, ToHost};
 
 impl Guest<'_> {
     /// Fills the guest's page cache: reads this much of a disk once, and never uses it again. A
-    /// compressed-memory device without data serves as a disk that costs nothing. Its cache lasts
+    /// compressed-memory device without data serves as a disk that costs nothing. The cache stays
     /// while a process has the device open.
     pub fn fill_cache(&mut self, mib: u64) {
         self.sh(&format!(
@@ -17,8 +17,8 @@ impl Guest<'_> {
         ));
     }
 
-    /// Takes this much memory into use in the background, 8 MiB at a time and some 40 MiB a second.
-    /// The memory stays in use until [`Guest::free`].
+    /// Allocates and touches this much memory in the background, 8 MiB at a time and about 40 MiB a
+    /// second. The memory stays in use until [`Guest::free`].
     pub fn use_memory(&mut self, mib: u64) {
         let pieces = mib.div_ceil(8);
         self.sh(&format!(
@@ -59,8 +59,9 @@ impl Guest<'_> {
     }
 }
 
-/// Returns the command that prints how often the daemon has waited, and so was woken. The number of
-/// its dispatches would be higher when the guest's other tasks preempt it.
+/// Returns the command that prints how often the daemon has waited, which is the number of its
+/// wake-ups. The number of its dispatches would be higher if the guest's other tasks preempt the
+/// daemon.
 pub fn wake_ups() -> &'static str {
     "awk '/^voluntary_ctxt_switches/ {print $2}' /proc/$(pidof pinheadd)/status"
 }

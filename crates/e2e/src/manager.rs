@@ -22,7 +22,7 @@ use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
 use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 
-/// Limit of a manager's response: it shares two cores with emulated guests.
+/// Limit of a manager's response. The manager shares two cores with emulated guests.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Limit of a manager's start, and of its orderly exit.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -102,9 +102,9 @@ impl Place {
         output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
     }
 
-    /// Writes the settings of a host of this size. KSM and swap belong to the whole machine, which
-    /// may or may not have swap, and on which other tests run. They stay untouched unless `more`
-    /// sets them. Guests with merged pages are counted differently.
+    /// Writes the settings of a host of this size. KSM and swap belong to the whole machine, on
+    /// which other tests run, and which may lack swap. They stay untouched unless `more` sets them.
+    /// Guests with merged pages are counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         self.settings_for(self.dir.path(), size, more)
     }
@@ -158,7 +158,7 @@ impl Size {
     }
 }
 
-/// Approximate memory of a manager itself, which its budget also pays for.
+/// Approximate memory of a manager itself, which counts in its budget.
 const MANAGER_MIB: u64 = 8;
 
 /// Returns a guest's private memory in the host, in MiB.
@@ -266,13 +266,13 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// Returns one of its guests.
+    /// Returns one of the manager's guests.
     pub fn row(&self, name: &str) -> GuestRow {
         let ps = self.ps();
         row(&ps, name).cloned().unwrap_or_else(|| panic!("there is no {name}: {}", table(&ps)))
     }
 
-    /// Waits until a condition holds for its guests, and returns how long that took.
+    /// Waits until a condition holds for the manager's guests, and returns how long that took.
     pub fn until(&self, what: &str, limit: Duration, so: impl Fn(&Ps) -> bool) -> Duration {
         let mut last = None;
         let took = wait_until(limit, || so(last.insert(self.ps())));
@@ -282,7 +282,8 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// Waits until it has data of this many guests from their balloons or daemons, and decides.
+    /// Waits until the manager has data of this many guests from their balloons or daemons, and
+    /// decides.
     pub fn knows(&self, guests: usize) {
         self.until("it knows all guests", PATIENCE, |ps| {
             ps.guests.iter().filter(|guest| guest.age_ms.is_some()).count() >= guests
@@ -290,7 +291,7 @@ impl<'a> Manager<'a> {
         });
     }
 
-    /// Runs another command of the program against its socket.
+    /// Runs another command of the program, with the manager's socket.
     pub fn command(&self, words: &[&str]) -> Output {
         let mut command = Command::new(crate::program());
         command.args(words).arg("--socket").arg(self.place.socket()).stdin(Stdio::null());
@@ -317,7 +318,7 @@ impl<'a> Manager<'a> {
         self.child.wait().unwrap_or_else(|e| panic!("its end: {e}"))
     }
 
-    /// Returns its decisions about guests of this name, oldest first.
+    /// Returns the manager's decisions about guests of this name, oldest first.
     pub fn decisions(&self, name: &str) -> Vec<Decided> {
         let journal = self.journal();
         let all = journal.guests().unwrap_or_else(|e| panic!("{e}"));
@@ -341,7 +342,7 @@ impl<'a> Manager<'a> {
         found.unwrap_or_else(|e| panic!("{e}")).into_iter().map(|one| one.event).collect()
     }
 
-    /// Returns the identities in its journal of guests with this name.
+    /// Returns the identities of guests with this name from the manager's journal.
     pub fn identities(&self, name: &str) -> Vec<model::GuestIdentity> {
         let all = self.journal().guests().unwrap_or_else(|e| panic!("{e}"));
         all.into_iter().map(|row| row.guest).filter(|guest| guest.name == name).collect()

@@ -4,10 +4,10 @@
 //!   libtest's threads ─► share(guests), in the order of asking ─► places for GUESTS guests
 //! ```
 //!
-//! A guest is emulated: it keeps a core busy while it boots, and afterwards mostly waits. So
-//! several tests run at the same time, and each declares its number of guests. A slow test that
-//! measures has the machine alone, as far as this program is concerned. `scripts/test` decides
-//! which programs run at the same time.
+//! An emulated guest keeps a core busy while it boots, and afterwards mostly waits. So several
+//! tests run at the same time, and each declares its number of guests. A slow test that measures
+//! runs while no other test of this program has a guest. `scripts/test` decides which programs run
+//! at the same time.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -17,7 +17,8 @@ const GUESTS: usize = 12;
 
 struct Places {
     free: usize,
-    /// Waiting tests, first come first served: many small tests would keep a large one out forever.
+    /// Waiting tests, first come first served, because many small tests would keep a large test out
+    /// forever.
     queue: VecDeque<u64>,
     next: u64,
 }
@@ -25,7 +26,7 @@ struct Places {
 static PLACES: Mutex<Places> = Mutex::new(Places { free: GUESTS, queue: VecDeque::new(), next: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// Places held by a test. Dropping this value gives them back.
+/// Places for guests that a test occupies. Dropping this value releases them.
 #[derive(Debug)]
 pub struct Share(usize);
 

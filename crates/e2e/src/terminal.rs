@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use vm::Scratch;
 
-/// Limit of a wait for a screen: other tests use the machine too.
+/// Limit of a wait for a screen. Other tests use the machine, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// File with the exit status.
 const STATUS: &str = "status";
@@ -53,7 +53,7 @@ impl Terminal {
     fn try_tmux(&self, words: &[&str]) -> Output {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(self.dir.join("socket")).arg("-f").arg(self.dir.join("tmux.conf"));
-        // The screen is Unicode's, times are in UTC, and no setting of the user leaks in.
+        // The terminal uses UTF-8, times are in UTC, and no setting of the user leaks in.
         command.args(words).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("TERM", "xterm");
         command.env_remove("TMUX").env_remove("NO_COLOR").output().unwrap()
     }

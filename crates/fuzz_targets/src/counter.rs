@@ -43,8 +43,8 @@ pub(crate) fn history(data: &[u8]) {
     }
 }
 
-/// Checks that a retired name is never read by its own name, and that its replacements are not
-/// retired: otherwise a rule would be translated forever.
+/// Checks that a retired name never reads a counter of that name, and that its replacements are not
+/// retired. Otherwise the translation of a rule would never end.
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
     let Some(today) = counters::retired(name) else { return };

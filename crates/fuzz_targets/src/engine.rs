@@ -1,4 +1,4 @@
-//! The target for a fleet's numbers: all processing of an engine's answers.
+//! The target for a fleet's numbers, with all processing of an engine's answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,18 +14,20 @@ use crate::input::texts;
 const FROM_MS: i64 = 1_795_266_000_000;
 const TO_MS: i64 = FROM_MS + 3_600_000;
 const STEPS: Steps = Steps { from_ms: FROM_MS, to_ms: TO_MS, step_ms: 60_000 };
-/// The most guests that are requested.
+/// Maximum number of guests that are requested.
 const MOST: usize = 3;
-/// The longest query with its names.
+/// Maximum length of a query with its names.
 const QUESTION_MAX: u64 = 1 << 20;
 
-/// The answers that the engine returns in turn, for any query, and the number returned so far.
+/// The answers that the engine returns one after the other, for any query, and the number returned
+/// so far.
 static ANSWERS: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
 /// A lock, because one input is run at a time.
 static ENGINE: Mutex<()> = Mutex::new(());
 
-/// Runs queries with an engine's answers, in turn and repeated; the first byte selects the guests.
-/// The result has no more than was requested, and all of it is of the requested time.
+/// Runs queries with an engine's answers, which are used one after the other and repeated; the
+/// first byte selects the guests. The result must contain no more than was requested, and only data
+/// of the requested time.
 pub(crate) fn fleet_answers(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Some(url) = engine() else { return };

@@ -6,8 +6,8 @@ use manager::control::{Answer, decode_answer};
 use pinhead::args::Format;
 use vm::Mark;
 
-/// Reads a `FARM.toml`: in an accepted one no two guests share a name or a port of the host, and a
-/// refused one has errors with positions in the text.
+/// Reads a `FARM.toml`. In an accepted file no two guests share a name or a port of the host. A
+/// refused file has errors with positions in the text.
 pub(crate) fn farm_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match parse(text, "stem") {
@@ -34,8 +34,8 @@ pub(crate) fn farm_toml(data: &[u8]) {
     }
 }
 
-/// Checks that the end of a guest's command is found at the same place, however its output is cut;
-/// the first byte selects the cut.
+/// Checks that the end of a guest's command is found at the same place, however its output is
+/// split. The first byte selects the split.
 pub(crate) fn farm_exec(data: &[u8]) {
     let Some((cut, words)) = data.split_first() else { return };
     let whole = end_of(words, words.len().max(1));
@@ -61,7 +61,7 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     (text, None, used)
 }
 
-/// Checks that the table of a farm can be printed, whatever a foreign farm has put into it.
+/// Checks that the table of a farm can be printed, whatever another user's farm has put into it.
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };
@@ -73,8 +73,8 @@ pub(crate) fn farm_control(data: &[u8]) {
     }
 }
 
-/// Reads the file of a parked guest, unchanged and with corrected checksums: the content is within
-/// the limits of its header, and `check` accepts exactly the complete files.
+/// Reads the file of a parked guest, unchanged and with corrected checksums. The content must be
+/// within the limits of its header, and `check` must accept exactly the complete files.
 pub(crate) fn park_file(data: &[u8]) {
     for file in [data.to_vec(), parkfile::with_checksums(data)] {
         let Ok(mut reader) = parkfile::Reader::new(file.as_slice()) else { continue };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// The largest input: the memory bound is for files up to this size.
+/// Maximum size of an input. The memory bound is for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 /// The queries on a directory of recordings.
 const QUESTIONS: [&str; 4] = [
@@ -42,8 +42,8 @@ fn shown(text: &str) {
     assert!(text.chars().all(is_shown), "{text:?}");
 }
 
-/// Opens a journal: it is read or refused, decisions come in the order of their times and within
-/// the requested range, and the output of `why` can be printed.
+/// Opens a journal, which must be read or refused. Decisions must come in the order of their times
+/// and within the requested range, and the output of `why` must be printable.
 pub(crate) fn journal(data: &[u8]) {
     beside("journal.db", data, |dir| {
         let Ok(journal) = Journal::read_only(&dir.join("journal.db")) else { return };
@@ -78,8 +78,8 @@ pub(crate) fn journal(data: &[u8]) {
     });
 }
 
-/// Queries a day's file or a file of samples, by the first byte, with SQL: an answer can be
-/// printed.
+/// Queries a day's file or a file of samples with SQL; the first byte selects which. Every answer
+/// must be printable.
 pub(crate) fn sql_views(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     let name = if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" };
@@ -100,8 +100,8 @@ pub(crate) fn sql_views(data: &[u8]) {
     });
 }
 
-/// Reads a record of tiers, which root undoes: an accepted one is written as it was understood, and
-/// contains no path to a parent directory.
+/// Reads a record of tiers, from which root undoes changes. An accepted record must be written as
+/// it was understood, and contain no path to a parent directory.
 pub(crate) fn tier_record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(again) = farm::tiers::record_again(text) else { return };
@@ -109,8 +109,8 @@ pub(crate) fn tier_record(data: &[u8]) {
     assert!(!again.contains("/../") && !again.contains("/..\""), "{again}");
 }
 
-/// Reads a result of an experiment: the output of an accepted one can be printed, and its page has
-/// no foreign tag.
+/// Reads a result of an experiment. The output of an accepted result must be printable, and its
+/// page must contain no foreign tag.
 pub(crate) fn experiment_result(data: &[u8]) {
     let outcome = match lab::shelf::parse(data) {
         Ok(outcome) => outcome,
@@ -126,7 +126,7 @@ pub(crate) fn experiment_result(data: &[u8]) {
     assert!(!lab::shelf::file_name(&outcome).is_empty());
 }
 
-/// Reads recorded scenarios: they agree or not, and each message about them is one plain line.
+/// Reads recorded scenarios. Each must agree or not, and each message must be one plain line.
 pub(crate) fn scenarios(data: &[u8]) {
     match pinhead::conform::scenarios(data, Path::new("scenarios.jsonl")) {
         Ok(report) => {

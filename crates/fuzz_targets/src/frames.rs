@@ -1,4 +1,4 @@
-//! The target for `wire`: the bytes of a hostile guest, or host, on the port.
+//! The target for `wire`, with the bytes of a hostile guest or host on the port.
 
 use std::fmt::Debug;
 
@@ -44,9 +44,9 @@ fn encoded<M: Message>(message: &M) -> Vec<u8> {
     bytes
 }
 
-/// Builds frames with valid checksums from the input, because the fuzzer cannot guess one: a byte
-/// of flags, a kind, a length and as much body each. The decoder's results are then known to the
-/// byte.
+/// Builds frames with valid checksums from the input, because the fuzzer cannot guess a checksum.
+/// Each frame is a byte of flags, a kind, a length and as many bytes of body. The decoder's results
+/// are then known to the byte.
 fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     let mut rest = cut.stream;
     let mut stream = Vec::new();
@@ -70,7 +70,8 @@ fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
             match decode::<M>(&[&frame]) {
                 (messages, dropped) if dropped == Dropped::default() => {
                     assert!(!other_version && messages.len() == 1, "{messages:?}");
-                    // There is one way to write a message, so that a message has no hidden content.
+                    // Every message has exactly one encoding, so that a message has no hidden
+                    // content.
                     assert_eq!(encoded(&messages[0]), frame, "{messages:?}");
                     expected.0.extend(messages);
                 }

@@ -9,15 +9,15 @@ use crate::input::{dice, one_of, texts};
 
 /// First words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// A day in milliseconds: later lines are not searched.
+/// A day in milliseconds. Later lines are not searched.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// The times at which the tables are read: a Sunday, and the last minute of a leap day.
 const LOOKED_AT_S: [f64; 2] = [1_000_000_000.5, 1_709_251_199.999];
 /// Number of minutes with which each line is compared.
 const MINUTES: usize = 16;
 
-/// Searches a guest's memory: a log is found if its first words are there, has no control
-/// characters, and is within its length limit. The monitor's answer gives an address or none.
+/// Searches a guest's memory. A log must be found if its first words are there, have no control
+/// characters, and be within its length limit. The monitor's answer gives an address or none.
 pub(crate) fn kernel_memory(memory: &[u8]) {
     let has_words = memory.windows(FIRST_WORDS.len()).any(|words| words == FIRST_WORDS);
     let log = kernel_log(memory);
@@ -30,8 +30,7 @@ pub(crate) fn kernel_memory(memory: &[u8]) {
     assert!(address(&answer).is_none() || answer.contains(" is 0x"));
 }
 
-/// Compares a guest's counters, earlier and later: none is negative, and neither is their
-/// difference.
+/// Compares a guest's earlier and later counters. No counter and no difference may be negative.
 pub(crate) fn guest_counters(data: &[u8]) {
     let mut found = texts(data).map(|text| Inside::parse(&String::from_utf8_lossy(text)));
     let (earlier, later) = (found.next().unwrap_or_default(), found.next().unwrap_or_default());
@@ -50,8 +49,9 @@ pub(crate) fn guest_counters(data: &[u8]) {
     }
 }
 
-/// Parses a cron table, and descriptions of timers: names are case-insensitive, a line is due in
-/// its zone's minutes as well, and the earliest of all lines is the earliest of some.
+/// Parses a cron table, and descriptions of timers. Names must be case-insensitive, and a line must
+/// be due in its zone's minutes as well. The earliest of all lines must be the earliest of some
+/// lines.
 pub(crate) fn crontab(data: &[u8]) {
     let mut dice = dice(data);
     let mut all = texts(data);

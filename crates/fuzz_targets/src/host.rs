@@ -2,7 +2,8 @@
 
 use plug::UndoRecord;
 
-/// Reads an undo record: an accepted one equals, to the byte, a record that this code would write.
+/// Reads an undo record. An accepted record must equal, to the byte, a record that this code would
+/// write.
 pub(crate) fn undo_record(data: &[u8]) {
     match UndoRecord::parse(data) {
         Ok(record) => {

@@ -9,8 +9,8 @@ use manager::control::{
 };
 use manager::keeper;
 
-/// Reads a file of settings: an accepted one is consistent for every guest and host, and a refused
-/// one has errors with positions in the text.
+/// Reads a file of settings. An accepted file must be consistent for every guest and host, and a
+/// refused file must have errors with positions in the text.
 pub(crate) fn host_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let place = Place { is_root: true, host_total: Some(Bytes::mib(4096)), ..Place::default() };
@@ -29,8 +29,8 @@ pub(crate) fn host_toml(data: &[u8]) {
     }
 }
 
-/// Decodes lines of a client, of the manager to a client, and of the manager to its keeper: a
-/// decoded line has the same meaning when it is encoded again.
+/// Decodes lines of a client, of the manager to a client, and of the manager to its keeper. A
+/// decoded line must have the same meaning when it is encoded again.
 pub(crate) fn host_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         match decode_request(line) {

@@ -1,4 +1,4 @@
-//! The target for `rules::host`: an arbitrary rules file for the host's manager.
+//! The target for `rules::host`, with an arbitrary rules file for the host's manager.
 
 use counters::History;
 use rules::host::{self, HostProgram, HostWords};
@@ -7,7 +7,7 @@ use rules::{Fault, FileKind, Name, Piece, RuleFile, Value, has_errors};
 use crate::input::{dice, one_of};
 use crate::rules_file::{INPUT_MAX, ODD, is_sound, stand_in, stands_in, truth};
 
-/// Reads any file as a host's, and runs the resulting program over odd numbers.
+/// Reads any file as a host rules file, and runs the resulting program with unusual values.
 pub(crate) fn host_rules(data: &[u8]) {
     if data.len() > INPUT_MAX {
         return;
@@ -29,7 +29,7 @@ pub(crate) fn host_rules(data: &[u8]) {
     }
 }
 
-/// Checks that a guest's daemon refuses the manager's rules, unless they could run there as well.
+/// Checks that a guest's daemon refuses host rules, unless they could run in the guest as well.
 fn as_a_guests(data: &[u8]) {
     let (file, found) = rules::parse(data);
     let (program, _) = rules::compile(&file, &rules::Machine::default());
@@ -42,7 +42,7 @@ fn run(data: &[u8], file: &RuleFile, program: &HostProgram) {
     let mut dice = dice(data);
     let mut history = program.history();
     for _ in 0..4 {
-        // A new guest has a short history, which gives no other fault than a missing counter.
+        // A new guest has a short history, which may cause no fault but a missing counter.
         decided(data, program, &history);
         for _ in 0..=program.intervals {
             history.advance().fill_with(|| one_of(&mut dice, &ODD));
@@ -66,7 +66,7 @@ fn decided(data: &[u8], program: &HostProgram, history: &History) -> HostWords {
     words
 }
 
-/// Checks that the explained values are those that decide.
+/// Checks that the explained values are the values that decide.
 fn explained(data: &[u8], file: &RuleFile, program: &HostProgram, history: &History) {
     let explanation = host::explain(file, program, history);
     let words = decided(data, program, history);

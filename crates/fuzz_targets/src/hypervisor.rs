@@ -14,8 +14,8 @@ use pinhead::idle::wakers::Wakers;
 
 use crate::input::texts;
 
-/// Parses libvirt's description of a domain: the results are bounded by its content, and an error
-/// has a message.
+/// Parses libvirt's description of a domain. The results must be bounded by its content, and an
+/// error must have a message.
 pub(crate) fn domain_xml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match describe_domain(text) {
@@ -86,8 +86,8 @@ const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n"
 /// A tree for the files. The tests of one process use it in turn.
 static TREE: Mutex<()> = Mutex::new(());
 
-/// Writes the texts of a host's files, two sets in sequence: no text makes the monitor, or the view
-/// of a process, fail.
+/// Writes the texts of a host's files, two sets one after the other. No text may make the monitor,
+/// or the view of a process, fail.
 pub(crate) fn collect(data: &[u8]) {
     let _alone = TREE.lock();
     let tree = std::env::temp_dir().join(format!("pinhead-fuzz-{}", std::process::id()));
@@ -132,8 +132,8 @@ fn put(tree: &Path, file: &str, text: &[u8]) {
     assert!(written.is_ok(), "{}: {written:?}", path.display());
 }
 
-/// Compares two scans of a guest's tasks with arbitrary counts: sums stay valid numbers, and no
-/// more is explained than there was.
+/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers, and
+/// no more dispatches may be explained than there were.
 pub(crate) fn scan_sums(data: &[u8]) {
     let mut words = data.chunks(8).map(|chunk| {
         let mut word = [0; 8];

@@ -1,12 +1,12 @@
-//! Targets for the parts of guests: apt's sources and answers, kernels and their modules, disks,
-//! and the cache's own records.
+//! Targets for the parts of guest images: apt's sources and answers, kernels and their modules,
+//! disks, and the cache's own records.
 
 use ::images::apt::ListedFile;
 use ::images::sources::{one_line_entries, stanza_entries};
 use ::images::{Header, Record, depends, libraries, unwrap_kernel};
 
-/// Filters the system's sources: the result does not change when it is filtered again, and has no
-/// option that makes apt accept unsigned packages.
+/// Filters the system's sources. The result must not change when it is filtered again, and must
+/// have no option that makes apt accept unsigned packages.
 pub(crate) fn apt_sources(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lines = one_line_entries(&text);
@@ -32,7 +32,8 @@ fn is_kept(option: &str) -> bool {
     ["signed-by", "inrelease-path", "by-hash"].contains(&name)
 }
 
-/// Parses apt's list of files: a name is that of a file in the directory, and a digest is valid.
+/// Parses apt's list of files. A name must be that of a file in the directory, and a digest must be
+/// valid.
 pub(crate) fn apt_files(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for file in text.lines().filter_map(ListedFile::parse) {
@@ -41,7 +42,7 @@ pub(crate) fn apt_files(data: &[u8]) {
     }
 }
 
-/// Reads a record: it is read as it was written, and has no control characters.
+/// Reads a record of the cache. It must be read as it was written, and have no control characters.
 pub(crate) fn cache_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match Record::parse(&text) {
@@ -54,22 +55,22 @@ pub(crate) fn cache_record(data: &[u8]) {
     }
 }
 
-/// Unpacks a compressed kernel: the result can be a kernel.
+/// Unpacks a compressed kernel. The result must look like a kernel.
 pub(crate) fn kernel_image(data: &[u8]) {
     if let Some(kernel) = unwrap_kernel(data) {
         assert!(kernel.starts_with(b"\x7fELF"));
     }
 }
 
-/// Parses a module, or a program: names of other modules are no longer than the file, and each name
-/// of a library has an entry of sixteen bytes.
+/// Parses a module, or a program. Names of other modules must be no longer than the file, and each
+/// name of a library must have an entry of sixteen bytes.
 pub(crate) fn kernel_module(data: &[u8]) {
     let names = depends(data).unwrap_or_default();
     assert!(names.iter().map(|name| name.len() + 1).sum::<usize>() <= data.len());
     assert!(libraries(data).unwrap_or_default().len() <= data.len() / 16);
 }
 
-/// Parses a disk's header: the names in it occur in the file.
+/// Parses a disk's header. The names found must occur in the file.
 pub(crate) fn qcow2(data: &[u8]) {
     let Ok(header) = Header::parse(data) else { return };
     assert!(header.backing.is_some() || header.format.is_none());

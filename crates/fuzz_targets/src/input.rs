@@ -1,12 +1,12 @@
-//! Splitting of an input that stands for several texts.
+//! Splitting of an input into several texts.
 
 use base::{Rng, StableHash};
 use settings::Fault;
 
-/// The most lengths of pieces in an input.
+/// Maximum number of lengths of pieces in an input.
 const CUTS_MAX: usize = 15;
 
-/// A stream of bytes and the pieces that it arrives in.
+/// A stream of bytes, and the pieces in which it arrives.
 ///
 /// The low half of the first byte is the number of following bytes that are lengths of pieces, used
 /// in turn; the rest is the stream. Without lengths it is one piece.
@@ -41,7 +41,7 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// Splits an input into texts: files of the kernel contain no zero byte.
+/// Splits an input into texts at zero bytes, which no file of the kernel contains.
 pub(crate) fn texts(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     data.split(|byte| *byte == 0)
 }

@@ -6,7 +6,7 @@ use counters::{KernelNames, Kib};
 use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 
-/// The most lines of a sample.
+/// Maximum number of lines of a sample.
 pub(crate) const SAMPLE_LINES: usize = 16;
 
 const STAT: &str = "cpu  200 20 100 2000 40 10 10 6 4 2\n\
@@ -66,8 +66,8 @@ impl Source for Files<'_> {
     }
 }
 
-/// Checks that an error names one of these files. It must not be a failed read, because none
-/// failed.
+/// Checks that an error names one of these files. The error must not be a failed read, because no
+/// read failed.
 pub(crate) fn names_its_file(error: &Error, files: &[ProcFile]) {
     let named = |file: &ProcFile| error.path().is_some_and(|path| path.ends_with(file.relative()));
     assert!(files.iter().any(named), "{error}");

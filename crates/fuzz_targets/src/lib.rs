@@ -1,6 +1,6 @@
-//! The fuzz targets: each is a function that panics for an input or returns nothing.
+//! The fuzz targets. Each target is a function that panics for an input or returns nothing.
 //!
-//! The functions are here and not in the fuzzer's binary, so that the same ones run over the
+//! The functions are here and not in the fuzzer's binary. So the same functions run over the
 //! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new inputs in `make fuzz`:
 //!
 //! ```text
@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A target that only calls a parser finds panics. A better target also asserts properties of the
-//! result for any input. Memory is bounded for all of them: in the tests by the kernel's counters,
-//! and in the fuzzer by a counting allocator. Targets with SQLite use the kernel's counters in the
-//! fuzzer too, which takes longer than a parser.
+//! result for any input. The memory of every target is bounded: in the tests by the kernel's
+//! counters, and in the fuzzer by a counting allocator. Targets with SQLite use the kernel's
+//! counters in the fuzzer too, which takes longer than a parser.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +50,7 @@ mod zvm;
 
 pub use memory::{MEMORY_MAX_KIB, bounded};
 
-/// A target: its name, which is also its directory's under `fuzz/corpus`, and its function.
+/// A target's name, which is also the name of its directory under `fuzz/corpus`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

@@ -8,8 +8,9 @@ const CLIENTS: [u32; 2] = [1, 2];
 const SERVER: u32 = 3;
 const GUESTS: u32 = 4;
 
-/// Passes on a frame, after a byte that selects its sender. It reaches only the sender's partner,
-/// and only its addresses and checksums are changed, which stay as correct as before.
+/// Forwards a frame; the first byte selects its sender. The frame must reach only the sender's
+/// partner. Only its addresses and checksums may change, and checksums must stay as correct as
+/// before.
 pub(crate) fn link_frames(data: &[u8]) {
     let Some((from, frame)) = data.split_first() else { return };
     let from = u32::from(*from) % GUESTS + 1;

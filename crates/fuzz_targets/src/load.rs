@@ -3,8 +3,8 @@
 use ::load::http::Answer;
 use ::load::{ExecOutput, job, parse_targets};
 
-/// Parses a server's answer: it ends at the same byte, or is refused for the same reason, in any
-/// pieces, and its body is never longer than the input.
+/// Parses a server's answer. In any pieces it must end at the same byte, or be refused for the same
+/// reason. Its body must never be longer than the input.
 pub(crate) fn answer(data: &[u8]) {
     let read = |size: usize| {
         let mut answer = Answer::default();
@@ -22,7 +22,8 @@ pub(crate) fn answer(data: &[u8]) {
     assert_eq!(read(7), whole);
 }
 
-/// Parses a guest's report of its rounds: the requested number of times, or a failure.
+/// Parses a guest's report of its rounds. The result must be the requested number of times, or a
+/// failure.
 pub(crate) fn rounds(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
     let output = ExecOutput { code: 0, text };
@@ -31,7 +32,7 @@ pub(crate) fn rounds(data: &[u8]) {
     }
 }
 
-/// Parses a typed target: its path can be used in a request.
+/// Parses a typed target. Its path must be usable in a request.
 pub(crate) fn target(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(targets) = parse_targets(&text, "web") {

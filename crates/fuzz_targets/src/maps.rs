@@ -6,7 +6,7 @@ use hypervisor::{GuestRam, InMemory, Slice};
 
 use crate::input::texts;
 
-/// The most memory passed to the kernel in one call.
+/// Maximum memory passed to the kernel in one call.
 const SLICE: Bytes = Bytes::mib(8);
 /// Two TiB in slices, and a partial one.
 const SLICES_MAX: usize = (1 << 18) + 1;
@@ -19,8 +19,8 @@ const MEMORIES: [(Bytes, &[Bytes]); 3] =
 /// The highest page of a process.
 const PAGE_MAX: u64 = u64::MAX >> 12;
 
-/// Parses lists of mappings, each as /proc/PID/maps and as smaps: slices are not empty and fit a
-/// call, and an unrelated mapping behind them does not change the guest's memory.
+/// Parses lists of mappings, each as /proc/PID/maps and as smaps. Slices must not be empty and must
+/// fit a call, and an unrelated mapping behind them must not change the guest's memory.
 pub(crate) fn process_maps(data: &[u8]) {
     for text in texts(data) {
         let slices = Slice::all_of(text);
@@ -43,7 +43,8 @@ pub(crate) fn process_maps(data: &[u8]) {
     }
 }
 
-/// Parses entries of a pagemap: the pages of its runs are those in memory and not of a file.
+/// Parses entries of a pagemap. Its runs must contain exactly the pages that are in memory and do
+/// not belong to a file.
 pub(crate) fn pagemap(data: &[u8]) {
     let (entries, _) = data.as_chunks::<8>();
     let Some((first, entries)) = entries.split_first() else { return };

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-/// The most memory for one input, in KiB, beyond that of the process before.
+/// Maximum memory for one input, in KiB, in addition to the memory of the process before it.
 pub const MEMORY_MAX_KIB: u64 = 64 << 10;
 
-/// Runs a target on an input, and panics if it uses too much memory. Only the kernel counts all of
-/// it: SQLite has its own allocator.
+/// Runs a target on an input, and panics if it uses too much memory. Only the kernel counts all
+/// memory, because SQLite has its own allocator.
 pub fn bounded(run: impl FnOnce()) {
-    // Resets the peak to the current value (proc(5)). If that is not permitted, the peak may be of
-    // another input, and is ignored.
+    // Resets the peak to the current value (proc(5)). If a reset is not permitted, the peak may
+    // come from another input, and is ignored.
     let is_fresh = fs::write("/proc/self/clear_refs", "5").is_ok();
     let before = kib("VmRSS:");
     run();

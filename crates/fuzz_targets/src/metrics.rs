@@ -3,8 +3,8 @@
 use ::metrics::http::{HEAD_MAX, Request, Response};
 use ::metrics::{ask, rebuild};
 
-/// Parses a scraper's request: it is accepted or refused as soon as it is complete or too long, and
-/// later bytes change nothing.
+/// Parses a scraper's request. It must be accepted or refused as soon as it is complete or too
+/// long, and later bytes must change nothing.
 pub(crate) fn http_request(data: &[u8]) {
     let parsed = Request::parse(data);
     match parsed {
@@ -17,15 +17,15 @@ pub(crate) fn http_request(data: &[u8]) {
     }
 }
 
-/// Parses an engine's response: its status has three digits, and its body is not longer than the
-/// input.
+/// Parses an engine's response. Its status must have three digits, and its body must not be longer
+/// than the input.
 pub(crate) fn http_response(data: &[u8]) {
     if let Ok(response) = Response::parse(data) {
         assert!((100..1000).contains(&response.status) && response.body.len() <= data.len());
     }
 }
 
-/// Parses the JSON of an answer: moments are keyed by their time.
+/// Parses the JSON of an answer. Moments must be keyed by their time.
 pub(crate) fn metrics_answer(data: &[u8]) {
     // A value is a time and a number, of at least five characters.
     assert!(ask::count(data) <= data.len() / 5);

@@ -1,4 +1,4 @@
-//! The target for a guest found at its monitor: all processing of a QEMU's answers.
+//! The target for a guest found at its monitor, with all processing of a QEMU's answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,8 @@ use qmp::Value;
 
 use crate::input::texts;
 
-/// The most rounds of an input, and the time between them: after a minute all facts are queried
-/// again.
+/// Maximum number of rounds of an input, and the time between two rounds. After a minute all facts
+/// are queried again.
 const ROUNDS_MAX: usize = 4;
 const ROUND_MS: u64 = 70_000;
 /// Turns in which both sides send their messages.
@@ -50,8 +50,9 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Runs a monitor with a QEMU's answers in rounds, separated by an empty text: `COMMAND JSON`, in
-/// place of a healthy one's. No guest is listed twice, and its values are within its memory.
+/// Runs a monitor with a QEMU's answers in rounds, which an empty text separates. A text
+/// `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed twice, and its
+/// values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +65,7 @@ pub(crate) fn monitor_answers(data: &[u8]) {
 }
 
 fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {
-    // This process stands in for QEMU's.
+    // This process replaces QEMU's process.
     let own = tree.join(format!("proc/{}", std::process::id()));
     fs::create_dir_all(own.join("task/71"))?;
     let stat = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
@@ -184,7 +185,7 @@ impl Qemu {
                 Some(value) => format!(r#""return":{value}"#),
                 None => r#""error":{"class":"GenericError","desc":"not found"}"#.to_owned(),
             };
-            // A client that has left gets no answer.
+            // A client that has disconnected gets no answer.
             let _ = stream.write_all(format!("{{{reply},\"id\":{}}}\r\n", asked["id"]).as_bytes());
         }
         Ok(())

@@ -12,7 +12,8 @@ use procfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 use crate::input::{dice, one_of, texts};
 use crate::kernel::{self, Files};
 
-/// Parses a list of CPUs: it ascends, has the counted length, and is read back when written.
+/// Parses a list of CPUs. The list must ascend, have the counted length, and be the same when it is
+/// written and read again.
 pub(crate) fn cpu_list(data: &[u8]) {
     let list = cpulist::parse(data);
     assert_eq!(cpulist::count(data), list.as_ref().map(|list| list.len() as u32).map_err(|e| *e));
@@ -23,7 +24,7 @@ pub(crate) fn cpu_list(data: &[u8]) {
     assert_eq!(cpulist::parse(list.to_string().as_bytes()), Ok(list));
 }
 
-/// Parses /proc/loadavg: no number is negative or NaN, and a plain one is read exactly.
+/// Parses /proc/loadavg. No number may be negative or NaN, and a plain number must be read exactly.
 pub(crate) fn loadavg(data: &[u8]) {
     let Ok(found) = load::parse(data) else { return };
     assert!(found.one_minute.is_finite() && found.one_minute >= 0.0, "{found:?}");
@@ -38,7 +39,7 @@ pub(crate) fn loadavg(data: &[u8]) {
     }
 }
 
-/// Parses a file of /proc/pressure: each number is valid, and is found under its name.
+/// Parses a file of /proc/pressure. Each number must be valid, and be found under its name.
 pub(crate) fn pressure(data: &[u8]) {
     let Ok(found) = psi::parse(data) else { return };
     for (line, fields) in [(PsiLine::Some, found.some), (PsiLine::Full, found.full)] {
@@ -52,7 +53,7 @@ pub(crate) fn pressure(data: &[u8]) {
     }
 }
 
-/// Parses a task's schedstat: the result is the same when it is written and read again.
+/// Parses a task's schedstat. The result must be the same when it is written and read again.
 pub(crate) fn schedstat(data: &[u8]) {
     let Some(found) = sched::parse(data) else { return };
     let text = format!("{} {} {}", found.run_ns, found.delay_ns, found.dispatches);
@@ -62,14 +63,14 @@ pub(crate) fn schedstat(data: &[u8]) {
     assert_eq!(fields, [Ok(found.run_ns), Ok(found.delay_ns), Ok(found.dispatches)]);
 }
 
-/// Parses /proc/net/tcp: a line by itself gives the same result as among others.
+/// Parses /proc/net/tcp. A single line must give the same result as among other lines.
 pub(crate) fn tcp(data: &[u8]) {
     let all: Vec<_> = procfs::parse::tcp::parse(data).collect();
     let each = procfs::parse::lines(data).flat_map(procfs::parse::tcp::parse);
     assert!(all.iter().copied().eq(each));
 }
 
-/// Parses /proc/PID/stat: fields read together equal those read one by one.
+/// Parses /proc/PID/stat. Fields read together must equal fields read one by one.
 pub(crate) fn task_stat(data: &[u8]) {
     use StatField::{Flags, GuestTicks, Parent, ResidentPages, StartTicks};
     let Some(stat) = TaskStat::parse(data) else { return };
@@ -81,8 +82,8 @@ pub(crate) fn task_stat(data: &[u8]) {
     assert_eq!(stat.numbers([Flags, Parent]), None, "fields ascend");
 }
 
-/// Parses the counts of the whole system in /proc/stat and /proc/schedstat: each line by itself
-/// gives the same result as in the text, if it is the last with its name.
+/// Parses the counts of the whole system in /proc/stat and /proc/schedstat. A single line must give
+/// the same result as in the text, if it is the last line with its name.
 pub(crate) fn counts(data: &[u8]) {
     let found = system::parse(data);
     let lines = || procfs::parse::lines(data);
@@ -100,7 +101,8 @@ pub(crate) fn counts(data: &[u8]) {
     }
 }
 
-/// Parses /proc/PID/cgroup: a path is below the root of its hierarchy, and never leads out of it.
+/// Parses /proc/PID/cgroup. A path must be below the root of its hierarchy, and never lead out of
+/// it.
 pub(crate) fn cgroup(data: &[u8]) {
     for path in [groups::unified(data), groups::of_controller(data, "cpu")].into_iter().flatten() {
         assert!(path.is_relative() && path.file_name().is_some(), "{path:?}");
@@ -108,7 +110,7 @@ pub(crate) fn cgroup(data: &[u8]) {
     }
 }
 
-/// Parses a directory's entries as the kernel writes them: the search for names ends.
+/// Parses a directory's entries as the kernel writes them. The search for names must end.
 pub(crate) fn entries(data: &[u8]) {
     let mut rest = data;
     while let Some((name, later)) = procfs::next_name(rest) {
@@ -167,8 +169,8 @@ pub(crate) fn vmstat(data: &[u8]) {
     table(ProcFile::Vmstat, b' ', &wanted, Counter::vmstat, data);
 }
 
-/// Reads a table several times with the same reader, which remembers the lines' positions: each
-/// number is that of a line with its name in the current text.
+/// Reads a table several times with the same reader, which remembers the lines' positions. Each
+/// number must come from a line with its name in the current text.
 fn table(
     file: ProcFile,
     separator: u8,
@@ -215,7 +217,7 @@ fn said(text: &[u8], name: &str, separator: u8) -> Vec<f64> {
     values.collect()
 }
 
-/// Checks that the search by words of eight bytes finds the same as one byte by byte.
+/// Checks that a search by words of eight bytes finds the same as a search byte by byte.
 fn lines_are_skipped(text: &[u8], count: u32) {
     for from in [0, 1, text.len() / 2, text.len(), text.len() + 1] {
         let rest = text.get(from..);

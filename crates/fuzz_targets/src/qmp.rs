@@ -1,4 +1,4 @@
-//! The target for `qmp`: the messages of QEMU, or of a guest that has broken out of it.
+//! The target for `qmp`, with the messages of QEMU, or of a guest that has broken out of it.
 
 use std::collections::HashSet;
 
@@ -85,15 +85,15 @@ fn converse(pieces: &[&[u8]]) {
                 Ok(Incoming::Event { .. }) | Err(_) => {}
             }
         }
-        // The other end cannot make the client send anything twice, nor a command early.
+        // The other end cannot make the client send a line twice, or a command too early.
         let lines = client.output().iter().filter(|byte| **byte == b'\n').count();
         assert!(lines == if ready { 1 + asked } else { lines.min(1) }, "{lines} lines");
         assert!(client.output().is_empty() || client.output().ends_with(b"\n"));
     }
 }
 
-/// Passes an answer of any shape to each command: each is answered once, with its result or with a
-/// reason, whatever the JSON contains.
+/// Passes an answer of any shape to each command. Each command must be answered once, with its
+/// result or with a reason, whatever the JSON contains.
 pub(crate) fn qmp_replies(data: &[u8]) {
     let version = r#"{"qemu":{"micro":0,"minor":2,"major":7},"package":""}"#;
     let greeting = format!(r#"{{"QMP":{{"version":{version},"capabilities":[]}}}}"#);

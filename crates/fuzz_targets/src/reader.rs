@@ -1,4 +1,4 @@
-//! The target for `procfs::Reader`: all files of a guest's kernel at once.
+//! The target for `procfs::Reader`, with all files of a guest's kernel at once.
 
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::{ProcFile, Reader};
@@ -6,11 +6,12 @@ use procfs::{ProcFile, Reader};
 use crate::input::texts;
 use crate::kernel::{self, Files};
 
-/// The most readings: further ones show nothing new, and cost many reads of a byte each.
+/// Maximum number of readings. Further readings show nothing new, and cost many reads of a byte
+/// each.
 const MOMENTS_MAX: usize = 8;
 
-/// Reads a whole kernel several times, eight texts each; an empty text leaves a healthy one in
-/// place. A row holds only numbers, and an error names its file.
+/// Reads the files of a kernel several times, with eight texts each time; an empty text keeps the
+/// healthy text. A row must contain only numbers, and an error must name its file.
 pub(crate) fn reader(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let wanted = wanted();

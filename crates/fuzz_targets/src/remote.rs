@@ -1,4 +1,4 @@
-//! The target for hosts that are queried over ssh: whole rounds of such a host's answers.
+//! The target for hosts that are queried over ssh, with whole rounds of such a host's answers.
 
 use std::fs;
 use std::process::Command;
@@ -27,8 +27,8 @@ const OF_GUEST: [G; 9] = [
 /// Sends the content of a file, and reads until its input ends.
 const HOST: &str = "cat \"$0\"; exec cat > /dev/null 2>&1";
 
-/// Queries a host with prepared answers for some rounds: each is a byte with the call's result, two
-/// with its length, and its body. The sums of a guest that stays never fall.
+/// Queries a host with prepared answers for some rounds. Each answer is a byte with the call's
+/// result, two bytes with its length, and its body. The sums of a guest that stays must never fall.
 pub(crate) fn remote_rounds(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

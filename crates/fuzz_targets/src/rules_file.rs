@@ -1,4 +1,4 @@
-//! The target for `rules` and for the use of a program in `policy`: an arbitrary rules file.
+//! The target for `rules` and for the use of a program in `policy`, with an arbitrary rules file.
 
 use std::sync::LazyLock;
 
@@ -26,8 +26,8 @@ const CPUS: [Cpus; 4] = [
     Cpus { online: procfs::MAX_CPUS, present: procfs::MAX_CPUS },
 ];
 
-/// Reads a file, compiles it without a machine and for typical ones, and runs the resulting program
-/// over odd numbers.
+/// Reads a file, compiles it without a machine and for typical machines, and runs the resulting
+/// program with unusual values.
 pub(crate) fn rules_file(data: &[u8]) {
     static MACHINES: LazyLock<[Machine; 2]> =
         LazyLock::new(|| [Machine::default(), kernel::machine()]);
@@ -43,7 +43,7 @@ pub(crate) fn rules_file(data: &[u8]) {
     for machine in MACHINES.iter() {
         let (program, more) = rules::compile(&file, machine);
         stand_in(data, &more);
-        // A file that is not text has its one error from the reader.
+        // If a file is not text, its only error comes from the reader.
         let is_told = has_errors(&more) || (program.is_none() && !parsed);
         assert_eq!(program.is_none(), is_told, "a program, or an error that says why");
         if let Some(program) = program.filter(|_| parsed) {
@@ -52,8 +52,8 @@ pub(crate) fn rules_file(data: &[u8]) {
     }
 }
 
-/// Runs any program in the model of a guest, which must come to an end. A separate target, because
-/// it runs for thousands of intervals where the other has one.
+/// Runs any program in the model of a guest, which must come to an end. This is a separate target,
+/// because it runs for thousands of intervals, while the other target runs for one.
 pub(crate) fn steady(data: &[u8]) {
     if data.len() > INPUT_MAX {
         return;
@@ -78,7 +78,7 @@ pub(crate) fn stand_in(data: &[u8], found: &[Diagnostic]) {
         stands_in(data, diagnostic.span);
         assert!(!diagnostic.message.is_empty() && !diagnostic.code.is_empty());
     }
-    // Counting lines for very many diagnostics would take longer than all else.
+    // Counting lines for very many diagnostics would take longer than all other checks.
     for diagnostic in found.iter().take(8) {
         let line = rules::one_line("rules", data, diagnostic);
         assert!(!line.contains('\n'), "{line:?}");
@@ -139,7 +139,7 @@ fn started(program: &Program, cpus: Cpus, start: guest::Start) {
     }
 }
 
-/// Checks that the explained values are those that decide, and that every number is valid.
+/// Checks that the explained values are the values that decide, and that every number is valid.
 fn explained(
     data: &[u8],
     file: &RuleFile,

@@ -1,5 +1,5 @@
-//! The target for `virtrpc`: the messages of libvirt's socket, or of another process that listens
-//! there.
+//! The target for `virtrpc`, with the messages of libvirt's socket, or of another process that
+//! listens there.
 
 use std::collections::HashSet;
 
@@ -87,8 +87,9 @@ fn converse(pieces: &[&[u8]]) {
 /// serial and status.
 const HEADER_BYTES: usize = 24;
 
-/// Passes an answer of any shape to each call: each is answered once, with its result or with a
-/// reason. The first byte of a text selects success or failure; the rest is the answer's body.
+/// Passes an answer of any shape to each call. Each call must be answered once, with its result or
+/// with a reason. The first byte of a text selects success or failure; the rest is the answer's
+/// body.
 pub(crate) fn virtrpc_replies(data: &[u8]) {
     let mut data = data;
     for call in calls().into_iter().cycle() {
@@ -107,7 +108,8 @@ pub(crate) fn virtrpc_replies(data: &[u8]) {
     }
 }
 
-/// Makes this call, and returns the daemon's message that answers it; `None` if too many are open.
+/// Makes this call, and returns the daemon's message that answers it; `None` if too many calls are
+/// open.
 pub(crate) fn reply_to(
     client: &mut Client,
     call: Call,

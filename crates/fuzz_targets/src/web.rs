@@ -8,13 +8,13 @@ use crate::input::texts;
 
 /// The current time in all inputs.
 const NOW_MS: i64 = 1_795_266_620_000;
-/// The longest time span of a page, which begins on a round time before it.
+/// Maximum time span of a page, which begins at the preceding round time.
 const LONGEST_MS: i64 = 366 * DAY_MS;
-/// The longest interval of a page.
+/// Maximum interval of a page.
 const STEP_MAX_MS: i64 = 7 * DAY_MS;
 
-/// Parses a time in an address, and the page that a form leads to: the time is bounded, its own
-/// address has the same meaning, and the page is an existing one.
+/// Parses a time in an address, and the page that a form leads to. The time must be bounded, its
+/// own address must have the same meaning, and the page must exist.
 pub(crate) fn web_address(data: &[u8]) {
     let now = Now { ms: NOW_MS, ..why::now() };
     for text in texts(data).map(String::from_utf8_lossy) {
@@ -38,8 +38,8 @@ pub(crate) fn web_address(data: &[u8]) {
 }
 
 /// Checks headers of a request: `Host`, `Origin`, `Sec-Fetch-Site`, `Sec-Fetch-Mode`, `Cookie` and
-/// `X-Forwarded-For`; an empty text means a missing header. A foreign host is refused, another site
-/// changes nothing, and an unknown cookie gives no access.
+/// `X-Forwarded-For`; an empty text means a missing header. A foreign host must be refused, another
+/// site must change nothing, and an unknown cookie must give no access.
 pub(crate) fn web_heads(data: &[u8]) {
     let all: Vec<&[u8]> = texts(data).take(6).collect();
     let raw = |at: usize| all.get(at).copied().unwrap_or_default();
@@ -58,7 +58,7 @@ pub(crate) fn web_heads(data: &[u8]) {
         host.is_some_and(|host| name.eq_ignore_ascii_case(host))
     };
     assert!(!(reads || changes) || origin.is_none_or(is_own_origin), "{heads:?}");
-    // A change proves that it comes from one of our pages, by one header or the other.
+    // One of two headers must prove that a change comes from one of our pages.
     assert!(!changes || site == Some("same-origin") || (site.is_none() && origin.is_some()));
     assert!(!changes || reads, "{heads:?}");
     assert!(!outside::is_let_in(raw(4)), "{}", raw(4).escape_ascii());
@@ -67,8 +67,8 @@ pub(crate) fn web_heads(data: &[u8]) {
     assert!(by_proxy != "Unknown", "a proxy's user is known");
 }
 
-/// Parses forms and password files: a valid form has an effect, and an error is reported in a
-/// sentence.
+/// Parses forms and password files. A valid form must have an effect, and an error must be reported
+/// in a sentence.
 pub(crate) fn web_forms(data: &[u8]) {
     for text in texts(data).map(String::from_utf8_lossy) {
         match outside::changed(&text) {

@@ -9,8 +9,8 @@ use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
 use zmon::{domain, fsstatd, hypfs, monwriter, pinhead, procd, sthyi, sysinfo, tree};
 use zvm::{Hypervisor, Monitor, notified};
 
-/// Reads a file of MONWRITE: all of it is read, malformed parts are reported within their bounds,
-/// and moments advance in time.
+/// Reads a file of MONWRITE. All of it must be read, malformed parts must be reported within their
+/// bounds, and moments must advance in time.
 pub(crate) fn monwrite_file(data: &[u8]) {
     let mut reader = Reader::default();
     let mut monitor = Monitor::default();
@@ -30,7 +30,7 @@ pub(crate) fn monwrite_file(data: &[u8]) {
     }
 }
 
-/// Reads the device, in any pieces and with any errors between them.
+/// Reads the device, in pieces of any size and with any errors between them.
 pub(crate) fn monreader(data: &[u8]) {
     let cut = Cut::new(data);
     let mut stream = Stream::default();
@@ -51,7 +51,7 @@ pub(crate) fn monreader(data: &[u8]) {
     }
 }
 
-/// Checks that a parsed record is written back over the same bytes, and changes nothing else.
+/// Checks that a parsed record is written back to the same bytes, and no other bytes change.
 fn both_ways<T: Layout>(data: &[u8]) {
     if let Ok(read) = T::read(data) {
         let mut written = data.to_vec();
@@ -60,7 +60,7 @@ fn both_ways<T: Layout>(data: &[u8]) {
     }
 }
 
-/// Parses any bytes as each record, and as its parts.
+/// Parses any bytes as each kind of record, and as the parts of a record.
 pub(crate) fn monitor_records(data: &[u8]) {
     both_ways::<domain::Processor>(data);
     both_ways::<domain::Storage>(data);
@@ -92,7 +92,7 @@ pub(crate) fn monitor_records(data: &[u8]) {
     }
 }
 
-/// Parses the hypervisor's files: the parsed part is unchanged when it is written again.
+/// Parses the hypervisor's files. The parsed part must be unchanged when it is written again.
 pub(crate) fn hypfs_files(data: &[u8]) {
     hypfs_tree(data);
     if let Ok(guests) = hypfs::guests(data) {
@@ -114,8 +114,8 @@ pub(crate) fn hypfs_files(data: &[u8]) {
     }
 }
 
-/// Parses a configuration file of VMRM: a user is named once, with valid characters, and an error
-/// has its position in the text.
+/// Parses a configuration file of VMRM. Each user must be named once, with valid characters, and an
+/// error must have its position in the text.
 pub(crate) fn vmrm_notify(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match notified(text) {
@@ -146,7 +146,7 @@ pub(crate) fn sysinfo_text(data: &[u8]) {
     }
 }
 
-/// Parses STHYI: the result is unchanged when it is written again, as long as sections do not
+/// Parses STHYI. The result must be unchanged when it is written again, as long as sections do not
 /// overlap.
 pub(crate) fn sthyi_page(data: &[u8]) {
     if let Ok(info) = sthyi::read(data) {

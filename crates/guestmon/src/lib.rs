@@ -8,8 +8,8 @@
 //!   /proc, /sys ─► own ──────────┘
 //! ```
 //!
-//! Nothing here opens the device, waits, or reads a clock. A missing file is no error, because a
-//! process may end between two readings.
+//! This crate does not open the device, wait, or read a clock. A missing file is no error, because
+//! a process may end between two readings.
 
 #![forbid(unsafe_code)]
 

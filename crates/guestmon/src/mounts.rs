@@ -1,4 +1,4 @@
-//! File systems as mon_fsstatd writes them, restricted to those on a device.
+//! File systems as mon_fsstatd writes them, restricted to file systems on a device.
 
 use procfs::Root;
 use procfs::parse::{lines, unescaped, words};

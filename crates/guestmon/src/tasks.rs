@@ -49,12 +49,12 @@ pub struct Processes {
     series: Series,
 }
 
-/// A task in the first pass, which counts all tasks and selects those to write.
+/// A task in the first pass, which counts all tasks and selects the tasks to write.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     pid: u32,
     state: u8,
-    /// Sum of its shares of all CPUs and of all memory.
+    /// Sum of the task's share of all CPUs and its share of all memory.
     weight: u16,
 }
 

@@ -21,7 +21,7 @@ pub struct Asked {
     pub requests: Option<u32>,
     /// A result with sizes by hand to take over, if the experiment searches for them.
     pub sizes: Option<PathBuf>,
-    /// Cases to run; the usual ones if empty.
+    /// Cases to run; if empty, the usual cases run.
     pub cases: Vec<String>,
     /// Path of the result.
     pub out: PathBuf,
@@ -109,8 +109,8 @@ impl<'a> Bench<'a> {
         self.outcome.notes.push(note);
     }
 
-    /// Takes over a run of another result, as if it had been measured here, unless the run is
-    /// finished here.
+    /// Adopts a run of another result as if it had been measured here, unless this result has
+    /// finished the run itself.
     pub fn take_over(&mut self, run: Run, from: &Outcome) {
         if !self.is_finished(&run.case, run.repetition) {
             self.discard(&run.case, run.repetition);
@@ -141,8 +141,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Removes all runs of rounds that were begun and not finished: where farms start again, half
-    /// of such a round would be of different farms.
+    /// Removes all runs of rounds that were begun and not finished. If farms start again, the rest
+    /// of such a round would run on different farms.
     pub fn discard_open_rounds(&mut self, rounds: u32, cases: &[&str]) {
         for round in 1..=rounds {
             if cases.iter().all(|name| self.is_finished(name, round)) {
@@ -216,7 +216,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Returns a round's seed, the same for all its cases, which another machine can repeat.
+/// Returns a round's seed. It is the same for all cases of the round, and on every machine.
 fn seed(round: u32) -> u64 {
     u64::from(round)
 }
@@ -254,8 +254,8 @@ impl Case<'_, '_> {
         self.bench.note(format!("{}, {}: {note}", self.name, self.repetition));
     }
 
-    /// Runs a phase, and keeps its measures even if the phase fails. Then it returns nothing, and
-    /// the case can decide to go on or not.
+    /// Runs a phase, and keeps its measures even if the phase fails. A failed phase returns `None`,
+    /// and the case decides whether to continue.
     pub fn phase<T>(
         &mut self,
         name: &str,

@@ -6,7 +6,7 @@ use crate::{Bench, Error, Outcome, View, cmm, count, penguins, plug, swap};
 pub struct Experiment {
     /// Name on the command line.
     pub name: &'static str,
-    /// The repeated experiment, in a line.
+    /// Title of the published experiment, in one line.
     pub title: &'static str,
     /// Runs the experiment.
     pub run: fn(&mut Bench<'_>) -> Result<(), Error>,

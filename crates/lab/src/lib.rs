@@ -7,8 +7,9 @@
 //!                                                       └─► verdict ─► text, page, compare
 //! ```
 //!
-//! An [`Outcome`] holds only measured values; a [`View`] is derived from it by pure code each time
-//! it is shown. A failed phase keeps its measures, and the file is written after every phase.
+//! An [`Outcome`] holds only measured values. Pure code derives a [`View`] from the outcome each
+//! time a result is shown. A failed phase keeps its measures, and the file is written after every
+//! phase.
 
 #![forbid(unsafe_code)]
 

@@ -4,15 +4,15 @@
 //!   Outcome ── runs: a case in a repetition ── phases ── measures
 //! ```
 //!
-//! It contains only measured values. Ratios, spreads and verdicts are derived when it is shown, so
-//! that newer code can judge an old file.
+//! The file contains only measured values. Ratios, spreads and verdicts are derived when the result
+//! is shown, so that newer code can judge an old file.
 
 use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the written layout. Older ones stay readable: the first has neither a run's seed nor
-/// its end.
+/// Version of the written layout. Older layouts stay readable; the first has neither a run's seed
+/// nor its end.
 pub const FORMAT: u32 = 2;
 
 /// A result file.
@@ -58,7 +58,7 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Release of the kernel.
     pub kernel: String,
-    /// QEMU's version, and the execution of guests' instructions.
+    /// QEMU's version, and its accelerator (KVM or emulation).
     pub qemu: String,
 }
 
@@ -127,7 +127,7 @@ impl Outcome {
         found.collect()
     }
 
-    /// Returns the values from repetitions without a failure: only these support a claim.
+    /// Returns the values from repetitions without a failure. Only such values support a claim.
     fn sound_values(&self, case: &str, phase: &str, measure: &str) -> Vec<(u32, f64)> {
         let is_sound = |repetition: u32| {
             let run = self.run(case, repetition);
@@ -154,8 +154,8 @@ impl Outcome {
         self.spread(case, phase, measure).map(|spread| spread.median)
     }
 
-    /// Returns the ratio of a case's measure to that of another case, by repetition, with its 95 %
-    /// interval. The cause of a slow repetition affects both.
+    /// Returns the ratio of a case's measure to another case's measure, with its 95 % interval.
+    /// Ratios are taken within a repetition, because a slow repetition affects both cases.
     pub fn ratio(&self, case: &str, base: &str, phase: &str, measure: &str) -> Option<Spread> {
         let base = self.sound_values(base, phase, measure);
         let ratio = |(repetition, value): (u32, f64)| {
@@ -181,7 +181,7 @@ impl Outcome {
         cases
     }
 
-    /// Returns every failed phase, as "case, repetition, phase: why".
+    /// Returns every failed phase, as "case, repetition, phase: reason".
     pub fn failures(&self) -> Vec<String> {
         let phases = self.runs.iter().flat_map(|run| run.phases.iter().map(move |p| (run, p)));
         phases

@@ -1,7 +1,7 @@
-//! Promotion: pages that page-out took, and that guests needed again after they had settled.
+//! Promotion: pages that were paged out, and that guests needed again after they had settled.
 //!
-//! The manager samples once a minute, so a shorter phase shows little; the alarms of its steps are
-//! counted at once.
+//! The manager samples once a minute, so a shorter phase shows little. Alarms of its page-out steps
+//! are counted at once.
 
 use crate::site::Manager;
 use crate::{Error, Finding, Measures, Outcome};
@@ -60,8 +60,7 @@ impl Promotion {
     }
 }
 
-/// Returns the promises' findings for these cases and phases; none for results without these
-/// measures.
+/// Returns the findings for these cases and phases; empty for results without these measures.
 pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> {
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let worst = all.iter().filter_map(|(case, phase)| outcome.interval(case, phase, PROMOTION));

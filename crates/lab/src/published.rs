@@ -12,7 +12,7 @@ pub struct PlugRow {
     pub throughput: u32,
     /// CPU time.
     pub cpu: u32,
-    /// Memory as the guests see it, and as the hypervisor does.
+    /// Memory in the view of the guests, and in the view of the hypervisor.
     pub sizes: Option<(u32, u32)>,
 }
 

@@ -36,8 +36,8 @@ pub fn file_name(outcome: &Outcome) -> String {
     format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
 }
 
-/// Reads a result. The directory may contain foreign files: a pipe of that name does not block, and
-/// a growing file is not read to its end.
+/// Reads a result. The directory may contain foreign files: a pipe with the name of a result does
+/// not block, and a growing file is not read to its end.
 pub fn load(path: &Path) -> Result<Outcome, Error> {
     let failed = || Error::file("read", path);
     let wrong = |reason: String| Error::NotAResult { path: path.to_path_buf(), reason };

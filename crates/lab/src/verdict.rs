@@ -1,8 +1,8 @@
 //! The verdicts on claims that a result supports.
 //!
-//! A claim is shown if the 95 % interval of the measured median lies on its side of the bound. It
-//! is refuted if the interval lies on the other side. Otherwise it is not shown: these rounds do
-//! not decide it.
+//! A claim is shown if the 95 % interval of the measured median lies on the claimed side of the
+//! bound. It is refuted if the interval lies on the other side. Otherwise the claim is not shown,
+//! because these rounds do not decide it.
 
 use crate::figure::figure;
 use base::Spread;
@@ -61,7 +61,8 @@ impl Finding {
         Finding::judged(promise, measured, unit, |value| value > bound, |value| value < bound)
     }
 
-    /// Judges the claim that an event never happened: it was counted, and needs no interval.
+    /// Judges the claim that an event never happened. Events are counted, so the claim needs no
+    /// interval.
     pub fn never(promise: &str, counts: &[f64]) -> Finding {
         let sum: f64 = counts.iter().sum();
         let verdict = match (counts.is_empty(), sum > 0.0) {

@@ -20,7 +20,8 @@ use std::time::Duration;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Interval of the calls of the watcher.
 const WATCH_US: u64 = 200_000;
-/// Maximum number of idle connections for all targets together: each is a file of this process.
+/// Maximum number of idle connections for all targets together. Each is an open file of this
+/// process.
 const KEPT_MAX: usize = 4096;
 
 /// Progress of a load.
@@ -119,7 +120,7 @@ impl Engine<'_> {
                         let waited_us = now_us.saturating_sub(intended_us);
                         self.outcome.failure(target, Failure::Timeout, waited_us);
                     }
-                    // Clients that share their requests all have the same wait.
+                    // Clients that share their requests all wait for the same time.
                     Next::Wait { until_us } if is_shared => return Some(until_us),
                     Next::End if is_shared => return None,
                     Next::Wait { until_us } => {
@@ -147,7 +148,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits until a connection is ready, or until the time, and lets ready ones continue.
+    /// Waits until a connection is ready, or until the given time, and continues the ready
+    /// connections.
     fn wait(&mut self, until_us: u64, buffer: &mut [u8]) -> Result<(), Error> {
         let mut clients = Vec::new();
         let mut fds = Vec::new();
@@ -159,7 +161,8 @@ impl Engine<'_> {
             }
         }
         let left_us = until_us.saturating_sub(self.clock.us());
-        // A time too far off for a timeout means no timeout: an earlier event ends the wait.
+        // A time too far off for a timeout means no timeout, because an earlier event ends the
+        // wait.
         let timeout = Timespec::try_from(Duration::from_micros(left_us)).ok();
         match poll(&mut fds, timeout.as_ref()) {
             // After a signal the watcher decides.

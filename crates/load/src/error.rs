@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The errors of this crate. A failed request is not one of them: it is counted
+/// The errors of this crate. A failed request is not an error of this kind: it is counted
 /// ([`crate::Failure`]), and the load continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -64,7 +64,7 @@ enum Part {
     Chunk(u64),
     /// The line end after a chunk.
     ChunkEnd,
-    /// Lines after the last chunk; the number read so far.
+    /// In the lines after the last chunk, with the number of bytes read so far.
     Trailer(usize),
     /// Everything until the connection ends.
     UntilEnd,
@@ -143,7 +143,7 @@ impl Answer {
     }
 
     fn head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Wrong> {
-        // The end may be split across two pieces: the last three bytes are searched again.
+        // The end may be split across two pieces, so the last three bytes are searched again.
         let from = self.kept.len().saturating_sub(3);
         let before = self.kept.len();
         let room = HEAD_BYTES_MAX.saturating_sub(before).min(bytes.len());

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Maximum size of a claim, more than any guest has.
 const CLAIM_MIB_MAX: u64 = 1 << 20;
-/// Maximum number of rounds: each is a line of the output.
+/// Maximum number of rounds, each of which is a line of the output.
 const ROUNDS_MAX: u64 = 1000;
 /// Maximum number of files of the tar, and of units of the build.
 const FILES_MAX: u64 = 100_000;
@@ -48,7 +48,7 @@ pub trait Exec: Sync {
 /// Contents of claimed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Zeros, freed at once: the claim's time is that of the memory alone.
+    /// Zeros, freed at once, so that only the allocation of memory takes time.
     Passing,
     /// Bytes that cannot be shared or compressed, kept until [`Job::Release`].
     Held,
@@ -150,7 +150,8 @@ impl Job {
                  cat out/in/* | md5sum > /dev/null || exit 1; k=$((k + 1)); done; \
                  {end}; r=$((r + 1)); done"
             ),
-            // Each worker takes every n-th unit: it makes, changes, sorts and compresses a source.
+            // Each of the n workers processes every n-th unit: it makes, changes, sorts and
+            // compresses a source file.
             Job::Build { units, parallel, rounds } => format!(
                 "d={dir}/pinhead-build; rm -rf \"$d\"; mkdir -p \"$d\" && cd \"$d\" || exit 1; \
                  trap 'cd /; rm -rf \"$d\"' EXIT; \

@@ -8,10 +8,10 @@
 //!   Job ─► Exec (a command in a guest) ─► Report          Tally ─► Outcome ─► text, JSON
 //! ```
 //!
-//! A latency is counted from the intended start of the request. In an open loop that time is fixed
-//! beforehand. So a server that stalls for a second is charged with every request of that second,
-//! not only with the one in progress. A closed loop can be corrected likewise if its usual interval
-//! is known.
+//! A latency is counted from the intended start of the request. In an open loop the start times are
+//! fixed beforehand. So a server that stalls for a second is charged with every request of that
+//! second, not only with the request in progress. A closed loop can be corrected likewise if its
+//! usual interval is known.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Maximum number of clients. Each has a socket, and one poll watches all of them.
 pub const CLIENTS_MAX: usize = 10_000;
-/// Maximum requests per second: more than one thread can start here.
+/// Maximum requests per second, more than one thread can start.
 pub const RATE_MAX: f64 = 1_000_000.0;
 /// Maximum length of a load: a day, of which every second has a count.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -24,7 +24,7 @@ pub enum Pattern {
         /// sent meanwhile.
         expected_interval: Option<Duration>,
     },
-    /// Requests begin on a schedule, whether others are answered or not.
+    /// Requests begin on a schedule, whether earlier requests are answered or not.
     Open {
         /// Requests per second.
         rate: f64,
@@ -41,7 +41,7 @@ pub enum Pattern {
         /// Seed: the same number gives the same times and targets.
         seed: u64,
     },
-    /// Every target gets one request, in turn.
+    /// Every target gets one request, one target after the other.
     Once {
         /// Maximum requests in progress.
         clients: usize,
@@ -64,7 +64,8 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// Times of the requests.
     pub pattern: Pattern,
-    /// Time during which new requests begin. A pattern that ends by itself may end earlier.
+    /// Time during which new requests begin. A pattern with a fixed number of requests may end
+    /// earlier.
     pub duration: Duration,
     /// Limit of a response, from the request's intended start.
     pub timeout: Duration,

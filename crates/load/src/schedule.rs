@@ -27,7 +27,7 @@ pub(crate) struct Schedule {
     targets: usize,
     duration_us: u64,
     timeout_us: u64,
-    /// Requests given out, for patterns that share them among their clients.
+    /// Number of requests started, for patterns with requests shared among clients.
     given: u64,
     /// State of each client of a closed loop.
     clients: Vec<Client>,
@@ -45,7 +45,8 @@ impl Schedule {
     pub(crate) fn new(plan: &Plan) -> Schedule {
         let targets = plan.targets.len();
         let clients = match plan.pattern {
-            // The clients start at different targets, so that few clients do not meet at one.
+            // The clients start at different targets, so that a few clients do not all use one
+            // target.
             Pattern::Closed { clients, .. } => (0..clients)
                 .map(|n| Client { target: n * targets / clients % targets, not_before_us: 0 })
                 .collect(),

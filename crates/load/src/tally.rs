@@ -4,7 +4,8 @@ use crate::Error;
 use base::named;
 use hdrhistogram::{Counter, Histogram};
 
-/// Maximum latency that is distinguished: longer ones, which no timeout allows, count as a day.
+/// Maximum latency that is distinguished. A longer latency, which no timeout allows, counts as a
+/// day.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
 named! {
@@ -35,8 +36,8 @@ pub(crate) const HUNDREDTH: u8 = 2;
 pub(crate) const THOUSANDTH: u8 = 3;
 
 /// Latencies in microseconds, of successful responses and of timeouts. A timeout counts with its
-/// waiting time: otherwise a server would look better the longer it stalls. Other failures have no
-/// latency.
+/// waiting time, because otherwise a server would look better the longer it stalls. Other failures
+/// have no latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Mean.
@@ -116,7 +117,7 @@ impl Tally {
         self.failures.iter().sum()
     }
 
-    /// Returns the latencies; `None` if there is none.
+    /// Returns the latencies; `None` without any.
     pub fn latency_us(&self) -> Option<Latency> {
         let average_us = self.sum_us.checked_div(u128::from(self.latencies.len()))?;
         let average_us = u64::try_from(average_us).unwrap_or(u64::MAX);
@@ -155,7 +156,8 @@ fn record<T: Counter>(histogram: &mut Histogram<T>, latency_us: u64) {
     debug_assert!(recorded.is_ok(), "{latency_us}");
 }
 
-/// Adds a latency, and those of the requests that would have waited with it, one per interval.
+/// Adds a latency, and the latencies of requests that would have waited at the same time, one per
+/// interval.
 fn record_corrected(histogram: &mut Histogram<u64>, latency_us: u64, interval_us: u64) {
     /// Maximum number of requests that one long wait represents. An interval of a microsecond would
     /// otherwise keep the thread busy while the servers wait.

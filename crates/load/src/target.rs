@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 /// Parses `http://127.0.0.1:18000/page`, `127.0.0.1:18000` or a range of ports,
-/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid: the time of a name's
+/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid, because the time of a name's
 /// resolution would be charged to a server.
 pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     let wrong = |reason: String| Error::Target { text: text.to_owned(), reason };
@@ -82,7 +82,7 @@ pub fn class_by_tens(targets: &mut [Target]) {
     }
 }
 
-/// Checks a path, which must not end the request's first line, as it is inserted unchanged.
+/// Checks a path, which must not end the request's first line, because it is inserted unchanged.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if !path.starts_with('/') {
         return Err("a path begins with a slash");

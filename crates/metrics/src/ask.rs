@@ -7,7 +7,7 @@ use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// Timeout of a response, since a server reads the data of many hosts from disk.
+/// Timeout of a response. It is long because a server reads the data of many hosts from disk.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum size of a response with raw samples: two thousand guests of a host need half of it.
 const SAMPLES_MAX: usize = 128 << 20;
@@ -15,7 +15,7 @@ const SAMPLES_MAX: usize = 128 << 20;
 /// it.
 const SUMS_MAX: usize = 32 << 20;
 
-/// Labels read from a value. An empty one is absent; other labels are ignored.
+/// Labels read from a value. An empty label counts as absent; other labels are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Labels {

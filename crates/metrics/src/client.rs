@@ -24,7 +24,7 @@ pub(crate) struct Call<'a> {
     pub(crate) answer_max: usize,
 }
 
-/// Sends a POST request. A status that is not success is an error.
+/// Sends a POST request. A status other than success is an error.
 pub(crate) fn post(call: &Call<'_>) -> Result<Vec<u8>, Error> {
     let deadline = Deadline::within(call.patience);
     let url = || format!("{}{}", call.url, call.path);

@@ -1,4 +1,4 @@
-//! Overview of a fleet: the server sums, and only values that are shown are fetched.
+//! Overview of a fleet. The server computes the sums, and only displayed values are fetched.
 //!
 //! ```text
 //!   hosts:  increase or mean of a field over the time          one value a host
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`read`](crate::read) fetches every sample, and is exact for a few hosts. For a thousand hosts
-//! that is gigabytes, so this module uses the server's functions over the whole time: `increase`
-//! for counters, and `avg_over_time` for gauges.
+//! the samples take gigabytes, so this module uses the server's functions over the whole time:
+//! `increase` for counters, and `avg_over_time` for gauges.
 
 use crate::ask::{Labels, Point, instant, range};
 use crate::names::{GUEST_INFO, Metric, SAMPLED, Scale, Table};
@@ -56,7 +56,7 @@ pub struct Loudest {
 /// A host over the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// Time of the last sample before the time, or else of the first one in it.
+    /// Time of the last sample before the time range, or else of the first sample in it.
     pub first_ms: i64,
     /// Time of the last sample.
     pub last_ms: i64,
@@ -88,10 +88,10 @@ pub struct Fleet {
     pub found: u64,
 }
 
-/// Minimum lookback before the time. An earlier sample in it proves that the guest existed before
-/// the time.
+/// Minimum lookback before the time range. A sample in the lookback proves that the guest existed
+/// before the range.
 const BEFORE_MS: i64 = 3_600_000;
-/// Lead before the time; a host with a sample in the lead is known from the start.
+/// Lead before the time range. A host with a sample in the lead has data from the start.
 const LEAD_MS: i64 = 150_000;
 /// Maximum number of steps of a line.
 const STEPS_MAX: usize = 1_000;
@@ -309,7 +309,7 @@ fn hosts(
         }
         let host = hosts.entry(first.labels.host.clone()).or_default();
         host.first_ms = to_ms(first.value());
-        // The server may leave out its last moment.
+        // The server may omit the last moment.
         host.last_ms = host.first_ms;
     }
     // Counters grow from the last value before the time.
@@ -340,8 +340,8 @@ fn hosts(
 
 /// Returns the expression for the sum of a guest's fields, for series with these labels.
 fn rank(asker: &Asker<'_>, by: &[GuestField], labels: &[String]) -> String {
-    // A guest that lacks a field is ranked by the others. The series to sum are distinguished by an
-    // artificial label.
+    // A guest that lacks a field is ranked by its other fields. An artificial label distinguishes
+    // the series to sum.
     let of = |(at, field): (usize, &GuestField)| {
         let each = labels.iter().map(move |labels| {
             format!("label_replace({},\"field\",\"{at}\",\"\",\"\")", asker.over(*field, labels))
@@ -390,8 +390,8 @@ fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Er
         set(&mut over, host);
         host.loudest[*at].1 = over;
     };
-    // A sleeping guest is not in every sample, so its number of samples does not give its time.
-    // That number is used only for a guest without any sample before the time.
+    // An idle guest is not in every sample, so its number of samples does not show its covered
+    // time. That number is used only for a guest without any sample before the time range.
     let before = format!("[{}ms] offset {span}", asked.length_ms().max(BEFORE_MS));
     for labels in &labels {
         let old =

@@ -13,9 +13,9 @@ pub enum Processes {
     Told,
 }
 
-/// Newest row of each subject. A moment leaves out guests that have not run, and processes that
-/// were not reported. Their last rows remain valid, and a scrape without them would end their
-/// series.
+/// Newest row of each subject. A moment omits guests that have not run, and processes that were not
+/// reported. The last rows of these subjects remain valid, and a scrape without them would end
+/// their series.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
     moment: Moment,
@@ -28,12 +28,12 @@ impl Latest {
         Latest { moment: Moment::default(), processes }
     }
 
-    /// Adds a moment. Guests neither in it nor present are removed. The earlier identity of a guest
-    /// is also removed once its boot becomes known; otherwise both would be exported as two guests
-    /// of one name.
+    /// Adds a moment. Guests that are neither in the moment nor present are removed. The earlier
+    /// identity of a guest is also removed once its boot becomes known; otherwise both would be
+    /// exported as two guests of one name.
     pub fn take(&mut self, newer: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         let Moment { at_ms, host, guests, tiers, processes } = &mut self.moment;
-        // There are usually none, whatever the number of guests.
+        // Usually there are no such guests, however many guests exist.
         let unseen: Vec<_> = newer.guests.keys().filter(|who| !guests.contains_key(who)).collect();
         let is_replaced = |old: &GuestIdentity| {
             unseen.iter().any(|new| new.name == old.name && new.is_same_process(old))

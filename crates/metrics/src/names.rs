@@ -101,8 +101,8 @@ impl Scale {
             Scale::Places(places) => {
                 let unit = 10u64.pow(places);
                 let whole = number.trunc();
-                // The fraction is taken alone, because it is exact; the whole number would take
-                // digits from it.
+                // The fraction is computed separately, because it is exact alone. Together with the
+                // whole part it would lose digits.
                 let part = ((number - whole) * unit as f64).round() as u64;
                 whole_number(whole)?.checked_mul(unit)?.checked_add(part)
             }

@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Maximum number of waiting moments: a quarter of an hour at four a minute, about 6 MB for 100
+/// Maximum number of queued moments: a quarter of an hour at four a minute, about 6 MB for 100
 /// guests.
 const QUEUE_MAX: usize = 60;
-/// Maximum total size of waiting moments in bytes, as much for 1,000 guests. The limit is needed
-/// because guests choose their own and their processes' names.
+/// Maximum total size of queued moments in bytes, which is enough for 1,000 guests. The limit is
+/// needed because guests choose their own and their processes' names.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Fixed size of a subject in a moment, without texts and values.
 const OWN_BYTES: usize = 128;
@@ -90,7 +90,7 @@ impl Pusher {
         Ok(Pusher { queue, shared, thread: thread.thread().clone() })
     }
 
-    /// Queues a moment without blocking. If too many are waiting, the new one is dropped and
+    /// Queues a moment without blocking. If the queue is full, the new moment is dropped and
     /// counted.
     pub fn offer(&self, moment: &Moment) {
         let (size, waiting) = (bytes(moment), &self.shared.waiting_bytes);
@@ -145,7 +145,7 @@ fn row_bytes<F: Field>(row: &Row<F>) -> usize {
     OWN_BYTES + row.known().count() * size_of::<u64>()
 }
 
-/// Result of a body; for several the worst counts.
+/// Result of one request body; of several results the worst counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Arrived,

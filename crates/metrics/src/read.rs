@@ -25,22 +25,22 @@ pub struct Ask {
     pub step_ms: i64,
     /// Name of the host, or `None` for all.
     pub host: Option<String>,
-    /// Wanted parts; others need not be fetched.
+    /// Requested parts; other parts need not be fetched.
     pub parts: Parts,
 }
 
-/// Initial time span of a query: 100 guests push some 20 MB in it.
+/// Initial time span of a query, in which 100 guests push about 20 MB.
 const WINDOW_MS: i64 = 300_000;
-/// Minimum span, as a span is halved if its response is too large.
+/// Minimum time span of a query. A span is halved if its response is too large.
 const WINDOW_MIN_MS: i64 = 5_000;
-/// Lead in which counters are followed, so that rarely reported values are known.
+/// Lead in which counters are read before the span, so that rarely reported values are known.
 const LEAD_MS: i64 = 150_000;
 /// Time after which a minute is final.
 const TAIL_MS: i64 = 75_000;
 /// Maximum number of intervals of a host: a month of minutes.
 const STEPS_MAX: i64 = 50_000;
 /// Memory for the intervals of all hosts, in MiB. A day of a thousand guests, every five minutes,
-/// needs four fifths of it.
+/// needs four fifths of this memory.
 const ROOM_MIB: usize = 256;
 /// Size of a host in bytes, without its name and its intervals.
 const HOST_BYTES: usize = 4_096;
@@ -59,7 +59,7 @@ pub struct Past {
     /// Intervals in order. Steps without data are present and cover nothing; the time before the
     /// first and after the last data is left out.
     pub intervals: Vec<Interval>,
-    /// Times between samples that are too far apart, possibly reaching out of the span.
+    /// Times between samples that are too far apart. A gap may extend beyond the span.
     pub gaps: Vec<Gap>,
 }
 
@@ -117,7 +117,7 @@ pub fn moments(
         };
         for (host, moments) in found {
             let last_ms = last.entry(host.clone()).or_insert(i64::MIN);
-            // A later window may contain a sample of the window before, scraped again.
+            // A later window may contain a sample of the window before, from another scrape.
             let mut moments: Vec<Moment> = moments.into_values().collect();
             moments.retain(|moment| moment.at_ms > *last_ms);
             *last_ms = moments.last().map_or(*last_ms, |moment| moment.at_ms);
@@ -137,7 +137,7 @@ fn is_too_much(error: &Error) -> bool {
         || matches!(error, Error::Response { reason, .. } if reason.starts_with("it has more"))
 }
 
-/// Fetches the raw samples of a span, without its start and with its end.
+/// Fetches the raw samples of a span, with its start excluded and its end included.
 fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Moments, Error> {
     let Parts { guests, tiers, processes } = ask.parts;
     let wanted = [(true, "host"), (guests, "guest"), (tiers, "tier"), (processes, "process(es)?")];

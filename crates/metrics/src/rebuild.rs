@@ -14,7 +14,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-/// Memory for the result of one response, in MiB. A thousand guests over five seconds need a tenth.
+/// Memory for the result of one response, in MiB. A thousand guests over five seconds need a tenth
+/// of it.
 pub const ROOM_MIB: usize = 48;
 /// Size of a moment in bytes: during assembly, and as returned.
 const MOMENT_BYTES: usize = 1_024;
@@ -24,7 +25,7 @@ const GUEST_BYTES: usize = 1_024;
 const THING_BYTES: usize = 512;
 /// Size of a value in bytes.
 const VALUE_BYTES: usize = 32;
-/// Number of entries for which a tree allocates room with the first, results included.
+/// Number of entries for which a tree allocates memory with its first entry, including the results.
 const NODE: usize = 5;
 
 /// Moments by host and time.
@@ -273,7 +274,7 @@ fn guest<'a>(guests: &'a mut BTreeMap<Rc<Key>, Guest>, key: &Rc<Key>) -> &'a mut
     guests.entry(Rc::clone(key)).or_default()
 }
 
-/// Sets a field. An exact value replaces the same in seconds, and is never replaced by it.
+/// Sets a field. An exact value replaces the same value in seconds, and never the other way round.
 fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     let metric: &Metric = &F::metrics()[field.index()];
     let scale = match exactness {
@@ -293,7 +294,7 @@ fn milliseconds(seconds: f64) -> Option<i64> {
 }
 
 /// Assigns moments the time at which their values were read. Several scrapes of one moment become
-/// one, as do its scrape and its push.
+/// one moment, as do a scrape and a push of the same moment.
 fn finished(parts: BTreeMap<i64, Parts>) -> BTreeMap<i64, Moment> {
     let mut last: BTreeMap<Rc<Key>, GuestIdentity> = BTreeMap::new();
     let mut all: BTreeMap<i64, Moment> = BTreeMap::new();

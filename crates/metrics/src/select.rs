@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Maximum length of names in a query: VictoriaMetrics refuses queries of more than 16 KiB.
 const NAMES_BYTES: usize = 12_000;
 
-/// Returns label matchers, in pieces of limited length, that at least these guests have.
+/// Returns label matchers, in pieces of limited length, that match at least these guests.
 pub(crate) fn labels_of<'a>(all: impl Iterator<Item = &'a (String, GuestIdentity)>) -> Vec<String> {
     pieces(all.map(|(host, who)| [host.as_str(), who.name.as_str()]))
         .into_iter()

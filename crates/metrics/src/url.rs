@@ -12,7 +12,7 @@ pub struct Url {
     /// Name or address of the host; an IPv6 address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Path from the first slash on, without one at its end.
+    /// Path from the first slash on, without a slash at its end.
     pub(crate) path: String,
 }
 

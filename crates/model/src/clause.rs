@@ -1,8 +1,9 @@
 //! Clauses of the host's policy. The policy's own sentences, `pinhead why`, `pinhead ps` and the
 //! man page are generated from one row each.
 //!
-//! A sentence stands after a colon. Text in brackets is shown if all of its numbers are known:
-//! `[{need} more|more memory]`. Otherwise the part after the bar is shown, if there is one.
+//! A clause's sentence is printed after a colon. Text in brackets is shown if all of its numbers
+//! are known: `[{need} more|more memory]`. Otherwise the part after the bar is shown, if there is
+//! one.
 
 use crate::quantity;
 
@@ -241,7 +242,7 @@ fn fill(sentence: &str, inputs: Inputs<'_>) -> String {
     parts(sentence).map(shown).collect()
 }
 
-/// Replaces each name in braces by its number. Returns `None` if one is missing.
+/// Replaces each name in braces by its number. Returns `None` if a number is missing.
 fn numbers(text: &str, inputs: Inputs<'_>) -> Option<String> {
     let mut pieces = text.split(['{', '}']);
     let mut out = pieces.next()?.to_owned();

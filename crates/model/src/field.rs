@@ -3,7 +3,7 @@
 /// Behaviour of a field over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Grows from an unknown start; a lower value means a restart.
+    /// A value that grows from an unknown start; a lower value means a restart.
     Counter,
     /// Current value.
     Gauge,

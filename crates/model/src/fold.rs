@@ -2,8 +2,8 @@
 //!
 //! The span between two moments belongs to the minute in which the later moment ends. A span is
 //! never split, so that the growth of counters stays with the time it took. A guest left out of a
-//! moment is asleep: between its two reports nothing happened. A minute that ends meanwhile
-//! receives its part of the sleep.
+//! moment is asleep, and nothing happened between its two reports. A minute that ends in between
+//! receives its part of that time.
 
 use crate::field::Field;
 use crate::fields::{GuestField, HostField, ProcessField, TierField};
@@ -17,15 +17,15 @@ use std::ops::RangeInclusive;
 /// Distance between two moments above which there is a gap. A smaller delay loses nothing, because
 /// the counters contain all of it; only the time is less exact.
 pub const GAP_MS: i64 = 10_000;
-/// Time without a report after which a guest or a tier is gone. Each is reported at least once a
-/// minute.
+/// Time without a report after which a guest or a tier counts as gone. Each of them is reported at
+/// least once a minute.
 const GONE_MS: i64 = 75_000;
 /// Maximum time between two reports of a process that is counted; most are reported about once a
 /// minute.
 const STALE_MS: i64 = 900_000;
 /// Maximum time for which little use of a process is postponed to a later row. A hundred idle
-/// guests have two thousand such processes, and a row a minute for each would be twice as much as
-/// all other rows.
+/// guests have two thousand such processes, and a row a minute for each process would take twice as
+/// much space as all other rows.
 const LATER_MS: i64 = 600_000;
 /// CPU time below which use is little: a sixty-thousandth of a CPU over a minute.
 const LITTLE_NS: u64 = 1_000_000;
@@ -50,7 +50,7 @@ pub struct Fed {
     pub finished: Option<Interval>,
     /// Gap that this moment ends: start and end.
     pub gap: Option<(i64, i64)>,
-    /// True if the moment is not later than the one before, and was left out.
+    /// True if the moment is not later than the previous moment, and was left out.
     pub is_ignored: bool,
 }
 
@@ -209,7 +209,7 @@ impl Folder {
         self.now.as_ref()
     }
 
-    /// Ends the current minute as if it were over with the last moment.
+    /// Ends the current minute at the last moment.
     pub fn end(mut self) -> Option<Interval> {
         let last_ms = self.last_ms?;
         self.finish(last_ms)
@@ -329,7 +329,8 @@ fn is_next_to_nothing(over: &Over<ProcessField>) -> bool {
     all < LITTLE_NS && grown(Dispatches) < FEW_DISPATCHES && grown(MajorFaults) == 0
 }
 
-/// Counts the sleep of every sleeper up to a minute's last moment, and removes those that are gone.
+/// Counts the time of every sleeping subject up to a minute's last moment, and removes subjects
+/// that are gone.
 fn sleep_all<F: Field, K: Ord + Clone>(
     seen: &mut All<K, F>,
     sum: &mut BTreeMap<K, Over<F>>,

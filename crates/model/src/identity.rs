@@ -4,8 +4,8 @@
 /// another boot is another guest. All texts are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestIdentity {
-    /// UUID as text. Without a UUID, the path of the monitor's socket stands here, or zeros if
-    /// there is none either.
+    /// UUID as text. Without a UUID, this is the path of the monitor's socket, or zeros without
+    /// such a path.
     pub uuid: String,
     /// Name of the guest.
     pub name: String,
@@ -27,12 +27,12 @@ pub fn has_uuid(uuid: &str) -> bool {
     !is_place(uuid) && uuid.chars().any(|c| c != '0' && c != '-')
 }
 
-/// Returns true if the path of a monitor stands in place of a UUID.
+/// Returns true if the path of a monitor replaces the UUID.
 pub fn is_place(uuid: &str) -> bool {
     uuid.starts_with('/')
 }
 
-/// Returns the name of a guest with a suffix that distinguishes it from others of that name.
+/// Returns the name of a guest with a suffix that distinguishes it from other guests of that name.
 pub fn label(name: &str, uuid: &str) -> String {
     let shown = if is_place(uuid) { uuid.len() } else { uuid.floor_char_boundary(UUID_SHOWN) };
     format!("{name} [{}]", &uuid[..shown])

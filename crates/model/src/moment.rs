@@ -57,9 +57,9 @@ pub struct Interval {
 /// Parts of an interval that are wanted. The host is always included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// True if guests are wanted.
+    /// True if guests are requested.
     pub guests: bool,
-    /// True if tiers of memory are wanted.
+    /// True if tiers of memory are requested.
     pub tiers: bool,
     /// True if processes are wanted, which are most of a recording.
     pub processes: bool,
@@ -141,7 +141,7 @@ fn add_all<K: Ord + Clone, F: Field>(sum: &mut BTreeMap<K, Over<F>>, later: &BTr
 }
 
 impl Interval {
-    /// Returns the interval between two moments. A guest in only one of them is left out.
+    /// Returns the interval between two moments. A guest in only one of the moments is left out.
     pub fn between(before: &Moment, now: &Moment) -> Interval {
         let length_ms = u64::try_from(now.at_ms.saturating_sub(before.at_ms)).unwrap_or(0);
         let nobody = BTreeMap::new();

@@ -6,7 +6,7 @@ use crate::row::Row;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Inputs of one pass, with the events since the pass before.
+/// Inputs of one pass, with the events since the previous pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassInput {
     /// Number of the pass since the manager's start; a missing number was not recorded.

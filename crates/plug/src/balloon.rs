@@ -7,12 +7,12 @@ use crate::fsio;
 /// A bit of the balloon device's features, from the virtio specification.
 const DEFLATE_ON_OOM: usize = 2;
 
-/// The most devices that are checked; a guest has one balloon.
+/// Maximum number of devices that are checked; a guest has one balloon.
 const MAX_DEVICES: usize = 64;
 
 /// Returns true if the guest below `root` may take pages back from its balloon rather than kill
 /// processes. Its MemTotal then does not change while the balloon grows, as with a CMM pool. `None`
-/// without a balloon with a driver, or if its features cannot be read; of several balloons the
+/// without a balloon that has a driver, or if its features cannot be read. Of several balloons the
 /// first counts.
 pub fn balloon_deflates_on_oom(root: &Root) -> Option<bool> {
     let mut devices =

@@ -1,6 +1,6 @@
 //! Other programs and settings in the guest that change its CPUs or its pool.
 //!
-//! A conflict does not stop the daemon: it is reported by `check` and logged at the start. Each is
+//! A conflict does not stop the daemon; `check` reports it, and it is logged at the start. Each is
 //! a sentence with the conflict and its remedy. The work is bounded, because users that can start
 //! processes or create cgroups in the guest control the number of conflicts.
 
@@ -12,13 +12,14 @@ use procfs::{CpuList, Root, parse};
 use crate::cpus::{Cpus, without};
 use crate::fsio;
 
-/// The most processes that are checked.
+/// Maximum number of processes that are checked.
 const MAX_PROCESSES: usize = 4096;
 
-/// The most pinned tasks, and cpusets, that are listed one by one; a longer list is of no use.
+/// Maximum number of pinned tasks, and of cpusets, that are listed one by one. A longer list would
+/// not help.
 const MAX_REPORTED: usize = 16;
 
-/// The depth below the root cgroup that is searched, and the most groups.
+/// Depth below the root cgroup that is searched, and maximum number of groups.
 const MAX_DEPTH: usize = 3;
 const MAX_GROUPS: usize = 1024;
 
@@ -86,8 +87,8 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
 }
 
 /// Returns true if a task cannot use all CPUs. A task in an unlimited cpuset is shown with exactly
-/// the CPUs online, since the kernel itself narrows the cpuset when a CPU goes. This is not
-/// pinning, and cannot be distinguished from pinning to just these CPUs.
+/// the CPUs online, because the kernel itself narrows the cpuset when a CPU goes offline. This is
+/// not pinning, but cannot be distinguished from pinning to exactly these CPUs.
 fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
     let lacks = |set: &CpuList| set.iter().any(|cpu| !cpus.contains(cpu));
     let is_online_set =
@@ -104,7 +105,7 @@ fn pids(root: &Root) -> Vec<u32> {
     pids
 }
 
-/// Reads a process. `None`: it has ended in the meantime.
+/// Reads a process; `None` if it has ended in the meantime.
 fn process(root: &Root, pid: u32) -> Option<Process> {
     let status = fsio::read(&root.join(&format!("proc/{pid}/status"))).ok()?;
     let field = |key: &[u8]| parse::lines(&status).find_map(|l| l.strip_prefix(key));
@@ -114,7 +115,7 @@ fn process(root: &Root, pid: u32) -> Option<Process> {
 }
 
 /// Returns true for a kernel thread. The kernel pins many of its threads, one to each CPU, and
-/// moves them when the CPU goes. They have no command line; nor have processes that have ended.
+/// moves them when the CPU goes. They have no command line, like processes that have ended.
 fn is_kernel_thread(root: &Root, pid: u32) -> bool {
     let cmdline = fsio::read(&root.join(&format!("proc/{pid}/cmdline")));
     cmdline.is_ok_and(|cmdline| cmdline.is_empty())
@@ -133,8 +134,8 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
         if !base.join(marker).exists() {
             continue;
         }
-        // In the old hierarchy each group has CPUs; a group with all of them corresponds to one in
-        // the new hierarchy without CPUs of its own.
+        // In version 1 each group has CPUs. A group with all CPUs corresponds to a group in version
+        // 2 without CPUs of its own.
         let of_root = if is_v1 { cpus_of(&base) } else { None };
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };
@@ -168,7 +169,7 @@ fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     format!("The cgroup /{group} is limited to CPUs {cpus}: {advice}")
 }
 
-/// Returns the groups below `base`, the near ones first.
+/// Returns the groups below `base`, in order of their depth.
 fn groups_below(base: &Path) -> Vec<PathBuf> {
     let mut groups: Vec<PathBuf> = Vec::new();
     let mut level = vec![base.to_path_buf()];
@@ -187,7 +188,7 @@ fn groups_below(base: &Path) -> Vec<PathBuf> {
     groups
 }
 
-/// Returns false for a link, which would lead out of the tree, or in circles.
+/// Returns false for a link, which could lead out of the tree, or in circles.
 fn is_real_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|data| data.is_dir())
 }

@@ -9,7 +9,7 @@ use crate::fsio;
 
 const DIR: &str = "sys/devices/system/cpu";
 
-/// The way in which an s390x hypervisor dispatches the virtual CPUs.
+/// Dispatching mode of the virtual CPUs under an s390x hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polarization {
     /// The machine does not have this feature.
@@ -17,7 +17,7 @@ pub enum Polarization {
     /// All CPUs get the same share.
     Horizontal,
     /// The hypervisor concentrates the work on few of the CPUs, and the kernel parks the others.
-    /// Plugging CPUs would work against it.
+    /// Plugging CPUs would work against the hypervisor.
     Vertical,
     /// The value could not be read or is unknown.
     Unknown,
@@ -30,7 +30,8 @@ impl Polarization {
     }
 }
 
-/// Buffer for a list of CPUs that is read at each look; a longer one is read in two calls.
+/// Size of the buffer for a list of CPUs that is read in each interval; a longer list is read in
+/// two calls.
 const LIST_BYTES: usize = 256;
 
 /// CPUs present, read repeatedly, because CPUs are added while a guest runs.
@@ -47,14 +48,14 @@ impl PresentCpus {
     pub fn open(root: &Root) -> Result<PresentCpus, Error> {
         let path = Cpus::new(root).list_path("present");
         let file = Kept::open(&path);
-        // Invalid text: the first look finds a difference.
+        // The text is invalid, so that the first read finds a difference.
         let (text, cpus) = ([0xff; LIST_BYTES], CpuList::default());
         let mut present = PresentCpus { path, file, text, cpus };
         present.renew()?;
         Ok(present)
     }
 
-    /// Reads them again. On an error they stay unchanged.
+    /// Reads the CPUs present again. On an error they stay unchanged.
     pub fn renew(&mut self) -> Result<(), Error> {
         let mut text = [0; LIST_BYTES];
         let is_read = self.file.start(&mut text).is_some();
@@ -95,7 +96,7 @@ impl Cpus {
         fsio::read_cpu_list(&self.list_path("present"))
     }
 
-    /// Returns the CPUs online: also the snapshot for [`Cpus::restore`].
+    /// Returns the CPUs online, which are also the snapshot for [`Cpus::restore`].
     pub fn online(&self) -> Result<CpuList, Error> {
         fsio::read_cpu_list(&self.list_path("online"))
     }
@@ -116,11 +117,12 @@ impl Cpus {
     }
 
     /// Returns the CPUs that the kernel keeps for work bound to them (`isolcpus`, `nohz_full`).
-    /// Other work does not benefit from them, and bound work loses its CPU if one goes.
+    /// Other work does not benefit from them, and bound work loses its CPU if that CPU goes
+    /// offline.
     pub fn isolated(&self) -> CpuList {
         let mut all = Vec::new();
         for name in ["isolated", "nohz_full"] {
-            // A kernel without the option has no file, or one that is not a list.
+            // A kernel without the option has no file, or a file that is not a list.
             if let Ok(list) = fsio::read_cpu_list(&self.list_path(name)) {
                 all.extend(list.iter());
             }
@@ -149,21 +151,21 @@ impl Cpus {
         self.is_configured(cpu).ok().map(|configured| !configured)
     }
 
-    /// Returns the reason why no CPU can be plugged, and a remedy; `None` if one can be.
+    /// Returns the reason why no CPU can be plugged, and a remedy; `None` if a CPU can be plugged.
     pub fn why_no_plug(&self) -> Option<String> {
         let usable = without(&self.usable().ok()?, &self.isolated());
         let can_come = !without(&usable, &self.online().ok()?).is_empty();
         (!can_come).then(|| self.nothing_to_plug())
     }
 
-    /// Returns the reason why no CPU can be unplugged; `None` if one can be.
+    /// Returns the reason why no CPU can be unplugged; `None` if a CPU can be unplugged.
     pub fn why_no_unplug(&self) -> Option<String> {
         let online = without(&self.online().ok()?, &self.isolated());
         let can_go = online.len() > 1 && online.iter().any(|cpu| self.can_become(cpu, false));
         (!can_go).then(|| self.nothing_to_unplug())
     }
 
-    /// Returns the reason why [`Cpus::plug_one`] found none, and a remedy.
+    /// Returns the reason why [`Cpus::plug_one`] found no CPU, and a remedy.
     pub fn nothing_to_plug(&self) -> String {
         let present = self.present().unwrap_or_default();
         let idle = chosen(&present, &|cpu| self.is_deconfigured(cpu) == Some(true));
@@ -185,9 +187,9 @@ impl Cpus {
         }
     }
 
-    /// Brings one CPU online: the lowest that is present, configured and offline. Isolated ones are
-    /// left alone. If the kernel refuses it, the next is tried. `None`: there is none to plug. An
-    /// error is returned only if none could be plugged; it is the first one met.
+    /// Brings one CPU online: the lowest that is present, configured and offline. Isolated CPUs are
+    /// left alone. If the kernel refuses a CPU, the next one is tried. Returns `None` if there is
+    /// no CPU to plug, and the first error if no CPU could be plugged because of errors.
     pub fn plug_one(&self) -> Result<Option<u32>, Error> {
         first_that_works(without(&self.present()?, &self.isolated()).iter(), |cpu| {
             let can = self.is_online(cpu)? == Some(false) && self.is_configured(cpu)?;
@@ -198,9 +200,10 @@ impl Cpus {
         })
     }
 
-    /// Takes one CPU offline: the highest that is online and can go. The low numbers are left for
-    /// last: cpu0 carries the interrupts that were not moved and, on s390x, could go like any
-    /// other. The last CPU and isolated CPUs stay. `None` and errors are as for [`Cpus::plug_one`].
+    /// Takes one CPU offline: the highest that is online and can go offline. CPUs with low numbers
+    /// come last, because cpu0 handles the interrupts that were not moved and, on s390x, could go
+    /// offline like any other CPU. The last CPU and isolated CPUs stay. `None` and errors are as
+    /// for [`Cpus::plug_one`].
     pub fn unplug_one(&self) -> Result<Option<u32>, Error> {
         let online = without(&self.online()?, &self.isolated());
         if online.len() < 2 {
@@ -215,9 +218,9 @@ impl Cpus {
         })
     }
 
-    /// Brings exactly the CPUs of `wanted` online. It does as much as possible and returns the
-    /// errors. CPUs are added before others are removed, so that the guest never has fewer than
-    /// before and after.
+    /// Brings exactly the CPUs of `wanted` online. Does as much as possible, and returns the
+    /// errors. CPUs are added before others are removed, so that the guest never has fewer CPUs
+    /// than both before and after.
     pub fn restore(&self, wanted: &CpuList) -> Vec<Error> {
         let online = match self.online() {
             Ok(online) => online,
@@ -282,7 +285,7 @@ fn chosen(cpus: &CpuList, is_so: &dyn Fn(u32) -> bool) -> CpuList {
     cpus.iter().filter(|cpu| is_so(*cpu)).collect()
 }
 
-/// Returns the first CPU for which `act` succeeded. One that fails does not stop the search.
+/// Returns the first CPU for which `act` succeeded. A failure does not stop the search.
 fn first_that_works(
     cpus: impl Iterator<Item = u32>,
     act: impl Fn(u32) -> Result<bool, Error>,

@@ -17,10 +17,11 @@ pub enum Error {
     /// The undo record is damaged, or written by another program.
     #[error("Line {line} of the undo record {path} {what}")]
     BadRecord { path: PathBuf, line: usize, what: &'static str },
-    /// The undo record was written before this kernel was booted: its state is gone with that boot.
+    /// The undo record was written before this kernel was booted, so the recorded state no longer
+    /// exists.
     #[error("The undo record {path} is of another boot ({boot_id})")]
     ForeignRecord { path: PathBuf, boot_id: String },
-    /// The CPU stays online: it is the last one.
+    /// The CPU stays online, because it is the last one.
     #[error("CPU {cpu} stays online: no other CPU is")]
     LastCpu { cpu: u32 },
     #[error("A pool of {pages} was refused: {}", .why.escape_debug())]

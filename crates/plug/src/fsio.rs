@@ -1,4 +1,5 @@
-//! Small files of /proc and /sys: read whole and bounded, written at once.
+//! Small files of /proc and /sys, which are read completely up to a bound, and written with one
+//! call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,8 +9,8 @@ use procfs::{CpuList, parse};
 
 use crate::error::Error;
 
-/// The most bytes that are read. An attribute of sysfs is at most a page of the largest size in
-/// use, and a list of CPUs or a process's status is far shorter.
+/// Maximum number of bytes that are read. An attribute of sysfs is at most a page of the largest
+/// size in use, and a list of CPUs or a process's status is far shorter.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024;
 
 /// Reads the bytes of a file, up to [`MAX_BYTES`].
@@ -22,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     read(path).map_err(|source| Error::Read { path: path.into(), source })
 }
 
-/// Does the same as [`read`], with `None` for a missing file.
+/// Reads a file like [`read`], but returns `None` for a missing file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -6,8 +6,8 @@
 //!   before the first change: UndoRecord ──► a file ──► after a crash: undo
 //! ```
 //!
-//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of plain files.
-//! Nothing here decides anything: the policy chooses the CPUs and the memory of a guest. This crate
+//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of plain files. This
+//! crate decides nothing: the policy chooses the CPUs and the memory of a guest. The crate
 //! guarantees that the last CPU never goes offline, and that the state found at the start can be
 //! restored.
 

@@ -13,7 +13,7 @@ use crate::fsio;
 
 /// A holder of pages that the guest does not use: its kernel's CMM pool, or the host's balloon.
 pub trait Pool {
-    /// Returns the pages that it holds now.
+    /// Returns the number of pages in the pool now.
     fn size(&mut self) -> Result<Pages, Error>;
 
     /// Requests another size. It may be reached later, or never.
@@ -24,7 +24,7 @@ pub trait Pool {
 #[derive(Debug)]
 pub struct CmmPool {
     path: PathBuf,
-    /// Read once an interval, and therefore kept open; reopened after a failure.
+    /// The file is read once an interval, and therefore kept open. It is reopened after a failure.
     open: Option<File>,
 }
 
@@ -60,7 +60,7 @@ impl CmmPool {
 }
 
 impl Pool for CmmPool {
-    /// Returns the current size: the kernel takes and gives pages gradually after a request.
+    /// Returns the current size. After a request the kernel moves pages gradually.
     fn size(&mut self) -> Result<Pages, Error> {
         match self.read() {
             Ok((text, count)) => fsio::number(&self.path, &text[..count]).map(Pages),

@@ -73,7 +73,7 @@ impl UndoRecord {
     /// Parses the text of a record.
     pub fn parse(text: &[u8]) -> Result<UndoRecord, BadRecord> {
         // A list of CPUs is the only long part. The limit is one byte below that of the reader, so
-        // that a record that was cut by the reader is refused as too long.
+        // that a record truncated by the reader is refused as too long.
         if text.len() as u64 >= fsio::MAX_BYTES {
             return Err(BadRecord { line: 1, what: "is the first of too many" });
         }
@@ -115,8 +115,8 @@ impl UndoRecord {
     }
 
     /// Returns the record at `path`, if there is one and it belongs to the running kernel. A
-    /// damaged one, or one of another boot, is an error: the caller reports it, and then overwrites
-    /// or removes the record.
+    /// damaged record, or a record of another boot, is an error. The caller reports the error, and
+    /// then overwrites or removes the record.
     pub fn load(root: &Root, path: &Path) -> Result<Option<UndoRecord>, Error> {
         let Some(text) = fsio::read_if_there(path)? else { return Ok(None) };
         let record = UndoRecord::parse(&text).map_err(|bad| Error::BadRecord {
@@ -130,7 +130,7 @@ impl UndoRecord {
         Ok(Some(record))
     }
 
-    /// Saves it at `path`, complete or not at all.
+    /// Saves the record at `path`, completely or not at all.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let new = new_path(path);
         let saved = self.save_by_rename(&new, path);
@@ -165,8 +165,8 @@ impl UndoRecord {
         }
     }
 
-    /// Restores the record's state: memory first, because a guest short of memory may not get far
-    /// enough to do the rest. It does as much as possible and returns the errors.
+    /// Restores the recorded state. Memory comes first, because a guest that lacks memory may not
+    /// get far enough to restore the rest. Does as much as possible, and returns the errors.
     pub fn undo(&self, cpus: &Cpus, pool: Option<&mut dyn Pool>) -> Vec<Error> {
         let mut errors = Vec::new();
         if let (Some(size), Some(pool)) = (self.pool, pool) {

@@ -13,19 +13,19 @@ use crate::file::Root;
 use crate::parse::task::TaskStat;
 use crate::tasks::{TaskDir, TaskSeen};
 
-/// Gap between two looks above which the observer itself was held up, as by a pause of the whole
-/// machine. The time between is unknown, and all of the time is granted again, once: on a host that
-/// thrashes, each look may be late.
+/// Gap between two checks above which the observer itself was delayed, for example by a pause of
+/// the whole machine. The use of that time is unknown, so the whole time is granted again. This
+/// happens only once, because on a host that thrashes each check may be late.
 const LATE_MS: u64 = 5_000;
-/// The most time before a later late look that counts in part: the machine may be paused twice.
+/// Maximum time before a later late check that counts in part. The machine may be paused twice.
 const LATE_MAX_MS: u64 = 60_000;
-/// The shortest time between two looks: below it the kernel's counters are too coarse, and the
-/// looks count as one.
+/// Minimum time between two checks. Below it the kernel's counters are too coarse, and both checks
+/// count as one.
 const STEP_MS: u64 = 200;
-/// The divisor of the part of all time that always counts. Otherwise a process would be waited for
-/// without end if its guest keeps it stopped, or its disk is gone.
+/// Divisor for the part of the time that always counts. Otherwise the wait for a process that stays
+/// stopped, or has lost its disk, would never end.
 const LEAST_PART: u64 = 10;
-/// The most threads of a process that are read.
+/// Maximum number of threads of a process that are read.
 const THREADS_MAX: usize = 1_024;
 const NS_A_MS: u64 = 1_000_000;
 
@@ -81,8 +81,8 @@ impl Work {
         (!threads.is_empty()).then_some(work)
     }
 
-    /// Returns the part of the last `passed_ms` that the process had: the time in which it ran, or
-    /// waited for neither a CPU nor a disk.
+    /// Returns the part of the last `passed_ms` in which the process could make progress: it ran,
+    /// or waited for neither a CPU nor a disk.
     pub fn had_ms(&self, before: Option<Work>, passed_ms: u64) -> u64 {
         let Work { run_ns, delay_ns, waits_for_disk, is_stopped } = *self;
         let before = before.unwrap_or(*self);
@@ -94,8 +94,8 @@ impl Work {
     }
 }
 
-/// Time that a process had for an awaited action. `look` must be called more often than every five
-/// seconds.
+/// Time in which a process could have performed an awaited action. `look` must be called more often
+/// than every five seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance {
     seen: Option<(u64, Option<Work>)>,
@@ -110,8 +110,8 @@ impl Chance {
         Chance { seen: Some((now_ms, None)), ..Chance::default() }
     }
 
-    /// Returns the milliseconds that the process had, given its work until now. If the work is
-    /// unknown, all time counts. The first look starts the time, unless `since` did.
+    /// Returns the milliseconds in which the process could make progress, given its work until now.
+    /// If the work is unknown, all time counts. The first call starts the time, unless `since` did.
     pub fn look(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> u64 {
         let (then_ms, before) = self.seen.unwrap_or((now_ms, None));
         let passed_ms = now_ms.saturating_sub(then_ms);
@@ -134,8 +134,8 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// Looks each second at a process with this work in one second, and returns the time in which
-    /// it had ten seconds.
+    /// Checks a process with this work per second once a second, and returns the time until ten
+    /// seconds have counted.
     fn ten_after(run_ms: u64, delay_ms: u64, work: Work) -> Option<u64> {
         let mut chance = Chance::since(0);
         (1..1_000).find(|second| {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn process_has_more_time_when_host_keeps_it() {
         let free = Work::default();
-        // The first second has no earlier look.
+        // The first second has no earlier check.
         assert_eq!(ten_after(250, 750, free), Some(37), "a quarter of a CPU");
         let held = [
             Work { waits_for_disk: true, ..free },

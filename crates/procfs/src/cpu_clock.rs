@@ -4,12 +4,13 @@
 //!
 //! The line `cpu` of /proc/stat is summed over every CPU that can ever be online. The busy fields
 //! are plain counters that keep their value while a CPU is offline. `idle` and `iowait` are
-//! different. For a CPU online they come from its tick device's record of its sleep; for an offline
-//! one, from the counter that only ticks have moved. The two differ by the time that the CPU slept
-//! without ticks. Kernels before 6.8 (or a stable release with the same fix) also lose the record
-//! when the CPU goes offline. At each plug and unplug the sum therefore jumps, forward or back, by
-//! up to all the idle time since boot. A rule on `idle` or on `total_ticks` then sees nonsense in
-//! the very interval after the daemon has acted, and acts on it again.
+//! different. For an online CPU they come from the record that its tick device keeps of its idle
+//! time. For an offline CPU they come from a counter that only ticks increment. The two sources
+//! differ by the time that the CPU was idle without ticks. Kernels before 6.8 (or a stable release
+//! with the same fix) also lose the record when the CPU goes offline. At each plug and unplug the
+//! sum therefore jumps, forward or back, by up to all the idle time since boot. A rule on `idle` or
+//! on `total_ticks` then gets a meaningless value in the interval after the daemon has acted, and
+//! acts again because of it.
 //!
 //! # The correction
 //!
@@ -17,19 +18,20 @@
 //!   difference of the line `cpu`, even if negative. A run without plugs shows exactly the kernel's
 //!   numbers.
 //! - *The set has changed*: the total advances by the work of each CPU that is in both readings.
-//!   One CPU's line has the same origin at both, so that it cannot jump. Each field's step is still
-//!   held between 0 and the time that has passed.
-//!   - A CPU that is *gone* adds nothing in this interval. Its work between the last reading and
-//!     its end is not lost: its line is kept.
-//!   - A CPU that is *new* adds its busy fields since it was last seen, because those continued
-//!     from their old values. Its idle time has another origin now and counts as 0. A CPU that was
-//!     never seen before adds nothing: its line may be from long before the first reading.
-//! - *The interval after a change* is raw again. Both its readings take each CPU's idle time from
-//!   the same place, so the jump is not in it, with one exception. The kernel sums the line `cpu`
-//!   first and walks the CPUs online after that. A CPU plugged between the two (by another program:
-//!   the daemon is busy reading) shows in the lines one reading before it shows in the sum. In the
-//!   interval after a change the sum must therefore agree with the lines, or it counts as changed
-//!   too.
+//!   The line of one such CPU has the same origin in both readings, so it cannot jump. Each field's
+//!   step is still limited to the range from 0 to the elapsed time.
+//!   - A CPU that is *gone* adds nothing in this interval. The line of that CPU is kept, so its
+//!     work between the last reading and its end is not lost.
+//!   - A CPU that is *new* adds the growth of its busy fields since it was last seen, because these
+//!     fields continue from their old values. Its idle time has another origin now and counts as 0.
+//!     A CPU that was never seen before adds nothing, because its counts may be from long before
+//!     the first reading.
+//! - *The interval after a change* is raw again. Both of its readings take each CPU's idle time
+//!   from the same source, so the interval does not contain the jump, with one exception. The
+//!   kernel computes the line `cpu` first, and the lines of the online CPUs after that. If another
+//!   program plugs a CPU between these two steps, that CPU is in the lines one reading before it is
+//!   in the sum. In the interval after a change the sum must therefore agree with the lines, or it
+//!   counts as changed too.
 //! - *A CPU that went and came back between two readings* leaves the set unchanged. It is detected
 //!   by a field that falls by more than [`MAX_FALL_TICKS`] or leaps by more than
 //!   [`MAX_LEAP_TICKS`]. Small steps back are usual for the kernel (its idle time is not monotonic)
@@ -38,10 +40,10 @@
 //! # Seen
 //!
 //! `tests/recorded` has readings of real guests (6.1 kernels under emulation). On x86-64 the sum's
-//! idle time falls by 16 ticks when a CPU comes back, in a guest 20 seconds old, while that of
-//! every CPU grows. On s390x each CPU that comes online has 407,125,408,511 more ticks of `system`
-//! and 43,234,554,231 more of `steal` than when it went. Even the busy fields are therefore not
-//! reliable across a plug.
+//! idle time falls by 16 ticks when a CPU comes back, in a guest 20 seconds old, while the idle
+//! time of every CPU grows. On s390x each CPU that comes online has 407,125,408,511 more ticks of
+//! `system` and 43,234,554,231 more of `steal` than when it went. Even the busy fields are
+//! therefore not reliable across a plug.
 
 use crate::parse::stat::{FIELDS, IDLE, IOWAIT, Stat, Ticks};
 
@@ -49,12 +51,13 @@ use crate::parse::stat::{FIELDS, IDLE, IOWAIT, Stat, Ticks};
 /// pinhead runs on, independent of its own rate.
 pub const USER_HZ: f64 = 100.0;
 
-/// The most that a field may fall in one interval as the kernel's usual inexactness: ten seconds.
+/// Maximum fall of a field in one interval that counts as the kernel's usual inexactness: ten
+/// seconds.
 pub const MAX_FALL_TICKS: i64 = 1000;
 
-/// The most that a field of one CPU may leap beyond the elapsed time while the set of CPUs stays
-/// the same: nearly three hours of that CPU. Recordings made by hand run faster than their clock,
-/// but by much less; a timer without a start leaps by far more.
+/// Maximum leap of a field of one CPU beyond the elapsed time while the set of CPUs stays the same:
+/// nearly three hours of that CPU. Recordings made by hand run faster than their clock, but by much
+/// less. A timer without a start value leaps by far more.
 pub const MAX_LEAP_TICKS: i64 = 1_000_000;
 
 /// Rounding error: each field is rounded down to a tick by itself, in both readings.
@@ -70,7 +73,7 @@ pub struct CpuClock {
     last_secs: f64,
     /// True if the set of CPUs had changed at the last reading.
     changed: bool,
-    /// The last line of each CPU that was seen and has gone, ascending.
+    /// The last line of each CPU that is gone, in ascending order.
     gone: Vec<(u32, Ticks)>,
 }
 
@@ -137,8 +140,8 @@ impl CpuClock {
             };
             for (field, step) in steps(&before, now).enumerate() {
                 let other_origin = is_new && (field == IDLE || field == IOWAIT);
-                // A step slightly beyond the elapsed time is cut to it, because the reading was
-                // late; a step far beyond is no work at all.
+                // A step slightly beyond the elapsed time is reduced to that time, because the
+                // reading was late. A step far beyond it is not work at all.
                 let leapt = step > limit.saturating_add(MAX_FALL_TICKS);
                 if !other_origin && !leapt {
                     self.add(field, step.clamp(0, limit));

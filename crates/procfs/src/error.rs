@@ -16,7 +16,8 @@ pub enum Error {
     Malformed { path: PathBuf, line: usize, what: &'static str },
     #[error("This kernel has no {counter} in {path}")]
     NoCounter { counter: Counter, path: PathBuf },
-    /// The row has not one place for each wanted counter: a mistake of the caller.
+    /// The row's length differs from the number of wanted counters, which is a mistake of the
+    /// caller.
     #[error("A row of {given} numbers was given for {wanted} counters")]
     RowWidth { wanted: usize, given: usize },
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use counters::PsiResource;
 
-/// The directory that stands for `/`. Every reader takes one, so that no test reads the kernel it
-/// runs on.
+/// The directory that replaces `/`. Every reader takes such a root, so that no test reads the
+/// kernel of its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
@@ -20,8 +20,8 @@ impl Root {
         &self.0
     }
 
-    /// Returns the path of `relative` (`proc/stat`) below the root. A leading `/` is dropped: it
-    /// would otherwise replace the root.
+    /// Returns the path of `relative` (`proc/stat`) below the root. A leading `/` is dropped,
+    /// because it would otherwise replace the root.
     pub fn join(&self, relative: &str) -> PathBuf {
         self.0.join(relative.trim_start_matches('/'))
     }

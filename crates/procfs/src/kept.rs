@@ -1,7 +1,7 @@
 //! Files that stay open, for repeated reads of the same files.
 //!
-//! A read costs a microsecond and an open ten. An open file of a process also never shows another
-//! process that has got the same id since.
+//! A read costs a microsecond, and an open costs ten. In addition, an open file of a process never
+//! shows a later process with the same id.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::parse;
 
-/// The longest text that is read: /proc/stat of a machine with some thousand CPUs.
+/// Maximum length of a text that is read: /proc/stat of a machine with some thousand CPUs.
 const WHOLE_MAX: usize = 1 << 20;
 /// Bytes requested at once. The kernel writes most of the files read here in one piece.
 const PIECE: usize = 16 << 10;
@@ -33,13 +33,14 @@ impl Kept {
         self.0.is_some()
     }
 
-    /// Returns the result of one read call, up to the buffer's length: all of a short file.
+    /// Returns the result of one read call, up to the buffer's length. A short file is read
+    /// completely.
     pub fn start<'b>(&self, room: &'b mut [u8]) -> Option<&'b [u8]> {
         let count = self.0.as_ref()?.read_at(room, 0).ok()?;
         room.get(..count)
     }
 
-    /// Does the same with a reused buffer.
+    /// Makes one read call like [`Kept::start`], into a reused buffer.
     pub fn once<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
         let text = &mut buffer.0;
         if text.len() < PIECE {
@@ -48,7 +49,7 @@ impl Kept {
         self.start(text)
     }
 
-    /// Returns a whole file that the kernel may return in pieces; `None` for an endless one.
+    /// Returns a whole file, which the kernel may return in pieces; `None` for an endless file.
     pub fn whole<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
         let file = self.0.as_ref()?;
         let text = &mut buffer.0;

@@ -6,8 +6,8 @@
 //!   2         in its own and above    in the group that has the bound, and above
 //! ```
 //!
-//! The counts have no names: a kill in a group may be of another member. A kill is certain only for
-//! a process that is alone in its group.
+//! The counts have no names, so the killed process may be another member of the group. A kill is
+//! certain only for a process that is alone in its group.
 
 use std::fmt;
 
@@ -15,14 +15,15 @@ use crate::memory_group::{Kills, MemoryGroup};
 use crate::parse::value_of;
 use crate::{Buffer, Kept, Root};
 
-/// The place in which memory was short when the kernel killed a process.
+/// The level at which memory was short when the kernel killed a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// A control group of the process had reached its bound.
+    /// A control group of the process had reached its limit.
     Group,
-    /// No group of it had.
+    /// No control group of the process had reached its limit.
     Host,
-    /// A group with other members had, for this process or for another.
+    /// A control group with other members had reached its limit, because of this process or of
+    /// another.
     Either,
     /// Unknown, because the killed process may be another.
     Unknown,
@@ -48,10 +49,10 @@ pub struct KillWatch {
     process: String,
     /// The groups that count, from the process's own upwards.
     groups: Vec<(MemoryGroup, Kills)>,
-    /// Set if other processes were in its group then. They may be gone when it has ended, and so
-    /// may the killed process.
+    /// True if other processes were in its group at that time. When the process has ended, they may
+    /// be gone, too, and one of them may have been the killed process.
     had_others: bool,
-    /// Counts of all processes, used if groups do not count those below them.
+    /// Counts of the whole system, used if groups do not include the groups below them.
     all: Option<AllKills>,
 }
 
@@ -75,7 +76,7 @@ impl AllKills {
 }
 
 impl KillWatch {
-    /// Takes the counts of these groups of a process, from its own upwards.
+    /// Records the counts of these groups of a process, from its own upwards.
     pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
@@ -94,7 +95,7 @@ impl KillWatch {
         self.had_others = own.is_some_and(|(own, _)| own.has_others(&self.process, None));
     }
 
-    /// Does the same for a process by its id.
+    /// Records the counts for a process by its id.
     pub fn of(root: &Root, pid: u32) -> KillWatch {
         let process = pid.to_string();
         let groups = MemoryGroup::all(root.path(), &process, &mut Buffer::default());
@@ -110,9 +111,9 @@ impl KillWatch {
         self.look_for_others();
     }
 
-    /// Returns the shortage for which the process, which has ended, was killed since then. Its own
-    /// group may be gone too; in version 2 the nearest existing group then counts. Missing counts
-    /// prove nothing.
+    /// Returns the shortage because of which the ended process was killed since the recorded
+    /// counts. Its own group may be gone, too; in version 2 the nearest existing group then counts.
+    /// Missing counts prove nothing.
     pub fn killed(&self) -> Option<Shortage> {
         let now = |(group, then): &(MemoryGroup, Kills)| Some((group.kills()?, *then));
         let nearest = self.groups.iter().position(|group| group.0.kills().is_some())?;
@@ -140,7 +141,7 @@ impl KillWatch {
             }
             let (now, then) = now(group)?;
             let lacked = match place == nearest && place > 0 {
-                // The group that is gone may have been the one without memory.
+                // The group that is gone may have been the group that lacked memory.
                 true => grew(now.missing, then.missing),
                 // Groups above also count shortages of their other children.
                 false => grew(now.missing_own, then.missing_own),
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(watch.killed(), Some(Shortage::Host));
         count(6, 1);
         assert_eq!(watch.killed(), Some(Shortage::Group));
-        // The guest's group goes with it, and no other group has counted its kill.
+        // The guest's group ends with the guest, and no other group has counted its kill.
         let killed =
             |all: u64| kernel.write("proc/vmstat", &format!("pgfault 7\noom_kill {all}\n"));
         killed(3);

@@ -1,7 +1,7 @@
 //! Readers of /proc and /sys under a replaceable root.
 //!
-//! The guest daemon does this once an interval, in a guest that is most likely idle, so the cost
-//! matters. Files stay open and are read again from their start. Only files with a wanted
+//! The guest daemon reads counters once an interval, in a guest that is most likely idle, so the
+//! cost matters. Files stay open and are read again from their start. Only files with a wanted
 //! [`Counter`](counters::Counter) are read, mostly with one system call each, and nothing is
 //! allocated after the first row.
 //!
@@ -12,10 +12,10 @@
 //!                                                  does to the clock)
 //! ```
 //!
-//! The crate also serves other readers of /proc. It has files that stay open ([`Kept`]), all tasks
-//! of a system ([`TaskDir`]), and the bounds of control groups ([`MemoryGroup`]). [`KillWatch`] has
-//! the reason why the kernel killed a process, and [`Chance`] the time in which a process could
-//! have made progress.
+//! The crate also serves other readers of /proc. It provides files that stay open ([`Kept`]), all
+//! tasks of a system ([`TaskDir`]), and the bounds of control groups ([`MemoryGroup`]).
+//! [`KillWatch`] finds the reason for which the kernel killed a process, and [`Chance`] measures
+//! the time in which a process could have made progress.
 //!
 //! All parsing is in [`parse`]: functions from bytes to values that open no file and never panic. A
 //! [`Source`] only returns bytes, so that recorded files ([`Texts`]) go through exactly the code

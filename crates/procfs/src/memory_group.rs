@@ -1,7 +1,7 @@
-//! Memory bounds of control groups, besides that of the kernel as a whole.
+//! Memory limits of control groups, in addition to the memory of the host.
 //!
-//! A process may use no more than the least that its group and all groups above have left. Files
-//! are opened for each read, because few processes have such bounds, and groups come and go.
+//! A process can use no more memory than is left in its group and in each parent group. Files are
+//! opened for each read, because few processes have such limits, and groups come and go.
 
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::{Buffer, Kept};
 /// The directory of the first hierarchy's memory controller.
 const FIRST: &str = "sys/fs/cgroup/memory";
 const CONTROLLER: &str = "memory";
-/// The most levels that are read, from the process's own upwards.
+/// Maximum number of levels that are read, from the process's own group upwards.
 const LEVELS_MAX: usize = 32;
-/// The value from which a bound of the first hierarchy means no bound.
+/// Smallest value that means "no limit" in version 1.
 const NONE_MIN: u64 = 1 << 60;
 
 /// The files of a hierarchy.
@@ -26,14 +26,14 @@ enum Hierarchy {
     Second,
 }
 
-/// One of the groups that a process is in.
+/// A control group that contains a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryGroup {
     dir: PathBuf,
     hierarchy: Hierarchy,
 }
 
-/// Memory of a group that it cannot simply drop: all but file pages.
+/// Memory of a group that cannot simply be dropped: all but file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupUse {
     /// Memory alone.
@@ -45,11 +45,11 @@ pub struct GroupUse {
 /// Counts of a group since it was created. A count that the kernel does not show is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kills {
-    /// Processes that were killed in the group, or in version 2 in one below it.
+    /// Processes that were killed in the group, or in version 2 in a group below it.
     pub(crate) killed: u64,
     /// Processes that were killed in this group alone.
     pub(crate) killed_own: u64,
-    /// Times that this group, or in version 2 one below it, had no more memory.
+    /// Number of times that this group, or in version 2 a group below it, had no more memory.
     pub(crate) missing: Option<u64>,
     /// Times that this group alone had no more memory.
     pub(crate) missing_own: Option<u64>,
@@ -57,8 +57,8 @@ pub(crate) struct Kills {
 
 impl MemoryGroup {
     /// Returns all groups of a process (`self` for this one), from its own up to the visible top.
-    /// In a container that top is the container's group, and a process outside is in none of the
-    /// visible groups.
+    /// In a container the top is the container's group, and a process outside the container is in
+    /// none of the visible groups.
     pub fn all(root: &Path, process: &str, buffer: &mut Buffer) -> Vec<MemoryGroup> {
         let file = Kept::open(&root.join("proc").join(process).join("cgroup"));
         let Some(text) = file.whole(buffer) else { return Vec::new() };
@@ -71,7 +71,7 @@ impl MemoryGroup {
         }
         if is_first {
             let mut all = above(&top, &first, Hierarchy::First);
-            // Until Linux 5.11 a group may be set to count nothing below it.
+            // Until Linux 5.11 a group may be configured not to include the groups below it.
             let counts = |group: &MemoryGroup| group.number("memory.use_hierarchy") != Some(0);
             let end = all.iter().skip(1).position(|group| !counts(group));
             all.truncate(end.map_or(all.len(), |end| end + 1));
@@ -96,8 +96,8 @@ impl MemoryGroup {
         &self.dir
     }
 
-    /// Returns the least of its bounds, if it has any. Above `memory.high` the kernel throttles its
-    /// processes until they hardly run, so that bound counts as well.
+    /// Returns the lowest limit of the group, if it has any. Above `memory.high` the kernel
+    /// throttles its processes until they hardly run, so that bound counts as well.
     pub fn limit(&self) -> Option<Bytes> {
         let files: &[&str] = match self.hierarchy {
             Hierarchy::First => &["memory.limit_in_bytes"],
@@ -108,8 +108,8 @@ impl MemoryGroup {
         bounds.filter(|bytes| *bytes < NONE_MIN).min().map(Bytes)
     }
 
-    /// Returns its use of memory, and of swap if one bound covers both. `None` if the group is
-    /// gone.
+    /// Returns the group's use of memory, and of swap if one limit covers both. `None` if the group
+    /// is gone.
     pub fn used(&self) -> Option<GroupUse> {
         let (file, parts) = match self.hierarchy {
             Hierarchy::First => {
@@ -136,8 +136,8 @@ impl MemoryGroup {
         Some((Bytes(limit), Bytes(self.number("memory.memsw.usage_in_bytes")?)))
     }
 
-    /// Returns the memory left below this bound of the group, counting only as much free swap as
-    /// the group may still use.
+    /// Returns the memory left below this limit of the group. Free swap counts as far as the group
+    /// may still use it.
     pub fn left(&self, limit: Bytes, swap: Bytes) -> Option<Bytes> {
         let used = self.used()?;
         let swap_left = match self.hierarchy {
@@ -173,8 +173,8 @@ impl MemoryGroup {
     }
 
     /// Returns true if another process is visible in the group, or another group than `below`.
-    /// Groups in a process's own group, which has no `below`, do not count: they are for threads.
-    /// The kernel lists the process itself until all its memory is freed.
+    /// Groups inside a process's own group, which has no `below`, do not count, because they are
+    /// for threads. The kernel lists the process itself until all its memory is freed.
     pub(crate) fn has_others(&self, process: &str, below: Option<&MemoryGroup>) -> bool {
         let mut buffer = Buffer::default();
         let others = |text: &[u8]| {
@@ -210,7 +210,7 @@ impl MemoryGroup {
     }
 }
 
-/// Returns the groups from this path up to the top. A path that does not exist is of another
+/// Returns the groups from this path up to the top. A path that does not exist belongs to another
 /// namespace, of which only the top is visible.
 fn above(top: &Path, path: &Path, hierarchy: Hierarchy) -> Vec<MemoryGroup> {
     let own = top.join(path);

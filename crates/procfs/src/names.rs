@@ -9,11 +9,12 @@ use crate::parse::table::Style;
 use crate::source::{Fs, Source};
 use crate::window::Window;
 
-/// The most names; kernels have about 60 and 200.
+/// Maximum number of names in a file. Kernels have about 60 and 200.
 const MAX_NAMES: usize = 4096;
 
-/// Reads the names of /proc/meminfo and /proc/vmstat, and if pressure can be read. The pressure
-/// files may exist and yet refuse reads, if the kernel was built with PSI but started without it.
+/// Reads the names in /proc/meminfo and /proc/vmstat, and checks whether pressure can be read. The
+/// pressure files may exist and yet refuse reads, if the kernel was built with PSI but started
+/// without it.
 pub fn kernel_names(root: &Root) -> Result<KernelNames, Error> {
     names_of(&mut Fs::new(root))
 }

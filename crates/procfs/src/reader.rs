@@ -57,7 +57,7 @@ impl Reader<Fs> {
 }
 
 impl<S: Source> Reader<S> {
-    /// Creates a reader of `source`. It reads everything once to learn the lines' positions; that
+    /// Creates a reader of `source`. It reads everything once to find the lines' positions; that
     /// reading does not count for the CPU clock.
     pub fn with_source(source: S, wanted: &[Counter]) -> Result<Reader<S>, Error> {
         let mut reader = Reader {
@@ -156,8 +156,8 @@ impl<S: Source> Reader<S> {
         Ok(())
     }
 
-    /// Reads a file of a few `lines`, which usually arrives whole in one read. If it has fewer, it
-    /// is read to its end before it is rejected.
+    /// Reads a file of a few `lines`, which one read usually returns completely. If fewer lines
+    /// arrive, the file is read to its end before it is rejected.
     fn read_small<T>(
         &mut self,
         file: ProcFile,
@@ -198,8 +198,8 @@ impl<S: Source> Reader<S> {
         })
     }
 
-    /// Converts the error of a missing or unsupported file at the start into that of a missing
-    /// counter. Later it would be a file that vanished.
+    /// Converts the error of a missing or unsupported file at the start into the error of a missing
+    /// counter. At a later time the error would mean that the file vanished.
     fn no_counter(&self, file: ProcFile, error: Error) -> Error {
         let Error::Read { path, source } = error else { return error };
         let absent = matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
@@ -235,7 +235,7 @@ impl Plan {
                 Counter::Psi(resource, line, field) => {
                     plan.psi[*resource as usize].push((slot, *line, *field));
                 }
-                // Kernels do not show it: it stays missing.
+                // Kernels do not provide this counter, so it stays missing.
                 Counter::Host(_) => {}
             }
         }

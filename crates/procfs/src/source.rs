@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use crate::file::{ProcFile, Root};
 
 /// A source of the bytes of the kernel's files. It offers only `pread`. The window decides the
-/// number and size of reads and handles short reads, so that every source, also a faulty one, meets
-/// the same code.
+/// number and size of reads and handles short reads, so the same code runs for every source,
+/// including faulty ones.
 pub trait Source {
     /// Reads bytes of `file` from byte `at` on into `buf` and returns their number; 0 is the end of
     /// the file.
@@ -67,8 +67,8 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Takes the four files of /proc, and the number of CPUs online: recordings keep only the
-    /// number, which suffices for the counter.
+    /// Creates a source from the four files of /proc and the number of online CPUs. Recordings
+    /// contain only that number, which suffices for the counter.
     pub fn new(
         stat: &'a str,
         loadavg: &'a str,
@@ -93,7 +93,7 @@ impl Source for Texts<'_> {
             ProcFile::Meminfo => self.meminfo,
             ProcFile::Vmstat => self.vmstat,
             ProcFile::OnlineCpus => &self.online,
-            // Recordings are older than pressure: a file that was not recorded is missing.
+            // Recordings are older than pressure files, so such a file is missing.
             ProcFile::Pressure(_) => return Err(io::ErrorKind::NotFound.into()),
         };
         let start = usize::try_from(at).unwrap_or(usize::MAX).min(text.len());

@@ -1,5 +1,5 @@
-//! The system calls that the standard library does not have, and nothing else: paths relative to an
-//! open directory, and directory entries in a reused buffer.
+//! Only the system calls that the standard library lacks: paths relative to an open directory, and
+//! directory entries in a reused buffer.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;

@@ -1,8 +1,8 @@
-//! The positions of the wanted lines in a table.
+//! The positions of the requested lines in a table.
 //!
 //! A kernel prints the lines of /proc/meminfo and /proc/vmstat in an order that never changes while
-//! it runs. The line number of each wanted name is therefore learned once. Later readings skip to
-//! those lines and only verify the names. If a name differs, the whole file is scanned again.
+//! it runs. The line number of each wanted name is therefore determined once. Later readings skip
+//! to these lines and only verify the names. If a name differs, the whole file is scanned again.
 
 use crate::parse::lines;
 use crate::parse::table::{Style, skip_lines, value};
@@ -25,7 +25,7 @@ struct Want {
 #[derive(Debug)]
 pub(crate) struct Table {
     style: Style,
-    /// In the order of their lines, once learned.
+    /// In the order of their lines, once these are known.
     wants: Vec<Want>,
     /// Length of the wanted lines in bytes, with some slack. The kernel formats only the requested
     /// part of /proc/vmstat.
@@ -35,7 +35,7 @@ pub(crate) struct Table {
 /// A wanted name that a text lacks, or that has no number.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// There is no such line, with the slot concerned.
+    /// No line has the name of the counter in this slot.
     Name(usize),
     /// The line (from 1) has no number.
     Value(usize),
@@ -55,8 +55,8 @@ impl Table {
         self.ask
     }
 
-    /// Fills the row from the names' known lines. Returns `false` if a name is not there, or
-    /// `bytes` end too early: the row is then invalid.
+    /// Fills the row from the names' known lines. Returns `false` if a name is not in its line, or
+    /// `bytes` end too early. The row is then invalid.
     pub(crate) fn fill(&self, bytes: &[u8], at_end: bool, row: &mut [f64]) -> bool {
         let mut at = 0;
         let mut line = 0;

@@ -1,5 +1,6 @@
-//! The tasks of a system, read one after the other through the same buffers. A scan of every task
-//! of a guest must not allocate for each, nor make the kernel resolve each path from the root.
+//! The tasks of a system, read one after the other through the same buffers. A scan of all tasks of
+//! a guest must not allocate memory for each task, nor make the kernel resolve each path from the
+//! root.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -10,16 +11,16 @@ use crate::parse::schedstat::{self, Schedstat};
 use crate::parse::task::{StatField, TaskStat};
 use crate::{parse, sys};
 
-/// The longest text of a task: stat has some 350 bytes.
+/// Maximum length of a task's text; stat has about 350 bytes.
 const TEXT_MAX: usize = 1024;
-/// The most bytes read of a file of the whole system: /proc/stat of some hundred CPUs.
+/// Maximum number of bytes read of a system-wide file: /proc/stat of some hundred CPUs.
 const WHOLE_MAX: usize = 256 * 1024;
 /// Size of the buffer for a directory's entries, or for the text of a system-wide file: some two
 /// hundred tasks at once.
 const ROOM: usize = 8 * 1024;
 /// Room for a path below /proc.
 const PATH_MAX: usize = 64;
-/// The links of a directory besides those of its subdirectories.
+/// Number of links of a directory in addition to one for each subdirectory.
 const OWN_LINKS: u64 = 2;
 
 /// A task, with its counts when it was seen.
@@ -93,9 +94,9 @@ impl TaskDir {
     }
 
     /// Visits all tasks, up to a limit. `before` is the result of an earlier visit, sorted by
-    /// process and then by task. A process that had one task and has not run since still has one,
-    /// because only a running task can start another. A process with as many tasks as before
-    /// usually has the same ones.
+    /// process and then by task. A process that had one task and has not run since still has one
+    /// task, because only a running task can start another. A process with the same number of tasks
+    /// as before usually has the same tasks.
     pub fn each(&mut self, most: usize, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         let mut pids = Vec::with_capacity(128.min(most));
         if let Some(mut proc) = self.proc.as_ref()
@@ -125,8 +126,8 @@ impl TaskDir {
         }
     }
 
-    /// Visits those of these tasks that still exist, if no other has started since: a listing costs
-    /// nearly as much again as reading the tasks.
+    /// Visits the tasks of an earlier visit that still exist, if no task has started since. This
+    /// saves a listing, which costs nearly as much as reading the tasks.
     pub fn each_of(&mut self, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         for task in before {
             let thread = (task.tid != task.pid).then_some(task.tid);
@@ -145,16 +146,16 @@ impl TaskDir {
         &self.found
     }
 
-    /// Returns the number of a process's tasks: each is a directory, and therefore a link of the
-    /// parent directory. `None` if links do not show it.
+    /// Returns the number of a process's tasks. Each task is a directory, and therefore a link of
+    /// the parent directory. `None` if links do not show it.
     fn threads(&self, pid: u32) -> Option<u64> {
         let mut path = TaskPath::of(pid, None);
         path.push(b"task");
         sys::links_at(self.proc.as_ref()?, path.text()?).ok()?.checked_sub(OWN_LINKS)
     }
 
-    /// Finds the tasks of a process, up to a limit: the probable ones first, and by a listing if
-    /// one of them is gone.
+    /// Finds the tasks of a process, up to a limit. It tries the probable tasks first, and lists
+    /// the directory if one of them is gone.
     fn find(&mut self, first: TaskSeen, known: &[TaskSeen], most: usize) {
         let mut tids = std::mem::take(&mut self.tids);
         tids.clear();

@@ -12,7 +12,7 @@
 //! # Ok::<(), procfs::Error>(())
 //! ```
 
-// A test that cannot make its tree has nothing to go on with.
+// A test that cannot create its tree cannot continue.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -58,8 +58,8 @@ pub const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276
 pub const BOOT_ID: &str = "0e0e9a3c-7f6b-4a58-9d5e-5d2f3a1b7c44";
 
 /// A directory with the parts of /proc and /sys that pinhead reads. It is removed when it is
-/// dropped. Its files do not react: [`FakeKernel::settle`] does what a kernel does after a CPU's
-/// `online` file was written.
+/// dropped. Its files do not react to writes. [`FakeKernel::settle`] does what a kernel does after
+/// a CPU's `online` file was written.
 #[derive(Debug)]
 pub struct FakeKernel {
     dir: PathBuf,
@@ -73,7 +73,7 @@ impl FakeKernel {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("pinhead-fake-kernel-{}-{serial}", std::process::id());
         let kernel = FakeKernel { dir: std::env::temp_dir().join(name) };
-        // A killed run with the same pid may have left one behind.
+        // A killed run with the same process id may have left a tree behind.
         let _ = fs::remove_dir_all(&kernel.dir);
         kernel.write("proc/loadavg", "1.26 1.14 1.01 9/186 25839\n");
         kernel.write("proc/meminfo", MEMINFO);
@@ -166,8 +166,8 @@ impl FakeKernel {
         self.write(&format!("proc/{pid}/status"), &status);
     }
 
-    /// Does what a kernel does after CPUs were plugged: makes the list of CPUs online and the lines
-    /// of /proc/stat agree with the CPUs' `online` files. A CPU without one is online.
+    /// Reacts like a kernel after CPUs were plugged: makes the list of CPUs online and the lines of
+    /// /proc/stat agree with the CPUs' `online` files. A CPU without such a file is online.
     pub fn settle(&self) {
         let online: CpuList = self.present().iter().filter(|cpu| self.is_online(*cpu)).collect();
         self.write("sys/devices/system/cpu/online", &format!("{online}\n"));
@@ -179,7 +179,7 @@ impl FakeKernel {
         self.write("proc/stat", &stat);
     }
 
-    /// Returns the CPUs that are online by their `online` file, or have none.
+    /// Returns the CPUs that are online by their `online` file, or have no such file.
     pub fn online(&self) -> Vec<u32> {
         self.present().iter().filter(|cpu| self.is_online(*cpu)).collect()
     }
@@ -209,7 +209,7 @@ pub struct Faulty<S> {
     pub reads: usize,
     /// Fails this read, counted from 0.
     pub fail_at: Option<usize>,
-    /// The most bytes returned at once.
+    /// Maximum number of bytes returned at once.
     pub most_bytes: usize,
     /// Interrupts every other read with EINTR.
     pub interrupts: bool,

@@ -1,8 +1,8 @@
 //! The one buffer for every file, and all rules of reading.
 //!
 //! A short read is not the end of a kernel file: /proc/vmstat has separate records as lines, and
-//! returns at most a page a read, for any request. The end is a read of 0 bytes. That read costs a
-//! system call, so it is made only if the parser still lacks something.
+//! returns at most a page a read, for any request. Only a read of 0 bytes marks the end. That read
+//! costs a system call, so it is made only if the parser needs more bytes.
 
 use std::io;
 
@@ -14,8 +14,8 @@ use crate::source::Source;
 /// /proc/stat unless there are many CPUs.
 const START_BYTES: usize = 8 * 1024;
 
-/// The most bytes read of a file, because an endless file must not use up the guest's memory. 8192
-/// CPUs with 100 bytes each in /proc/stat stay below it.
+/// Maximum number of bytes read of a file, because an endless file must not use up the guest's
+/// memory. 8192 CPUs with 100 bytes each in /proc/stat stay below it.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 /// The start of one file, as far as it was requested.

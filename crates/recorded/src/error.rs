@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// A reason why recordings or an engine give nothing.
+/// A reason why recordings or a metrics server provide no data.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The usual directory of recordings does not exist.

@@ -1,4 +1,5 @@
-//! The past of hosts, for reports and pages: recordings on disk, or an engine's samples.
+//! The past of hosts for reports and pages, from recordings on disk or from a metrics server's
+//! samples.
 //!
 //! ```text
 //!   place ─► recordings, journal

@@ -52,7 +52,7 @@ pub enum Error {
     /// The other end is not libvirt.
     #[error("The other end is no libvirt")]
     Foreign(#[source] virtrpc::Error),
-    /// An answer is longer than is accepted, or malformed.
+    /// An answer is too long, or malformed.
     #[error("The answer to {call} cannot be read: {why}")]
     Unread {
         /// The call.

@@ -103,7 +103,7 @@ impl FakeHost {
 
 impl Drop for FakeHost {
     fn drop(&mut self) {
-        // A file that stays behind does no harm.
+        // A leftover file does no harm.
         let _ = fs::remove_file(&self.file);
     }
 }

@@ -3,8 +3,8 @@
 use base::is_small_fall;
 use std::collections::BTreeMap;
 
-/// Sums of the growth of numbers. A number that falls a little was read a little early; one that
-/// falls below half has started again; one that is gone reduces nothing.
+/// Sums of the growth of numbers. A number that falls a little was read a little early. A number
+/// that falls below half has restarted. A number that is gone does not reduce the sum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth(BTreeMap<&'static str, Sum>);
 
@@ -13,12 +13,12 @@ struct Sum {
     total: u64,
     /// The last known numbers, by device.
     last: BTreeMap<u16, u64>,
-    /// The numbers of devices that were missing only in the last look.
+    /// The numbers of devices that were missing only in the last query.
     missed: BTreeMap<u16, u64>,
 }
 
 impl Growth {
-    /// Adds the growth of numbers to a sum. A new number counts whole. Devices that are missing
+    /// Adds the growth of numbers to a sum. A new number counts in full. Devices that are missing
     /// twice are dropped; a sum that is not reported stays as it is.
     pub(crate) fn add(&mut self, sum: &'static str, told: &[(u16, u64)]) {
         let sum = self.0.entry(sum).or_default();
@@ -43,7 +43,7 @@ impl Growth {
         self.0.get(sum).map(|sum| sum.total)
     }
 
-    /// Returns the count of numbers that are kept for the next time.
+    /// Returns how many numbers are kept for the next query.
     pub(crate) fn numbers(&self) -> usize {
         self.0.values().map(|sum| sum.last.len() + sum.missed.len()).sum()
     }

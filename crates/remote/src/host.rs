@@ -26,7 +26,7 @@ impl Host {
         Ok(Host { uri, session: Some(session), rows: Rows::default() })
     }
 
-    /// Returns true while its connection is open, so that the next query needs no other one.
+    /// Returns true while its connection is open, so that the next query needs no new connection.
     pub fn is_connected(&self) -> bool {
         self.session.is_some()
     }
@@ -36,7 +36,7 @@ impl Host {
         self.uri.host()
     }
 
-    /// Returns its current state: `now_ms` is called after all counters were read. A failed
+    /// Returns the host's current state. `now_ms` is called after all counters were read. A failed
     /// connection is made again by the next query.
     pub fn ask(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Moment, Error> {
         let mut session = match self.session.take() {
@@ -63,7 +63,7 @@ mod tests {
         let fake = FakeHost::new().looks().tells_of_each();
         let uri = Uri::parse("qemu+ssh://b/system").unwrap();
         let mut host = Host::behind(fake.program(), uri).unwrap();
-        // The look before, or a long wait for this one, took all of the time.
+        // The previous query, or a long wait for this query, took all of the time.
         host.session.as_mut().unwrap().use_up();
         let moment = host.ask(|| 7).unwrap();
         let vcpus = moment.guests.values().map(|row| row.get(GuestField::Vcpus));

@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// The most numbers that one host may report at a time, and that are kept of it. It allows 128 for
-/// each of the most domains that libvirt lists; a disk and an interface take 8.
+/// Maximum number of numbers that one host may report at a time, and that are kept for it. The
+/// limit allows 128 for each domain of the longest list that libvirt returns; a disk and an
+/// interface take 8.
 pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
-/// The most digits of a device's number. QEMU's buses have fewer than 1,000 devices.
+/// Maximum number of digits of a device's number. QEMU's buses have fewer than 1,000 devices.
 const DEVICE_DIGITS_MAX: usize = 3;
-/// The set point of a host without a manager: that of a manager by default.
+/// Set point of a host without a manager: a manager's default.
 const SET_POINT_PERMILLE: u64 = 100;
 /// Counters of devices, each with its device's number: `net.0.rx.bytes`.
 const OF_DEVICES: [(&str, &str, G); 8] = [
@@ -31,14 +32,14 @@ const OF_DEVICES: [(&str, &str, G); 8] = [
 ];
 const CPU: &str = "cpu.time";
 const BALLOON: &str = "balloon.";
-/// Memory as libvirt counts it: including all that virtio-mem could give.
+/// Memory as libvirt counts it, including all memory that virtio-mem could provide.
 pub(crate) const MAXIMUM: &str = "balloon.maximum";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) domain: Domain,
     pub(crate) vcpus: Option<u32>,
-    /// The memory that it can have now.
+    /// The memory that the domain can have now.
     pub(crate) memory: Option<Bytes>,
     /// The used part of its values.
     pub(crate) values: Vec<Value>,
@@ -85,7 +86,7 @@ impl Rows {
     }
 }
 
-/// Returns true if a value of a domain is used: there are dozens of others.
+/// Returns true if a value of a domain is used; dozens of other values are not.
 pub(crate) fn is_used(name: &str) -> bool {
     name.starts_with(BALLOON) || counter(name).is_some()
 }
@@ -111,7 +112,7 @@ fn identity(domain: &Domain) -> GuestIdentity {
     GuestIdentity {
         uuid: parts.join("-"),
         name: domain.name.clone(),
-        // libvirt's id: new with each start, until the host itself restarts.
+        // libvirt's id is new with each start, until the host itself restarts.
         boot: domain.id.to_string(),
         ..GuestIdentity::default()
     }
@@ -184,10 +185,10 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
     }
     let run = growth.sum(CPU);
     let updated = find(values, "balloon.last-update").filter(|seconds| *seconds > 0);
-    // Without a report these still have their initial values.
+    // Without a report these values are still the initial ones.
     let report = |name| updated.and_then(|_| kib(name));
     let memory = seen.memory.map(|bytes| bytes.0);
-    // For a domain without a balloon libvirt counts all that virtio-mem could give.
+    // For a domain without a balloon libvirt counts all memory that virtio-mem could provide.
     let actual = kib("balloon.current");
     let mut row = Row::default();
     row.extend([
@@ -378,7 +379,8 @@ mod tests {
             let moment = Rows::default().of(&told).unwrap();
             moment.host.get(H::Available).map(|bytes| bytes / MIB)
         };
-        // A GiB is used besides free memory and cache: guests that have no more may be in it.
+        // A GiB is used besides free memory and cache, so guests with no more than that may be in
+        // it.
         assert_eq!(left(1 << 20), Some(3_072));
         assert_eq!(left(2 << 20), Some(2_048));
         assert_eq!(left(8 << 20), Some(1_024));

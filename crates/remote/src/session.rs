@@ -9,18 +9,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use virtrpc::{Auth, Call, Client, Domain, DomainStats, Failure, Incoming, Reply, Uuid, Value};
 
-/// The time limit for all answers together: enough for a login through a slow network, or a host
+/// Time limit for all answers together, enough for a login through a slow network, or for a host
 /// that swaps.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The limit on all answers together, in bytes. 4,096 domains take 5 MiB.
 const BYTES_MAX: usize = 64 << 20;
-/// Domains in one call: about 60 KB in the answer, with a disk and an interface each. A domain with
-/// thousands of devices is queried alone, and left out if its answer is still too long.
+/// Number of domains in one call: about 60 KB in the answer, with a disk and an interface each. A
+/// domain with thousands of devices is queried alone, and left out if its answer is still too long.
 const DOMAINS_AT_ONCE: usize = 50;
 
-/// Domains that are queried again in one look: through a slow network 32 answers take 6 s.
+/// Number of domains that are queried again in one round. Through a slow network 32 answers take 6
+/// s.
 const AGAIN_MAX: usize = 32;
-/// Number of looks after which a domain that did not answer is queried again: five minutes by
+/// Number of rounds after which a domain that did not answer is queried again: five minutes by
 /// default.
 const AGAIN_LOOKS: u64 = 20;
 
@@ -42,16 +43,16 @@ pub(crate) struct Session {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     vcpus: Option<u32>,
-    /// The memory that it can have now, and true if virtio-mem may change it.
+    /// The memory that the domain can have now, and true if virtio-mem may change it.
     memory: Option<(Bytes, bool)>,
     /// libvirt's value of its maximum memory at that time.
     maximum: Option<u64>,
-    /// The look in which it was last queried.
+    /// The round in which it was last queried.
     asked: u64,
 }
 
-/// The order in which domains are queried: unknown ones, those with changed memory, those that may
-/// have changed.
+/// The order in which domains are queried: unknown domains, domains with changed memory, and
+/// domains that may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Unknown,
@@ -65,7 +66,7 @@ impl Known {
         self.memory.filter(|_| self.maximum == maximum).map(|(bytes, _)| bytes)
     }
 
-    /// Returns the reason to query it in this look, if there is one.
+    /// Returns the reason to query the domain in this round, if there is one.
     fn due(&self, maximum: Option<u64>, look: u64) -> Option<Due> {
         if self.maximum != maximum {
             return Some(Due::Changed);
@@ -78,7 +79,7 @@ impl Known {
     }
 }
 
-/// Returns the indexes of the domains to query in this look, the most urgent first.
+/// Returns the indexes of the domains to query in this round, the most urgent first.
 fn due(stats: &[DomainStats], known: &BTreeMap<Key, Known>, look: u64) -> Vec<usize> {
     let due_of = |stats: &DomainStats| match known.get(&key(&stats.domain)) {
         None => Some(Due::Unknown),
@@ -158,7 +159,7 @@ impl Session {
         let there: BTreeSet<Key> = stats.iter().map(|stats| key(&stats.domain)).collect();
         self.known.retain(|key, _| there.contains(key));
         for at in due(&stats, &self.known, self.looks) {
-            // Calls for each of thousands of domains may exceed the time limit: the next look
+            // Calls for each of thousands of domains may exceed the time limit; the next round then
             // continues.
             if !self.has_room() {
                 break;
@@ -266,7 +267,7 @@ impl Session {
                         return outcome.map_err(|failure| failed(name, &failure));
                     }
                     Err(error) if error.is_fatal() => return Err(Error::Foreign(error)),
-                    // An event, or a message that cannot be parsed: no call waits for it.
+                    // No call waits for an event, or for a message that cannot be parsed.
                     Ok(_) | Err(_) => {}
                 }
             }

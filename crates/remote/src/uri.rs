@@ -1,4 +1,4 @@
-//! libvirt's URIs of hosts, those that use ssh.
+//! libvirt's URIs of hosts, as far as they use ssh.
 
 use crate::Error;
 use base::{nearest, shell_word};
@@ -17,7 +17,7 @@ const EXAMPLE: &str = "right would be qemu+ssh://root@host/system";
 /// The program that connects to the daemon on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Proxy {
-    /// By libvirt's program, or by netcat without one.
+    /// libvirt's program, or netcat if that program is missing.
     #[default]
     Auto,
     Native,
@@ -100,7 +100,7 @@ impl Uri {
 
     fn netcat_script(&self) -> String {
         let netcat = shell_word(self.netcat.as_deref().unwrap_or("nc"));
-        // Some netcats end with their input only with this option, and others reject it.
+        // Some versions of netcat need this option to end with their input, and others reject it.
         let q = format!("q=; {netcat} -h 2>&1 | grep -q -e -q && q=\"-q 0\"; ");
         if let Some(socket) = &self.socket {
             return format!("{q}exec {netcat} $q -U {}", shell_word(socket));

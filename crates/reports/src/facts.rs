@@ -7,7 +7,7 @@ use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
 const SECOND: f64 = 1e3;
 const MINUTE: f64 = 60e3;
 
-/// A mebibyte in bytes, and a page.
+/// Number of bytes of a mebibyte, and of a page.
 pub(crate) const MIB: f64 = 1_048_576.0;
 pub(crate) const PAGE: f64 = 4_096.0;
 /// A tick of a guest's kernel in nanoseconds, at 100 Hz.
@@ -44,8 +44,8 @@ pub struct Added {
     pub virtual_ns: Option<u64>,
     /// Wake-ups: halts that ended, or dispatches where halts are not counted.
     pub wakes: Option<u64>,
-    /// CPU time received by guests that also count CPU time themselves, and their own count, in
-    /// nanoseconds.
+    /// CPU time received by guests that also count CPU time themselves, and the count of these
+    /// guests, in nanoseconds.
     pub own_time: Option<OwnTime>,
     /// Time of the virtual CPUs by state, in nanoseconds.
     pub states: Option<States>,
@@ -54,9 +54,10 @@ pub struct Added {
 /// CPU time as guests count it and as the host measured it, in nanoseconds.
 ///
 /// A daemon reports processes now and then, with the run time of all tasks by its guest's count.
-/// The times of processes are parts of that run time, and the host's count between the same two
-/// moments is its true value. Ticks in which the guest's CPUs were busy are less exact, because its
-/// kernel loses some of the stolen ones. The ticks are used only if processes are not reported.
+/// The times of processes are parts of that run time. The host's count between the same two moments
+/// is the true value of that run time. Ticks in which the guest's CPUs were busy are less exact,
+/// because its kernel loses some of the stolen ticks. The ticks are used only if processes are not
+/// reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnTime {
     /// CPU time received in the whole time.
@@ -184,7 +185,7 @@ impl Facts<'_> {
     }
 
     /// Returns the CPU time that the guest itself received. Under emulation there is no guest time,
-    /// so the run time of the virtual CPUs stands for it.
+    /// so the run time of the virtual CPUs replaces it.
     pub(crate) fn virtual_ns(&self) -> Option<f64> {
         self.added.virtual_ns.map(|ns| ns as f64)
     }
@@ -268,8 +269,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// One minute of a guest: seconds its virtual CPUs ran, seconds run between process reports,
-    /// the guest's count of those, and its busy ticks.
+    /// One minute of a guest: the seconds that its virtual CPUs ran, the seconds run between
+    /// process reports, the guest's own count of the latter, and its busy ticks.
     fn minute(ran: u64, then: Option<u64>, own: Option<u64>, ticks: u64) -> Option<OwnTime> {
         let mut guest = Over { covered_ms: 60_000, ..Over::default() };
         let ns = |seconds: Option<u64>| seconds.map(|seconds| seconds * SECOND_NS);

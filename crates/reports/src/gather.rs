@@ -22,8 +22,9 @@ pub struct HostData {
 }
 
 impl HostData {
-    /// Adds the next interval. Processes are most of a recording but have no rows per interval, so
-    /// they are summed into the first interval on arrival.
+    /// Adds the next interval. Processes are most of a recording, but reports have no row of a
+    /// process for each interval. So each interval's processes are added to the first interval on
+    /// arrival.
     pub fn add(&mut self, mut interval: Interval) {
         let processes = std::mem::take(&mut interval.processes);
         self.intervals.push(interval);
@@ -171,7 +172,7 @@ pub(crate) fn guests_of<'a>(
 
 /// Sums several guests of one interval. A field that the host always knows or that daemons report
 /// is summed over the guests that have it. Any other field is missing if one guest lacks it,
-/// because a quotient of sums over different guests would be false.
+/// because a quotient of sums over different guests would be wrong.
 pub(crate) fn together<'a>(
     guests: impl IntoIterator<Item = &'a Measured<'a>>,
     covered_ms: u64,

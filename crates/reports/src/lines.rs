@@ -162,8 +162,8 @@ impl TableInput<'_> {
                 let facts = facts_of(host, &step.sums.guests);
                 let labels = self.labels_saying(at, "all", width);
                 let mut line = self.line(LineKind::Interval, Some(interval), at, labels, &facts);
-                // Recording of the host begins before its first guest is found. Until then nothing
-                // is known of guests, even if the host is known.
+                // Recording of the host begins before its first guest is found. Until then no data
+                // of guests exists, even if data of the host does.
                 let longest = step.guests.values().map(|guest| guest.over.covered_ms).max();
                 line.covered_ms = line.covered_ms.min(longest.unwrap_or(0));
                 lines.push(line);

@@ -70,7 +70,7 @@ impl Measure {
     }
 }
 
-/// Smallest number shown without a fraction, because a sixth digit is of no use.
+/// Smallest number shown without a fraction, because a sixth digit would not be useful.
 const WHOLE_FROM: f64 = 10_000.0;
 
 /// Formats a value: `-` if it is missing, `0` if nothing happened, `0.0` if it is too small for the

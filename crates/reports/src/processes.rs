@@ -1,6 +1,6 @@
 //! Processes of guests, with CPU times by the host's measure.
 //!
-//! A guest counts CPU time by its own clock. If its virtual CPUs are held up or emulated, its
+//! A guest counts CPU time by its own clock. If its virtual CPUs are delayed or emulated, its
 //! seconds differ from the host's. The guest's count is therefore multiplied by the time received
 //! over the time counted. Both values are of the moment when the guest reported its processes.
 

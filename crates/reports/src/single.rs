@@ -16,7 +16,7 @@ pub struct Single {
 }
 
 impl Single {
-    /// Computes the sums of the interval. `on` is the number of guests, if the caller knows of more
+    /// Computes the sums of the interval. `on` is the number of guests, if there are more guests
     /// than the interval contains.
     pub fn new(interval: Interval, on: Option<usize>) -> Single {
         let covered_ms = interval.host.covered_ms;
@@ -89,7 +89,7 @@ impl Single {
     }
 }
 
-/// Sums the fields of all; gauges are summed as counters are.
+/// Sums the fields of all subjects; gauges are summed like counters.
 fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u64) -> Over<F> {
     let mut sum = Over::default();
     all.for_each(|one| sum.add_concurrent(one));

@@ -64,7 +64,7 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     // Old recordings have resident sets, in each of which the shared pages are included.
     let held = of_guests(GuestField::Private).or_else(|| of_guests(GuestField::Resident));
     let manager = known(HostField::OwnResident).min(anonymous);
-    // Guest memory that is not anonymous lies in huge pages or in files that exist only in memory.
+    // Guest memory that is not anonymous is in huge pages, or in files that exist only in memory.
     let (huge, shared) = (known(HostField::HugeTlb), known(HostField::Shared));
     let room = anonymous - manager + huge + shared;
     let held = (held.unwrap_or(0.0) - saved).clamp(0.0, room);

@@ -220,8 +220,8 @@ fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64
     }
 }
 
-/// Fills in the daemon's report. The guest's clock runs while others have its CPU, so the guest
-/// counts part of its waits as its own work.
+/// Fills in the daemon's report. The guest's clock runs while other processes use its CPU, so the
+/// guest counts a part of its waits as its own work.
 fn inside(chance: &mut Chance, row: &mut Row<G>, size: u64, run: u64, wait: u64, load: u64) {
     let truth = row.get(G::VcpuGuest).unwrap_or(run);
     let busy = (truth + wait / 4) / 10_000_000;

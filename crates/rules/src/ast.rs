@@ -51,7 +51,7 @@ impl Keyword {
         }
     }
 
-    /// Returns true if the original computes it only together with its memory rules.
+    /// Returns true if the original computes the keyword only together with its memory rules.
     pub fn is_memory(self) -> bool {
         matches!(self, Keyword::SwapRate | Keyword::Apcr | Keyword::FreeMem)
     }
@@ -77,12 +77,12 @@ named! {
 }
 
 impl BinaryOp {
-    /// Returns true if it yields a number from two numbers.
+    /// Returns true if the operator yields a number from two numbers.
     pub fn is_arithmetic(self) -> bool {
         self.binding() >= Binding::Add
     }
 
-    /// Returns true if it compares two numbers.
+    /// Returns true if the operator compares two numbers.
     pub fn is_comparison(self) -> bool {
         self.binding() == Binding::Compare
     }
@@ -134,7 +134,7 @@ pub struct Expr {
     pub kind: ExprKind,
     /// The expression's position, without the parentheses around it.
     pub span: Span,
-    /// True if parentheses stand around it.
+    /// True if the expression is in parentheses.
     pub parenthesised: bool,
 }
 
@@ -172,8 +172,8 @@ impl Expr {
         a.into_iter().chain(b)
     }
 
-    /// Returns true if the result is a truth value and not a number; `variable` returns it for the
-    /// variables.
+    /// Returns true if the result is a truth value and not a number; `variable` answers this for a
+    /// variable.
     pub(crate) fn is_truth(&self, variable: &dyn Fn(usize) -> bool) -> bool {
         match &self.kind {
             ExprKind::Not(_) | ExprKind::Call(Function::Over, ..) => true,

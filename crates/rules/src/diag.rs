@@ -7,7 +7,7 @@ use base::named;
 pub struct Span {
     /// The first byte.
     pub start: u32,
-    /// The byte behind the last one.
+    /// The offset after the last byte.
     pub end: u32,
 }
 
@@ -92,7 +92,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// A stable short name, for scripts and for the manual.
     pub code: &'static str,
-    /// The part of the file that it is about.
+    /// The part of the file that the diagnostic concerns.
     pub span: Span,
     /// The error, in one sentence.
     pub message: String,
@@ -115,7 +115,7 @@ impl Diagnostic {
         }
     }
 
-    /// Creates a warning, for this crate's checks and for those of the layers above.
+    /// Creates a warning, for checks in this crate and in higher layers.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
@@ -133,13 +133,13 @@ impl Diagnostic {
     }
 }
 
-/// Returns true if any of them refuses the file.
+/// Returns true if any diagnostic is an error, so that the file is refused.
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// Returns the line and column of a byte offset, both counted from 1. Columns count bytes, as
-/// compilers do for ASCII, which rules are.
+/// Returns the line and column of a byte offset, both counted from 1. Columns count bytes, like
+/// those of compilers, because rules are ASCII.
 pub fn line_column(text: &[u8], offset: u32) -> (usize, usize) {
     let before = &text[..text.len().min(offset as usize)];
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;

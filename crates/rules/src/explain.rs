@@ -28,7 +28,7 @@ pub struct Piece {
     pub span: Span,
     /// The part's value.
     pub value: Value,
-    /// The parts it consists of; none for numbers, counters and variables.
+    /// The parts of this part; none for numbers, counters and variables.
     pub pieces: Vec<Piece>,
 }
 
@@ -51,7 +51,7 @@ pub fn explain(
     explain_file(file, &program.counters, machine, history)
 }
 
-/// Does the same for a file with a program that reads those counters.
+/// Evaluates every part of a file, with a program that reads the file's counters.
 pub(crate) fn explain_file(
     file: &RuleFile,
     counters: &[Counter],

@@ -18,8 +18,8 @@ use crate::file::reader::{names_set, read_as};
 use crate::file::{FileKind, RuleFile};
 use counters::{Counter, History};
 
-/// Returns the kind of rules file that a text is, by the names that it sets. A file that could run
-/// as a guest's is a guest's, even if it sets other names.
+/// Returns the kind of a rules file, by the names that it sets. A file that could run in a guest
+/// counts as a guest's, even if it sets other names.
 pub fn recognise(text: &[u8]) -> FileKind {
     let sets = names_set(text);
     let any = |names: &[crate::Name]| names.iter().any(|name| sets.contains(name));
@@ -31,13 +31,13 @@ pub fn recognise(text: &[u8]) -> FileKind {
     }
 }
 
-/// Reads a host's rules file, as [`crate::parse`] reads a guest's.
+/// Reads a host rules file, as [`crate::parse`] reads a guest's rules file.
 pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     read_as(Some(|parser, word, start| parser.host_name(word, start)), text)
 }
 
-/// Reads and compiles a text, and returns its diagnostics in order. There is a program only if none
-/// of them is an error.
+/// Reads and compiles a text, and returns its diagnostics in order. Returns a program only if no
+/// diagnostic is an error.
 pub fn load(text: &[u8]) -> (Option<HostProgram>, Vec<Diagnostic>) {
     let (file, mut found) = parse(text);
     let (program, more) = compile(&file);

@@ -18,8 +18,8 @@ pub struct HostProgram {
     pub(crate) grow_size: Option<Code>,
 }
 
-/// The verdicts of the rules on one guest in one pass. `None` if the file has no such rule; a fault
-/// if the rule has no value now, which is no reason to act.
+/// The verdicts of the rules on one guest in one pass. `None` if the file has no such rule. A fault
+/// means that the rule has no value in this pass, which is no reason to act.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostWords {
     /// True: the guest is to give memory.
@@ -30,14 +30,14 @@ pub struct HostWords {
     pub may_shrink: Option<Result<bool, Fault>>,
     /// False: the guest must not get memory now.
     pub may_grow: Option<Result<bool, Fault>>,
-    /// The size of a step down, cut to whole MiB; a negative one counts as 0.
+    /// The size of a step down, rounded down to whole MiB; a negative size counts as 0.
     pub shrink_mib: Option<Result<i64, Fault>>,
-    /// The size of a step up, cut to whole MiB; a negative one counts as 0.
+    /// The size of a step up, rounded down to whole MiB; a negative size counts as 0.
     pub grow_mib: Option<Result<i64, Fault>>,
 }
 
 impl HostProgram {
-    /// Returns the verdicts over the rows of one guest; the newest row is this pass.
+    /// Returns the verdicts on one guest from its rows; the newest row belongs to this pass.
     pub fn evaluate(&self, history: &History) -> HostWords {
         let truth = |code: &Option<Code>| Some(code.as_ref()?.run(history).map(is_true));
         let size = |code: &Option<Code>| Some(code.as_ref()?.whole(history));
@@ -56,7 +56,7 @@ impl HostProgram {
         self.may_shrink.is_some() || self.shrink_guest.is_some()
     }
 
-    /// Creates a ring with as many rows of this program's counters as its rules look back.
+    /// Creates a ring of rows of this program's counters, with as many rows as its rules use.
     pub fn history(&self) -> History {
         History::new(self.counters.len(), self.intervals)
     }

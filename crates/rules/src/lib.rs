@@ -1,13 +1,13 @@
-//! The rule language: text in, a program out.
+//! The rule language: from a text to a program.
 //!
 //! ```text
 //!   bytes ─► file (lines, settings) ─► parse (trees) ─► compile (types, flat code) ─► Program
 //!                     └────────── diagnostics, with spans ──────────┘            History ─► run
 //! ```
 //!
-//! The language is the one of IBM's `cpuplugd`, with its surprises; additions need
-//! LANGUAGE="2". The same expressions, over other counters, are the rules of the host's
-//! manager ([`host`]). Reading never fails and evaluation is bounded: no loops, no memory.
+//! The language is that of IBM's `cpuplugd`, including its surprises; additions need LANGUAGE="2".
+//! The rules of the host's manager ([`host`]) use the same expressions with other counters. Reading
+//! never fails, and evaluation is bounded, because it has no loops and allocates no memory.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -119,7 +119,8 @@ impl Linter<'_> {
         }
     }
 
-    /// Warns of counters that the original cannot name: its names have only letters and `_`.
+    /// Warns of counters that the original cannot name, because its names contain only letters and
+    /// `_`.
     fn counter(&mut self, expr: &Expr) {
         let ExprKind::Counter(Counter::Meminfo(name) | Counter::Vmstat(name), _) = &expr.kind
         else {
@@ -173,8 +174,9 @@ impl Linter<'_> {
         }
     }
 
-    /// Warns of steal that helps HOTPLUG to be true: it counts as load that another CPU could
-    /// carry. A variable is followed once in each direction, which covers all its effects.
+    /// Warns of steal time that helps to make HOTPLUG true, because it then counts as load that
+    /// another CPU could carry. A variable is followed once in each direction, which covers all its
+    /// effects.
     fn steal(&mut self, expr: &Expr, direction: Direction, seen: &mut [[bool; 2]]) {
         match &expr.kind {
             ExprKind::Keyword(Keyword::Percent(CpuField::Steal))
@@ -228,7 +230,7 @@ impl Linter<'_> {
         );
     }
 
-    /// Warns of a size that never takes a step: a guard shows that more clearly.
+    /// Warns of a size that never causes a step, because a guard would express this more clearly.
     fn steps(&mut self) {
         let file = self.file;
         for (name, guard) in [(Name::ShrinkSize, "MAYSHRINK"), (Name::GrowSize, "MAYGROW")] {

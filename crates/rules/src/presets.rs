@@ -1,4 +1,5 @@
-//! The published configurations, as rules files to use and to learn from, and one of pinhead's own.
+//! The published configurations as rules files, to use and to learn from, and one configuration of
+//! pinhead's own.
 //!
 //! The presets come from IBM's study of `cpuplugd` on z/VM guests. A preset is composed of a few
 //! parts, as the study's own tables are, so that each rule is written once. `pinhead presets NAME`

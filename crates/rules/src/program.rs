@@ -1,15 +1,15 @@
 //! A compiled rules file: flat code over numbered counters.
 //!
 //! Evaluation allocates no memory and has no loops: the number of steps is fixed at compile time. A
-//! truth value is 1 or 0 on the same stack as the numbers; the compiler ensures that neither is
-//! used as the other.
+//! truth value is 1 or 0 on the same stack as the numbers; the compiler ensures that they are never
+//! confused.
 
 use crate::ast::BinaryOp;
 use crate::diag::Span;
 use counters::{Counter, History};
 use std::fmt;
 
-/// The deepest stack that an expression may need.
+/// Maximum depth of the stack that an expression may need.
 pub(crate) const STACK: usize = 128;
 
 /// One step of the code.
@@ -84,9 +84,9 @@ impl fmt::Display for Fault {
 /// The bounds and the rules of CPU management.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuRules {
-    /// The fewest CPUs online.
+    /// Minimum number of online CPUs.
     pub min: u32,
-    /// The most CPUs online; 0 means all that are present.
+    /// Maximum number of online CPUs; 0 means all CPUs present.
     pub max: u32,
     pub(crate) hotplug: Code,
     pub(crate) hotunplug: Code,
@@ -97,7 +97,7 @@ pub struct CpuRules {
 pub struct MemoryRules {
     /// The smallest pool, in pages.
     pub min: u64,
-    /// The largest pool, in pages.
+    /// Maximum size of the pool, in pages.
     pub max: u64,
     pub(crate) memplug: Code,
     pub(crate) memunplug: Code,
@@ -109,11 +109,11 @@ pub struct MemoryRules {
 /// A compiled rules file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     pub update: u64,
     /// The counters to read, in slot order.
     pub counters: Vec<Counter>,
-    /// Number of intervals that the rules look back, at least 1.
+    /// Number of past intervals that the rules use, at least 1.
     pub intervals: usize,
     /// CPU management, if the file has all its settings.
     pub cpu: Option<CpuRules>,
@@ -131,24 +131,24 @@ pub struct Steps {
 }
 
 impl CpuRules {
-    /// Returns true if a CPU is wanted.
+    /// Returns true if the rules request one more CPU.
     pub fn hotplug(&self, history: &History) -> Result<bool, Fault> {
         self.hotplug.run(history).map(is_true)
     }
 
-    /// Returns true if a CPU can be given up.
+    /// Returns true if a CPU can be unplugged.
     pub fn hotunplug(&self, history: &History) -> Result<bool, Fault> {
         self.hotunplug.run(history).map(is_true)
     }
 }
 
 impl MemoryRules {
-    /// Returns true if memory is wanted: the pool shrinks.
+    /// Returns true if the guest needs memory, so that the pool shrinks.
     pub fn memplug(&self, history: &History) -> Result<bool, Fault> {
         self.memplug.run(history).map(is_true)
     }
 
-    /// Returns true if memory can be given up: the pool grows.
+    /// Returns true if the guest can spare memory, so that the pool grows.
     pub fn memunplug(&self, history: &History) -> Result<bool, Fault> {
         self.memunplug.run(history).map(is_true)
     }
@@ -169,7 +169,7 @@ impl Code {
     /// Returns the value without its fraction.
     pub(crate) fn whole(&self, history: &History) -> Result<i64, Fault> {
         let value = self.run(history)?.trunc();
-        // The first number past i64; below it every whole number fits.
+        // The smallest number that does not fit an i64.
         let limit = i64::MAX as f64;
         if value >= limit || value < -limit {
             let span = self.spans.last().copied().unwrap_or_default();
@@ -245,7 +245,7 @@ fn binary(op: Op, a: f64, b: f64) -> Result<f64, FaultKind> {
         Op::Binary(BinaryOp::NotEqual) => truth(a != b),
         Op::Min => a.min(b),
         Op::Max => a.max(b),
-        // The other steps never get here.
+        // The other steps never reach this code.
         _ => f64::NAN,
     };
     if value.is_finite() {

@@ -128,7 +128,7 @@ impl<'a> Ranges<'a> {
             ExprKind::Counter(counter, _) => counter_range(counter),
             ExprKind::Keyword(keyword) => match keyword {
                 Keyword::OnlineCpus => Range { low: 1.0, high: f64::INFINITY },
-                // All others are sizes, or growth of counters that only grow.
+                // All other keywords are sizes, or growth of counters that only grow.
                 _ => NOT_NEGATIVE,
             },
             ExprKind::Variable(index) => {

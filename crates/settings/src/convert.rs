@@ -10,11 +10,11 @@ use toml::de::DeValue;
 
 use crate::quantity::{self, Share};
 
-/// The most entries of a list.
+/// Maximum number of entries of a list.
 const LIST_MAX: usize = 100;
-/// The most bytes of a pattern, a name or a path. The kernel accepts no longer path.
+/// Maximum number of bytes of a pattern, a name or a path. The kernel accepts no longer path.
 const TEXT_MAX: usize = 4095;
-/// The most characters shown of a wrong value.
+/// Maximum number of characters shown of a wrong value.
 const SHOWN_MAX: usize = 60;
 
 /// The error of a value, and a correction.

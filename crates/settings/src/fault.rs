@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The most errors that are reported: a file with more is of another kind.
+/// Maximum number of errors that are reported. A file with more errors is of another kind.
 pub const ERRORS_MAX: usize = 50;
 
 /// An error in a file's text. Quotes in it come from the file, escaped.

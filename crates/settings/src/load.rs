@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Fault;
 
-/// The largest file; a larger one is a mistake: a class takes some 300 bytes.
+/// Maximum size of a file. A larger file is a mistake, because a class takes about 300 bytes.
 pub const FILE_MAX: u64 = 256 * 1024;
 
 /// The reason why a file of settings is refused.
@@ -39,9 +39,9 @@ pub enum LoadError {
     Encoding {
         /// The file.
         path: PathBuf,
-        /// The encoding that it seems to have.
+        /// The encoding that the file seems to have.
         message: &'static str,
-        /// A way to convert it.
+        /// A way to convert the file.
         help: &'static str,
     },
     /// The text has errors. The message has the first; [`LoadError::faults`] has all.

@@ -1,4 +1,4 @@
-//! Takes known keys out of a text, and reports all errors.
+//! Reader of a settings text. Known keys are removed from the text, and all errors are reported.
 
 use std::ops::Range;
 
@@ -37,7 +37,8 @@ pub trait Table: Sized {
     fn read(reader: &mut Reader<'_>, at: &Entries<'_, '_>) -> Self;
 }
 
-/// Reads one text. A wrong key is reported and left out, so that the others are checked too.
+/// Reader of one text. A wrong key is reported and left out, so that the other keys are checked,
+/// too.
 #[derive(Debug)]
 pub struct Reader<'a> {
     text: &'a str,
@@ -73,8 +74,8 @@ impl<'a> Reader<'a> {
         Reader { text, faults: Vec::new() }
     }
 
-    /// Parses the text as a tree. Invalid TOML gives an empty tree: a repaired one would cause
-    /// errors that are not in the text. Reports top-level names that no section has.
+    /// Parses the text as a tree. Invalid TOML gives an empty tree, because a repaired tree would
+    /// cause errors that are not in the text. Reports top-level names that no section has.
     pub fn tree(&mut self, sections: &[Section]) -> DeTable<'a> {
         let (tree, errors) = DeTable::parse_recoverable(self.text);
         for error in errors.iter().take(ERRORS_MAX) {
@@ -250,7 +251,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Does the same, with a default as it would be written in the file.
+    /// Takes one key like [`Self::take`], with a default as it would be written in the file.
     pub fn take_or<T>(
         &mut self,
         at: &Entries<'_, '_>,

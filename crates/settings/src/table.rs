@@ -4,7 +4,7 @@
 /// field, the conversion of its value, and its default.
 ///
 /// The key has the field's name, unless another name follows the field in brackets. The default is
-/// read as if it stood in the file; behind `else` it is only described, and the field has its
+/// read as if it were in the file. After `else` it is only described, and the field has its
 /// `Default`.
 #[macro_export]
 macro_rules! table {

@@ -19,8 +19,8 @@ pub enum Fault {
 pub struct Balloon {
     /// Size.
     pub size_kib: u64,
-    /// True if the kernel took memory from it since its last new target. It rests until the next
-    /// one.
+    /// True if the kernel took memory from the balloon since its last new target. The balloon then
+    /// rests until the next target.
     pub gave_way: bool,
     /// Memory that the guest is to have.
     target_kib: Option<u64>,
@@ -40,8 +40,8 @@ impl Balloon {
         self.target_kib = Some(target_kib);
     }
 
-    /// Returns the memory to take of `max_kib`, or to give if negative, in a step of at most
-    /// `most_kib`.
+    /// Returns the memory by which the balloon inflates in a step, or deflates if negative.
+    /// `max_kib` is the guest's size without a balloon, and `most_kib` the maximum of a step.
     pub fn wants(&self, fault: Fault, max_kib: u64, most_kib: u64, now_ms: u64) -> i64 {
         let Some(target_kib) = self.target_kib.filter(|_| !self.gave_way) else { return 0 };
         let stops = match fault {

@@ -1,7 +1,7 @@
 //! Conditions that must hold in every scenario, judged by the model's truth.
 //!
-//! A guest is starved if its tasks waited for memory for 1 % of the last second. The arbiter learns
-//! of that with the next sample. An order therefore counts as the shrinking of a starved guest only
+//! A guest is starved if its tasks waited for memory for 1 % of the last second. The next sample
+//! reports this to the arbiter. An order therefore counts as the shrinking of a starved guest only
 //! if the guest had been starved for longer than [`DELAY_MS`] at that time.
 
 use crate::balloon::Fault;
@@ -15,7 +15,7 @@ use policy::arbiter::{Arrival, Clause, Key, STUCK_MS};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Delay of a sample: the time between two of them, and a step.
+/// Delay of a sample: the time between two samples, plus a step.
 pub const DELAY_MS: u64 = 1_100;
 /// Delay of a sample, a pass, and a step until the balloon has its target.
 const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
@@ -23,17 +23,17 @@ const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
 const NEED_MS: u64 = 30_000;
 /// Time from which the set point must be held.
 const SETTLED_MS: u64 = CALM_MS + 180_000;
-/// Most turns of a guest within ten minutes, under any load.
+/// Maximum number of turns of a guest within ten minutes, under any load.
 const TURNS_MAX: usize = 14;
-/// Most turns under a load that itself turns, up to 60 times in ten minutes.
+/// Maximum number of turns under a load that itself turns, up to 60 times in ten minutes.
 const TURNS_RESTLESS_MAX: usize = 24;
 const TURNS_MS: u64 = 600_000;
 /// Time after a kill in which the load is not steady.
 const AGAIN_MS: u64 = 90_000;
 /// Time within which a rival's move shows.
 const RIVAL_MS: u64 = 3_000;
-/// Two of a rival's moves within the window are no chance. The balloon is then left to it for
-/// `LET_GO_MS`.
+/// Two moves by a rival within this window are not a coincidence. The balloon is then left to the
+/// rival for `LET_GO_MS`.
 const RIVAL_WINDOW_MS: u64 = 55_000;
 const LET_GO_MS: u64 = 500_000;
 const GIB_KIB: u64 = 1 << 20;
@@ -44,7 +44,7 @@ pub struct Checker {
     open: Vec<(u64, u64)>,
     restless: bool,
     low_ms: u64,
-    /// Numbers of the run, to show how close it was to the limits.
+    /// Extreme values of the run, which show how close it came to the limits.
     pub tally: Tally,
 }
 
@@ -59,13 +59,13 @@ pub struct Tally {
     pub lively: u64,
     /// Scenarios in which the host swapped.
     pub swapping: u64,
-    /// Most turns of a guest within ten minutes.
+    /// Maximum number of turns of a guest within ten minutes.
     pub turns_max: usize,
     /// Processes killed.
     pub oom_kills: u64,
     /// Longest time that a need was open although it could be met.
     pub need_ms_max: u64,
-    /// Most memory that the host swapped.
+    /// Maximum memory that the host swapped.
     pub host_swap_kib: u64,
 }
 
@@ -120,12 +120,12 @@ impl Seen {
         })
     }
 
-    /// Records a rival's move that cannot be mistaken: nothing else moved the guest at that time,
-    /// and the guest did not wait. After two such moves its balloon is to be left alone.
+    /// Records an unmistakable move by a rival: nothing else moved the guest at that time, and the
+    /// guest did not wait. After two such moves the guest's balloon must be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
         // A slow balloon moves without a break, so the number of its targets is unknown. A lying
-        // guest is not judged either, since its reasons for a move may be false.
+        // guest is not judged either, because its reasons for a move may be false.
         if member.guest.spec.balloon_kib_s < GIB_KIB / 2 || member.guest.spec.traits.lies {
             return;
         }
@@ -165,7 +165,7 @@ impl Checker {
         }
     }
 
-    /// Checks one step, and the pass that was made in it. An error describes the violation.
+    /// Checks one step, and the pass made in that step. An error describes the violation.
     pub fn see(&mut self, world: &World, ours: &Ours, round: Option<&Round>) -> Result<(), String> {
         if let Some(round) = round {
             self.reserved(world, ours)?;
@@ -221,7 +221,7 @@ impl Checker {
             if seen.way.is_some_and(|before| before != way) {
                 seen.turns.push_back(world.now_ms);
                 let kills = seen.killed_ms.is_some_and(|at_ms| world.now_ms < at_ms + AGAIN_MS);
-                // The host's own safety comes before a guest's rest.
+                // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
                 seen.calm_turns += u64::from(calm);
@@ -233,7 +233,7 @@ impl Checker {
             seen.turns.pop_front();
         }
         self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
-        // A lying guest is moved by its changing claims, and by nothing else.
+        // Only its changing claims move a lying guest.
         let honest = !spec.traits.lies;
         never(honest && seen.calm_turns > 1, || {
             format!("{order:?} is a second turn though nothing changes")
@@ -291,7 +291,7 @@ impl Checker {
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();
-            // The balloon was reported, restarted, or may stay as it is.
+            // The balloon was reported or restarted, or has no reason to move.
             let stays = round.orders.iter().any(|o| o.key == member.key && o.target == o.from);
             if is_reported(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
@@ -328,7 +328,7 @@ impl Checker {
         let seen = self.guests.entry(member.key).or_default();
         let kills = member.guest.counters.oom_kills;
         if kills > seen.kills {
-            // A killed program comes back, and all at once.
+            // A killed program restarts, and needs all of its memory at once.
             let again = seen.killed_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
             let shrunk = seen.shrunk_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
             if shrunk && !again && is_quiet(member, now_ms) {
@@ -386,17 +386,17 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if happened { Err(what()) } else { Ok(()) }
 }
 
-/// Returns true if a guest that lies gets more than twice its visible memory.
+/// Returns true if the order gives a lying guest more than twice its visible memory.
 fn is_for_a_lie(member: &Member, order: &Order) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // The rest of an earlier grant may be cut, and is no new grant.
+    // An earlier grant may be reduced to its remainder, which is not a new grant.
     let is_new = order.clause != Some(Clause::Strained) && order.target > order.from;
     let grows = is_new && order.target > Bytes(most_kib << 10);
     spec.traits.lies && spec.traits.resident_seen && grows
 }
 
-/// Returns true if nothing keeps a guest from being managed.
+/// Returns true if a guest can be managed.
 fn is_healthy(member: &Member, now_ms: u64) -> bool {
     let spec = &member.guest.spec;
     let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
@@ -406,7 +406,8 @@ fn is_healthy(member: &Member, now_ms: u64) -> bool {
     lone && fresh && spec.balloon == Fault::None && spec.traits.yields && seen
 }
 
-/// Returns true if a guest's programs wanted the same for a while, and no rival disturbed them.
+/// Returns true if a guest's programs needed the same memory for a while, and no rival moved the
+/// guest.
 fn is_quiet(member: &Member, now_ms: u64) -> bool {
     const WHILE_MS: u64 = 30_000;
     let clock_ms = member.guest.clock_ms(now_ms);
@@ -416,8 +417,8 @@ fn is_quiet(member: &Member, now_ms: u64) -> bool {
     steady && member.rival.is_none() && before == Some(load.at(clock_ms))
 }
 
-/// Returns the memory that a guest could do without, by the model's truth: free memory and cold
-/// cache beyond the room that it needs.
+/// Returns the memory that a guest can spare, by the model's truth: free memory and cold cache
+/// beyond the guest's headroom.
 fn spare_kib(member: &Member) -> u64 {
     let guest = &member.guest;
     let loose = guest.free_kib() + guest.held.cold_kib;
@@ -429,13 +430,14 @@ fn spare_kib(member: &Member) -> u64 {
     if member.starved_ms.is_some() || guest.balloon.gave_way { 0 } else { spare.min(above_min) }
 }
 
-/// Returns true if there is memory for a guest that waits: free, or cold in its neighbours.
+/// Returns true if there is memory for a guest that waits: free memory, or cold cache of its
+/// neighbours.
 fn can_be_met(world: &World, member: &Member) -> bool {
     let free_kib = world.available_kib().saturating_sub(world.config.reserve.0 >> 10);
     let others =
         world.members.iter().filter(|m| m.key != member.key && is_healthy(m, world.now_ms));
     let spare_kib: u64 = others.map(spare_kib).sum();
-    // The host's own lack comes first.
+    // The host's own shortage takes precedence.
     let owed_kib =
         (world.used_kib() + (world.config.reserve.0 >> 10)).saturating_sub(world.total_kib);
     free_kib > GIB_KIB / 2 || spare_kib > 2 * GIB_KIB + owed_kib

@@ -4,11 +4,11 @@
 //!   moments of a few guests ─► Lines, one each ─► Day ──(the time)──► moment of a hundred guests
 //! ```
 //!
-//! Each guest of the day follows a recorded one, from another place in the recording. Its counters
-//! grow by the same amounts, its gauges are the same, and it is left out while the recorded guest
-//! slept. The recording starts over at its end. A guest that follows a working one does so in the
-//! hours of its class, and follows a sleeping one at other times. Numbers thus vary as a kernel's
-//! do, which no formula achieves.
+//! Each guest of the day follows a recorded guest, from another position in the recording. Its
+//! counters grow by the same amounts, its gauges are the same, and it has no rows while the
+//! recorded guest was idle. The recording starts over at its end. In the hours of its class a guest
+//! follows a busy recorded guest, and at other times an idle one. Thus the numbers vary like those
+//! of a real kernel, which no formula achieves.
 
 use model::ProcessField;
 use model::{
@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 const HOUR_MS: i64 = 3_600_000;
 /// One guest in this many works all day.
 const ALWAYS: usize = 10;
-/// One recorded guest in this many, the least busy, stands for the sleeping ones.
+/// One recorded guest in this many, the least busy ones, serves as a model of idle guests.
 const SLEEPERS: usize = 3;
-/// Working hours of the classes: the first hour, and the one after the last. A guest begins up to
+/// Working hours of the classes: the first hour, and the hour after the last. A guest begins up to
 /// two hours later than its class.
 const HOURS: [(i64, i64); 3] = [(8, 17), (1, 5), (18, 22)];
 
@@ -32,7 +32,8 @@ fn grown<F: Field>(field: F, before: &Row<F>, now: &Row<F>) -> u64 {
     before.get(field).map_or(0, |before| now.checked_sub(before).unwrap_or(now))
 }
 
-/// Grows a row as another one grew. A value that was unknown before starts as the other row's.
+/// Grows a row by the growth of another row. A value that was unknown before starts with the value
+/// of the other row.
 fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
     for field in F::ALL {
         let value = match (field.kind(), row.get(*field), now.get(*field)) {
@@ -80,7 +81,7 @@ struct Recorded {
 #[derive(Debug)]
 struct Guest {
     who: GuestIdentity,
-    /// Indices of the recorded guests to follow while it works, and while it sleeps.
+    /// Indices of the recorded guests to follow while this guest is busy, and while it is idle.
     working: usize,
     sleeping: usize,
     /// Working hours, those of its class moved by up to two; `None` if it always works.
@@ -175,7 +176,7 @@ impl Day {
                 working,
                 sleeping: by_work[number % sleepers],
                 hours: (!is_always).then_some((from + later, to + later)),
-                // A number without a common factor with the length spreads them well.
+                // A factor that is coprime to the length distributes the positions well.
                 shift_ms: number as i64 * 7_919_000 % length_ms,
                 follows: None,
                 row: Row::default(),
@@ -223,7 +224,7 @@ impl Day {
             };
             all_run += grown(G::VcpuRun, &before, &guest.row);
             all_run += grown(G::OtherRun, &before, &guest.row);
-            // The guest is reported at least once a minute, even where its recording starts over.
+            // The guest is reported at least once a minute, even when its recording starts over.
             if is_reported || from_ms > to_ms {
                 moment.guests.insert(guest.who.clone(), guest.row.clone());
             }
@@ -256,7 +257,7 @@ impl Day {
 }
 
 impl Guest {
-    /// Begins to follow another recorded guest, from the numbers that it has.
+    /// Begins to follow another recorded guest, starting from the present numbers.
     fn begin(&mut self, recorded: &Recorded, follows: usize, at_ms: i64) -> bool {
         self.follows = Some(follows);
         self.last_followed.clear();

@@ -50,13 +50,13 @@ pub(crate) fn steady(kib: u64) -> Load {
 }
 
 /// A guest of 1 GiB suddenly needs 5 GiB, and half of the host is free. Returns the milliseconds
-/// until the guest has them in memory and nothing in it waits. Returns `None` after a quarter of an
+/// until the guest has this memory and no task in it waits. Returns `None` after a quarter of an
 /// hour.
 pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
     burst_on(host(steady(31 * GIB)), policy)
 }
 
-/// Returns the same next to a guest that lies: it claims 64 GiB, and uses next to nothing.
+/// Returns the same time next to a lying guest, which claims 64 GiB and uses hardly any memory.
 pub fn burst_beside_a_liar(policy: &mut dyn Policy) -> Option<u64> {
     let mut world = host(steady(31 * GIB));
     world.come(liar(), Line::default());
@@ -76,7 +76,7 @@ fn burst_on(mut world: World, policy: &mut dyn Policy) -> Option<u64> {
     let load =
         Load::Burst { low_kib: 600 * MIB, high_kib: 5 * GIB, from_ms: AT_MS, until_ms: u64::MAX };
     let key = world.come(plain(8 * GIB, GIB, load), Line::default());
-    // Until then the size stays as it is, whatever surplus the host has.
+    // Until that time the size must not change, whatever surplus the host has.
     while world.now_ms + STEP_MS < AT_MS {
         world.step(&mut Watching(policy));
     }
@@ -137,9 +137,9 @@ pub fn caches(policy: &mut dyn Policy) -> Kept {
 pub struct Moved {
     /// Needed memory.
     pub need_kib: u64,
-    /// Part of it that had arrived after 30 s.
+    /// Part of the need that had arrived after 30 s.
     pub in_30_s_kib: u64,
-    /// Part of it that had arrived after 600 s.
+    /// Part of the need that had arrived after 600 s.
     pub in_600_s_kib: u64,
 }
 
@@ -220,20 +220,21 @@ pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
     squeeze
 }
 
-/// Help for a guest in need by its neighbours.
+/// Service of a guest in need from its neighbours' memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Time until the guest had its need and nothing in it waited, if ever.
+    /// Time until the guest had the memory that it needed and no task in it waited; `None` if
+    /// never.
     pub after_ms: Option<u64>,
     /// Shrinks that were carried out.
     pub shrinks: u64,
-    /// Shrinks that gave the host less than a MiB.
+    /// Number of shrinks that gave the host less than a MiB.
     pub for_nothing: u64,
 }
 
 /// Seven guests of 384 MiB share a host without any memory to hand out. The first has 200 MiB and
-/// needs 170 MiB more. The others have cold cache, behind free memory that was reported. 16 MiB of
-/// each hypervisor are taken for its guest's.
+/// needs 170 MiB more. The other guests have cold cache, and before that free memory that the host
+/// already has by page reporting. 16 MiB of each hypervisor count as memory of its guest.
 pub fn crammed(ours: &mut Ours) -> Served {
     const AT_MS: u64 = 60_000;
     const NEED_KIB: u64 = 170 * MIB;
@@ -310,8 +311,8 @@ pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     squeeze
 }
 
-/// Twelve guests under steady load fill a host, for three hours after the first. Returns the most
-/// reversals of a guest in an hour, in hundredths.
+/// Twelve guests under steady load fill a host, for three hours after the first. Returns the
+/// maximum number of reversals of a guest in an hour, in hundredths.
 pub fn reversals(policy: &mut dyn Policy) -> u64 {
     const HOUR_MS: u64 = 3_600_000;
     let mut world = host(steady(3 * GIB));

@@ -7,9 +7,9 @@
 //!                   └─ free: touched once, never touched
 //! ```
 //!
-//! Programs get memory from free memory, then from cold cache, hot cache and swap. At last the
-//! balloon gives way, or a process is killed. Each step has its price in waiting time and its
-//! counter, as in a Linux kernel. The host holds all memory that was ever touched.
+//! Programs get memory from free memory, then from cold cache, hot cache and swap. As the last step
+//! the balloon deflates, or a process is killed. Each step costs waiting time and has its counter,
+//! as in a Linux kernel. The host holds all memory that was ever touched.
 
 use crate::balloon::{Balloon, Fault};
 use crate::load::{Files, Load};
@@ -18,13 +18,13 @@ use crate::load::{Files, Load};
 pub const STEP_MS: u64 = 100;
 /// Memory of the kernel itself.
 const KERNEL_KIB: u64 = 150 << 10;
-/// Most memory that programs take in a step: 4 GiB a second.
+/// Maximum memory that programs allocate in a step: 4 GiB a second.
 const TAKE_KIB: u64 = 400 << 10;
 /// Disk transfer in a step: 200 MiB a second.
 const DISK_KIB: u64 = 20 << 10;
 /// Memory that kswapd frees in a step without any wait: 500 MiB a second.
 const KSWAPD_KIB: u64 = 50 << 10;
-/// Time to reclaim a MiB of clean cache, and to read or write one.
+/// Time to reclaim a MiB of clean cache, and to read or write a MiB.
 const RECLAIM_US_MIB: u64 = 300;
 const DISK_US_MIB: u64 = 5_000;
 /// Time after which a killed program starts again.
@@ -46,7 +46,7 @@ pub struct Spec {
     pub actual_kib: u64,
     /// Weight against others.
     pub shares: u32,
-    /// Memory that its programs want.
+    /// Memory that its programs need.
     pub load: Load,
     /// Part of that memory in constant use, in thousandths.
     pub busy_permille: u64,
@@ -58,7 +58,7 @@ pub struct Spec {
     pub balloon: Fault,
     /// Memory that the balloon moves in a second.
     pub balloon_kib_s: u64,
-    /// Memory of its hypervisor that the host takes for the guest's.
+    /// Memory of its hypervisor that the host counts as the guest's.
     pub own_kib: u64,
     /// Traits.
     pub traits: Traits,
@@ -67,7 +67,8 @@ pub struct Spec {
 /// The traits of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// True if the daemon runs in it: pressure and refaults are reported, and a need at once.
+    /// True if the daemon runs in the guest. Then pressure and refaults are reported, and a need is
+    /// reported at once.
     pub daemon: bool,
     /// True if its kernel deflates the balloon before it kills processes.
     pub deflates_on_oom: bool,
@@ -166,18 +167,18 @@ impl Guest {
         self.deflate(self.balloon.size_kib);
     }
 
-    /// Returns the memory that it has by its balloon.
+    /// Returns the memory that its balloon leaves the guest.
     pub fn actual_kib(&self) -> u64 {
         self.spec.max_kib - self.balloon.size_kib
     }
 
-    /// Returns the memory that the host holds of it.
+    /// Returns the guest's resident memory on the host.
     pub fn resident_kib(&self) -> u64 {
         let used = KERNEL_KIB + self.held.anon_kib + self.held.hot_kib + self.held.cold_kib;
         used + self.held.free_touched_kib + self.held.stranded_kib
     }
 
-    /// Returns the memory that the host takes for the guest's.
+    /// Returns the memory that the host counts as the guest's.
     pub fn seen_kib(&self) -> u64 {
         self.resident_kib() + self.spec.own_kib
     }
@@ -202,17 +203,18 @@ impl Guest {
         self.spec.swap_kib - self.held.swapped_kib
     }
 
-    /// Returns the memory that its programs want and do not have resident.
+    /// Returns the memory that its programs need and that is not resident in the guest.
     pub fn unmet_kib(&self, now_ms: u64) -> u64 {
         self.wanted_kib(now_ms).saturating_sub(self.held.anon_kib)
     }
 
-    /// Returns true if its programs have all that they want, and nothing waited in this step.
+    /// Returns true if its programs have all memory that they need, and no task waited in this
+    /// step.
     pub fn is_content(&self, now_ms: u64) -> bool {
         self.wait_us == 0 && self.unmet_kib(now_ms) <= self.held.swapped_kib
     }
 
-    /// Returns true if its virtual CPUs rest.
+    /// Returns true if its virtual CPUs are idle.
     pub fn is_asleep(&self, now_ms: u64) -> bool {
         let busy =
             self.spec.files.cold_kib_s > 0 && self.held.cold_kib < self.spec.files.cold_kib_max;
@@ -279,7 +281,7 @@ impl Guest {
         }
     }
 
-    /// Takes free pages for the balloon as they come, and has others freed.
+    /// Inflates the balloon with free pages, and reclaims further pages for it.
     fn take_for_balloon(&mut self, most: u64) -> u64 {
         let low = self.low_kib() / 2;
         let lack = (most + low).saturating_sub(self.free_kib());
@@ -347,8 +349,8 @@ impl Guest {
         (self.held.anon_kib, self.held.swapped_kib) = (0, 0);
     }
 
-    /// Takes up to `kib` of free memory, and reclaims to make it free. The taken memory counts as
-    /// touched, and belongs to the caller.
+    /// Allocates up to `kib`, and reclaims memory for this if too little is free. The allocated
+    /// memory counts as touched, and belongs to the caller.
     fn room(&mut self, kib: u64) -> u64 {
         let lack = (kib + self.low_kib()).saturating_sub(self.free_kib());
         self.reclaim(lack);
@@ -360,8 +362,8 @@ impl Guest {
         taken
     }
 
-    /// Frees up to `kib`: cold cache, hot cache, memory of programs. The program that wants it
-    /// waits.
+    /// Frees up to `kib`: cold cache, hot cache, memory of programs. The program that needs the
+    /// memory waits.
     fn reclaim(&mut self, kib: u64) {
         let cold = kib.min(self.held.cold_kib);
         let hot = (kib - cold).min(self.held.hot_kib);
@@ -402,7 +404,7 @@ impl Guest {
         let missed = self.spec.files.hot_kib.saturating_sub(self.held.hot_kib).min(DISK_KIB);
         if missed > 0 {
             let free = self.free_kib().saturating_sub(self.low_kib()) + self.held.cold_kib;
-            // Without free memory or cold cache, the hot cache turns over in itself.
+            // Without free memory or cold cache, hot cache replaces hot cache.
             let got = if free > 0 { self.room(missed.min(free)) } else { 0 };
             self.held.hot_kib += got;
             let again = missed.min(self.held.hot_lost_kib);

@@ -41,16 +41,17 @@ pub enum Load {
     },
     /// Hardly any work: the virtual CPUs do not run.
     Idle {
-        /// Size that its programs hold all the same.
+        /// Memory that its programs hold without using it.
         kib: u64,
     },
-    /// A large size at first, which is given back to the kernel. The guest sleeps from then on.
+    /// A large size at first, which is then returned to the guest's kernel. After that the guest is
+    /// idle.
     Hoarder {
         /// Size at first.
         high_kib: u64,
         /// Size that is kept.
         low_kib: u64,
-        /// Time from which it is kept.
+        /// Time at which the memory is returned.
         from_ms: u64,
     },
 }
@@ -82,7 +83,7 @@ impl Load {
         }
     }
 
-    /// Returns true if the virtual CPUs rest at this time, as far as programs go.
+    /// Returns true if no program keeps the virtual CPUs busy at this time.
     pub fn rests(&self, ms: u64) -> bool {
         match *self {
             Load::Idle { .. } => ms > SETTLE_MS,
@@ -92,7 +93,7 @@ impl Load {
     }
 }
 
-/// Time from a guest's last work until it rests.
+/// Time from a guest's last work until it is idle.
 const SETTLE_MS: u64 = 5_000;
 
 /// The files that a guest reads from its disks.
@@ -102,6 +103,6 @@ pub struct Files {
     pub hot_kib: u64,
     /// Files read once, in a second.
     pub cold_kib_s: u64,
-    /// Most cold cache that such reading leaves, if memory allows.
+    /// Maximum cold cache that this reading leaves, if memory allows.
     pub cold_kib_max: u64,
 }

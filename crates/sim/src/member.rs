@@ -1,16 +1,16 @@
-//! A guest as the manager sees it: samples come late or never, needs are reported at once.
+//! A guest as the manager sees it. Samples arrive late or never, and needs are reported at once.
 
 use crate::guest::{Guest, STEP_MS};
 use counters::Bytes;
 use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Process, Usable};
 use std::collections::VecDeque;
 
-/// Waiting time in the last second from which a guest is starved by the model's truth: 1 %.
+/// Waiting time in the last second from which a guest counts as starved, by the model's truth: 1 %.
 const STARVED_US: u64 = 10_000;
 const WINDOW_STEPS: usize = 10;
 /// Waiting time in a step from which the kernel wakes the daemon.
 const NEED_US: u64 = 10_000;
-/// The manager's estimate of a hypervisor's own part that it cannot measure.
+/// The manager's estimate of a hypervisor's own memory that cannot be measured.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// Least time between two reports of a need.
 const NEED_MS: u64 = 500;
@@ -37,7 +37,7 @@ pub struct Rival {
     pub until_ms: u64,
     /// Interval of its actions.
     pub period_ms: u64,
-    /// Sizes that it sets in turn.
+    /// Sizes that the rival sets, one after the other.
     pub sizes_kib: [u64; 2],
 }
 
@@ -116,7 +116,7 @@ impl Member {
         true
     }
 
-    /// Takes a sample, if the guest has run since the last one, and sends it on its way.
+    /// Takes a sample if the guest has run since the last sample, and sends it to the manager.
     pub fn sample(&mut self, now_ms: u64, due_ms: u64) {
         if self.guest.spec.traits.lies || self.delivered.is_none_or(|m| self.ran_ms > m.at_ms) {
             self.take(now_ms, due_ms);
@@ -128,7 +128,7 @@ impl Member {
         self.flight.push_back((due_ms, memory));
     }
 
-    /// Returns its numbers now, as it reports them.
+    /// Returns the guest's present numbers as it reports them, true or not.
     fn memory(&self, now_ms: u64) -> Memory {
         let memory = self.true_memory(now_ms);
         match self.guest.spec.traits.lies {
@@ -175,7 +175,7 @@ impl Member {
     pub fn report(&mut self, now_ms: u64) -> GuestSample {
         while self.flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
             let arrived = self.flight.pop_front().map(|(_, memory)| memory);
-            // A sample that was overtaken on its way is no news.
+            // A sample that arrives after a newer sample is ignored.
             if arrived.map(|m| m.at_ms) >= self.delivered.map(|m| m.at_ms) {
                 self.delivered = arrived;
             }
@@ -209,8 +209,8 @@ impl Member {
         }
     }
 
-    /// Restarts the guest in the same process. Its balloon is empty, and the host holds nothing but
-    /// its kernel.
+    /// Restarts the guest in the same process. Its balloon is empty, and only its kernel is
+    /// resident on the host.
     pub fn reboot(&mut self, now_ms: u64) {
         let spec = crate::guest::Spec { actual_kib: self.guest.spec.max_kib, ..self.guest.spec };
         self.guest = Guest::boot(spec, now_ms);

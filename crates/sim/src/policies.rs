@@ -1,4 +1,4 @@
-//! The common interface of all policies: ours as it is, and those of other managers.
+//! The common interface of all policies: our own, unchanged, and those of other managers.
 
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
@@ -37,7 +37,8 @@ pub trait Policy {
     /// Returns the orders for now.
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order>;
 
-    /// Returns true for page reporting: guests have all of their memory from the start.
+    /// Returns true for the policy of page reporting, under which guests have all of their memory
+    /// from the start.
     fn is_reporting(&self) -> bool {
         false
     }
@@ -134,7 +135,7 @@ impl Policy for Ours {
     }
 
     fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64) {
-        // A refusal of too many reservations is an answer, too.
+        // A refusal because of too many reservations counts as an answer, too.
         let _ = self.arbiter.reserve(id, size, deadline_ms, deadline_ms + HELD_MS);
     }
 }

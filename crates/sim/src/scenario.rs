@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 20;
 /// Length of a scenario.
 pub const LENGTH_MS: u64 = 600_000;
-/// Time from which nothing new happens: the host and its guests are to settle.
+/// Time after which no new events occur, so that the host and its guests can settle.
 pub const CALM_MS: u64 = 300_000;
 
 macro_rules! options {
@@ -85,7 +85,7 @@ options! {
     readers,
 }
 
-/// A host with its guests at the start, and the events to come.
+/// A host with its guests at the start, and the future events.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Seed.
@@ -135,8 +135,8 @@ impl Scenario {
         made
     }
 
-    /// Makes some guests lie in half of all scenarios. Liars are drawn apart from the rest, which
-    /// is the same with and without them.
+    /// Makes some guests lie in half of all scenarios. Lying guests are drawn separately, so the
+    /// rest of a scenario is the same with and without them.
     fn lies(&mut self) {
         let mut rng = Rng::new(!self.seed);
         if rng.permille(500) {
@@ -148,8 +148,8 @@ impl Scenario {
         }
     }
 
-    /// Adds hypervisor memory that is taken for the guests', in half of all scenarios. It is drawn
-    /// apart as well.
+    /// Adds hypervisor memory that counts as the guests', in half of all scenarios. This is drawn
+    /// separately as well.
     fn hypervisors(&mut self) {
         let mut rng = Rng::new(self.seed.rotate_left(32));
         if rng.permille(500) {
@@ -163,7 +163,7 @@ impl Scenario {
     fn guest(&self, rng: &mut Rng, count: u64, each_kib: u64) -> Spec {
         let on = self.options;
         let max_kib = (each_kib * rng.within(600, 1400) / 1000).max(GIB / 2) / MIB * MIB;
-        // All needs at first fit into the host; later needs do not always.
+        // All initial needs fit into the host; later needs may not.
         let part_kib = self.world.total_kib * rng.within(500, 950) / 1000 / count;
         let fit_kib = max_kib.min(part_kib);
         let low_kib = fit_kib * rng.within(150, 600) / 1000;

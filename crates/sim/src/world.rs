@@ -15,11 +15,11 @@ pub const PASS_MS: u64 = 1000;
 /// An event at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A guest comes.
+    /// A guest starts.
     Come(Spec, Line),
-    /// A guest goes.
+    /// A guest ends.
     Go(Key),
-    /// A guest starts again in the process that it had.
+    /// A guest reboots in the same process.
     Reboot(Key),
     /// Memory is reserved for a guest that is about to start.
     Reserve {
@@ -27,7 +27,7 @@ pub enum Event {
         id: u64,
         /// Size.
         kib: u64,
-        /// Time that it may take.
+        /// Time limit of the reservation.
         within_ms: u64,
     },
 }
@@ -45,9 +45,9 @@ pub struct World {
     pub own: Load,
     /// Guests.
     pub members: Vec<Member>,
-    /// Events to come, the next one at the end.
+    /// Future events, the next one at the end.
     pub events: Vec<(u64, Event)>,
-    /// Most memory that the host ever had to swap.
+    /// Maximum memory that the host ever had to swap.
     pub swapped_kib_max: u64,
     rng: Rng,
     keys: u64,

@@ -1,4 +1,4 @@
-//! An invented z/VM with Linux guests, with its monitor data as MONWRITE writes it.
+//! A synthetic z/VM with Linux guests, with its monitor data as MONWRITE writes it.
 //!
 //! Everything is put together byte by byte, from the documentation of the records and the file. The
 //! reader's code is not used, so that both cannot share a mistake. The real values of the system
@@ -19,7 +19,7 @@ const SEGMENT: u32 = 0x0800_0000;
 pub struct Truth {
     /// Name.
     pub name: String,
-    /// CPU time in milliseconds, with CP's work for it and without.
+    /// CPU time in milliseconds, with and without CP's work for the guest.
     pub total_ms: u64,
     pub virtual_ms: u64,
     /// Resident pages of its storage, and CP's projection of its working set.
@@ -35,7 +35,8 @@ pub struct Truth {
     pub received: u64,
     /// CPU time of its processes, all of one name, in hundredths of a second.
     pub process_time: u64,
-    /// CPU time of its second CPU in milliseconds, if it has one; recorded every other time.
+    /// CPU time of its second CPU in milliseconds, if it has a second CPU; recorded every other
+    /// time.
     pub second_ms: u64,
     /// Ticks of its CPU before the last start of its Linux: busy, and all.
     booted: (u32, u32),

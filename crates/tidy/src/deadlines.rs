@@ -14,7 +14,7 @@ const WORDS: &[&str] = &[
 const UNITS: &[&str] = &["_MS", "_S"];
 /// The types of a time.
 const TYPES: &[&str] = &["u32", "u64", "i64", "Duration"];
-/// Crates for tests and measurements: their timeouts only end a test, or a figure.
+/// Crates for tests and measurements. Their timeouts only end a test or a measurement.
 const TESTS: &[&str] = &["bench", "e2e", "fuzz_targets", "lab", "sim", "tidy"];
 
 /// Returns the deadlines that are missing in the table.
@@ -49,8 +49,8 @@ fn source(path: &str) -> Option<(&str, &str)> {
     (is_code && !rest.contains("/tests")).then_some((of, path))
 }
 
-/// Returns the lines of a file outside of tests: tests are the file's last part, and of another
-/// item for tests one line is included.
+/// Returns the lines of a file outside of tests. Tests are the last part of a file. For any other
+/// test-only item, one line is included.
 fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
     let is_for_tests = |line: &str| line.trim() == "#[cfg(test)]";
     let starts_tests = move |(line, next): &(&str, &str)| {

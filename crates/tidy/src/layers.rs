@@ -1,8 +1,8 @@
 //! The allowed dependencies between crates.
 //!
-//! The table is the architecture, described by absent dependencies. Arrows go downwards only, and
-//! the crates of layer 0 depend only on each other and on `std`. The guest daemon stays small
-//! because it cannot use crates that are not listed.
+//! The table describes the architecture by the dependencies that are absent. Arrows go downwards
+//! only, and the crates of layer 0 depend only on each other and on `std`. The guest daemon stays
+//! small because it cannot use crates that are not listed.
 
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ pub const CRATES: &[Crate] = &[
         Some("counters procfs qmp reactor virtrpc zmon"),
         "libc roxmltree rustix serde_json",
     ),
-    // Hosts without pinhead, by libvirt over ssh. hypervisor for the description of a domain.
+    // Hosts without pinhead, through libvirt over ssh. hypervisor for the description of a domain.
     row("remote", Some("hypervisor model reactor virtrpc"), "rustix"),
     // The file of a guest that is parked on disk. crc32fast for damage on a disk, lz4_flex for
     // memory that is read back while a client waits.
@@ -145,8 +145,7 @@ pub const CRATES: &[Crate] = &[
     row("pinhead-web", ANY, "clap rustix"),
     // The laboratory: experiments and loads, which are not shipped.
     row("pinhead-lab", ANY, "clap jiff rustix serde_json signal-hook"),
-    // Tests.
-    // A model of guests and of the host: as pure as the policies that it tests.
+    // Tests. A model of guests and of the host, as pure as the policies that it tests.
     row("sim", Some("counters model policy"), ""),
     row("e2e", ANY, "libc rustix serde_json"),
     row("bench", ANY, "clap rustix"),

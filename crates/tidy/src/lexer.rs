@@ -19,7 +19,7 @@ pub fn code_only(text: &str) -> String {
     out
 }
 
-/// Returns the length in characters of the comment or literal that starts here; 0 if none does.
+/// Returns the length in characters of the comment or literal that starts here; 0 if there is none.
 fn blank_len(rest: &[char], before: Option<char>) -> usize {
     match rest {
         ['/', '/', ..] => rest.iter().take_while(|c| **c != '\n').count(),

@@ -1,7 +1,7 @@
 //! Checks of the source tree itself: the layers, the text, the links.
 //!
-//! No crate links this one; it consists of its tests (`cargo test -p tidy`, which is also in `make
-//! lint` and `make test`):
+//! No crate links this crate; it consists of its tests (`cargo test -p tidy`, which is also in
+//! `make lint` and `make test`):
 //!
 //! - `tests/it/layers.rs`: each crate depends only on crates that the table in [`layers`] allows;
 //!   external crates come from a registry and under allowed licences, [`packages`];
@@ -9,7 +9,7 @@
 //! - the same test: comments and tests' names begin with their subject, [`words`];
 //! - `cargo run -p tidy --example shape`: circles of files inside a crate, types with methods in
 //!   many files, structs of many fields, [`shape`];
-//! - `tests/it/links.rs`: a Markdown link to a file leads to an existing one, [`links`];
+//! - `tests/it/links.rs`: a Markdown link to a file leads to an existing file, [`links`];
 //! - `tests/it/deadlines.rs`: ARCHITECTURE.md names the deciding condition of each deadline,
 //!   [`deadlines`].
 //!

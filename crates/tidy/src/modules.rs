@@ -1,9 +1,9 @@
 //! The files of a crate as modules, and the names that they import from each other.
 //!
-//! A path is resolved as the compiler does it: `crate`, `self` and `super`, child modules, imports
-//! under other names, and names that a module only re-exports (`pub use`). `use crate::a;` with
-//! `a::b::f()` imports a name from `a/b.rs` and none from `a/mod.rs`. A re-export is not an import,
-//! so a `lib.rs` with only re-exports ties no files together, unless it uses them itself.
+//! A path is resolved as by the compiler. This covers `crate`, `self` and `super`, child modules,
+//! imports under other names, and names that a module only re-exports (`pub use`). `use crate::a;`
+//! with `a::b::f()` imports a name from `a/b.rs` and no name from `a/mod.rs`. A re-export is not an
+//! import, so a `lib.rs` with only re-exports ties no files together, unless it uses them itself.
 //!
 //! ```text
 //!   files of a crate ──► [Module] (path, code without tests) ──► arrows ──► circles
@@ -76,7 +76,8 @@ impl Modules {
     /// Returns the file that defines the item at `path`, as seen from module `from`; `None` for a
     /// module itself and for an item of another crate.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
-        // Two modules that import each other's names would be followed without end.
+        // Limit of followed imports, because two modules that import each other's names would be
+        // followed without end.
         const IMPORTS_MAX: usize = 8;
         if depth > IMPORTS_MAX {
             return None;
@@ -127,8 +128,8 @@ impl Modules {
 }
 
 impl Module {
-    /// Returns the `use` of this module that gives `name` to the code of `reader`. A private one is
-    /// visible in the module and those below it. A glob gives no known names.
+    /// Returns the `use` of this module that gives `name` to the code of `reader`. A private `use`
+    /// is visible in the module and in the modules below it. A glob gives no known names.
     fn import(&self, name: &str, reader: &Module) -> Option<&Use> {
         let is_below = reader.path.starts_with(&self.path);
         self.uses.iter().find(|used| match used.kind {
@@ -208,7 +209,8 @@ pub fn circles(count: usize, arrows: &BTreeSet<Arrow>) -> Vec<Vec<usize>> {
     found
 }
 
-/// Returns all files that can be reached from a file along the arrows; itself only in a circle.
+/// Returns all files that can be reached from a file along the arrows. The file itself is included
+/// only in a circle.
 fn reached(from: usize, arrows: &BTreeSet<Arrow>) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];

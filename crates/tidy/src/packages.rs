@@ -32,9 +32,8 @@ fn complaint(package: &Value) -> Option<String> {
         .then(|| format!("{name} has the licence {licence:?}, which is not in tidy's LICENCES"))
 }
 
-/// Returns true if a licence expression can be satisfied with the list alone: in one of its
-/// alternatives, every part is listed. Parentheses group alternatives (`(A OR B) AND C`), `/` is an
-/// old OR.
+/// Returns true if every part of at least one alternative of a licence expression is in the list.
+/// Parentheses group alternatives (`(A OR B) AND C`), `/` is an old form of OR.
 fn is_allowed(expression: &str) -> bool {
     let listed = |part: &str| LICENCES.contains(&part.trim().trim_matches(['(', ')']));
     let any = |group: &str| group.replace('/', " OR ").split(" OR ").any(listed);

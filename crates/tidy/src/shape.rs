@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::modules::{Modules, circles};
 use crate::text::Exception;
 
-/// The most files with an `impl` of one type (not of a trait for it).
+/// Maximum number of files with an inherent `impl` of one type.
 const IMPL_FILES_MAX: usize = 3;
 const FIELDS_MAX: usize = 15;
 

@@ -3,7 +3,7 @@
 use crate::lexer::code_only;
 use crate::tree::File;
 
-/// The most lines of a Rust file, and the most columns of a line of Rust or of a script.
+/// Maximum number of lines of a Rust file, and of columns in a line of Rust or of a script.
 const LINES_MAX: usize = 500;
 const COLUMNS_MAX: usize = 100;
 
@@ -146,7 +146,7 @@ fn first_sleep(path: &str, code: &str) -> Option<usize> {
     None
 }
 
-/// Returns exceptions for files that are gone or do not need them.
+/// Returns exceptions for files that are gone, or do not need an exception.
 fn needless(files: &[File], exceptions: &[Exception]) -> Vec<String> {
     let says = |file: &File| first_unsafe(&code_only(&file.text)).is_some();
     let needed = |path: &str| files.iter().any(|file| file.path == path && says(file));

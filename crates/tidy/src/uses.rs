@@ -55,7 +55,8 @@ fn is_handed_on(before: &[&str]) -> bool {
 }
 
 /// Collects a path within the code, such as `crate::a::b` or `child::f`; its last part may be a
-/// method. A single word counts if it begins as a type or a constant: variables and fields do not.
+/// method. A single word counts only if it begins like a type or a constant, unlike variables and
+/// fields.
 fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     let mut path = vec![words[start].to_owned()];
     let mut at = start + 1;

@@ -2,7 +2,7 @@
 
 use crate::tree::File;
 
-/// Words that put the subject off. No comment begins with one.
+/// Words that delay the subject of a sentence. No comment may begin with such a word.
 const RIDDLES: [&str; 9] =
     ["What", "Who", "Whose", "Whom", "So", "Such", "How", "Whether", "Where"];
 /// Words of persons, and of old books.
@@ -21,7 +21,7 @@ pub fn complaints(files: &[File]) -> Vec<String> {
     rust.flat_map(|file| comments(file).into_iter().chain(names(file))).collect()
 }
 
-/// The text of a line that is a comment, without its slashes.
+/// Returns the text of a line that is a comment, without its slashes.
 fn comment(line: &str) -> Option<&str> {
     let text = line.trim_start().strip_prefix("//")?;
     Some(text.trim_start_matches(['/', '!']).trim_start())

@@ -11,23 +11,23 @@ pub(crate) const VERSION: u32 = 1;
 /// The type of a call in its header.
 pub(crate) const KIND_CALL: u32 = 0;
 
-/// A flag: only domains that run or are paused.
+/// Flag: only domains that run or are paused.
 const LIST_ACTIVE: u32 = 1;
 /// A flag: only calls that read.
 const READ_ONLY: u32 = 1;
-/// All CPUs of a host together, or all cells of its memory.
+/// Value for all CPUs of a host together, or all cells of its memory.
 const ALL: i32 = -1;
-/// The kinds of statistics: state, CPU time, balloon, interfaces and block devices. Those of
-/// virtual CPUs are left out: QEMU before 8.1 interrupts each virtual CPU for them.
+/// The kinds of statistics: state, CPU time, balloon, interfaces and block devices. Statistics of
+/// virtual CPUs are left out, because QEMU before 8.1 interrupts each virtual CPU for them.
 const STATS: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5;
-/// A flag: a busy hypervisor returns fewer statistics instead of blocking.
+/// Flag: a busy hypervisor returns fewer statistics instead of blocking.
 const NO_WAIT: u32 = 1 << 29;
-/// A flag: the domain's next configuration, not its current one.
+/// Flag: the domain's next configuration, not its current one.
 const INACTIVE: u32 = 1 << 1;
-/// A flag: change the running domain, not its next configuration.
+/// Flag: change the running domain, not its next configuration.
 const AFFECT_LIVE: u32 = 1;
 
-/// The most statistics of a domain; there are 13 kinds today.
+/// Maximum number of statistics of a domain; there are 13 kinds today.
 pub const STATS_MAX: usize = 64;
 
 /// The events that can be registered for.
@@ -89,13 +89,13 @@ pub enum Call {
     NodeInfo,
     /// Times of all of the host's CPUs.
     NodeCpuStats {
-        /// Number of values. With 0 the host returns its number of values, and refuses any other
-        /// wrong number.
+        /// Requested number of values. For 0 the host returns the correct number; any other wrong
+        /// number is refused.
         count: u32,
     },
     /// The host's memory.
     NodeMemoryStats {
-        /// Number of values, as with those of CPUs.
+        /// Requested number of values, as for CPUs.
         count: u32,
     },
     /// Statistics of some domains, without involving their guests.
@@ -110,8 +110,8 @@ pub enum Call {
     State(Domain),
     /// A domain's state and memory. The call does not wake the guest.
     Info(Domain),
-    /// The state of the connection to its hypervisor. The call does not involve the hypervisor, so
-    /// it never hangs.
+    /// State of the connection to the domain's hypervisor. The call does not involve the
+    /// hypervisor, so it never hangs.
     Control(Domain),
     /// Requests the guest to keep this much memory.
     SetMemory {

@@ -1,8 +1,8 @@
 //! The client's side of a conversation with libvirt, as a state machine.
 //!
-//! Calls may be made at any time and are answered in any order: a serial number in the header
-//! matches them. The owner of the connection is responsible for authenticating and opening a
-//! hypervisor in the right order, since it has to report errors there to the user.
+//! Calls may be made at any time and are answered in any order; a serial number in the header
+//! matches answers to calls. The owner of the connection must authenticate and open a hypervisor in
+//! the right order, because it has to report errors of these steps to the user.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use crate::call::{Call, PROGRAM, VERSION};
 use crate::decoder::{Decoder, Header, Message};
 use crate::{Error, Event, Failure, Reply};
 
-/// The most calls that may be open at once. libvirt reads at most five calls of a client before it
-/// answers one, so more open calls mean that it hangs. Each tick of a manager would then add to the
-/// queue forever.
+/// Maximum number of open calls. libvirt reads at most five calls of a client before it answers one
+/// of them, so more open calls mean that libvirt hangs. Without this limit each tick of a manager
+/// would then add to the queue forever.
 pub const PENDING_MAX: usize = 64;
 
 /// The protocol by which each side checks that the other is alive.
@@ -21,7 +21,8 @@ const KEEPALIVE_VERSION: u32 = 1;
 const PING: i32 = 1;
 const PONG: i32 = 2;
 
-/// The most pongs that wait to be written. A peer that sends pings without reading gets no more.
+/// Maximum number of pongs that wait to be written. A peer that sends pings without reading gets no
+/// more pongs.
 const PONGS_MAX: u32 = 8;
 
 const KIND_REPLY: u32 = 1;
@@ -36,7 +37,8 @@ pub struct Ticket(u32);
 /// The result of [`Client::poll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// A call was answered, possibly with a message that cannot be parsed: a ticket is never lost.
+    /// A call was answered, possibly with a message that cannot be parsed, so that no ticket is
+    /// lost.
     Reply {
         /// The ticket of the call.
         ticket: Ticket,
@@ -71,7 +73,7 @@ impl Client {
         if self.open.len() >= PENDING_MAX {
             return Err(Error::Backlog { limit: PENDING_MAX });
         }
-        // Serials may wrap around after years; one that is still open is skipped.
+        // Serials may wrap around after years; a serial that is still open is skipped.
         loop {
             self.last_serial = self.last_serial.wrapping_add(1);
             let serial = self.last_serial;

@@ -6,8 +6,8 @@
 //!   body         what the procedure says
 //! ```
 //!
-//! Only a message's length leads to the next message. A possible length that is too long here is
-//! therefore skipped, and an impossible one ends the stream.
+//! Only a message's length leads to the next message. Therefore a message that is valid but too
+//! long for this crate is skipped, and an impossible length ends the stream.
 
 use crate::Error;
 use crate::xdr::Reader;
@@ -15,11 +15,11 @@ use crate::xdr::Reader;
 /// The length and the header; every message has at least these bytes.
 pub const HEADER_BYTES: usize = 28;
 
-/// The longest message of the protocol, with its length field.
+/// Maximum length of a message in the protocol, including its length field.
 pub const PROTOCOL_BYTES_MAX: usize = (16 << 20) + 4;
 
-/// The longest message that is kept. The longest answer is a list of 4,096 domains with long names,
-/// at about 1 MiB; the description of a large domain has 50 KiB.
+/// Maximum length of a message that is kept. The longest answer is a list of 4,096 domains with
+/// long names, about 1 MiB; the description of a large domain has 50 KiB.
 pub const MESSAGE_BYTES_MAX: usize = 2 << 20;
 
 /// The header of a message.
@@ -74,15 +74,15 @@ impl Header {
 pub struct Message {
     /// The message's header.
     pub header: Header,
-    /// The body; or the error that it was too long to be kept, for the caller of the message.
+    /// The body, or the error for the caller if the body was too long to be kept.
     pub body: Result<Vec<u8>, Error>,
 }
 
 /// Splits a byte stream into messages.
 ///
-/// It is an iterator that may continue after `None`: `None` only means that no complete message is
-/// left until the next [`feed`](Self::feed). If all messages are taken after each feed, it never
-/// holds more than one message and the last input.
+/// The decoder is an iterator that may continue after `None`, which only means that no complete
+/// message is left until the next [`feed`](Self::feed). If all messages are taken after each feed,
+/// the decoder never holds more than one message and the last input.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -116,7 +116,8 @@ impl Decoder {
 
     fn next_message(&mut self) -> Result<Option<Message>, Error> {
         let waiting = &self.buffer[self.start..];
-        // The length is checked as soon as it is complete: the rest of a header may never arrive.
+        // The length is checked as soon as it is complete, because the rest of a header may never
+        // arrive.
         let Some((field, after)) = waiting.split_first_chunk::<4>() else { return Ok(None) };
         let claimed = u32::from_be_bytes(*field);
         let length = usize::try_from(claimed).unwrap_or(usize::MAX);

@@ -3,10 +3,11 @@
 use crate::Error;
 use crate::xdr::{Reader, Writer};
 
-/// The longest list of domains: the number that the largest hosts are reported to run.
+/// Maximum number of domains, the number that the largest hosts are reported to run.
 pub const DOMAINS_MAX: usize = 4096;
 
-/// The longest name of a domain. libvirt uses it as a file name, which Linux limits to 255.
+/// Maximum length of a domain's name. libvirt uses the name as a file name, which Linux limits to
+/// 255 bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// A UUID as bytes.

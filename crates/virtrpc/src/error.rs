@@ -3,7 +3,7 @@
 /// An error of this crate.
 ///
 /// After [`Error::Framing`] the rest of the stream cannot be parsed, and the connection is
-/// unusable. All others cost one message.
+/// unusable. All other errors cost one message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A message has an impossible length, so the beginning of the next one is unknown too.

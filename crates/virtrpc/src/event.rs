@@ -83,7 +83,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Parses an event; `None` for one without a registration.
+    /// Parses an event; `None` for an event that was not requested.
     pub(crate) fn read(procedure: i32, body: &[u8]) -> Result<Option<Event>, Error> {
         let what = match procedure {
             LIFECYCLE => "domain_event_callback_lifecycle",
@@ -109,7 +109,8 @@ impl Event {
                 reader.i32("iteration")?;
                 Event::MigrationIteration(domain)
             }
-            // The device and its size follow, but the description has those of all devices.
+            // The device and its size follow, but the domain's description has the sizes of all
+            // devices.
             MEMORY_DEVICE_SIZE => return Ok(Some(Event::MemoryDeviceSize(domain))),
             // The job's figures follow, which are not needed.
             _ => return Ok(Some(Event::JobCompleted(domain))),

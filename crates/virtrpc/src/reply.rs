@@ -5,26 +5,26 @@ use crate::call::{Call, STATS_MAX};
 use crate::domain::{DOMAINS_MAX, Domain};
 use crate::xdr::Reader;
 
-/// The longest list of domains that is read: libvirt itself lists no more.
+/// Maximum length of a list of domains; libvirt itself lists no more.
 pub const LISTED_MAX: usize = 16_384;
 
-/// The longest description of a domain. Ordinary ones have 5 to 50 KiB.
+/// Maximum length of a domain's description. Ordinary descriptions have 5 to 50 KiB.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// The longest message of an error that is kept: a sentence or two, with paths in it.
+/// Maximum length of an error's message that is kept: a sentence or two, with paths.
 const MESSAGE_TEXT_MAX: usize = 16 << 10;
 
-/// The longest list of values of a domain that is read.
+/// Maximum length of a list of a domain's values that is read.
 const VALUES_MAX: usize = 1 << 14;
 
-/// The longest name of such a value, or text as a value. libvirt's names have up to 80.
+/// Maximum length of a value's name, or of a text as a value. libvirt's names have up to 80 bytes.
 const VALUE_NAME_MAX: usize = 255;
 const VALUE_TEXT_MAX: usize = 64 << 10;
 
-/// The most statistics of a host; there are up to 5.
+/// Maximum number of statistics of a host; there are up to 5.
 const NODE_STATS_MAX: usize = 16;
 
-/// The most kinds of authentication; there are 3.
+/// Maximum number of kinds of authentication; there are 3.
 const AUTHS_MAX: usize = 20;
 
 /// A kind of authentication.
@@ -221,7 +221,7 @@ fn value(reader: &mut Reader<'_>) -> Result<Option<Value>, Error> {
     let name = reader.text("params.field", VALUE_NAME_MAX)?.to_owned();
     const VALUE: &str = "params.value";
     let value = match reader.u32("params.type")? {
-        // A number of one word, signed or not, or yes or no;
+        // A number of one word, signed or unsigned, or a boolean;
         1 | 6 => u64::try_from(reader.i32(VALUE)?).ok(),
         2 => Some(reader.u32(VALUE)?.into()),
         // of two words; a fraction; a text.

@@ -96,7 +96,8 @@ impl Writer {
         self.bytes.extend(value.to_be_bytes());
     }
 
-    /// Writes a constant text, or a name that was read with a bound: its length fits a word.
+    /// Writes a constant text, or a name that was read with a bound, so that its length fits a
+    /// word.
     pub(crate) fn text(&mut self, text: &str) {
         self.u32(u32::try_from(text.len()).unwrap_or(u32::MAX));
         self.bytes.extend(text.as_bytes());

@@ -76,7 +76,7 @@ pub struct HostHabits {
     pub page_out_ns: u64,
     /// Memory that page-out moved out of the host.
     pub paged_out: Bytes,
-    /// Paged-out memory that was seen to come back.
+    /// Paged-out memory that came back.
     pub came_back: Bytes,
     /// Free memory in MiB, over time.
     pub available: Vec<u64>,
@@ -144,7 +144,7 @@ impl GuestHabits {
 }
 
 impl HostHabits {
-    /// Returns the CPU use of a CPU time, in thousandths of a CPU.
+    /// Converts a CPU time to CPU use, in thousandths of a CPU.
     pub fn cpu_permille(&self, ns: u64) -> Option<u64> {
         (ns / 1_000).checked_div(self.covered_ms)
     }

@@ -3,9 +3,9 @@
 //! A guest uses the same memory as in the recording, independent of its size. Additional memory is
 //! available in the guest; missing memory reduces what is available. If the guest used more than it
 //! would have now, its tasks wait. If it waited in the recording and has more now, it waits no
-//! longer. It then takes the memory that it was known to lack. A guest that was short could have
-//! used even more, and this additional use is unknown. The estimate of a policy that gives more
-//! therefore starts from the use seen under a policy that gave less.
+//! longer. It then takes the memory that it was known to lack. A guest that lacked memory could
+//! have used even more, and this additional use is unknown. So the estimate for a policy that
+//! grants more starts from the use under a policy that granted less.
 
 use crate::change::{Change, Names};
 use base::{Bytes, PAGE_BYTES, glob};
@@ -37,7 +37,7 @@ struct Strain {
 struct Guest {
     /// Size that the imagined world has decided, if any.
     size: Option<Bytes>,
-    /// Memory that the guest has taken of what it was known to lack.
+    /// Memory that the guest has taken, out of the memory that it was known to lack.
     taken: Bytes,
     /// Memory that the guest would use and does not have.
     lacks: Bytes,
@@ -62,7 +62,7 @@ impl Imagined {
         }
     }
 
-    /// Forgets a guest that starts again, with the size that it has.
+    /// Forgets a guest that restarts. The guest then begins with its recorded size.
     pub(crate) fn forget(&mut self, key: Key) {
         self.guests.remove(&key);
     }
@@ -72,8 +72,8 @@ impl Imagined {
         self.guests.get(&key).map_or(Bytes::ZERO, |guest| guest.lacks)
     }
 
-    /// Turns recorded samples into those of the imagined world, `ms` after the last ones. Returns
-    /// the keys that stand for another guest from now on.
+    /// Turns recorded samples into samples of the imagined world, `ms` after the last samples.
+    /// Returns the keys that belong to another guest from now on.
     pub(crate) fn see(
         &mut self,
         change: &Change,
@@ -146,7 +146,8 @@ impl Imagined {
 }
 
 impl Guest {
-    /// Turns a sample into the imagined one. Returns by how much the host's free memory shrinks.
+    /// Turns a sample into the imagined sample. Returns the amount by which the host's free memory
+    /// shrinks.
     fn see(&mut self, sample: &mut GuestSample, growth_permille: u64, ms: u64) -> i128 {
         let Some(actual) = sample.actual else { return 0 };
         // The recorded size at first. From then on only the imagined world decides.
@@ -202,7 +203,7 @@ impl Guest {
         self.taken.plus(missed).min(more)
     }
 
-    /// Counters of strain continue as recorded. They stand still if the guest has enough now, and
+    /// Counters of strain continue as recorded. They stop if the guest has enough memory now, and
     /// grow if it lacks memory that it had.
     fn strain(&mut self, memory: &mut Memory, lacks: Bytes, eased: bool, ms: u64) {
         let before = self.before;
@@ -224,7 +225,7 @@ impl Guest {
         memory.oom_kills = grow(&mut own.oom_kills, memory.oom_kills, of(|m| m.oom_kills), 0);
         let psi = grow(&mut own.psi_us, memory.psi_some_us, of(|m| m.psi_some_us), waits_us);
         memory.psi_some_us = psi;
-        // The guest's clock goes on even without a new recorded sample.
+        // The guest's clock advances even without a new recorded sample.
         if lacks.0 > 0 && before.is_some_and(|before| before.clock_ms == memory.clock_ms) {
             memory.clock_ms = memory.clock_ms.saturating_add(ms);
         }

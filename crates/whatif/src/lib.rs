@@ -8,8 +8,9 @@
 //!   passes ─► Player (the arbiter itself, or a rival) ─► decisions, tallies ─► compare
 //! ```
 //!
-//! Pure: data come in as intervals, and the same intervals give the same result. A rule is tested
-//! before it is trusted: it is fitted on the first two thirds of the time and judged by the last.
+//! This crate is pure: data come in as intervals, and the same intervals give the same result.
+//! Before a rule is trusted, it is fitted on the first two thirds of the time and judged by the
+//! last third.
 
 #![forbid(unsafe_code)]
 

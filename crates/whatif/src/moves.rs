@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A guest's need at each step of the past is compared with the free memory of the other host at
-//! the same step. Peaks that do not coincide share their room. The memory that a guest was started
-//! with does not count. Missing data count as the worst seen value, and a host with too little data
-//! takes no guest.
+//! the same step. Peaks that do not coincide can use the same free memory. The configured memory of
+//! a guest does not count. Missing data count as the worst observed value, and a host with too
+//! little data receives no guest.
 
 use base::Bytes;
 
@@ -49,7 +49,7 @@ pub struct Place {
     /// Number of CPUs, and the use of all of them, in thousandths.
     pub cpus: u64,
     pub busy_permille: u64,
-    /// Set while the host sends no data: no guest is moved to it, or from it.
+    /// True while the host sends no data. Then no guest is moved to it, or from it.
     pub is_silent: bool,
     /// Guests on the host now; `None` if they were not requested.
     pub tenants: Option<Vec<Tenant>>,
@@ -66,7 +66,7 @@ pub struct Move {
     pub to: String,
     /// Highest need of the guest.
     pub needs: Bytes,
-    /// Available memory of the source nearly at its least, before and after the move.
+    /// Available memory of the source near its minimum over time, before and after the move.
     pub from_had: Bytes,
     pub from_gets: Bytes,
     pub from_set_point: Bytes,
@@ -76,7 +76,7 @@ pub struct Move {
 }
 
 impl Move {
-    /// Returns true if this move and those before it bring the source above its set point.
+    /// Returns true if this move and the earlier moves bring the source above its set point.
     pub fn is_enough(&self) -> bool {
         self.from_gets >= self.from_set_point
     }
@@ -85,11 +85,11 @@ impl Move {
 /// Moves to make, and hosts without a helpful move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Moves in their order: each presumes those before it.
+    /// Moves in their order. Each move presumes the earlier moves.
     pub moves: Vec<Move>,
-    /// Hosts that are short although no known move helps them.
+    /// Hosts that are short of memory, and that no known move helps.
     pub stuck: Vec<String>,
-    /// Hosts that are short and were not reached.
+    /// Hosts that are short of memory, and were not considered because enough moves were found.
     pub later: Vec<String>,
     /// Hosts that send no data, or with too little data.
     pub unknown: Vec<String>,
@@ -105,9 +105,9 @@ impl Place {
             && known * 1000 >= self.available.len() * KNOWN_PERMILLE
     }
 
-    /// Returns the memory missing to the set point, if the host was below it for too long. The last
-    /// quarter of the time must be short as well: a host is not reported again after a guest has
-    /// left.
+    /// Returns the memory missing to the set point, if the host was below it for too long. The host
+    /// must also be below its set point in the last quarter of the time. So it is not reported
+    /// again after a guest has left.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
         let lately = &self.available[self.available.len() / 4 * 3..];
@@ -117,7 +117,7 @@ impl Place {
     }
 }
 
-/// Returns the least value after the worst part of the time, `SHORT_PERMILLE`, is left out.
+/// Returns the minimum of the values without the worst part of the time (`SHORT_PERMILLE`).
 fn low(values: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
     let mut known: Vec<Bytes> = values.flatten().collect();
     known.sort_unstable();
@@ -125,7 +125,7 @@ fn low(values: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
     known.get(at).copied()
 }
 
-/// Returns a guest's value at a step, or the worst known one.
+/// Returns a guest's value at a step, or the worst known value.
 fn at(values: &[Option<Bytes>], step: usize, worst: Option<Bytes>) -> Option<Bytes> {
     values.get(step).copied().flatten().or(worst)
 }
@@ -160,7 +160,7 @@ fn busy_with(place: &Place, tenant: &Tenant) -> Option<u64> {
     Some(place.busy_permille.saturating_add(tenant.cpus_permille.checked_div(place.cpus)?))
 }
 
-/// Returns the least available memory if a host has room for a guest at each step.
+/// Returns the minimum of the available memory, if a host has room for a guest at each step.
 fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     let set_point = place.set_point.filter(|_| place.is_known())?;
     let busy = busy_with(place, tenant)?;
@@ -191,8 +191,8 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     plan
 }
 
-/// Returns the best move away from a host. Among moves that are enough, that of the guest with the
-/// least need; otherwise the move that gains most.
+/// Returns the best move away from a host. Among moves that are enough, this is the move of the
+/// guest with the smallest need; otherwise it is the move with the largest gain.
 fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     let place = &places[from];
     let had = low(place.available.iter().copied())?;
@@ -240,7 +240,7 @@ fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
     let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
     let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
     places[from].available = left;
-    // The guest does not become a tenant of the destination: a moved guest is not moved on.
+    // The guest does not become a tenant of the destination, so that it is not moved again.
     let to = &mut places[to];
     to.available = joined;
     to.busy_permille = busy_with(to, &tenant).unwrap_or(to.busy_permille);
@@ -327,7 +327,7 @@ mod tests {
             (1, vec!["unasked".into()], vec!["dark".into()])
         );
         assert_eq!(asked(0).later, ["a", "unasked"]);
-        // A host that was short only long ago is not short.
+        // A host that lacked memory only long ago does not count as short.
         let better = moves(vec![place("a", &[0, 0, 0, 0, 0, 0, 900, 900])], 9);
         assert_eq!(better, Plan::default());
         let one = moves([vec![place("x", &[9000; 4])], others.to_vec()].concat(), 9);

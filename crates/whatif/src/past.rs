@@ -22,12 +22,12 @@ pub const FIELDS: &[G] = &[
 
 /// A guest is short of memory if its tasks wait for this part of a step, in thousandths.
 const SHORT_PERMILLE: u64 = 10;
-/// Refaults and swap-ins a second from which on a waiting guest is short: on the slowest disk this
-/// many take that part of the time. A balloon that takes cold cache makes tasks wait too, but no
-/// task lacks that cache.
+/// Number of refaults and swap-ins a second from which a waiting guest counts as short of memory.
+/// On the slowest disk this many take that part of the time. A balloon that reclaims cold cache
+/// makes tasks wait, too, but no task lacks that cache.
 const BACK_PAGES: u64 = 1;
-/// Need after a kill, relative to the memory that the guest had; the larger of the two counts. The
-/// rule is that of Kubernetes' vertical pod autoscaler.
+/// Need after a kill: the guest's memory times this factor (in thousandths), or plus this amount.
+/// The larger of the two counts. The rule is that of Kubernetes' vertical pod autoscaler.
 const KILL_PERMILLE: u64 = 1_200;
 const KILL_BYTES: Bytes = Bytes::mib(100);
 
@@ -38,7 +38,7 @@ pub struct Step {
     pub at: usize,
     /// Used memory: the average working set, or the memory that was not available.
     pub used: Option<Bytes>,
-    /// Needed memory: the used memory, and more if the guest was short.
+    /// Needed memory: the used memory, or more if the guest was short of memory.
     pub needed: Option<Bytes>,
     /// Processes that were killed because memory ran out.
     pub kills: u64,
@@ -86,7 +86,7 @@ impl Past {
         self.guests.values()
     }
 
-    /// Keeps only the wanted guests.
+    /// Keeps only the selected guests.
     pub fn retain(&mut self, is_wanted: impl Fn(&Guest) -> bool) {
         self.guests.retain(|_, guest| is_wanted(guest));
     }
@@ -116,7 +116,7 @@ impl Past {
             guest.known_ms = guest.known_ms.saturating_add(over.covered_ms);
         }
         match guest.steps.last_mut().filter(|last| last.at == at) {
-            // The guest restarted within the step: the worse part counts.
+            // The guest restarted within the step, and the worse of both parts counts.
             Some(last) => *last = last.worse(&step),
             None => guest.steps.push(step),
         }
@@ -156,7 +156,7 @@ fn step(at: usize, over: &Over<G>) -> Step {
     let is_short = waits && needs_it_again(over);
     let mut needed = used;
     if is_short {
-        // The guest would have used at least all memory that it had.
+        // The guest would have used at least all of its memory.
         needed = needed.max(actual.filter(|_| used.is_some()));
     }
     if kills > 0 {

@@ -6,9 +6,9 @@
 //!                                   ▲──────────── sizes ───────────────────┘
 //! ```
 //!
-//! With the policy that ran, a pass gives its recorded decisions again: the same code gets the same
-//! numbers. With another policy, guests behave as if they had got what it decides
-//! ([`imagined`](crate::imagined)). The result is an estimate.
+//! With the policy that ran, a pass gives its recorded decisions again, because the same code gets
+//! the same numbers. With another policy, guests behave as if they had the sizes that this policy
+//! decides ([`imagined`](crate::imagined)). The result is an estimate.
 
 use crate::change::{Change, Names};
 use crate::imagined::Imagined;
@@ -22,8 +22,8 @@ use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Longest time between two passes that counts. A manager that stood still or was restarted gives
-/// no evidence for the time between.
+/// Maximum time between two passes that counts. If a manager was stopped or restarted, there is no
+/// evidence for the time between.
 const STEP_MS_MAX: u64 = 10_000;
 
 /// Upper bound of a manager's uptime: thousands of years.
@@ -110,7 +110,7 @@ pub struct HostTally {
     pub below_reserve_ms: u64,
     /// Least available memory.
     pub least: Option<Bytes>,
-    /// Memory that the host has, or that guests may use together, in the last pass.
+    /// Memory of the host, or the budget of all guests together, in the last pass.
     pub total: Option<Bytes>,
 }
 
@@ -229,8 +229,8 @@ impl Player {
         let last = self.last.replace((number, now_ms));
         let is_next = last.is_some_and(|(before, at_ms)| number > before && now_ms >= at_ms);
         let Some((before, at_ms)) = last.filter(|_| is_next) else {
-            // Another process: its policy had no state yet. No pass is missing before the first
-            // played pass.
+            // Another process made this pass, and its policy had no state yet. No pass is missing
+            // before the first played pass.
             self.starts += 1;
             if last.is_some() {
                 self.missing = self.missing.saturating_add(number);
@@ -255,14 +255,14 @@ impl Player {
                 }
             }
             PassEvent::Reserved { id, bytes, deadline_ms, held_ms } => {
-                // Reservations beyond the maximum are refused, as they were.
+                // Reservations beyond the maximum are refused, as in the recording.
                 let _ = self.arbiter.reserve(id, Bytes(bytes), deadline_ms, held_ms);
             }
             PassEvent::Unreserved(id) => self.arbiter.unreserve(id),
         }
     }
 
-    /// Returns the policy's input: recorded, or of the imagined world.
+    /// Returns the policy's input, from the recording or from the imagined world.
     fn scene(
         &mut self,
         host: &mut PassHost,
@@ -416,8 +416,8 @@ impl Player {
         self.missing
     }
 
-    /// Returns the number of passes and guests that could not be read: a later version recorded
-    /// them.
+    /// Returns the number of passes and guests that could not be read because a later version
+    /// recorded them.
     pub fn unread(&self) -> u64 {
         self.unread
     }

@@ -5,7 +5,7 @@ use base::{Bytes, named};
 
 /// Sizes are multiples of this.
 const GRAIN: Bytes = Bytes::mib(4);
-/// Upper bound of the headroom for growth, in thousandths: more would be useless.
+/// Upper bound of the headroom for growth, in thousandths. More headroom would be useless.
 const GROWTH_PERMILLE_MAX: u64 = 500;
 /// Milliseconds of a day, the period of peaks in Kubernetes' autoscaler.
 const DAY_MS: u64 = 86_400_000;

@@ -1,4 +1,4 @@
-//! Sizes of guests with their bounds, and the rule's worth.
+//! Sizes of guests with their bounds, and the quality of each rule.
 //!
 //! ```text
 //!   Past ─┬─► each guest: rule(all steps) ─► Sizing: memory, bounds, minimum, CPUs, shares
@@ -14,7 +14,7 @@ use base::{Bytes, named};
 const MINIMUM_PERMILLE: u64 = 100;
 /// Percentile of the lower bound, in thousandths. The lower bound has no headroom.
 const LOWER_PERMILLE: u64 = 950;
-/// Adjacent minutes are alike: this much time counts as one independent look.
+/// Time that counts as one independent sample, because adjacent minutes are alike.
 const LOOK_MS: u64 = 15 * 60_000;
 /// Percentile of the CPUs that a guest used or waited for, in thousandths.
 const CPUS_PERMILLE: u64 = 990;
@@ -70,7 +70,7 @@ pub struct Proof {
 pub struct Tried {
     /// The rule.
     pub rule: Rule,
-    /// Result; `None` without steps to fit or to judge the rule.
+    /// Measured quality; `None` without steps to fit or to judge the rule.
     pub proof: Option<Proof>,
 }
 
@@ -89,7 +89,7 @@ pub struct Sizing {
     pub has: Option<Bytes>,
     /// Number of vCPUs.
     pub vcpus: Option<u64>,
-    /// Relation of the advised memory to what the guest has.
+    /// Relation of the advised memory to the guest's present memory.
     pub verdict: Verdict,
     /// Advised memory; `None` if the needs are unknown.
     pub memory: Option<Sizes<Bytes>>,
@@ -176,7 +176,7 @@ fn size_guest(guest: &Guest, past: &Past, options: &Options) -> Sizing {
     }
 }
 
-/// Returns the number of independent looks, at least one.
+/// Returns the number of independent samples, at least one.
 fn looks(steps: usize, step_ms: u64) -> u64 {
     ((steps as u64).saturating_mul(step_ms) / LOOK_MS).max(1)
 }
@@ -190,7 +190,7 @@ fn memory(
     let size = Rule::Pinhead.size(known, has, step_ms, options)?;
     let needs: Vec<Bytes> = known.iter().filter_map(|step| step.needed).collect();
     let looks = looks(known.len(), step_ms);
-    // With n looks, the next one is above all of them in 1 of n + 1 cases.
+    // With n samples, the next sample exceeds all of them in 1 of n + 1 cases.
     let lower = quantile(&needs, LOWER_PERMILLE)?.permille(1000 * looks / (looks + 1));
     let upper = size.permille(1000 + 1000 / looks);
     Some(Sizes { lower: rounded(lower).min(size), size, upper: rounded(upper) })
@@ -225,7 +225,7 @@ fn weigh(guests: &mut [Sizing]) {
 }
 
 /// Fits the rule on the first part of the time and judges it by the rest. The whole time is split,
-/// not the guest's own steps: a guest that came late has no step in the first part.
+/// not the guest's own steps, so a guest that came late has no step in the first part.
 fn prove(
     rule: Rule,
     known: &[Step],
@@ -251,7 +251,8 @@ fn prove(
     Some(proof)
 }
 
-/// Sums a rule over all guests that can judge it. The slack of a large guest weighs more.
+/// Sums a rule's results over all guests with enough steps to judge it. The slack of a large guest
+/// weighs more.
 fn total(rule: Rule, guests: &[Sizing]) -> Tried {
     let of_rule = |guest: &Sizing| guest.tried.iter().find(|one| one.rule == rule)?.proof;
     let mut sum: Option<Proof> = None;
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_judged_by_time_that_it_has_not_seen() {
-        // 100 in the first two thirds, 130 in a part of the last one.
+        // The need is 100 in the first two thirds, and 130 in a part of the last third.
         let needs = [vec![100; 66], vec![130; 11], vec![100; 22]].concat();
         let advice = size(&past(&[("web", &needs)]), &usual(0));
         let proof = |rule: Rule| {

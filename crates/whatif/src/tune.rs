@@ -6,7 +6,7 @@
 //!   Player ───────┘
 //! ```
 //!
-//! A finding must be worth the change: a well-configured idle farm gives none.
+//! A finding must be worth the change, so a well-configured idle farm gives no findings.
 
 use crate::habits::{GuestHabits, Habits};
 use crate::past::{Guest, Past};
@@ -16,9 +16,9 @@ use base::{Bytes, named, shell_word};
 use std::cmp::Reverse;
 use std::fmt;
 
-/// Maximal number of findings: longer lists are not read.
+/// Maximum number of findings, because longer lists are not read.
 const FINDINGS_MAX: usize = 10;
-/// Smaller parts of the host's memory are not worth a move, in thousandths.
+/// Minimum part of the host's memory that is worth a change, in thousandths.
 const MEMORY_PERMILLE: u64 = 10;
 /// Smaller parts of a CPU are not worth a change, in thousandths.
 const CPU_PERMILLE: u64 = 5;
@@ -28,7 +28,7 @@ const IDLE_PERMILLE: u64 = 50;
 const WAKES_A_MINUTE: u64 = 600;
 /// Part of the dispatches that a single process must have, in thousandths.
 const CULPRIT_PERMILLE: u64 = 500;
-/// Prefixes of kernel threads' names: they run on behalf of other work.
+/// Prefixes of the names of kernel threads, which run on behalf of other work.
 const KERNEL: [&str; 19] = [
     "cpuhp",
     "hwrng",
@@ -50,14 +50,14 @@ const KERNEL: [&str; 19] = [
     "watchdog",
     "writeback",
 ];
-/// pinhead's own processes in guests: they act on behalf of rules or of the user of the guest's
+/// pinhead's own processes in guests, which act on behalf of rules or of the user of the guest's
 /// shell.
 const OURS: [&str; 2] = ["pinhead-guest", "pinheadd"];
 /// Turns an hour in both directions above which rules oscillate.
 const TURNS_AN_HOUR: u64 = 30;
 /// Least gain of KSM and page-out for a second of CPU time.
 const WORTH_A_SECOND: Bytes = Bytes::mib(10);
-/// Smaller parts of the time with unmet needs are no shortage, in thousandths.
+/// Minimum part of the time with unmet needs that counts as a shortage, in thousandths.
 const SHORT_PERMILLE: u64 = 20;
 
 named! {
@@ -173,8 +173,8 @@ impl Finding {
         }
     }
 
-    /// Returns the rank: needs first, then memory as a part of the host's, then CPU time. In
-    /// millionths.
+    /// Returns the rank, in millionths: needs first, then memory as a part of the host's, then CPU
+    /// time.
     fn weight(&self, known: &Known<'_>) -> u64 {
         let Gain { memory, cpu_permille, met_permille } = self.gain;
         let total = known.total().0.max(1);
@@ -196,12 +196,12 @@ pub struct Known<'a> {
     pub advice: &'a Advice,
     /// Behaviour of the guests and of the host.
     pub habits: &'a Habits,
-    /// Replay of the recorded passes. Without passes, needs are known by minutes only.
+    /// Replay of the recorded passes. Without passes, needs are only known by the minute.
     pub player: Option<&'a Player>,
 }
 
 impl Known<'_> {
-    /// Returns the memory that guests may use: a budget may be smaller than the host.
+    /// Returns the memory that guests may use, because a budget may be smaller than the host.
     fn total(&self) -> Bytes {
         let played = self.player.and_then(|player| player.host().total);
         played.unwrap_or(self.habits.host.total)
@@ -245,7 +245,8 @@ fn needs(guest: &Guest) -> Vec<u64> {
     guest.steps.iter().filter_map(|step| Some(step.needed?.as_mib())).collect()
 }
 
-/// Finds a guest that lacks memory: it is too small, or does not get what it may have.
+/// Finds a guest that lacks memory, because it is too small or does not get the memory that it may
+/// have.
 fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
     let memory = sizing.memory?;
     let steps = guest.steps.len().max(1) as u64;
@@ -357,7 +358,7 @@ fn oscillates(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
         chart: habits.turns.clone(),
         remedy: Remedy::Slower,
         // Each turn interrupts the guest and costs the host work. No figure is known, so an
-        // estimate stands in.
+        // estimate is used.
         gain: Gain { cpu_permille: CPU_PERMILLE.max(cpus.max(pool) / 10), ..Gain::default() },
     })
 }

@@ -92,7 +92,7 @@ impl Answer {
         lines.join("\n") + "\n"
     }
 
-    /// Returns a sentence that there was no decision in the time, and when there was one.
+    /// Returns a sentence for a time without decisions, with the times of existing decisions.
     fn nothing(&self) -> String {
         let names: Vec<String> = self.chosen.iter().map(|g| plain(&g.label, NAME_WIDTH)).collect();
         let names = match names.as_slice() {

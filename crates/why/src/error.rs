@@ -1,6 +1,6 @@
 //! Errors in a question.
 
-/// A question that cannot be answered. Text is cut, and safe for a terminal.
+/// A question that cannot be answered. Text is truncated, and safe for a terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A text is not a time.
@@ -12,7 +12,7 @@ pub enum Error {
     /// A text is not a length of time.
     #[error("Invalid time span {0:?}: use 90s, 5m, 1h, 1h30m, 2d or 1w")]
     Span(String),
-    /// A guest that is not in the journal, with the nearest names that are.
+    /// A guest that is not in the journal, with the nearest names in the journal.
     #[error("The journal knows no guest {text}{}", offered(nearest))]
     Unknown {
         /// Requested guest.

@@ -101,7 +101,8 @@ pub enum History {
     IfEmpty,
 }
 
-/// Returns the last decision before a time, after the last move if the decision is not one.
+/// Returns the last decision before a time. If that decision is not a move, the last move precedes
+/// it in the result.
 fn in_force(
     journal: &Journal,
     at: usize,

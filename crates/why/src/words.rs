@@ -12,7 +12,8 @@ pub const NAME_WIDTH: usize = 64;
 pub const WORD_WIDTH: usize = 32;
 /// Maximum length of a journal text shown.
 pub const SENTENCE_WIDTH: usize = 300;
-/// Minimum age in milliseconds of a sample that is mentioned; younger ones count as current.
+/// Minimum age in milliseconds of a sample for which the age is mentioned. A younger sample counts
+/// as current.
 const SHOWN_AGE_MS: f64 = 1_000.0;
 
 /// Returns the value of an input, if it was known.

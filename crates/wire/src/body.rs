@@ -1,10 +1,10 @@
 //! Numbers and texts of a message's body, big-endian.
 
-/// The longest text in a message, in bytes: a reason has to fit a line of a table.
+/// Maximum length of a text in a message, in bytes, because a reason has to fit a line of a table.
 pub const MAX_TEXT: usize = 200;
-/// The most bytes of a captured file in one message.
+/// Maximum number of bytes of a captured file in one message.
 pub const MAX_CHUNK: usize = 2048;
-/// The longest body: a chunk of a file with its numbers, and room to grow.
+/// Maximum length of a body: a chunk of a file with its numbers, and room for additions.
 pub const MAX_BODY: usize = 2560;
 /// The value of a missing number. No counter reaches it in the life of a machine.
 const MISSING: u64 = u64::MAX;
@@ -159,8 +159,8 @@ impl Writer<'_> {
         self.u8(u8::from(flag));
     }
 
-    /// Writes a text with its length before it, cut at a character if it is longer than a limit
-    /// below 256.
+    /// Writes a text with its length before it. A text longer than the limit (below 256) is
+    /// truncated between two characters.
     pub(crate) fn text_within(&mut self, text: &str, most: usize) {
         let end = text.floor_char_boundary(most);
         self.u8(end as u8);
@@ -168,7 +168,7 @@ impl Writer<'_> {
     }
 }
 
-/// Reads a body; `None` if it is cut or invalid.
+/// A reader of a body. Its methods return `None` if the body is truncated or invalid.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -22,7 +22,7 @@ named! {
 }
 
 impl File {
-    /// Returns its path below the root; `None` for the daemon's own rules file.
+    /// Returns the file's path below the root; `None` for the daemon's own rules file.
     pub fn path(self) -> Option<&'static str> {
         (self != File::Rules).then(|| self.name())
     }

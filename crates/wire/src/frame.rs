@@ -10,7 +10,7 @@ pub const VERSION: u8 = 1;
 
 /// The bytes before a body.
 pub const HEADER: usize = 12;
-/// The longest frame.
+/// Maximum length of a frame.
 pub const MAX_FRAME: usize = HEADER + MAX_BODY;
 
 const MAGIC: [u8; 2] = [0x9D, 0x1E];
@@ -38,8 +38,8 @@ pub struct Dropped {
     pub frames: u64,
 }
 
-/// Finds one end's messages in a stream; the other end's are unknown here. It never holds more than
-/// one incomplete frame, for any input.
+/// Finds the messages of one end in a stream; messages of the other end count as unknown. It never
+/// holds more than one incomplete frame, for any input.
 #[derive(Debug)]
 pub struct Decoder<M> {
     buffer: Vec<u8>,
@@ -61,8 +61,8 @@ impl<M: Message> Decoder<M> {
         Decoder::default()
     }
 
-    /// Takes bytes from the stream. [`Decoder::next`] must be called until it has no more before
-    /// the next bytes: the rest is then less than one frame.
+    /// Takes bytes from the stream. [`Decoder::next`] must be called until it returns `None` before
+    /// the next bytes are added, so that the rest is less than one frame.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -130,7 +130,7 @@ impl<M: Message> Decoder<M> {
     }
 }
 
-/// Computes the CRC of a frame without its own field.
+/// Computes the CRC of a frame, which excludes the CRC field itself.
 fn checksum(frame: &[u8]) -> u32 {
     let crc = crc32(!0, &frame[2..6]);
     !crc32(crc, &frame[HEADER..])
@@ -141,8 +141,8 @@ fn header_check(frame: &[u8]) -> u16 {
     !crc32(!0, &frame[..6]) as u16
 }
 
-/// Computes CRC-32 (IEEE 802.3), by half bytes. A guest sends a few hundred bytes at most, and a
-/// table of 1 KiB would cost it more memory than it saves time.
+/// Computes CRC-32 (IEEE 802.3), by half bytes. A guest sends a few hundred bytes at most, so the
+/// time saved by a table of 1 KiB would not be worth its memory.
 fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 16] = {
         let mut table = [0; 16];

@@ -66,7 +66,7 @@ body! {
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the seed, because debug output gets into logs.
+        // The seed is left out, because debug output gets into logs.
         write!(f, "Identity of {:?}", self.name)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::body::{Body, MAX_BODY, Reader, Writer, body, place};
 
-/// The longest name of a task, in bytes. The kernel's names have 15; those of its own workers also
-/// contain their work.
+/// Maximum length of a task's name, in bytes. The kernel's names have 15 bytes; names of its
+/// workers also contain their work.
 pub const MAX_NAME: usize = 32;
 /// Number of tasks in one message; more tasks take more messages.
 pub const TASKS_A_PART: usize = (MAX_BODY - HEAD) / TASK;

@@ -1,4 +1,4 @@
-//! The table of all messages: its rows generate the two enums, their kinds on the wire and the list
+//! The table of all messages. Its rows generate the two enums, their kinds on the wire and the list
 //! in `docs/protocol.md`.
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::file::File;
 pub enum PoolKind {
     /// The guest has no pool.
     None,
-    /// The kernel's own CMM pool; no requests to the host.
+    /// The kernel's own CMM pool, which needs no requests to the host.
     Cmm,
     /// The host's balloon, by request.
     Host,

@@ -1,9 +1,9 @@
 //! Records that a Linux kernel has CP copy into the monitor: memory, CPUs and network of a guest.
 //!
-//! The kernel increments one counter before it changes a buffer, and the other one afterwards: a
-//! copy in which they differ is torn. Sizes are in KiB, times in the kernel's own ticks. Their
-//! number per second depends on the kernel's configuration, 100 in most distributions and 250 in
-//! Debian, and is not part of the records ([`System::ticks_a_second`]).
+//! The kernel increments one counter before it changes a buffer, and another counter afterwards. A
+//! copy in which the two counters differ is inconsistent. Sizes are in KiB, times in the kernel's
+//! own ticks. The number of ticks per second depends on the kernel's configuration, 100 in most
+//! distributions and 250 in Debian. It is not part of the records ([`System::ticks_a_second`]).
 
 use crate::Error;
 use crate::layout::{Layout, record};
@@ -239,8 +239,8 @@ impl System {
     }
 
     /// Returns the number of ticks per second of this kernel, from an earlier copy and a majority
-    /// of CPUs. All times of a CPU together are the time it was online. Returns `None` if the
-    /// copies are inconclusive.
+    /// of CPUs. The sum of all times of a CPU is the time for which it was online. Returns `None`
+    /// if the copies are inconclusive.
     pub fn ticks_a_second(&self, earlier: &System) -> Option<u64> {
         let passed_ns = ns_of_ticks(self.os.timestamp.checked_sub(earlier.os.timestamp)?);
         let pairs = self.cpus.iter().zip(&earlier.cpus);

@@ -1,7 +1,7 @@
 //! Contents of records by domain. Offsets count from the start of a record, head included.
 //!
-//! Only fields that the reports need are here, and only those with an offset in a public page or
-//! program. CPU times are in units of the clock.
+//! The tables contain only fields that the reports need, and only fields with an offset in a public
+//! page or program. CPU times are in units of the clock.
 
 use crate::Error;
 use crate::appldata::ProductId;

@@ -1,4 +1,5 @@
-//! MONWRITE files: repeatedly a directory page, followed by the pages that its entries name.
+//! MONWRITE files, which consist of directory pages, each followed by the pages that its entries
+//! name.
 //!
 //! ```text
 //!   4096: 40 bytes of IUCV's message | entries of 12 bytes, up to 338
@@ -6,7 +7,7 @@
 //! ```
 //!
 //! The layout is documented, but not guaranteed. The reader assumes that each entry's frames are
-//! written whole, from the first to the last frame that the entry touches. A file may be cut
+//! written whole, from the first to the last frame that the entry touches. A file may be truncated
 //! anywhere, and a page may be missing. An unexpected page is reported with its offset, and reading
 //! continues with the next directory page.
 
@@ -78,7 +79,7 @@ fn lost_in(part: &[u8]) -> usize {
 }
 
 impl Reader {
-    /// Takes the next page, and passes each of its records on. The last page may be shorter.
+    /// Processes the next page, and passes each of its records on. The last page may be shorter.
     pub fn page(&mut self, page: &[u8], mut each: impl FnMut(Found<'_>)) {
         let at = self.at;
         self.at += page.len() as u64;
@@ -91,14 +92,14 @@ impl Reader {
                 Some(entries) => self.expect(&entries),
                 None if page.len() == FRAME_BYTES => {
                     self.gap(at, length, "a page that says what follows is missing");
-                    // The page may be one that a lost directory page named.
+                    // A lost directory page may have named this page.
                     Records::of(page).for_each(each);
                 }
                 None => {}
             }
             return;
         };
-        // A directory page may stand in the place of a data page; the contents show which it is.
+        // A directory page may be in the place of a data page; the contents show the kind of page.
         if !has_records(page, from)
             && let Some(entries) = entries(page)
         {
@@ -160,7 +161,7 @@ pub struct Writer<W> {
     from: u32,
 }
 
-/// Frames of the segment, which is written from start to end and again.
+/// Frames of the segment, which is written from start to end, and then from the start again.
 const SEGMENT_FRAMES: u32 = 8_192;
 /// Address of the segment.
 const SEGMENT_AT: u32 = 0x0600_0000;

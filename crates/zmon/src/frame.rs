@@ -1,4 +1,4 @@
-//! Records in frames of 4 KiB. Each record begins with a head, and none crosses a frame's end.
+//! Records in frames of 4 KiB. Each record begins with a head, and no record crosses a frame's end.
 
 use crate::Tod;
 use crate::layout::{Layout, record};
@@ -55,7 +55,8 @@ pub struct Found<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Iterator over the records of a frame, or of a part of one. An invalid record ends it.
+/// Iterator over the records of a frame, or of a part of a frame. An invalid record ends the
+/// iteration.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -69,7 +70,7 @@ impl<'a> Records<'a> {
         Records { rest: bytes, lost: 0 }
     }
 
-    /// Returns the number of bytes at the end that are not records, after the iteration.
+    /// Returns the number of bytes at the end that are not records. Call this after the iteration.
     pub fn lost(&self) -> usize {
         self.lost
     }

@@ -53,8 +53,8 @@ impl Guest {
         from_ebcdic(&self.name)
     }
 
-    /// Returns the number of running virtual CPUs. It is not reported for a user with an absolute
-    /// share, and then all CPUs count.
+    /// Returns the number of running virtual CPUs. The number is not reported for a user with an
+    /// absolute share; then all CPUs count.
     pub fn cpus(&self) -> u32 {
         if self.cpu_max == 0 { self.virtual_cpus } else { self.operating }
     }

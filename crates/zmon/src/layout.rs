@@ -1,4 +1,5 @@
-//! Records as tables of fields, from which reader, writer and documentation are generated.
+//! Records as tables of fields, from which the code for reading, the code for writing, and the
+//! documentation are generated.
 
 use crate::Error;
 

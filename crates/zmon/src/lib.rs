@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Each record is a table of fields with their offsets ([`layout`]), from which both directions are
-//! generated. Records grow from release to release: a field after the end of a record is missing,
-//! and never 0. All numbers are big-endian, names are EBCDIC.
+//! generated. Records grow from release to release, so a field after the end of a record is
+//! missing, and never 0. All numbers are big-endian, names are EBCDIC.
 //!
-//! Nothing here does I/O. All input comes from a file or a guest and is untrusted: lengths in it
-//! are checked against the actual length.
+//! This crate does no I/O. All input comes from a file or a guest and is untrusted, so lengths in
+//! it are checked against the actual length.
 
 #![forbid(unsafe_code)]
 

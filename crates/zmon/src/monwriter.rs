@@ -1,4 +1,4 @@
-//! Writes to /dev/monwriter: a head of 13 bytes, and data of the length in the head.
+//! Data written to /dev/monwriter: a head of 13 bytes, and data of the length in the head.
 
 use crate::Error;
 use crate::layout::{Layout, record};
@@ -80,8 +80,8 @@ impl Head {
     }
 }
 
-/// Modification numbers of similar records, allocated in order: even for short ones and odd for
-/// long ones. A buffer of the device never changes its length.
+/// Modification numbers of similar records, allocated in order: even numbers for short records, and
+/// odd numbers for long records. A buffer of the device never changes its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     short: u16,

@@ -4,9 +4,9 @@
 //!   head ─► machine ─► LPAR ─► hypervisor 1 ─► guest 1 ─► hypervisor 2 ─► guest 2 ─► ... 3
 //! ```
 //!
-//! The head has the offset and the length of each section; later releases have longer ones. The
+//! The head has the offset and the length of each section; later releases have longer sections. The
 //! kernel provides one page through a system call (function code 0). Without an answer from a
-//! hypervisor, the kernel fills in its own knowledge.
+//! hypervisor, the kernel fills in the values that it has itself.
 
 use crate::Error;
 use crate::layout::{Layout, record};
@@ -133,7 +133,7 @@ record! {
     }
 }
 
-/// A whole answer.
+/// A complete STHYI answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     /// Places of the sections.
@@ -154,8 +154,8 @@ struct Kind {
     cap: Option<u64>,
 }
 
-/// Reads an answer. The page is all zeros if the kernel has none. A section outside the bytes is an
-/// error of the program that wrote the page.
+/// Reads an answer. The page is all zeros if the kernel has no answer. A section outside the bytes
+/// is an error of the program that wrote the page.
 pub fn read(bytes: &[u8]) -> Result<Info, Error> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Err(Error::Empty { record: "STHYI" });
@@ -198,7 +198,8 @@ impl Head {
 }
 
 impl Info {
-    /// Returns the bytes: each section at the place in the head, cut to the length given there.
+    /// Returns the bytes. Each section is at the offset in the head, truncated to the length in the
+    /// head.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_BYTES];
         self.head.write(&mut bytes);
@@ -272,7 +273,7 @@ impl Info {
     }
 }
 
-/// Returns the index of the level of this kind, which is inserted if it is missing.
+/// Returns the index of the level of this kind. Inserts the level if it is missing.
 fn place_of(levels: &mut Vec<Level>, or_at: usize, what: &str) -> usize {
     levels.iter().position(|level| level.what == what).unwrap_or_else(|| {
         levels.insert(or_at, Level { what: what.to_owned(), ..Level::default() });
@@ -311,7 +312,7 @@ fn counted(kinds: &[Kind]) -> Level {
 }
 
 /// Returns both kinds of CPUs of a level, CP and IFL. Each has shared CPUs, dedicated CPUs, and the
-/// cap of the shared ones, 0 if there is none.
+/// cap of the shared CPUs, 0 without a cap.
 fn kinds(cp: (u16, u16, u32), ifl: (u16, u16, u32)) -> [Kind; 2] {
     [cp, ifl].map(|(shared, dedicated, cap)| {
         let cap = (cap > 0).then(|| u64::from(cap) * 1000 / ONE);

@@ -88,7 +88,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes a read, and returns the set if the read ended one.
+    /// Adds a read, and returns the set if the read ended a set.
     pub fn take(&mut self, read: Read<'_>) -> Option<Set> {
         match read {
             Read::Bytes([]) => {
@@ -120,7 +120,7 @@ impl Stream {
 }
 
 /// Returns the parts of frames in a set, each with its offset in the frame. The second value is an
-/// error if the set does not end with the records of an entry.
+/// error if the set ends within the records of an entry.
 pub fn parts(mut set: &[u8]) -> (Vec<Records<'_>>, Result<(), Error>) {
     let mut parts = Vec::new();
     while !set.is_empty() {

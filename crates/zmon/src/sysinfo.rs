@@ -1,11 +1,11 @@
 //! /proc/sysinfo of s390x: the machine, the partition, and every hypervisor above the guest.
 
-/// A level above this system, from the machine down to the level next above.
+/// A level above this system. The machine is the highest level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// `machine`, `LPAR`, or the control program's name, such as `KVM/Linux` or `z/VM    7.3.0`.
     pub what: String,
-    /// Name of the level there.
+    /// Name of the level.
     pub name: Option<String>,
     /// CPUs: all, configured, standby, and reserved.
     pub total: Option<u64>,
@@ -106,8 +106,8 @@ fn set(level: &mut Level, key: &str, value: &str) -> bool {
     true
 }
 
-/// Highest thread numbers of a core in an LPAR: of general CPUs, of CPUs for Linux, and of those
-/// that its system uses.
+/// Highest thread numbers of a core in an LPAR: for general CPUs, for CPUs for Linux, and for the
+/// threads that its system uses.
 #[derive(Default)]
 struct Threads {
     general: Option<u64>,
@@ -232,7 +232,7 @@ VM: x
         assert_eq!(cores(&format!("{both}LPAR CPUs PS-MTID: 1\n")), (Some(2), 16_000));
         // The system uses one thread of each core.
         assert_eq!(cores(&format!("{both}LPAR CPUs PS-MTID: 0\n")), (Some(1), 8_000));
-        // The kind has one thread, even if the system allows more.
+        // This kind of CPU has one thread, even if the system allows more.
         let one = "LPAR CPUs G-MTID: 0\nLPAR CPUs S-MTID: 0\nLPAR CPUs PS-MTID: 7\n";
         assert_eq!(cores(one), (Some(1), 8_000));
     }

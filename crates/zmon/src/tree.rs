@@ -1,6 +1,6 @@
-//! Counters of the hypervisor as a tree of texts with one number each: /sys/hypervisor/s390, if the
-//! kernel has it. For a guest of z/VM the tree has the fields of diag_2fc, and for a partition the
-//! times of diag_204.
+//! Counters of the hypervisor as a tree of texts with one number each, in /sys/hypervisor/s390 if
+//! the kernel has that directory. For a guest of z/VM the tree has the fields of diag_2fc, and for
+//! a partition the times of diag_204.
 
 use crate::Error;
 use crate::hypfs::{Guest, LogicalCpu, Partition};

@@ -1,4 +1,4 @@
-//! Export of recordings as records of z/VM's monitor, for programs that read those.
+//! Export of recordings as records of z/VM's monitor, for programs that read such records.
 //!
 //! The monitor has counters, while a recording has their growth, so the exporter sums the growth
 //! from zero. Fields without a place in the records are left out, as are fields that were not
@@ -22,7 +22,7 @@ use zmon::{Tod, ticks_of_ns, to_ebcdic};
 
 /// Maximum length of a user's name.
 const NAME_MAX: usize = 8;
-/// Maximum number of processor records: more than a machine has.
+/// Maximum number of processor records, more than a machine has.
 const PROCESSORS_MAX: u64 = 4_096;
 /// Maximum number of processes of a guest with records of their own.
 const TASKS_MAX: u64 = 100;
@@ -84,9 +84,9 @@ impl Exporter {
         names.filter(|(guest, user)| guest != user)
     }
 
-    /// Returns the records of an interval, the last of which ends it. The first interval, and one
-    /// after a gap, start with records of its beginning as the base of all counters. A guest that
-    /// is new in the `next` interval gets its base record at the end of this one.
+    /// Returns the records of an interval, the last of which ends it. The first interval, and an
+    /// interval after a gap, start with records of their beginning as the base of all counters. A
+    /// guest that is new in the `next` interval gets its base record at the end of this one.
     pub fn interval(&mut self, interval: &Interval, next: Option<&Interval>) -> Vec<Vec<u8>> {
         let mut records = Vec::new();
         if self.last_ms != Some(interval.from_ms) {

@@ -16,7 +16,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Takes the current value of a counter, by its number.
+    /// Adds the growth up to a counter's current value, by the counter's number.
     pub(crate) fn take(&mut self, number: u32, now: u64) {
         let before = self.before.get(&number).copied();
         let (more, kept) = match before {

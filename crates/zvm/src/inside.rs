@@ -29,7 +29,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Takes an application's data. Unsupported data are not an error.
+    /// Processes an application's data. Unsupported data are not an error.
     pub(crate) fn take(&mut self, said: &Application<'_>) -> Result<(), Error> {
         let product = &said.product;
         match (product.origin(), product.record) {
@@ -68,7 +68,7 @@ impl Inside {
         for (place, cpu) in (0..).zip(&system.cpus) {
             let Cpu { user, nice, system: kernel, irq, soft_irq, io_wait, idle, steal, number } =
                 cpu;
-            // The entries are of online CPUs only, so an index may be another CPU's next time.
+            // Only online CPUs have entries, so an index may belong to another CPU next time.
             let number = number.unwrap_or(place);
             let busy = [user, nice, kernel, irq, soft_irq].into_iter();
             self.busy.take(number, busy.map(|ticks| u64::from(*ticks)).sum());
@@ -102,8 +102,8 @@ impl Inside {
         named.collect()
     }
 
-    /// Fills in the fields. If both have a field, the kernel's value counts, because it is more
-    /// direct.
+    /// Fills in the fields. If kernel and programs both have a field, the kernel's value counts,
+    /// because it is more direct.
     pub(crate) fn put(&self, row: &mut Row<G>) {
         let kib = |size: u64| Some(size.saturating_mul(KIB));
         self.put_written(row);

@@ -8,8 +8,8 @@
 //!   recorded intervals ─► Exporter ─► records, for readers of z/VM's monitor
 //! ```
 //!
-//! A user is a guest. A value that z/VM does not report is missing and never invented; a derived
-//! value is marked in the code that derives it.
+//! A user of z/VM is a guest in recordings. A value that z/VM does not report is missing and never
+//! invented. A derived value is marked in the code that derives it.
 
 #![forbid(unsafe_code)]
 

@@ -9,13 +9,13 @@ use zmon::domain::{Processor, Said, Storage, Users, said};
 use zmon::frame::Found;
 use zmon::{Tod, from_ebcdic, ns_of_ticks};
 
-/// Intervals without data after which a user counts as gone. A user that computes without pause has
-/// no end of a transaction for as long.
+/// Intervals without data after which a user counts as gone. A user that computes without pause may
+/// have no end of a transaction for that long.
 const SILENT_MAX: u32 = 60;
 /// Maximum step of time from one interval to the next, unless the next interval confirms it. A
 /// clock in a damaged record must not block all that follows.
 const JUMP_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Maximum number of users: z/VM has room for fewer.
+/// Maximum number of users, more than z/VM can have.
 const USERS_MAX: usize = 100_000;
 
 /// Counts of records by result.
@@ -27,7 +27,8 @@ pub struct Counts {
     pub others: u64,
     /// Number of invalid records.
     pub bad: u64,
-    /// Ends of intervals that are not later than the one before, or later by more than a day.
+    /// Number of ends of intervals that are not later than the previous end, or later by more than
+    /// a day.
     pub ignored: u64,
     /// Error of the first invalid record.
     pub first_bad: Option<String>,
@@ -48,8 +49,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes the next record. At the end of an interval it returns the current state; an end that
-    /// is not later than the one before is ignored.
+    /// Processes the next record. At the end of an interval it returns the current state. An end
+    /// that is not later than the previous end is ignored.
     pub fn take(&mut self, found: &Found<'_>) -> Option<Moment> {
         self.counts.records += 1;
         let said = match said(found) {

@@ -1,5 +1,5 @@
-//! Users that VMRM, z/VM's resource manager, was to notify if memory is short: the `NOTIFY MEMORY`
-//! statements of its configuration file.
+//! Users that VMRM, z/VM's resource manager, would notify if memory is short. They are named by the
+//! `NOTIFY MEMORY` statements of its configuration file.
 //!
 //! ```text
 //!   /* memory */
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// Maximum number of users named: more than are logged on to any z/VM that runs Linux.
 const USERS_MAX: usize = 10_000;
-/// Maximum number of faults reported; with more, the file is of another kind.
+/// Maximum number of faults reported. A file with more faults is of another kind.
 const FAULTS_MAX: usize = 50;
 /// Maximum length of a name.
 const NAME_MAX: usize = 8;
@@ -182,7 +182,7 @@ fn words_of<'t>(line: &'t str, at: usize, comment: &mut Option<usize>, words: &m
     end(&mut from, line.len());
 }
 
-/// Takes the next character if it is the wanted one.
+/// Consumes the next character if it is the expected one.
 fn takes(places: &mut Peekable<std::str::CharIndices<'_>>, wanted: char) -> bool {
     places.next_if(|(_, c)| *c == wanted).is_some()
 }

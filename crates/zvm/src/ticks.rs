@@ -14,8 +14,8 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Compares a copy with the one before. A kernel that does not tick while it sleeps counts that
-    /// time when it wakes, so a single pair may be wrong. Two pairs in a row must agree.
+    /// Compares a copy with the previous copy. A kernel that does not tick while idle counts the
+    /// idle time when it wakes, so a single pair may be wrong. Two pairs in a row must agree.
     pub(crate) fn look(&mut self, now: &System, earlier: Option<&System>) {
         if self.settled.is_some() {
             return;
@@ -63,7 +63,8 @@ mod tests {
         System { os: Os { timestamp, ..Os::default() }, cpus, has_steal: true }
     }
 
-    /// Returns the value of a hundred thousand ticks after each of these copies.
+    /// Returns a hundred thousand ticks in hundredths of a second, as estimated after each of these
+    /// copies.
     fn told(copies: &[System]) -> Vec<Option<u64>> {
         let mut ticks = Ticks::default();
         let mut earlier = None;

@@ -1,11 +1,11 @@
-//! `pinhead host` with seven small guests that hold little of the host's memory. One needs memory
-//! of the others: it is served, and no other guest is shrunk in vain.
+//! `pinhead host` with seven small guests that hold little of the host's memory. One guest needs
+//! memory of the other guests. It gets this memory, and no other guest is shrunk in vain.
 
 use e2e::manager::{Manager, Place, Size, line};
 use e2e::{Guest, Host, PATIENCE, Plan};
 
 const GUESTS: usize = 7;
-/// Memory of the guest in need at first; `NEED_MIB` is what it takes into use.
+/// Initial memory of the guest in need; `NEED_MIB` is the memory that it starts to use.
 const HAS_MIB: u64 = 120;
 const NEED_MIB: u64 = 250;
 /// Cache of each other guest that is never read again.
@@ -23,7 +23,8 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
     }
     place.balloon("g1", HAS_MIB);
 
-    // Free next to the guests: the reserve, which no grant uses, and a little more.
+    // The host has free memory besides its guests: the reserve, which no grant uses, and a little
+    // more.
     let size = Size { set_point_mib: 48, hysteresis_mib: 8, ..Size::with_free(&host, GUESTS, 48) };
     let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS);
@@ -42,7 +43,8 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
         let decisions = manager.decisions(name).into_iter();
         decisions.filter(|one| one.decision.action == "shrink").collect::<Vec<_>>()
     };
-    // Memory that this guest takes into use at the same time hides a shrink's effect on the host.
+    // If this guest starts to use memory at the same time, that use hides a shrink's effect on the
+    // host.
     for one in shrinks("g1") {
         let mut inputs = one.decision.inputs.iter();
         let need = inputs.find_map(|(name, value)| (name == "need").then_some(*value));
@@ -60,7 +62,7 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
             sum += in_all.last().unwrap_or(&0) >> 20;
             lines.push(line(&name, &one));
         }
-        // Concurrent use by a guest can hide a step of a few MiB, but not everything that it gives.
+        // Concurrent use by a guest can hide a step of a few MiB, but not all memory that it gives.
         if sum < steps {
             for_nothing.push(format!("{sum} MiB in {steps} steps:\n{}", lines.join("\n")));
         }

@@ -1,4 +1,4 @@
-//! A process that poses as a starving guest of 64 GiB, next to a real one, under `pinhead host`.
+//! A process that poses as a starving guest of 64 GiB, next to a real guest, under `pinhead host`.
 
 use counters::Bytes;
 use e2e::manager::{Manager, Place, Size, wait_until};
@@ -13,7 +13,7 @@ const TOUCHED_MIB: u64 = 200;
 const FREE_MIB: u64 = 200;
 /// Number of the manager's passes that are observed.
 const PASSES: u64 = 25;
-/// Minimum that is taken from the real guest before the manager is killed.
+/// Minimum memory reclaimed from the real guest before the manager is killed.
 const TAKEN_MIB: u64 = 20;
 
 #[test]
@@ -34,7 +34,7 @@ fn finding_04_fake_guest_takes_no_memory_from_real_guest() {
         need: true,
     };
     fakes.claim("fake.qmp", &claim).expect("a monitor");
-    // It reports that nearly all of its memory was taken from it.
+    // The fake reports that nearly all of its memory was taken from it.
     place.balloon("fake", HAS_MIB);
 
     let size = Size::with_free(&host, 1, FREE_MIB);

@@ -19,14 +19,14 @@ const TAKEN_MIB: u64 = 16;
 /// Limit for reports: free memory in large blocks is reported about every two seconds, block after
 /// block.
 const REPORTED: Duration = e2e::PATIENCE;
-/// Tolerated difference between the clocks of clone and host: the time it receives is as old as its
-/// delivery took.
+/// Tolerated difference between the clocks of clone and host. The time that a clone receives is old
+/// by the duration of its delivery.
 const CLOCK_S: u64 = 2;
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Memory that all clones have from the template, and memory of their own. The programs are checked
-/// as files, which in these guests are memory.
+/// Samples of memory that all clones have from the template, and of their own memory. Programs are
+/// checked as files, because files of these guests are in memory.
 const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin/pinheadd \
                        /lib/*/libcrypto.so.3 /dev/shm/own | md5sum";
 const MAKE_OWN: &str = "for i in 1 2 3 4; do cat /usr/sbin/nginx /etc/machine-id; done \
@@ -131,7 +131,7 @@ impl Web {
         })
     }
 
-    /// Asserts that its host cannot change its identity.
+    /// Asserts that the host cannot change the clone's identity.
     fn stays_itself(&mut self) {
         let before = self.sh("hostname");
         let identity = Identity {
@@ -207,7 +207,7 @@ fn template(like: &GuestSpec, share: Clones, cache: &Cache) -> Template {
     template
 }
 
-/// Copying clones share no memory: only their identity can go wrong.
+/// Clones that copy the template share no memory, so only their identity can be wrong.
 #[test]
 fn copied_clones_are_independent() {
     let _share = e2e::share(2);
@@ -286,7 +286,7 @@ fn a_kernel_that_relies_on_wiped_pages_reports_none() {
     let cache = Cache::from_environment().expect("a cache");
     let plain = web_spec(&cache);
     let wiping = GuestSpec { kernel_args: vec!["init_on_free=1".into()], ..plain.clone() };
-    // The sixth of the balloon's features, as its driver has taken them.
+    // The sixth of the balloon features that the driver has accepted.
     let reports = "cut -c6 /sys/bus/virtio/drivers/virtio_balloon/virtio*/features";
     for (number, spec, wanted) in [(1, plain, "1"), (2, wiping, "0")] {
         let template = Template::make(&spec, Clones::Share, &cache, soon()).expect("a template");
@@ -331,7 +331,7 @@ fn each_is_itself(clones: &mut [Web]) {
     }
 }
 
-/// Uses and frees memory: the guest's kernel reports it, and its host takes it.
+/// Uses and frees memory. The guest's kernel then reports it as free, and the host reclaims it.
 fn report_free_memory(web: &mut Web) {
     web.sh("dd if=/dev/zero of=/dev/shm/filled bs=64k count=640 2> /dev/null");
     let full_kib = web.resident_kib();

@@ -118,7 +118,7 @@ fn what_exec_does(farm: &Farm) {
     let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
     assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
     assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
-    // A command that runs while its guest reboots has no end, and blocks no other command.
+    // A command that runs while its guest reboots never ends, and blocks no other command.
     let gone = farm.run(&["exec", &a1, "--", "sh", "-c", "reboot -f; sleep 600"]);
     assert_eq!(gone.status.code(), Some(125), "{}", text(&gone.stderr));
     assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "back"]), "back\n");
@@ -130,7 +130,7 @@ fn what_exec_does(farm: &Farm) {
 /// Ending the command that waits for a start also ends the start.
 #[test]
 fn abandoned_start_is_given_up() {
-    // No process listens on that port: the guests are never ready, however late this test looks.
+    // No process listens on that port, so the guests are not ready, however late this test checks.
     let classes = "[[class]]\nname = 'a'\ncount = 2\nports = [{ guest = 81, host = 27380 }]\n";
     let farm = Farm::new("left", classes, e2e::share(2));
     let mut command = farm.command(&["up", &farm.file(), "--detach"]);

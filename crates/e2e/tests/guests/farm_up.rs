@@ -54,7 +54,7 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     // a third CPU.
     up.until("one CPU is left", |up| explained_number(up, "onumcpus = ") == Some(1));
     up.until("a CPU has come", |up| explained_number(up, "onumcpus = ") > Some(1));
-    // The pool has taken the free memory. The report contains its growth.
+    // The pool contains the free memory, and the report contains the pool's growth.
     up.until("the pool stands", |up| explained(up).contains("MEMUNPLUG = false"));
     up.signal("INT");
     let text = up.output();
@@ -109,10 +109,10 @@ fn manage(up: &Up) -> Result<(UnixStream, Answer), farm::Error> {
     service::open(&up.run_dir().join(SOCKET), &Ask::Lend)
 }
 
-/// A host manager, and no one else, owns ports and balloons while it lives.
+/// While a host manager runs, it alone owns ports and balloons.
 #[test]
 fn a_host_manager_takes_the_guests_and_gives_them_back() {
-    // These rules do not touch memory: only the manager moves the balloon here.
+    // These rules do not touch memory, so only the manager moves the balloon here.
     let mut up = start("--guests 2 --idle --rules cpu-real-load --format json");
     up.until("both can be explained", |up| {
         ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
@@ -147,7 +147,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         let grant = Grant { sequence: 0, pages: 16_384, reason: "g2 needs it".into() };
         port.send(&ToGuest::Grant(grant)).expect("a word");
 
-        // Whatever ends a manager, its connections close in either order.
+        // The two connections of a manager may close in either order.
         if turn == 0 {
             drop((lease, port));
         } else {

@@ -16,8 +16,8 @@ fn who(name: &str) -> GuestIdentity {
     GuestIdentity { name: name.into(), class: "web".into(), ..GuestIdentity::default() }
 }
 
-/// Returns a sample after this time: the host's CPUs were busy a quarter of it, and each guest ran
-/// a tenth.
+/// Returns a sample after this time. The host's CPUs were busy for a quarter of the time, and each
+/// guest ran for a tenth.
 fn moment(at_ms: i64, ms: u64, guests: &[&str]) -> Moment {
     let mut moment = Moment { at_ms, ..Moment::default() };
     moment.host.extend([
@@ -60,7 +60,8 @@ fn push(url: &Url, host: &str, moment: &Moment) {
     }
 }
 
-/// Returns true if a value is near: an engine may extrapolate beyond the first and the last sample.
+/// Returns true if a value is near the expected one, because an engine may extrapolate beyond the
+/// first and the last sample.
 fn is_near(value: Option<u64>, expected: u64) -> bool {
     value.is_some_and(|value| value.abs_diff(expected) <= expected / 50)
 }
@@ -78,7 +79,7 @@ fn sums_of_both_engines_match_the_pushed_samples() {
         let odd = "a\"b\\c.*|{d}";
         for step in 0..=(MINUTES + 2) * 12 {
             let (at_ms, ms) = (first_ms + step * 5_000, (step * 5_000).unsigned_abs());
-            // One guest is reported once a minute: it sleeps in between.
+            // One idle guest is reported only once a minute.
             let seldom = step % 12 == 0;
             let all = [odd, "often", "seldom"];
             push(&url, "left.example", &moment(at_ms, ms, &all[..if seldom { 3 } else { 2 }]));

@@ -115,7 +115,7 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
         e2e::skipped_without("nc");
     }
 
-    // An unreachable host reports its reason, and does not hide the reachable ones.
+    // An unreachable host is shown with the reason, and does not hide reachable hosts.
     let both = run(dir.path(), &["fleet", "watch", URI, "qemu+ssh://c/session?socket=/no"]);
     assert_eq!(both.status.code(), Some(2));
     assert_eq!(row(&text(&both.stdout), NAME)[..2], [NAME, "b"]);

@@ -102,7 +102,7 @@ fn no_right_is_reported_in_a_sentence() {
     let config = config.display().to_string();
     let text = sentence(&["host", "--config", &config]);
     assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
-    // Without a settings file and a runtime directory there is no place for a socket.
+    // Without a settings file and a runtime directory there is no default path for a socket.
     let text = sentence(&["host"]);
     assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
     drop(manager);

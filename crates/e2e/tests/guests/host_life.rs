@@ -26,8 +26,8 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     let full = resident_mib(host, 0);
     let used = guest.in_use_mib();
     assert!(full >= before + 150, "{before} MiB, then {full} MiB with {used} MiB in use");
-    // The manager counts only memory that it has seen in use: it looks at sleeping guests now and
-    // then.
+    // The manager counts only memory that it has seen in use, and it samples idle guests only now
+    // and then.
     manager.until("what is in use is seen", SOON, |ps| {
         row(ps, "g1").and_then(|guest| guest.private_bytes).is_some_and(|b| b >> 20 >= full - 8)
     });
@@ -95,7 +95,7 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
 /// (g) A reservation succeeds with the memory free, or names the guests that did not give any.
 fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     let free = || manager.ps().host.available_bytes.unwrap_or(0) >> 20;
-    // Memory given to g1 for its minimum stays promised to it for a while.
+    // Memory granted to g1 for its minimum stays promised to g1 for a while.
     manager.until("nothing is promised", SOON, |ps| ps.host.promised_bytes == Some(0));
     let (before, had) = (free(), resident_mib(host, 1));
     let wanted = before + 60;
@@ -173,7 +173,7 @@ fn a_guest_that_is_started_again_is_another_one() {
     let gone = manager.until("web1 is gone", SOON, |ps| ps.guests.is_empty());
     drop(first);
 
-    // The new guest reports no free memory: any count would be the old guest's.
+    // The new guest reports no free memory, so any count would come from the old guest.
     let second = boot(&GuestSpec { page_reporting: false, ..spec });
     let found = manager.until("the new one is found", SOON, |ps| !ps.guests.is_empty());
     manager.knows(1);
@@ -192,10 +192,10 @@ fn a_guest_that_is_started_again_is_another_one() {
 }
 
 /// A busy guest is shown as running at every moment, also right after a request for its memory
-/// report. An idle one is shown as asleep soon. `top` agrees.
+/// report. An idle guest is soon shown as asleep. `top` agrees.
 #[test]
 fn a_guest_that_works_is_never_shown_as_asleep() {
-    /// Number of looks; they span more than five of the manager's requests.
+    /// Number of checks, which span more than five of the manager's requests.
     const LOOKS: usize = 25;
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir())]);
@@ -208,8 +208,8 @@ fn a_guest_that_works_is_never_shown_as_asleep() {
     let looks = Cell::new(0);
     manager.until("g1 was seen running", PATIENCE, |ps| {
         let g1 = row(ps, "g1").expect("g1");
-        // In the last second alone it ran longer than a sleeping guest may in five. A crowded
-        // machine does not give it a whole CPU.
+        // In the last second alone the guest ran longer than an idle guest may in five seconds. On
+        // a crowded machine it does not get a whole CPU.
         if g1.cpu_percent > Some(10.0) {
             assert!(!g1.asleep, "asleep at {:?} % of a CPU", g1.cpu_percent);
             looks.set(looks.get() + 1);
@@ -224,6 +224,7 @@ fn a_guest_that_works_is_never_shown_as_asleep() {
     let sleeps = |ps: &Ps| row(ps, "g1").is_some_and(|guest| guest.asleep);
     let took = manager.until("g1 sleeps", PATIENCE, sleeps);
     println!("asleep {took:?} after its work ended");
-    // The seconds of work must first leave the window of the guest's state.
+    // The guest's state covers the last seconds, and the seconds of work must first leave that
+    // window.
     assert!(took >= Duration::from_secs(2), "shown as asleep {took:?} after its work");
 }

@@ -55,7 +55,8 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let need = 140;
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
-    // An idle machine takes a few seconds; other tests run at the same time.
+    // This takes a few seconds on an idle machine, and longer because other tests run at the same
+    // time.
     starved.until_used(PATIENCE);
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     assert!(starved.in_use_mib() >= 60 + need);
@@ -69,7 +70,8 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     assert!(!gave.is_empty() && gave.iter().all(|c| because.contains(&c.as_str())), "{gave:?}");
     assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
     drop(manager);
-    // The starved guest was found small, and must have that size again; it keeps anything beyond.
+    // The starved guest was small when the manager found it. It must have at least that size again,
+    // and keeps memory beyond it.
     let all_back = || [0, 2].iter().all(|place| guests[*place].balloon_mib() == 0);
     let took = wait_until(PATIENCE, all_back);
     println!("SIGTERM: all memory was back after {took:?}");

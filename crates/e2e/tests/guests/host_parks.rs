@@ -1,4 +1,4 @@
-//! Guests of no farm are parked and woken by command, and run again whatever ends the manager.
+//! Guests outside farms are parked and woken by command, and run again however the manager ends.
 
 use e2e::manager::{Manager, Place, Size, row, wait_until};
 use e2e::{Host, PATIENCE, Plan};
@@ -19,7 +19,7 @@ fn dispatches(manager: &Manager<'_>) -> u64 {
 }
 
 /// Returns true if the kernel has put the threads of the virtual CPUs to sleep. QEMU reports a stop
-/// slightly earlier: on a busy host the threads are dispatched once more, to go to sleep.
+/// slightly earlier, because on a busy host the threads are dispatched once more to go to sleep.
 fn sleep(manager: &Manager<'_>) -> bool {
     manager.row("g1").vcpu_tids.iter().all(|tid| {
         let text = std::fs::read(format!("/proc/{tid}/stat")).expect("a thread's stat");
@@ -32,7 +32,7 @@ fn until_state(manager: &Manager<'_>, state: &str) {
     manager.until(state, SOON, is);
 }
 
-/// Returns true if the virtual CPUs run: an idle Linux does something every few seconds.
+/// Returns true if the virtual CPUs run. Even an idle Linux runs every few seconds.
 fn runs(manager: &Manager<'_>) -> bool {
     let before = dispatches(manager);
     wait_until(SOON, || dispatches(manager) > before + 2).is_some()
@@ -79,7 +79,7 @@ fn plain_guest_stays_parked_until_woken_or_manager_ends() {
     manager.signal("TERM");
     manager.end(SOON);
 
-    // First the manager is killed, then it ends in order.
+    // The first manager is killed, and the second one ends in order.
     for (signal, what) in [("KILL", "killed"), ("TERM", "ended")] {
         let mut manager = Manager::start(&place, &settings);
         manager.knows(1);

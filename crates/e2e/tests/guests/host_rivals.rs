@@ -1,5 +1,5 @@
-//! `pinhead host` with another manager's rules: it takes and gives by them, and still returns
-//! everything at its end.
+//! `pinhead host` with another manager's rules. It moves memory by these rules, and still returns
+//! all memory at its end.
 
 use e2e::manager::{Manager, Place, Size, actual_mib, wait_until};
 use e2e::{Host, MANAGED_MIB, PATIENCE, Plan};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use store::Decided;
 
-/// Proxmox's rules run every 10 s, and this leaves a loaded machine time for three passes.
+/// Limit that allows three passes on a loaded machine. Proxmox's rules run every 10 s.
 const BEATS: Duration = Duration::from_secs(60);
 
 /// Writes settings with Proxmox's rules, and MOM's as a shadow policy.
@@ -49,7 +49,8 @@ fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
     let mut guests = [host.guest(0), host.guest(1)];
     host.yield_to_manager();
 
-    // The host is smaller than the guests' total: a fifth of it is requested of them at a time.
+    // The host is smaller than the guests' total, so a fifth of the host is requested from the
+    // guests at a time.
     let full = Size::with_free(&host, 2, 0).budget_mib * 2 / 3;
     let manager = Manager::start(&place, &settings(&place, full));
     manager.knows(2);
@@ -57,7 +58,7 @@ fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
     manager.until("both gave", BEATS, |ps| {
         ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MANAGED_MIB).count() == 2
     });
-    // First there is room, then none again.
+    // First the host has free memory, then none again.
     settings(&place, 4 * full);
     until_all(&manager, "grow");
     settings(&place, full);

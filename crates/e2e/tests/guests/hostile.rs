@@ -90,15 +90,15 @@ fn garbage_floods_and_silence_harm_nobody_else() {
     let tally = host.seen(0).tally;
     assert_eq!(tally.cpus_online, Some((1, 1)), "it has one CPU, whatever it reports");
     assert!(tally.pool_pages_max <= 256 * 256, "more pages than it has: {tally:?}");
-    // The guest requested everything, kept its floor, and is still alive.
+    // The guest requested that all of its memory be taken, kept its minimum, and still runs.
     assert_eq!(guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo"), total);
-    // Linux 6.12 and later report no available memory here, and run programs all the same.
+    // Linux 6.12 and later report no available memory here, but still run programs.
     let available_kib = guest.number("awk '/^MemAvailable/ {print $2}' /proc/meminfo");
     println!("{available_kib} KiB available in its floor");
     guest.sh("cat /proc/meminfo | sort | grep -q MemTotal");
 }
 
-/// The frames must be well formed: garbage in this place would prove nothing.
+/// The frames must be well formed, because garbage would prove nothing here.
 #[test]
 fn the_nonsense_is_well_made() {
     let mut decoder = Decoder::<ToHost>::new();

@@ -41,7 +41,7 @@ impl Watch {
         self.source.turn(Some(ready.all()), self.clock.ms(), &mut self.events);
     }
 
-    /// Waits for an event and takes it, with all earlier ones.
+    /// Waits for an event, and removes it and all earlier events.
     fn until<T>(&mut self, what: &str, limit: Duration, is_it: impl Fn(&Event) -> Option<T>) -> T {
         let deadline = Deadline::after(limit);
         loop {
@@ -152,7 +152,7 @@ fn a_plain_qemu_is_found_moved_lost_and_found_again() {
     is_moved_and_asked(&mut watch, id, &mut session);
     hangs_and_returns(&mut watch, id, &session);
 
-    // Its end is noticed, and a later guest is another one, whatever its name.
+    // The guest's end is noticed, and a later guest counts as another guest, whatever its name.
     session.process.kill().unwrap();
     let reason = watch.gone(id);
     assert!(reason.contains("closed"), "{reason}");
@@ -183,7 +183,8 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
             _ => None,
         });
         println!("statistics after {} ms", watch.clock.ms() - now_ms);
-        // The first and the third round wake the guest; the second comes too soon to need that.
+        // The first and the third round wake the guest. The second round is too early to need a new
+        // sample.
         assert_eq!(stats.updated_s > last_s, round != 2, "{stats:?} after {last_s}");
         last_s = stats.updated_s;
         let (free, available, total) = (stats.free, stats.available, stats.total);

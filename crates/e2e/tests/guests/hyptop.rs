@@ -31,7 +31,7 @@ fn soon() -> Deadline {
     Deadline::after(PATIENCE)
 }
 
-/// Returns a user with this CPU use in permille, at a given sample.
+/// Returns a user with this CPU use in permille, at the sample of this number.
 fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest {
     let elapsed_us = 3_600_000_000 + look * LOOK_US;
     Guest {
@@ -64,7 +64,7 @@ fn looks() -> [Vec<Guest>; 6] {
 }
 
 /// Returns a partition with this many processors, each with this use in permille. The hypervisor's
-/// overhead is a tenth of that.
+/// overhead is a tenth of the use.
 fn partition(name: &str, cpus: u16, permille: u64, look: u64) -> Partition {
     let cpu = |address| {
         let partition_us = 70_000_000 + look * LOOK_US * permille / 1_000;

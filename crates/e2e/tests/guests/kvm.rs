@@ -14,9 +14,9 @@ const STILL_MS: u64 = 30_000;
 /// Limit of a guest's boot by emulation on a crowded machine.
 const LIMIT_MS: u64 = 180_000;
 
-/// Replacement of QEMU when KVM is requested. The guest's name selects its behaviour: it exits at
-/// once, hangs silently, or spins without its guest. Otherwise it is a real QEMU that responds
-/// while its guest never runs. Without KVM it runs the real QEMU.
+/// Replacement of QEMU when KVM is requested. The guest's name selects the behaviour: the
+/// replacement exits at once, hangs silently, or spins without its guest. For any other name it is
+/// a real QEMU that responds while its guest never runs. Without KVM it runs the real QEMU.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
 case "$*" in
@@ -71,8 +71,8 @@ fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     times.map(|(index, (given_up, up))| (accel(index), given_up, up)).collect()
 }
 
-/// A guest started with KVM comes up, by KVM if that works and otherwise by emulation, and the test
-/// prints which.
+/// A guest started with KVM comes up, by KVM if KVM works and otherwise by emulation. The test
+/// prints which accelerator was used.
 #[test]
 fn a_guest_comes_up_whatever_kvm_is_worth() {
     let _share = e2e::share(1);
@@ -91,7 +91,7 @@ fn child_whose_qemu_stands_in() {
         println!("{name}: given up after {given_up_ms:?} ms, up after {up_ms} ms, by {accel}");
         assert_eq!(accel, Accel::Emulation(WhyEmulation::KvmSilent), "{name}");
         let given_up_ms = given_up_ms.expect("when");
-        // An idle QEMU gets its full time; the others are recognized earlier.
+        // An idle QEMU gets the full time limit; the other faults are recognized earlier.
         let does_nothing = ["silent", "stopped"].contains(name);
         assert!(!does_nothing || given_up_ms >= STILL_MS, "{name}: {given_up_ms} ms");
         assert!(up_ms > given_up_ms, "{name} came up with KVM");

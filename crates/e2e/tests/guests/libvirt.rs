@@ -47,7 +47,7 @@ impl Watch {
         self.libvirt.turn(Some(ready.all()), self.clock.ms(), &mut self.seen);
     }
 
-    /// Waits for an event and takes it, with all earlier ones.
+    /// Waits for an event, and removes it and all earlier events.
     fn until<T>(&mut self, what: &str, daemon: &Daemon, so: impl Fn(&Event) -> Option<T>) -> T {
         let deadline = Deadline::after(PATIENCE);
         loop {
@@ -96,7 +96,7 @@ fn libvirt_guest_is_found_ballooned_and_destroyed() {
     }
     let _share = e2e::share(1);
     let mut daemon = Daemon::start();
-    // No process listens, however late this looks: an error message, and another attempt.
+    // No process listens, however late the source tries: it reports an error, and tries again.
     daemon.kill();
     let mut watch = Watch::new(&daemon);
     let sentence = watch.until("a sentence before it listens", &daemon, |event| match event {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 const MIB: u64 = 1 << 20;
 
-/// Replacement of the daemon: it greets with its arguments, then returns each line.
+/// Replacement of the daemon, which first prints its arguments and then echoes each line.
 const FAKE_DAEMON: &str = "#!/bin/sh\n\
     exec 3<> /dev/virtio-ports/org.pinhead.0\n\
     echo \"hello $*\" >&3\n\
@@ -111,8 +111,8 @@ fn balloon_bytes(session: &mut Session) -> u64 {
     }
 }
 
-/// Checks that the balloon takes free memory, leaves the total alone, and deflates before a process
-/// is killed.
+/// Checks that the balloon inflates with free memory, leaves MemTotal unchanged, and deflates
+/// before a process is killed.
 fn check_balloon(session: &mut Session) {
     let total_kib = meminfo_kib(session, "MemTotal");
     let free_kib = meminfo_kib(session, "MemFree");
@@ -127,8 +127,8 @@ fn check_balloon(session: &mut Session) {
     session.sh(&settled, soon()).unwrap();
     assert_eq!(meminfo_kib(session, "MemTotal"), total_kib);
 
-    // The file needs more than the remaining memory: the balloon must shrink, and no process may be
-    // killed.
+    // The file needs more than the remaining memory, so the balloon must deflate, and no process
+    // may be killed.
     let blocks = (meminfo_kib(session, "MemAvailable") + 16 * 1024) / 64;
     let fill = format!("dd if=/dev/zero of=/dev/shm/fill bs=64k count={blocks} 2>&1");
     session.sh(&fill, soon()).unwrap();
@@ -156,7 +156,7 @@ fn x86_64() {
     quit(session);
 }
 
-/// Checks the kernel's report about the levels above it.
+/// Checks the kernel's report about the levels above the guest.
 fn check_levels(session: &mut Session) {
     let text = session.sh("cat /proc/sysinfo", soon()).unwrap();
     let levels = zmon::sysinfo::levels(&text);

@@ -1,5 +1,6 @@
-//! Tests of the daemon, the manager, the monitor and farms with real guests. They are one program,
-//! which is linked once. As many tests run at a time as have places for their guests.
+//! Tests of the daemon, the manager, the monitor and farms with real guests. The tests are one
+//! program, which is linked once. Tests run at the same time as long as there are places for their
+//! guests.
 
 mod crowded;
 mod fake_guest;

@@ -1,4 +1,4 @@
-//! The main job on real guests: CPUs and memory come and go by rule.
+//! The daemon's main task in real guests: CPUs and memory follow the rules.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
 use images::Arch;
@@ -14,8 +14,8 @@ fn seconds(s: u64) -> Duration {
 }
 
 /// Returns the default preset, except that a CPU is added when the others have no idle time. The
-/// published rule counts interrupt time as spare. In an emulated guest on a busy host that is more
-/// than the rule's 8 % of a CPU. The rule would never request a third CPU.
+/// published rule counts interrupt time as spare. In an emulated guest on a busy host interrupt
+/// time exceeds the rule's limit of 8 % of a CPU, so the rule would never request a third CPU.
 fn rules_by_idle_time() -> String {
     let rules = Plan::new(Arch::X86_64, ALONE).rules;
     let ours = rules.replace("(1 - CP_ActiveAVG) * onumcpus", "CP_idleAVG * onumcpus");
@@ -29,11 +29,12 @@ fn cpus_follow_the_load(arch: Arch) {
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("the daemon sees four CPUs", PATIENCE, |s| s.cpus_present == 4);
-    // The number of looks during the boot depends on the host.
+    // The number of samples during the boot depends on the host.
     guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
     assert_eq!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
 
-    // Each step uses averages of four looks, and the look in which a CPU is added is partly idle.
+    // Each step uses averages of four samples, and the sample in which a CPU is added is partly
+    // idle.
     guest.sh(&BUSY.repeat(3));
     let up = guest.until_looked("three busy loops: three CPUs", 9, |s| s.cpus_online >= 3);
     assert_ne!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
@@ -101,8 +102,8 @@ fn s390x_cpu0_can_go_offline() {
     let mut guest = host.guest(0);
     guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
     assert_eq!(guest.sh("cat /sys/devices/system/cpu/cpu0/online").trim(), "1");
-    // With another CPU online, the daemon gives up the one with the highest number: with cpu0
-    // offline it must still find its way.
+    // With another CPU online, the daemon unplugs the CPU with the highest number. This must also
+    // work with cpu0 offline.
     guest.sh("echo 1 > /sys/devices/system/cpu/cpu3/online");
     guest.sh("echo 0 > /sys/devices/system/cpu/cpu0/online");
     guest.sh(&BUSY.repeat(3));

@@ -28,8 +28,8 @@ const HOSTS: [&str; 3] = ["alpha", "beta \"quoted\"", "gamma"];
 /// Seed of rows without missing fields.
 const FULL: u64 = 7;
 
-/// Returns the start of a recent minute that is over: the engines refuse samples far in the past or
-/// in the future.
+/// Returns the start of a recent minute that has ended. The engines refuse samples far in the past
+/// or in the future.
 fn begin_ms(dir: &Path) -> i64 {
     let made = std::fs::metadata(dir).expect("a directory").modified().expect("a time");
     let since = made.duration_since(std::time::UNIX_EPOCH).expect("a time after 1970");
@@ -83,8 +83,9 @@ fn who(name: &str, class: &str, life: u32) -> GuestIdentity {
     }
 }
 
-/// Returns the samples of a host's monitor, one a second. One guest sleeps and is reported every
-/// half minute, one is restarted, one has a malicious name; one host has a gap.
+/// Returns the samples of a host's monitor, one a second. One guest is idle and is reported every
+/// half minute, another guest is restarted, and a third guest has a malicious name. One host has a
+/// gap.
 fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
     let seed = 1000 * (host as u64 + 1);
     let mut all = Vec::new();
@@ -276,8 +277,8 @@ fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
 }
 
 /// Checks that every report of a host is the same from its recordings and from the engine. The
-/// host's kernel and processor are excepted, as only the host itself has them. Text and CSV come
-/// from the same tables, so one text report is enough.
+/// host's kernel and processor are excepted, because only the host itself has these values. Text
+/// and CSV come from the same tables, so one text report is enough.
 fn reports_agree(engine: &Engine, host: &str, dir: &Path, ask: &Ask) {
     let (dir, url) = (dir.to_str().expect("a path"), engine.url().to_string());
     let all = REPORTS.map(|name| (name, "csv"));

@@ -27,8 +27,8 @@ const SECONDS: u64 = 30;
 const AROUND: Duration = Duration::from_secs(3);
 /// Allowed relative difference: the promise.
 const APART: f64 = 0.01;
-/// A libvirt response that takes longer is repeated: its value is from an unknown moment in that
-/// time.
+/// Limit of a libvirt response. A query that takes longer is repeated, because its value is from an
+/// unknown moment in that time.
 const ANSWER_MS: i64 = 60;
 const TRIES: u32 = 20;
 /// Computes for a quarter of the time, so that idle time is counted too.

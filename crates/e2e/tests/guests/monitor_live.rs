@@ -1,5 +1,5 @@
-//! Every report of a manager that runs next to real guests: it has its rows, every available column
-//! has values, and the numbers are possible.
+//! Every report of a manager that runs next to real guests has its rows, values in every available
+//! column, and possible numbers.
 
 use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, Plan};
@@ -133,7 +133,8 @@ fn every_report_is_made_of_a_manager_that_runs() {
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // On a crowded machine a guest may be asleep, and then it is not sampled by itself.
+    // On a crowded machine a guest may count as asleep, and then the manager does not sample it on
+    // its own.
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
     observe(APART);
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));

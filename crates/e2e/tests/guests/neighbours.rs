@@ -15,7 +15,7 @@ const PAGE: &str = "Line 1 of a page";
 /// Limit of each attempt, in seconds.
 const TRIES: u32 = 10;
 
-/// A service of the host that counts its visitors.
+/// A service of the host that counts its connections.
 struct HostService {
     port: u16,
     visitors: Arc<AtomicUsize>,
@@ -49,7 +49,7 @@ fn page(address: Ipv4Addr, port: u16) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns an address of the host other than its loopback's. Nothing is sent.
+/// Returns an address of the host other than its loopback address. Nothing is sent.
 fn other_address() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     // The target is one of the addresses reserved for documentation.

@@ -8,7 +8,8 @@ use manager::control::Ps;
 use vm::{Clones, GuestSpec, Template};
 
 const CLONES: usize = 8;
-/// The manager rounds nothing, but guests run on between its sample and the kernel's.
+/// Tolerated relative difference. The manager rounds nothing, but guests continue to run between
+/// the manager's sample and the kernel's walk.
 const SLACK: f64 = 0.04;
 
 /// Memory of a process in KiB, by a walk over all of its pages.
@@ -52,7 +53,7 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
     let kib = |bytes: Option<u64>| bytes.unwrap_or(0) >> 10;
     let private = |ps: &Ps| ps.guests.iter().map(|guest| kib(guest.private_bytes)).sum::<u64>();
 
-    // The manager samples sleeping guests now and then, and one hypervisor a turn.
+    // The manager samples idle guests only now and then, and measures one hypervisor in each turn.
     let is_true = |ps: &Ps| {
         let anonymous = walks().map(|walk| walk.anonymous).sum();
         ps.guests.iter().all(|guest| guest.own_measured) && is_near(private(ps), anonymous)
@@ -73,7 +74,8 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
     );
     assert!(is_near(of_guests + own, private(&ps)), "a byte has two owners, or none");
     assert!(is_near((host.guests_bytes + host.hypervisors_bytes) >> 10, private(&ps)));
-    // Other programs on this machine may also map some of the shared pages, and count their part.
+    // Other programs on this machine may also map some of the shared pages, and a part of those
+    // pages counts as theirs.
     assert!(proportional as f64 <= owners as f64 * (1.0 + SLACK), "{proportional} KiB");
     assert!(proportional + shared / 2 >= owners, "{proportional} KiB");
     assert!(owners * 3 < resident * 2, "what is shared is counted with each of them");

@@ -1,4 +1,4 @@
-//! The memory of sleeping guests goes to the host's swap, and comes back by itself.
+//! Memory of idle guests goes to the host's swap, and comes back by itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,8 +27,8 @@ const SUM: &str = "sha256sum /dev/shm/own | cut -d' ' -f1";
 /// Settings of a test during which other programs of the machine may also wait for memory.
 const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
 
-/// Minimum of pages that are brought back before the guest touches them; it needs thousands to
-/// respond.
+/// Minimum number of pages that are prefetched before the guest touches them. The guest needs
+/// thousands to respond.
 const AHEAD_MIN: u64 = 50;
 
 /// A lock for one of these tests at a time: the host has only one swap.
@@ -100,7 +100,8 @@ fn sleepers_memory_goes_to_swap_and_returns_after_any_end() {
     assert!(before_mib - left_mib >= FILLED_MIB, "{before_mib}, then {left_mib}: {found:?}");
     assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
     assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
-    // On a busy machine a guest is paged out in several parts. None follows the last part's result.
+    // On a busy machine a guest is paged out in several parts. No further part follows the result
+    // of the last one.
     assert_eq!(row(&place, "g2").times, tried);
 
     let is_out = |lever: &LeverRow| lever.name == "page-out" && lever.cost_us > Some(0);
@@ -149,7 +150,8 @@ fn untouched_memory_of_running_guest_is_paged_out_in_shortage() {
     until(&place, &manager, "g1", "awake");
     drop(manager);
 
-    // With less free memory than its set point, the host takes some, and the guest keeps running.
+    // With less free memory than its set point, the host pages out some memory, and the guest keeps
+    // running.
     let manager = Manager::start(&place, &place.settings(&size(40), SETTINGS));
     manager.knows(1);
     let paged_out = || row(&place, "g1").times > 0;

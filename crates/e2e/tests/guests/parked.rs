@@ -19,7 +19,7 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\nte
                        ports = [{ guest = 80, host = 27280 }]\n";
 const SIZE: Size =
     Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-/// A parked guest is observed for this long. Its clock would be late by that much if it were not
+/// Time for which a parked guest is observed. Its clock would be late by this time if it were not
 /// set.
 const WATCHED: Duration = Duration::from_secs(6);
 const CLOCK_S: u64 = 2;
@@ -108,7 +108,7 @@ fn guest_is_parked_by_hand_unless_a_client_is_connected() {
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps nothing awake");
     assert_eq!(states(&farm), ["parked", "up"]);
 
-    // The date is set as if the guest had slept for an hour, during which its clock stood still.
+    // The date is set as if the guest had been parked for an hour with its clock stopped.
     let clock = |command: &str| farm.succeed(&["exec", &web2, "--", "sh", "-c", command]);
     clock("date -s @$(($(date +%s) - 3600))");
     assert!(farm.succeed(&["park", &web1, &web2]).contains("web2: parked after "));
@@ -127,7 +127,8 @@ fn guest_is_parked_by_hand_unless_a_client_is_connected() {
     exec.kill().unwrap();
     exec.wait().unwrap();
 
-    // A stopped QEMU greets no manager, and none finds its monitor until the guest runs.
+    // A stopped QEMU sends no greeting to a manager, so no manager finds its monitor until the
+    // guest runs.
     farm.succeed(&["park", &web2]);
     let (service, _) = farm.processes();
     let monitor = farm.run_dir(service).join("web2.qmp");
@@ -214,7 +215,7 @@ fn is_woken_for_cron(farm: &Farm, guests: &[&str]) {
     assert!(now() < due[0], "parked only at {}, with a line at {}", now(), due[0]);
     until(farm, "woken by the clock", |states| !states.contains(&"parked".to_owned()));
     let woken = now();
-    // The guest stays awake for this minute: cron polls at its own times.
+    // The guest stays awake for the whole minute, because cron polls at its own times.
     until(farm, "parked again", are_parked);
     for (guest, due) in guests.iter().zip(due) {
         let done = exec(guest, "cat /run/done");
@@ -254,7 +255,7 @@ fn silent_client_keeps_guest_awake_shorter_than_active_one() {
     assert_eq!(states(&farm), ["up"], "parked beside a client that had an answer");
 }
 
-/// A web server on IBM Z: one boots, others resume its state, and any client wakes them.
+/// Web servers on IBM Z: one guest boots, the others resume its state, and any client wakes them.
 #[test]
 fn s390x_parked_web_server_answers_clients() {
     let classes = CLASSES.replace("27280", "27360").replace("image", "arch = \"s390x\"\nimage");

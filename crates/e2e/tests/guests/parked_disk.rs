@@ -54,7 +54,8 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
     let qemus = pids(&farm);
     let silent = TcpStream::connect("127.0.0.1:27421").unwrap();
-    // Until the relay has accepted the client, the guest begins to park and is woken by it.
+    // Before the relay has accepted the client, the guest may begin to park, and the client then
+    // wakes it.
     let refused = || text(&farm.run(&["park", &web2]).stderr).contains("clients are connected");
     assert!(wait_until(PATIENCE, refused).is_some(), "the guest is parked despite its client");
     assert_eq!(states(&farm)[1], "up");
@@ -84,7 +85,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let log = exec(&farm, "web1", "dmesg").to_lowercase();
     let bad = ["soft lockup", "detected stall", "marking clocksource", "blocked for more than"];
     assert!(!bad.iter().any(|words| log.contains(words)), "{log}");
-    // A command also wakes it, and it can park and wake repeatedly.
+    // A command also wakes the guest, and it can park and wake repeatedly.
     assert_eq!(exec(&farm, "web2", "hostname"), "web2");
     farm.succeed(&["park", &web2]);
     let explained = farm.run(&["explain", "default", "--interval", "300", "--guest", &web2]);
@@ -184,10 +185,10 @@ fn failed_wake_is_retried_and_silent_client_keeps_none_awake() {
     assert!(page.starts_with(b"HTTP/1.1 200 OK"), "a late request is served");
 }
 
-/// A QEMU that fails to start while a file `refuses` exists, and counts its attempts there.
+/// A QEMU that fails to start while a file `refuses` exists, and counts its attempts in that file.
 const STAND_IN: &str = "#!/bin/sh\n[ ! -e DIR/refuses ] || { echo >> DIR/refuses; exit 1; }\n\
                         exec /usr/bin/qemu-system-x86_64 \"$@\"\n";
-/// An earlier version gave a guest up after this many failures.
+/// Number of failures, more than those after which an earlier version gave up a guest.
 const REFUSED: usize = 8;
 
 /// Returns the address at which a guest's QEMU listens, from its command line.
@@ -230,7 +231,7 @@ fn finding2_01_a_parked_guest_keeps_its_ports_and_memory() {
     let client = std::thread::spawn(|| page(connect(27_460)));
     let refused = || std::fs::read_to_string(&refuses).unwrap().len();
     for times in 1..=REFUSED {
-        // On request the next attempt comes sooner.
+        // A request makes the next attempt earlier.
         let mut wakes = farm.command(&["wake", &web1]).spawn().unwrap();
         let tried = wait_until(PATIENCE, || refused() >= times);
         wakes.kill().unwrap();

@@ -28,7 +28,7 @@ fn wait_for_end(guest: &mut Guest<'_>) {
 fn restores(arch: Arch, pool: &str) {
     let host = Host::start(&[plan(arch)]);
     let mut guest = host.guest(0);
-    // An unusual start: one CPU of four is offline, and not the one that would be added last.
+    // An unusual start: one CPU of four is offline, and it is not the CPU that would be added last.
     guest.sh("echo 0 > /sys/devices/system/cpu/cpu2/online");
     let (cpus, pages) = (online(&mut guest), guest.sh(pool));
     assert_eq!(cpus, "0-1,3");
@@ -47,7 +47,7 @@ fn restores(arch: Arch, pool: &str) {
         guest.sh("kill $(cat /run/pid)");
         wait_for_end(&mut guest);
         assert_eq!(online(&mut guest), cpus, "killed first: {kill_first}");
-        // A pool gives its pages back at its own pace.
+        // A pool returns its pages at its own pace.
         let found = pages.trim();
         guest.until_sh(pool, PATIENCE, |text| text == found);
         let left = guest.sh("ls /run/pinheadd.undo 2> /dev/null || true");
@@ -94,7 +94,7 @@ fn daemon_runs_in_the_background_and_scripts_find_it() {
     let mut guest = host.guest(0);
     guest.sh("/sbin/pinheadd -c /etc/pinhead.conf; cat /run/pinheadd.pid > /run/pid");
     guest.until_sh("cat /sys/devices/system/cpu/online", PATIENCE, |text| text == "0");
-    // The file is written when the last CPU is offline; the kernel reports that earlier.
+    // The file is written when the last CPU is offline; the kernel reports the CPU offline earlier.
     guest.until_sh("cat /run/pinheadd.status", PATIENCE, |status| {
         status.contains("cpus_online=1\ncpus_present=4\n")
     });

@@ -14,11 +14,12 @@ fn plan(arch: Arch) -> Plan {
     plan
 }
 
-/// Memory of the guest's reading program while it runs, and pages that each of four CPUs has not
-/// counted yet.
+/// Tolerance for the memory of the program that reads the guest's counters, and for pages that each
+/// of four CPUs has not counted yet.
 const READER_KIB: u64 = 512;
 
-/// Free pages that each of four CPUs keeps uncounted, and cache that the filling program leaves.
+/// Tolerance for free pages that each of four CPUs keeps uncounted, and for cache that the filling
+/// program leaves.
 const TAKEN_KIB: u64 = 4_096;
 
 /// Returns a line of /proc/meminfo.
@@ -91,7 +92,7 @@ fn s390x_a_question_is_answered() {
 }
 
 /// Tasks that wait for memory are reported within a second by the guest's clock. The rules do not
-/// use memory, and this pace never wakes for pressure.
+/// use memory, and with this pace pressure never wakes the daemon.
 #[test]
 fn a_guest_that_thrashes_reports_it_within_a_second() {
     let mut plan = plan(Arch::X86_64);

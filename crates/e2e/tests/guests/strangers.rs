@@ -45,7 +45,7 @@ fn hello() -> ToHost {
     })
 }
 
-/// Returns the manager's dispatches per second, a measure that also holds on a busy machine.
+/// Returns the manager's dispatches per second, a measure that is also valid on a busy machine.
 fn dispatches_a_second(manager: &Manager<'_>) -> u64 {
     let dispatches = || {
         let mut tasks = TaskDir::open(&Root::default());
@@ -148,8 +148,8 @@ fn finding_05_single_bytes_wake_manager_within_a_budget() {
     assert!(loud <= quiet + DISPATCHES, "{quiet} dispatches, then {loud}");
 }
 
-/// Well-formed messages in large blocks at full speed: the manager reads no more than a port may
-/// send, which bounds their cost on any machine.
+/// Well-formed messages arrive in large blocks at full speed. The manager reads no more than a port
+/// may send, which bounds their cost on any machine.
 #[test]
 fn large_blocks_on_a_port_are_read_within_a_budget() {
     /// Bytes that a port may send at once, and per second.

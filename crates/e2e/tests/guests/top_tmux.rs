@@ -19,7 +19,7 @@ fn is_skipped() -> bool {
     is_skipped
 }
 
-/// A copy of the recording of version 1, since a reader may write an index next to a file.
+/// A copy of the recording of version 1, because a reader may write an index next to a file.
 struct Recording(PathBuf);
 
 impl Recording {
@@ -121,7 +121,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
     let nowhere = vec![e2e::program(), "top", "--replay", "/nowhere/at/all"];
     let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
     for (words, message) in [
-        // The date is never today, and times without a date are today's.
+        // The date is never today, whereas a time without a date means today.
         (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
         (with(["--at", "noon"]), "Invalid time \"noon\": use 14:03"),
         (with(["--step", "90"]), "whole minutes"),
@@ -188,7 +188,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     // The manager records nothing, so it requests no daemon's tasks.
     assert!(screen.contains("not reported twice yet") || screen.contains("WAKER"), "{screen}");
 
-    // A frozen screen stands still until it is resumed.
+    // A frozen screen does not change until it is resumed.
     terminal.types(" ");
     let frozen = head(&terminal.until_shown("FROZEN")).to_owned();
     let moved = wait_until(Duration::from_secs(3), || head(&terminal.screen()) != frozen);

@@ -39,7 +39,8 @@ fn probe(guest: &mut Guest) {
     assert_eq!(said.trim(), "0", "{said}");
 }
 
-/// Returns the buffer of a module that is switched on. CP is missing, so the module is off again.
+/// Switches a module on, and returns its buffer. CP is missing, so the module then switches itself
+/// off.
 fn filled(guest: &mut Guest, name: &str) -> Buffer {
     let text = guest.sh(&format!(
         "echo > /t/trace; echo 1 > /proc/sys/appldata/{name} 2> /dev/null; grep handed: /t/trace"
@@ -132,11 +133,12 @@ fn system(guest: &mut Guest) {
         let said = [user, nice, cpu.system, cpu.idle, cpu.io_wait, cpu.irq, cpu.soft_irq, steal];
         for ((value, before), after) in said.iter().zip(before).zip(after) {
             let [before, after] = [before, after].map(|ticks| ticks.cast_unsigned());
-            // The kernel's ticks differ from those of /proc, and both are rounded. They wrap at
-            // 2^32, which CPUs added later have already exceeded here: under emulation they start
-            // with years of time.
+            // The kernel's ticks differ from those of /proc, and both are rounded. The ticks wrap
+            // at 2^32, which CPUs added later have already exceeded here, because under emulation
+            // such CPUs start with years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
-            // /proc already counts the rest of a CPU that has not run since; the buffer does not.
+            // /proc already counts the idle time of a CPU that has not run since; the buffer does
+            // not.
             let (from, to) = (ticks(before.saturating_sub(LATE)), ticks(after + 2));
             let above = u64::from(value.wrapping_sub(from as u32));
             is_within("ticks since that", above, 0..=to - from);

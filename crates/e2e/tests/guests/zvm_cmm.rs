@@ -1,6 +1,6 @@
-//! `pinhead host` as on z/VM, with the pools of two real s390x kernels. A file made from their
-//! pools replaces z/VM's counts. Only z/VM carries messages, so their sizes are written to
-//! `/proc/sys/vm/cmm_pages` instead.
+//! `pinhead host` as on z/VM, with the pools of two real s390x kernels. A file made from these
+//! pools replaces z/VM's counters. Only z/VM delivers messages, so the test writes the requested
+//! sizes to `/proc/sys/vm/cmm_pages`.
 
 use e2e::manager::{Manager, Place, wait_until};
 use images::{Arch, Cache, ImageSpec};
@@ -18,12 +18,12 @@ use zmon::{Tod, to_ebcdic};
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SIZE_MIB: u64 = 256;
-/// Memory that both may have together; a tenth of it is to be free.
+/// Memory that both guests may have together; a tenth of it is to be free.
 const ALL_MIB: u64 = 360;
 const PAGES_A_MIB: u64 = 256;
 /// A kernel's tasks wait for memory if less than this is available.
 const WAITS_MIB: u64 = 24;
-/// Samples of each guest per look.
+/// Number of samples of each guest in a reading.
 const SAMPLES: u32 = 4;
 
 /// Two kernels, and the number of messages delivered to them.
@@ -35,7 +35,7 @@ struct Guests {
     waited: [u32; 2],
 }
 
-/// Result of a look at both guests.
+/// Result of a reading of both guests.
 struct Seen {
     pools: Vec<u64>,
     available_mib: Vec<u64>,
@@ -64,10 +64,11 @@ impl Guests {
         }
     }
 
-    /// Returns the sizes of their pools and the available memory, as their kernels report them.
+    /// Returns the sizes of the guests' pools and their available memory, as the kernels report
+    /// them.
     fn see(&mut self) -> Seen {
         let numbers = |session: &mut Session| -> (u64, u64) {
-            // The shell's own commands save processes where possible.
+            // Builtins of the shell replace processes where possible.
             let script = "cat /proc/sys/vm/cmm_pages; \
                           while read name kib unit; do case $name in MemAvailable:) echo $kib;; \
                           esac; done < /proc/meminfo";

@@ -14,12 +14,12 @@ const RECORDS: &str = "/run/records";
 /// All written records.
 #[derive(Default)]
 struct Written {
-    /// Records of each round: the guest's summary comes last.
+    /// Records of each round; the guest's summary is the last record.
     rounds: Vec<(Vec<Task>, Summary)>,
     systems: Vec<FileSystem>,
     own: Vec<Own>,
     ended: Vec<u16>,
-    /// Total bytes, and those after the last complete record.
+    /// Number of bytes in total, and the bytes after the last complete record.
     left: (usize, Vec<u8>),
 }
 
@@ -53,7 +53,7 @@ fn read(guest: &mut Guest<'_>) -> Written {
     written
 }
 
-/// Waits for this many rounds: one name appears in each.
+/// Waits for this many rounds, each of which contains one name.
 fn rounds(guest: &mut Guest<'_>, wanted: u64) {
     guest.until_sh(&format!("grep -o ksoftirqd/0 {RECORDS} | wc -l"), PATIENCE, |text| {
         text.parse::<u64>().is_ok_and(|rounds| rounds >= wanted)
@@ -126,12 +126,12 @@ fn monitor_records_match_kernel_and_rules_actions() {
     assert!((1..=2).contains(&own.numbers.cpus) && own.numbers.present == 2, "{own:?}");
     assert_ne!(own.numbers.flags & HAS_RULES, 0);
     assert!((1..100).contains(&own.numbers.unplugs), "{own:?}");
-    // The pool is less than all of its memory, whatever the rules have done meanwhile.
+    // The pool is smaller than the guest's memory, whatever the rules have done meanwhile.
     assert!(own.numbers.pool_pages < 65_536 && own.numbers.timed_pages == 0, "{own:?}");
     assert!(!own.reason.is_empty());
 
-    // A task's end ends its record, and a signal ends the daemon: the rules keep running. The file
-    // is in the guest's memory, of which the rules leave little.
+    // The records of a task end with the task, and a signal ends the daemon, while the rules keep
+    // running. The file is in the guest's memory, of which the rules leave little.
     guest.sh(&format!(": > {RECORDS}; kill {}", sleeper.trim()));
     rounds(&mut guest, 3);
     let written = read(&mut guest);

@@ -54,8 +54,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.has_numbers(guest);
     }
 
-    // Huge pages count as the guest's own memory; only QEMU's program text counts as shared. They
-    // are one part of the host's memory.
+    // Huge pages count as the guest's own memory; only QEMU's program text counts as shared. Huge
+    // pages are one part of the host's memory.
     let huge_mib = process_mib(&mut host, "huge", "HugetlbPages");
     // The manager's numbers are some seconds old.
     until(&mut host, "huge", &format!("$5 + 8 >= {huge_mib} && $5 <= {huge_mib} + 8"));
@@ -66,7 +66,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     assert!(own <= anon_mib + 8, "{own} MiB, its QEMU has {anon_mib} MiB");
     println!("{}", host.until("pinhead ps | grep '^used:.* huge pages 160 '"));
 
-    // A private file in memory belongs to the guest: it can be taken like other memory.
+    // A private file in memory belongs to the guest, so it can be reclaimed like other memory.
     let shmem_mib = process_mib(&mut host, "memfd", "RssShmem");
     let (counted, shared) = (column(&mut host, "memfd", 5), column(&mut host, "memfd", 7));
     println!("in a file: {shmem_mib} MiB, counted {counted}, shared {shared}");
@@ -74,7 +74,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     let files_mib = process_mib(&mut host, "memfd", "RssFile");
     assert!(shared.abs_diff(files_mib) <= 10, "{shared} MiB shared, {files_mib} MiB of programs");
 
-    // A host short of memory takes some of the file, and none that cannot leave.
+    // A host short of memory reclaims some of the file, but no memory that cannot leave the host.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"90%\"\n[pageout]\nmode = \"off\"\n",

@@ -1,4 +1,4 @@
-//! Memory of guests under KVM: each page has an owner, and taken memory comes back intact.
+//! Memory of guests under KVM: each page has an owner, and reclaimed memory comes back intact.
 
 use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1, MEMORY_MIB};
 

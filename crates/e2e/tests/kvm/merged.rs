@@ -37,9 +37,9 @@ fn saved_mib(host: &mut KvmHost) -> u64 {
     host.number(&format!("cat {KSM}/pages_sharing")) >> 8
 }
 
-/// Equal pages of two running guests are merged, which KVM's guests notice through its MMU
-/// notifiers. Each page still counts once. A write in one guest does not change the other's data,
-/// and unmerging all pages leaves the data intact.
+/// Equal pages of two running guests are merged, which uses KVM's MMU notifiers. A merged page
+/// counts once. A write in one guest does not change the other guest's data, and unmerging all
+/// pages leaves the data intact.
 #[test]
 fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let mut host = KvmHost::installed();
@@ -58,7 +58,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let found = settings(&mut host);
     let scans = host.number(&format!("cat {KSM}/full_scans"));
     println!("KSM was found with {}", found.replace('\n', " "));
-    // The host is short of memory, and its manager moves nothing: any gain comes from KSM.
+    // The host is short of memory, and its manager moves no memory, so any gain comes from KSM.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",
@@ -71,7 +71,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
         assert_eq!(sum(&mut host, guest), same_sum, "merged data of {guest}");
     }
 
-    // The kernel's count: of a page that both have, each has half.
+    // By the kernel's count each guest has half of a page that both share.
     let pss = "cat $(pgrep -f 'guest=g[12],' | sed 's|.*|/proc/&/smaps_rollup|') | \
                awk '/^Pss_Anon:/ { n += $2 } END { print int(n / 1024) }'";
     let each = "pinhead ps | awk '/^g[12] / { n += $5 + $6 } END { print n }'";

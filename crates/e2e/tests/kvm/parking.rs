@@ -76,8 +76,8 @@ fn ask_tls(host: &mut KvmHost, answers: u32) {
     host.until(&format!("[ $(grep -a -o 'HTTP/1.1 200' /srv/tls.log | wc -l) = {answers} ]"));
 }
 
-/// A parked guest of a farm wakes for its clients. A TLS session survives an hour of sleep, and the
-/// guest's clock is right afterwards.
+/// A parked guest of a farm wakes for its clients. A TLS session survives an hour in which the
+/// guest is parked, and the guest's clock is right afterwards.
 ///
 /// The hour is simulated: the host's clock is set forward while the guest is parked. The guest's
 /// clock is then an hour late until its daemon sets it. This test does not cover an hour in which
@@ -111,7 +111,7 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
     assert_eq!(page.trim(), "27648", "the page that wakes it");
     ask_tls(&mut host, 2);
 
-    // The guest sleeps for an hour.
+    // The guest stays parked for an hour of the host's clock.
     host.until("pinhead park web1");
     host.until(&stopped("web1"));
     host.sh(HOUR);
@@ -127,7 +127,7 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
 }
 
 /// Waits for the next number that a domain prints on its console. Returns the number, and the
-/// output of a line of the host's shell a moment later.
+/// output of a command line that the host's shell runs a moment later.
 fn says(host: &mut KvmHost, word: &str, here: &str) -> (f64, f64) {
     let file = format!("/srv/{LV1}.console");
     let line = format!(
@@ -146,10 +146,10 @@ fn huge_mib(host: &mut KvmHost) -> u64 {
     host.number(&format!("{line} /proc/$(pgrep -f guest={LV1},)/smaps_rollup"))
 }
 
-/// A parked domain does not run, and libvirt reports it as paused only for that time, even if the
-/// manager ends. Page-out splits its huge pages, and the kernel rebuilds them from the returning
-/// pages. Its data is intact, its kvm-clock does not count the sleep, and its daemon sets its
-/// clock. The hour is simulated, as above.
+/// A parked domain does not run, and libvirt reports it as paused only while it is parked, even if
+/// the manager ends. Page-out splits its huge pages, and the kernel rebuilds them from the
+/// returning pages. Its data is intact, its kvm-clock does not count the parked time, and its
+/// daemon sets its clock. The hour is simulated, as above.
 #[test]
 fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     let mut host = KvmHost::installed();
@@ -180,7 +180,8 @@ fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     assert_eq!(host.sh(&state).trim(), "running");
     let woken = huge_mib(&mut host);
 
-    // The first value may have been printed before the guest was parked: only the second counts.
+    // The first value may have been printed before the guest was parked, so only the second one
+    // counts.
     says(&mut host, "clock", "date +%s.%N");
     let (guest, here) = says(&mut host, "clock", "date +%s.%N");
     println!("its clock says {guest}, the host's {here} a moment later");

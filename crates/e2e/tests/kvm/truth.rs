@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Time that both loops run before the recordings are read.
 const LOADED_S: u32 = 100;
-/// Minimum coverage of a row, in seconds: shorter rows have just begun.
+/// Minimum coverage of a row, in seconds. A shorter row has just begun.
 const ROW_S: f64 = 20.0;
 
 fn report(host: &mut KvmHost, name: &str) -> Value {
@@ -44,9 +44,9 @@ fn busy_time_has_names_and_steal_is_run_delay() {
     }
     host.until(&format!("[ $(($(date +%s) - $(stat -c %Y /srv/loop2.log))) -gt {LOADED_S} ]"));
 
-    // Guest time is a part of user time: counted twice, it would exceed busy time by a third. The
-    // kernel counts busy time in ticks, of which an emulated host loses some, and a process's time
-    // by the clock.
+    // Guest time is a part of user time. If it were counted twice, the sum would exceed busy time
+    // by a third. The kernel counts busy time in ticks, of which an emulated host loses some, and a
+    // process's time by the clock.
     let main = report(&mut host, "main");
     let all = rows(&main, "all").pop().unwrap_or_else(|| panic!("{main}"));
     let (busy, named) = (number(all, "busy_percent"), number(all, "attributed_percent"));
@@ -62,8 +62,8 @@ fn busy_time_has_names_and_steal_is_run_delay() {
     println!("states of its virtual CPU: {sum} %");
     assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
 
-    // Stolen time is the time in which a virtual CPU was ready on the host and did not run.
-    // Both are read as soon as the guest has printed its number.
+    // Stolen time is the time in which a virtual CPU was ready on the host and did not run. Both
+    // counters are read as soon as the guest has printed its number.
     let line = "c=/srv/busy.console; n=$(wc -l < $c); \
                 until [ $(wc -l < $c) -gt $n ]; do sleep 0.1; done; \
                 q=$(pgrep -f guest=busy,); for t in /proc/$q/task/*; do \

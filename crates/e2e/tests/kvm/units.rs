@@ -20,7 +20,7 @@ fn guests_of_all_kinds_are_managed_with_no_setting() {
 }
 
 /// Four guests of two CPUs boot with KVM next to two busy loops on the host's two CPUs. A console
-/// that stays silent for long is no reason to emulate.
+/// without output for a long time is no reason to switch to emulation.
 #[test]
 fn four_guests_of_two_cpus_use_kvm_on_a_busy_host() {
     let mut host = KvmHost::installed();

@@ -1,4 +1,4 @@
-//! Unused memory of a guest, taken in three ways: by pinhead, by the kernel's reclaim of the
+//! Unused memory of a guest, reclaimed by three methods: by pinhead, by the kernel's reclaim of the
 //! guest's group, and by DAMON. The host's kernel has MGLRU and DAMON.
 //!
 //! Only counts are compared, not times. `docs/benchmarks.md` has three rounds, with the guests in
@@ -12,7 +12,7 @@ const HOT_MIB: u64 = 32;
 const COLD_MIB: u64 = 64;
 const MEMORY_MIB: u64 = 224;
 const GUESTS: [&str; 3] = ["v1", "v2", "v3"];
-/// Passes all memory to the kernel, as page-out does for a sleeping guest.
+/// Passes all memory to the kernel's reclaim, as page-out does for an idle guest.
 const OURS: &str = "perl -e '$p = 0 + shift; open M, qq(/proc/$p/maps); $fd = syscall 434, $p, 0; \
     while (<M>) { next unless /^(\\w+)-(\\w+) rw-p \\w+ 00:00 0 *$/; \
     for ($at = hex $1; $at < hex $2; $at += 8 << 20) { $left = hex($2) - $at; \
@@ -20,7 +20,7 @@ const OURS: &str = "perl -e '$p = 0 + shift; open M, qq(/proc/$p/maps); $fd = sy
     syscall 440, $fd, $iov, 1, 21, 0 } }' PID";
 /// Passes only a size to the kernel, which chooses the pages.
 const KERNEL: &str = "echo COLDM > /sys/fs/cgroup/GROUP/memory.reclaim";
-/// Takes pages that were not used for 10 s.
+/// Pages out memory that was not used for 10 s.
 const DAMON: &str = "cd /sys/kernel/mm/damon/admin/kdamonds && echo 1 > nr_kdamonds && cd 0 && \
     echo 1 > contexts/nr_contexts && cd contexts/0 && echo vaddr > operations && \
     echo 1 > targets/nr_targets && echo PID > targets/0/pid_target && \
@@ -30,9 +30,9 @@ const DAMON: &str = "cd /sys/kernel/mm/damon/admin/kdamonds && echo 1 > nr_kdamo
     echo 1000000000 > age/max && echo on > /sys/kernel/mm/damon/admin/kdamonds/0/state";
 const DAMON_STATE: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/state";
 const WAYS: [(&str, &str); 3] = [("ours", OURS), ("kernel's", KERNEL), ("DAMON's", DAMON)];
-/// DAMON observes for 10 s before it takes anything.
+/// DAMON observes for 10 s before it pages out memory.
 const TAKING_S: u32 = 30;
-/// A guest reads its hot memory several times in this time.
+/// Time in which a guest reads its hot memory several times.
 const AFTER_S: u32 = 30;
 
 /// Returns the private memory of a guest's QEMU.

@@ -5,7 +5,7 @@ use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::path::Path;
 use vm::{Accel, GuestSpec, WhyEmulation};
 
-/// Limit: its virtual CPUs must first run for two minutes, next to other load.
+/// Limit of the wait. The guest's virtual CPUs must first run for two minutes, next to other load.
 const PATIENCE_MS: u64 = 1_200_000;
 
 /// All CPUs are busy, nothing is printed, and the guest never reports that it is up.

@@ -1,4 +1,4 @@
-//! The quick forms of the experiments: they check that everything works, not the measured values.
+//! The quick forms of the experiments, which check that everything works, not the measured values.
 
 use lab::{Outcome, catalog, shelf};
 use std::path::{Path, PathBuf};

@@ -103,7 +103,8 @@ fn finding_02_the_database_refuses_without_its_password() {
     let page = app_page();
     assert!(page.contains("<td>account</td>"), "{page}");
 
-    // Only the application can read the password in its guest, and no command line contains it.
+    // Only the application can read the password in its guest, and no command line contains the
+    // password.
     let stat = format!("stat -c '%a %U' {FILE}");
     assert_eq!(shown("app1", &stat), "600 www-data");
     assert_eq!(shown("db1", &stat), "600 root");

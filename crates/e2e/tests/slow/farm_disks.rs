@@ -1,5 +1,5 @@
-//! Guests with Debian's servers on disks of one shared image: a page's way through all of them, and
-//! the separation of their writes.
+//! Guests with Debian's servers on disks of one shared image: a page that passes through all
+//! servers, and the separation of their writes.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -45,8 +45,8 @@ fn get(port: u16, path: &str) -> (u16, Vec<u8>) {
     (status, answer.split_off(end + 4))
 }
 
-/// Returns a checksum of a file's data and their offsets. Holes, most of the file, are not read.
-/// Zeros count like holes, as the file system may turn them into holes at any time.
+/// Returns a checksum of a file's data and their offsets. Holes, which are most of the file, are
+/// not read. Zeros count like holes, as the file system may turn them into holes at any time.
 fn checksum(path: &Path) -> u64 {
     const BLOCK: u64 = 4096;
     let file = File::open(path).unwrap();
@@ -171,7 +171,7 @@ fn page_uses_all_three_servers_and_no_write_leaves_its_guest() {
     let machine_id = "cat /etc/machine-id";
     assert_ne!(web.sh(machine_id, soon()).unwrap(), back.sh(machine_id, soon()).unwrap());
 
-    // First a page of nginx alone, then one that uses all three servers.
+    // The first page comes from nginx alone, the second page uses all three servers.
     let (status, page) = get(web_port, "/page7.html");
     assert_eq!((status, page.len()), (200, 27 * 1024));
     let (status, page) = get(web_port, "/app");

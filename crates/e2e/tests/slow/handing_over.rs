@@ -1,4 +1,4 @@
-//! A manager that takes a farm's guests over, and a kill at any moment of that.
+//! A manager that takes over a farm's guests, and a kill at any moment of the hand-over.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -22,8 +22,8 @@ use std::time::Duration;
 use vm::{Deadline, Monitor, wait_for_exit};
 
 const PORT: u16 = 27_500;
-/// Guests that stay awake, are parked in memory, and are parked on disk; their ports follow each
-/// other.
+/// Guests that stay awake, guests parked in memory, and guests parked on disk, with consecutive
+/// ports.
 const CLASSES: &str = "[[class]]\nname = \"awake\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"128 MiB\"\nports = [{ guest = 80, host = 27500 }]\n\
                        [[class]]\nname = \"ram\"\ncount = 3\nimage = \"web\"\ntemplate = true\n\
@@ -36,19 +36,22 @@ const AWAKE: u16 = 2;
 const MEMORY_MIB: u64 = 128;
 const SIZE: Size =
     Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-/// A manager takes memory of each guest as soon as it has the guest.
+/// Settings with which a manager reclaims memory of each guest as soon as it has taken over the
+/// guest.
 const PIN: &str = "[[class]]\nname = \"all\"\nmatch = [\"*\"]\npin = \"104 MiB\"\n";
 
-/// A manager that answers does so by then.
+/// Limit of a manager's response.
 const SOON: Duration = Duration::from_secs(1);
 
 const MOMENTS: u64 = 50;
-/// A manager has its guests within a second here, and shrinks them within the next ones.
+/// Range of the moments of a kill. A manager takes over its guests within a second here, and
+/// shrinks them within the next seconds.
 const MOMENT_MAX_US: u64 = 4_000_000;
-/// Time between two requests to the guests that stay awake, whatever became of those before.
+/// Time between two requests to the guests that stay awake, whether or not earlier requests were
+/// answered.
 const PACE: Duration = Duration::from_millis(14);
 
-/// The process that is killed.
+/// Process, or pair of processes, that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Manager,
@@ -59,7 +62,7 @@ enum Victim {
 
 const VICTIMS: [Victim; 4] = [Victim::Manager, Victim::Keeper, Victim::Both, Victim::Farm];
 
-/// Requests that are counted.
+/// Counters of requests.
 #[derive(Debug, Default)]
 struct Counts {
     is_paused: AtomicBool,
@@ -75,7 +78,7 @@ struct Load {
     thread: JoinHandle<()>,
 }
 
-/// Asks a web server for its page. The error says what came instead.
+/// Requests a web server's page. The error contains the actual response.
 fn served(port: u16) -> Result<(), String> {
     let ask = || {
         let mut client = TcpStream::connect(("127.0.0.1", port))?;
@@ -101,7 +104,8 @@ impl Load {
                     return;
                 }
                 let counts = Arc::clone(&ours);
-                // It counts as open before the look, so that a pause does not miss it.
+                // The request counts as open before the check for a pause, so that a pause does not
+                // miss it.
                 counts.open.fetch_add(1, Ordering::SeqCst);
                 if counts.is_paused.load(Ordering::SeqCst) {
                     counts.open.fetch_sub(1, Ordering::SeqCst);
@@ -119,7 +123,7 @@ impl Load {
         Load { counts, end, thread }
     }
 
-    /// Sends nothing from now on, and waits for the answers that are due.
+    /// Stops sending requests, and waits for the outstanding responses.
     fn pause(&self) {
         self.counts.is_paused.store(true, Ordering::SeqCst);
         let none_is_open = || self.counts.open.load(Ordering::SeqCst) == 0;
@@ -143,7 +147,7 @@ impl Load {
     }
 }
 
-/// A farm, and a place for its managers.
+/// A farm, and a directory for its managers.
 struct Scene {
     farm: Farm,
     place: Place,
@@ -159,7 +163,7 @@ impl Scene {
         self.farm.table()["pid"].as_u64().unwrap().try_into().unwrap()
     }
 
-    /// Asks for something without waiting for it.
+    /// Starts a command on a guest, without waiting for its end.
     fn ask(&self, word: &str, guest: &str) -> Child {
         let mut command = self.farm.command(&[word, &self.farm.guest(guest)]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -170,7 +174,7 @@ impl Scene {
         assert!(wait_until(PATIENCE, parks).is_some(), "{guest} cannot be parked");
     }
 
-    /// Guests that are parked, of those that nobody has asked to wake or to park.
+    /// Returns the parked guests among the guests that got no command to wake or to park.
     fn parked(&self) -> Vec<&'static str> {
         let table = self.farm.table();
         let guests = table["guests"].as_array().unwrap();
@@ -180,7 +184,8 @@ impl Scene {
         ["ram1", "disk1"].into_iter().filter(|name| is_parked(name)).collect()
     }
 
-    /// Guests that the manager has, and those of them that have less than their memory.
+    /// Returns the number of guests that the manager has, and of those with less than their full
+    /// memory.
     fn taken(&self) -> (usize, usize) {
         let Ok(Answer::Ps(ps)) = ask(&self.place.socket(), &Ask::Ps, SOON) else { return (0, 0) };
         let memory = Some(MEMORY_MIB << 20);
@@ -188,7 +193,7 @@ impl Scene {
         (ps.guests.len(), small.filter(|guest| guest.actual_bytes.is_some()).count())
     }
 
-    /// A guest's memory as its balloon leaves it, in MiB.
+    /// Returns the memory that a guest's balloon leaves it, in MiB.
     fn actual_mib(&self, run_dir: &Path, guest: &str) -> Option<u64> {
         let stream = UnixStream::connect(run_dir.join(format!("{guest}.qmp"))).ok()?;
         let answer = Monitor::new(stream)
@@ -200,7 +205,7 @@ impl Scene {
         }
     }
 
-    /// Every guest answers a client, and has all of its memory. Returns the time that it took.
+    /// Waits until every guest answers a client and has all of its memory. Returns the duration.
     fn is_whole(&self, manager: &Manager<'_>, what: &str) -> Duration {
         for (port, guest) in (PORT..).zip(GUESTS) {
             if let Err(why) = served(port) {
@@ -218,7 +223,7 @@ impl Scene {
     }
 }
 
-/// The keeper of a manager, if there is one by now.
+/// Returns the keeper of a manager, if it has started.
 fn keeper(manager: u32) -> Option<u32> {
     let is_keeper = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -227,8 +232,8 @@ fn keeper(manager: u32) -> Option<u32> {
     children(manager).ok()?.into_iter().find(is_keeper)
 }
 
-/// A manager is killed, or its keeper, or both, or the farm, at another moment each time: no guest
-/// is lost, none stands still for ever, and each has its memory.
+/// A manager, its keeper, both, or the farm is killed, at another moment each time. No guest is
+/// lost, no guest stays stopped forever, and each guest has its memory.
 #[test]
 fn guests_are_whole_after_any_kill_during_a_hand_over() {
     let farm = Farm::new("handing", CLASSES, share(GUESTS.len()));
@@ -236,7 +241,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
     let mut scene = Scene { farm, place, settings: PathBuf::new() };
     scene.up();
     let sockets = scene.farm.run_dir(scene.pid());
-    // The next farms have other directories.
+    // Later farms have other directories.
     let any = sockets.parent().unwrap().join("*");
     scene.settings = scene.place.settings_for(&any, &SIZE, PIN);
 
@@ -248,13 +253,13 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
         for guest in ["ram1", "ram2", "disk1", "disk2"] {
             scene.park(guest);
         }
-        // One each is on its way to its rest and back.
+        // Of each kind, one guest is being parked and one is being woken.
         let asked = [("wake", "ram2"), ("park", "ram3"), ("wake", "disk2"), ("park", "disk3")];
         let asked = asked.map(|(word, guest)| scene.ask(word, guest));
         let farm_pid = scene.pid();
         let mut manager = Manager::spawn(&scene.place, &scene.settings);
         let after = Duration::from_micros(rng.within(0, MOMENT_MAX_US));
-        // Nothing is waited for but the moment.
+        // The wait ends at the moment of the kill, or if the farm ends.
         let _ = wait_for_exit(farm_pid, after);
         if victim == Victim::Farm {
             load.pause();

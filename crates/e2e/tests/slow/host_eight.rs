@@ -13,12 +13,12 @@ const GUESTS: usize = 8;
 /// Memory of a guest before its burst, of 256 MiB.
 const LITTLE_MIB: u64 = 128;
 const BURST_MIB: u64 = 110;
-/// Maximum wake-ups of a daemon caused by a shell in its guest, and by the looks that follow; a
-/// slower machine has more.
+/// Maximum number of wake-ups of a daemon that a shell in its guest, and the daemon's samples after
+/// that, may cause. A slower machine has more.
 const OF_A_SHELL: u64 = 15;
 
-/// Two guests for a burst, three that hoard, one that hoards without a driver, one that will be
-/// stopped, and one that floods its port.
+/// Two guests for a burst, three guests that hoard memory, one that hoards without a balloon
+/// driver, one that will be stopped, and one that floods its port.
 fn plans(place: &Place) -> Vec<Plan> {
     let plan = |number: usize| {
         let mut plan = Plan::holding(place.dir());
@@ -40,8 +40,8 @@ fn plans(place: &Place) -> Vec<Plan> {
 /// Asserts that no guest is woken: samples grow old, and the daemons do not run.
 fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>]) {
     let mut woken = || -> u64 { guests.iter_mut().map(|guest| guest.number(wake_ups())).sum() };
-    // After this many passes since the last shell all guests sleep, and none has been sampled for
-    // that long.
+    // Number of passes since the last shell command after which all guests are idle, and no guest
+    // was sampled in the meantime.
     let rest = |age_ms: u64, more: u64| {
         let passes = manager.status().passes + more;
         manager.until("no guest is sampled", PATIENCE, |ps| {
@@ -62,8 +62,8 @@ fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>])
          asked 20 times a second), the daemons were woken {woken} times",
         host_guests(host)
     );
-    // A daemon that is sampled in each pass, or that looks by itself, would have run as often. The
-    // counting shell wakes some daemons and not others.
+    // A daemon that is queried in each pass, or that samples on its own, would have run this often.
+    // The shell that counts wakes some daemons and not others.
     let bound = guests.len() as u64 * (OF_A_SHELL + passes / 4);
     assert!(woken < bound, "{woken} of {bound}");
 }

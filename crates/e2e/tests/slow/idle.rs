@@ -8,13 +8,13 @@ use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
 use vm::Deadline;
 
-/// Time over which the guest with a script is observed, and the idle one.
+/// Times over which the guest with a script, and the idle guest, are observed.
 const WATCHED: Duration = Duration::from_secs(40);
 const IDLE: Duration = Duration::from_secs(85);
 /// Wakes ten times a second without starting a process: it reads a pipe that is never written.
 const TICKER: &str = "#!/bin/sh\nmkfifo /run/ticker\nexec 3<> /run/ticker\n\
                       while :; do read -t 0.1 word <&3; done\n";
-/// Starts a process ten times a second, and computes in between: its guest is never asleep.
+/// Starts a process ten times a second, and computes in between, so that its guest is never asleep.
 const SPAWNER: &str = "#!/bin/sh\nwhile :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
                        usleep 100000; done\n";
 /// Prints the guest's own count of the script's dispatches, and its uptime in s.
@@ -138,7 +138,8 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     manager.knows(3);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // The effects of a manager's start are over: first samples, statuses, a look.
+    // The effects of a manager's start are over: the first memory reports, statuses, and a sample
+    // for the rules.
     observe(Duration::from_secs(15));
 
     // The shell's commands run before the first scan and after the second one.
@@ -183,8 +184,8 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     assert!(asked as f64 <= minutes.ceil(), "asked {asked} times in {minutes:.1} minutes");
     // The daemon is the only part of pinhead in a guest. A request, including the two of this test,
     // wakes it once or twice: when it arrives, and when the port has taken the response. Its
-    // heartbeat is rarer than once a minute. A look, which counts as a request, is followed by
-    // further ones until all is settled.
+    // heartbeat is rarer than once a minute. A sample for the rules, which counts as a request, is
+    // followed by further samples until the guest has settled.
     let woken = idle.number(WOKEN) - woken;
     let most = 2.0 * (asked + 2) as f64 + minutes.ceil();
     let looks = wakers.looks;

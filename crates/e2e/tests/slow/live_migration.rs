@@ -20,7 +20,7 @@ use store::kinds;
 use vm::{Deadline, Monitor, Process};
 
 const MEMORY_MIB: u64 = 128;
-/// Memory of the guest when it migrates: less than it was started with.
+/// Memory of the guest when it migrates, less than its initial memory.
 const PINNED_MIB: u64 = 96;
 const UUID: &str = "6f1c3c52-0000-4000-8000-00000000abcd";
 /// Limit of every wait.

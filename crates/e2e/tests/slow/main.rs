@@ -1,6 +1,6 @@
-//! Tests that take minutes, or that want a quiet machine: images with Debian's servers, the
-//! experiments, guests that sleep, twenty guests at once. `make test-slow` runs the experiments one
-//! after the other, beside them those that nobody disturbs, and then the others.
+//! Tests that take minutes, or need a quiet machine: images with Debian's servers, the experiments,
+//! idle guests, twenty guests at once. `make test-slow` runs the experiments one after the other,
+//! at the same time as tests that other load does not disturb. The other tests run after that.
 
 mod boot_hang;
 mod experiments;

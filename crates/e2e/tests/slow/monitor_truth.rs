@@ -17,7 +17,7 @@ use std::time::Duration;
 use vm::Deadline;
 
 const GUESTS: usize = 20;
-/// Guests that never rest: the host's cores have twice as much to do as they can.
+/// Guests that are always busy, with twice as much work as the host's cores can do.
 const BUSY: [&str; 4] = ["g1", "g2", "g3", "g4"];
 /// Minimum time of the recording.
 const RECORDED: Duration = Duration::from_secs(60);
@@ -27,12 +27,12 @@ const HOG: &str = "while :; do :; done";
 /// Writes and removes files repeatedly. Each file is written by a short-lived process of its own.
 const FILES: &str = "while :; do dd if=/dev/zero of=/dev/shm/file bs=256k count=4; \
                      rm /dev/shm/file; done";
-/// Writes over more memory than exists, a little at a time, so that the rest is in compressed swap
+/// Writes to more memory than exists, a little at a time, so that the excess is in compressed swap
 /// space.
 const SWAPPING: &str = "while :; do for n in $(seq 0 87); do \
                         dd if=/dev/zero of=/dev/shm/load bs=1M count=1 seek=$n conv=notrunc; \
                         done; done";
-/// Computes for a moment, and rests longer.
+/// Computes for a moment, and is then idle for longer.
 const BURSTS: &str = "while :; do n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); done; sleep 2; \
                       done";
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// dispatches.
 const WOKEN: &str = "awk '/^voluntary/ {print $2}' /proc/$(pidof pinheadd)/status";
 
-/// A settled guest under a host looks at most once a minute, and the daemon is not dispatched for
-/// anything else. A starting load gets a CPU within 2 s.
+/// The daemon of a settled guest under a host samples at most once a minute, and is not dispatched
+/// for anything else. A starting load gets a CPU within 2 s.
 #[test]
 fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
@@ -33,9 +33,9 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 
     let woken = guest.number(WOKEN);
     let asked = guest.seen().status.map_or(0, |s| s.sequence);
-    // The request itself may have woken the daemon, as its virtual CPUs ran for it: then it looks
-    // until it has settled again. From then on any look within a minute was requested; the first
-    // may have been before the observation.
+    // The request itself may have woken the daemon, because the virtual CPUs ran for it. Then the
+    // daemon samples until it has settled again. After that any sample within a minute was
+    // requested; the first one may precede the observation.
     let mut last = asked;
     let mut watched = Duration::ZERO;
     let mut soon = 0;
@@ -56,7 +56,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let slept = (0..12).map(|_| next_look()).find(|slept| *slept >= Duration::from_secs(60));
     assert!(slept.is_some(), "an idle guest was woken again and again");
 
-    // A sample request gets a response, and causes no look.
+    // A request for a memory report gets a response, and causes no sample for the rules.
     ask(9);
     let looked = guest.seen().status.map(|s| s.sequence);
     assert_eq!(looked, Some(last), "the question made it look");
@@ -66,8 +66,8 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let woken = guest.number(&format!("{WOKEN}; {load}")) - woken;
     let answered = guest.until("a CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
     println!("a load was answered after {answered:?}");
-    // A look or a request wakes the daemon once or twice: for its work, and when the port has taken
-    // the message. Its heartbeat is rarer than once a minute.
+    // A sample or a request wakes the daemon once or twice: for its work, and when the port has
+    // accepted the message. Its heartbeat is rarer than once a minute.
     let most = 2 * (u64::from(looks) + 1) + watched.as_secs().div_ceil(60);
     println!("woken {woken} times in {looks} looks");
     assert!(woken <= most, "woken {woken} times in {looks} looks, {most} at most");

@@ -49,7 +49,8 @@ while (my $c = $l->accept) {
 }
 "#;
 
-/// Limit of an installation: it runs dozens of small programs, and each is translated again.
+/// Limit of an installation, which runs dozens of small programs. The emulator translates each of
+/// them again.
 const LONG: Duration = Duration::from_secs(600);
 
 fn soon() -> Deadline {

@@ -1,5 +1,5 @@
-//! Settings of KSM, which a manager changes. They belong to the whole machine, and merging changes
-//! the memory of every guest: no test runs at the same time.
+//! Settings of KSM, which a manager changes. KSM belongs to the whole machine, and merging changes
+//! the memory of every guest, so no other test runs at the same time.
 
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
 use e2e::{Host, PATIENCE, Plan};

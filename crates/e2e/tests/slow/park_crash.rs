@@ -14,7 +14,8 @@ const CLASS: &str = "[[class]]\nname = \"web\"\nimage = \"web\"\ntemplate = true
                      memory = \"96 MiB\"\npark_to = \"disk\"\n\
                      ports = [{ guest = 80, host = 27440 }]\n";
 const MOMENTS: u64 = 50;
-/// A park takes 50 to 100 ms here, and a wake 300 ms: the range of moments exceeds both.
+/// Range of the moments of a kill. It exceeds the duration of a park, 50 to 100 ms here, and of a
+/// wake-up, 300 ms.
 const PARK_US: u64 = 300_000;
 const WAKE_US: u64 = 500_000;
 

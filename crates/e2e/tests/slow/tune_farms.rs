@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const GUESTS: usize = 2;
-/// The tool reads rows of a minute: this covers at least two whole ones, whenever it begins.
+/// Duration of a recording. The tool reads rows of a minute, and this covers at least two whole
+/// minutes, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(210);
 /// Time in which KSM scans all of two guests several times.
 const MERGED: Duration = Duration::from_secs(40);
@@ -18,11 +19,11 @@ const ENOUGH: &str = "2m";
 /// Wakes two hundred times a second.
 const POLLER: &str = "#!/bin/sh\nmkfifo /run/poller\nexec 3<> /run/poller\n\
                       while :; do read -t 0.005 word <&3; done\n";
-/// Takes 25 MiB more at once, twenty times. That is more than a host has between its set point and
+/// Uses 25 MiB more at once, twenty times. That is more than a host has between its set point and
 /// its reserve, and less than with twice that set point.
 const STEPS: &str = "(for n in $(seq 20); do sleep 10; \
                      dd if=/dev/zero of=/dev/shm/step.$n bs=1M count=25; done) > /dev/null 2>&1 &";
-/// Reads its cache repeatedly, after its cold part has been taken.
+/// Reads its cache repeatedly, after the cold part of the cache has been reclaimed.
 const READS: &str = "(sleep 45; while :; do cat /dev/zram0; done) > /dev/null 2>&1 &";
 /// Size of that cache.
 const WARM_MIB: u64 = 300;
@@ -73,7 +74,7 @@ impl Fault {
                 plan.cpus = 2;
                 plan.rules = SWINGING.into();
             }
-            // Its own memory covers all of its needs: only the host is short.
+            // The guest's own memory covers all of its needs; only the host is short of memory.
             Fault::SetPoint if number == 0 => plan.memory_mib = 1024,
             // The other guest has the memory that the host needs, and gives it on request.
             Fault::SetPoint => {
@@ -93,14 +94,15 @@ impl Fault {
     fn size(self, host: &Host) -> Size {
         let plenty = Size::with_free(host, GUESTS, 1024);
         match self {
-            // A step takes more than the memory between the set point and the reserve.
+            // A step uses more than the memory between the set point and the reserve.
             Fault::SetPoint => Size {
                 set_point_mib: 40,
                 hysteresis_mib: 4,
                 reserve_mib: 32,
                 ..Size::with_free(host, GUESTS, 40)
             },
-            // The host claims all of the first guest's cache, and grants next to nothing of it.
+            // The host requests all of the first guest's cache, and grants nearly nothing to other
+            // guests.
             Fault::Starved => Size {
                 set_point_mib: 290,
                 hysteresis_mib: 4,

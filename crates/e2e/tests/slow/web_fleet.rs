@@ -1,5 +1,5 @@
-//! Three managers with ten real guests each push to one engine, and the pages show all of them.
-//! They show loud guests, silent hosts, and the same numbers as a host's own pages.
+//! Three managers with ten real guests each push to one engine, and the pages show all of them. The
+//! pages show busy guests, silent hosts, and the same numbers as a host's own pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -20,7 +20,7 @@ const EACH: usize = 10;
 const OVERVIEW_MS: f64 = 2_000.0;
 /// Limit until a killed host is shown as silent, including the time of a poll.
 const SILENT: Duration = Duration::from_secs(65);
-/// Two whole minutes, whenever it begins.
+/// Duration that covers two whole minutes, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(125);
 
 fn class(name: &str) -> String {
@@ -58,7 +58,8 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     let run_dir = farm.run_dir(service);
     let places = HOSTS.map(|_| Place::new());
     let size = Size { budget_mib: 4_096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-    // This host's budget exceeds the guests' use, and its set point asks them to leave more free.
+    // This host's budget exceeds the guests' use, but its set point requires more free memory than
+    // this budget leaves.
     let short = Size { budget_mib: 1_200, set_point_mib: 1_100, ..size };
     let mut managers: Vec<Manager<'_>> = HOSTS
         .iter()

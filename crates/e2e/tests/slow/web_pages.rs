@@ -1,5 +1,5 @@
-//! The pages in a real browser, with a hundred real guests. The test covers their look, their use
-//! by mouse or keys alone, and their cost. Pictures of every page are kept for review in
+//! The pages in a real browser, with a hundred real guests. The tests cover the pages' appearance,
+//! their use by mouse or keys alone, and their cost. Pictures of every page are kept for review in
 //! `target/web-pages`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -24,9 +24,9 @@ use std::time::Duration;
 const GUESTS: usize = 100;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n\
                        template = true\nmemory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n";
-/// Time that a guest computes: it covers whole recorded minutes, whenever it begins.
+/// Time for which a guest computes. It covers whole recorded minutes, whenever it begins.
 const LOUD_S: u64 = 130;
-/// Time with a viewer, and then without.
+/// Duration of a measurement with a viewer, and of one without.
 const LOOK: Duration = Duration::from_secs(10);
 /// Number of cycles: two times with a viewer, and two without.
 const LOOKS_AND_NOT: usize = 3;
@@ -99,7 +99,7 @@ fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
     ))
 }
 
-/// Number of pages with a layout of their own: one program draws all the others.
+/// Number of pages with a layout of their own; one program draws all other pages.
 const FEW: usize = 12;
 
 /// Returns the pages, and the names of their pictures.
@@ -220,13 +220,13 @@ fn sorts_and_filters(browser: &mut Browser) {
     assert_eq!(browser.text("document.querySelector('#shown').innerText"), "11 of 100");
 }
 
-/// A guest computes, and got less memory meanwhile. The test goes from the list to the guest, from
-/// its chart's peak to that minute, and to the reason.
+/// A guest computed, and was shrunk meanwhile. The test goes from the list to the guest, from its
+/// chart's peak to that minute, and to the reason.
 fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>) -> String {
     let loop_of = format!("timeout {LOUD_S} sh -c 'while :; do :; done' > /dev/null 2>&1 &");
     farm.succeed(&["exec", &farm.guest("web1"), "--", "sh", "-c", &loop_of]);
     manager.succeed(&["set", "web1", "max", "80 MiB"]);
-    // The loudest guest comes first by default.
+    // The busiest guest comes first by default.
     let loud = wait_until(Duration::from_secs(60), || {
         browser.open(&format!("{}/", pages.base()));
         browser.text("document.querySelector('#guests tr th').innerText") == "web1"
@@ -388,9 +388,9 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
 
 /// Measures a viewed page's cost to the server and the guests. Times with and without a viewer
 /// alternate in the order yes, no, no, yes, so that independent changes affect both. Once a minute,
-/// and at an age of five minutes, all guests act at once. So some times are one and a half or two
-/// times the others. Other load makes the server slower. So the minima are compared, as the
-/// viewer's cost is part of each time.
+/// and at an age of five minutes, all guests act at once. So some measured times are one and a half
+/// or two times as long as others. Other load also makes the server slower. So the minima are
+/// compared: the viewer's cost is part of every time with a viewer.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fuzz_targets::{TARGETS, bounded};
 
-/// The fewest inputs of a target: an ordinary one and a hostile one.
+/// Minimum number of inputs of a target: an ordinary one and a hostile one.
 const INPUTS_MIN: usize = 2;
 
 fn corpus() -> PathBuf {
@@ -31,8 +31,7 @@ fn every_target_survives_its_corpus() {
              hostile one"
         );
         for input in inputs {
-            // The panic shows the failed check, and this line the input: it is printed with the
-            // panic.
+            // The panic shows the failed check; this line, printed with the panic, shows the input.
             println!("{name}: {}", input.display());
             let bytes = fs::read(&input).unwrap();
             bounded(|| run(&bytes));

@@ -1,8 +1,9 @@
-//! Ballooning against page hinting, after the study of 2009. Databases run on twice overcommitted
-//! memory, or a guest claims memory after the others have touched all of theirs.
+//! Ballooning against page hinting, after the study of 2009. Databases run on memory that is
+//! overcommitted twofold, or a guest claims memory after the other guests have touched all of their
+//! memory.
 //!
-//! The manager's balloon replaces CMM1. Free page reporting is what remains today of CMM2's page
-//! states: it returns free pages, and does not know discardable ones.
+//! The manager's balloon replaces CMM1. Free page reporting is the part of CMM2's page states that
+//! still exists today: it returns free pages, but not discardable pages.
 
 mod run;
 mod view;
@@ -13,14 +14,14 @@ pub use view::view;
 use crate::site::RIVALS;
 use policy::rivals::Kind;
 
-/// A way in which memory moves between guests.
+/// A mechanism, or a combination of mechanisms, that moves memory between guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub name: &'static str,
     /// Manager's rules that move memory by the balloon; `None` without a manager.
     pub rules: Option<Kind>,
     pub reporting: bool,
-    /// True if the manager also pages out sleeping guests.
+    /// True if the manager also pages out idle guests.
     pub page_out: bool,
     /// True if the host has less memory than all guests could use.
     pub limited: bool,
@@ -33,7 +34,7 @@ const NO_LIMIT: Way = Way { name: "no limit", limited: false, ..NOTHING };
 const BALLOON: Way = Way { name: "balloon", rules: Some(Kind::Pinhead), ..NOTHING };
 const REPORTING: Way = Way { name: "page reporting", reporting: true, ..NOTHING };
 const BOTH: Way = Way { name: "both", reporting: true, ..BALLOON };
-/// Pinhead's way: all available levers.
+/// Pinhead's way: all available mechanisms.
 const OURS: Way = Way { name: "both, page-out", page_out: true, ..BOTH };
 /// Pinhead's way if guests report no free pages.
 const UNREPORTED: Way = Way { name: "balloon, page-out", page_out: true, ..BALLOON };
@@ -54,7 +55,7 @@ pub(crate) fn case(what: &str, way: &str) -> String {
 }
 
 pub(crate) const OLTP: &str = "OLTP";
-/// The same on a host with swap as slow as a disk.
+/// Databases on a host with swap as slow as a disk.
 pub(crate) const OLTP_DISK: &str = "OLTP, disk";
 pub(crate) const CLAIM: &str = "claim";
 

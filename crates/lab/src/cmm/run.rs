@@ -13,37 +13,38 @@ use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(900);
 const FILL_MAX: Duration = Duration::from_secs(300);
-/// Limit of reading. A guest on a host that pages to a disk stops then. Each page of its cache may
-/// have to be read back from that disk, only to be overwritten.
+/// Limit of the time for which a guest fills its cache. On a host that pages to a disk, the guest
+/// may not finish: each page of its cache may have to be read back from that disk, only to be
+/// overwritten.
 const FILL_S: u32 = 60;
 const CLAIM_MAX: Duration = Duration::from_secs(300);
 /// Memory of a database guest, shared by its buffers and its file cache.
 const DATABASE_MIB: u64 = 256;
-/// Memory of a guest of the claim, and the part that can be touched next to its kernel.
+/// Memory of a guest of the claim, and the part of it that programs can touch.
 const TOUCHER_MIB: u64 = 192;
 const TOUCH_MIB: u64 = 110;
-/// Time after which a nearly idle guest counts as asleep: phases are shorter than the manager's
-/// default.
+/// Time after which a nearly idle guest counts as asleep. The phases are too short for the
+/// manager's default.
 const ASLEEP_AFTER: Duration = Duration::from_secs(10);
-/// A QEMU's own memory, which cannot be taken: 48 to 51 MiB are measured. Page tables, and memory
-/// that the kernel cannot take at the moment, add some. With 40 MiB the kernel killed one QEMU,
-/// once in five runs, while its swap was nearly empty.
+/// A QEMU's own memory, which cannot be reclaimed: 48 to 51 MiB are measured. Page tables, and
+/// memory that the kernel cannot reclaim at the moment, are added. With 40 MiB the kernel killed
+/// one QEMU, once in five runs, while its swap was nearly empty.
 const OWN_MIB: u64 = 64;
-/// A database guest's own memory: its translated code has 64 MiB, and 76 to 84 MiB are measured in
-/// total.
+/// A QEMU's own memory for a database guest: the buffer for translated code has 64 MiB, and 76 to
+/// 84 MiB are measured in total.
 const DATABASE_OWN_MIB: u64 = 96;
 /// Memory in use in a claimed guest before anything is touched.
 const BASE_MIB: u64 = 40;
 
-/// Wait before a claim: the other guests must be at rest, as in the study, where guests had freed
-/// their memory long before. Guests report free pages two seconds after they became free, on their
-/// own CPUs. An immediate claim measured this machine's speed in that hour, and wrote from none to
-/// 8,300 pages.
+/// Wait before a claim. The other guests must be at rest, as in the study, because its guests had
+/// freed their memory long before. Guests report free pages two seconds after they became free, on
+/// their own CPUs. An immediate claim depended on this machine's speed in that hour, and wrote
+/// between 0 and 8,300 pages.
 const AT_REST: Settle = Settle { step: Duration::from_secs(3), most: Duration::from_secs(30) };
 
-/// Transactions per second of each guest. Six guests on two CPUs did 45 to 63 in total without a
-/// limit, and this is about half of that. Without a limit all CPU time is used, whatever the memory
-/// does, and paging costs nothing that could have been used.
+/// Transactions per second of each guest. Six guests on two CPUs did 45 to 63 transactions a second
+/// in total without a limit, and this rate is about half of that. At full speed all CPU time would
+/// be used in any case, so the cost of paging would not show.
 const RATE: u32 = 4;
 /// Time of load before the measurement: a new manager moves most memory in its first minute, and
 /// paged-out parts of programs come back.
@@ -52,8 +53,8 @@ const WARM_S: u32 = 60;
 const NO_DISK: &str = "this machine cannot limit reads of zram: that takes Linux 6.3, and \
     `blkio` of cgroups of version 1, or `io` handed on in version 2";
 
-/// Statements of accounts that a transaction reads, of 60,000 in 234 MiB: each is one page of the
-/// disk. The guest's memory serves to cache them.
+/// Number of statements that a transaction reads. There are 60,000 statements, 234 MiB, and each is
+/// one page of the disk, which the guest's memory can cache.
 const STATEMENTS: usize = 6;
 
 /// Runs the experiment.
@@ -128,7 +129,7 @@ fn oltp(
     guests: u64,
     seconds: u32,
 ) -> Result<(), Error> {
-    // Memory is twice overcommitted: the host has half of what the guests see.
+    // The host has half of the memory that the guests see.
     let limit_mib = guests * (DATABASE_MIB / 2 + DATABASE_OWN_MIB);
     let farm = format!(
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
@@ -203,8 +204,8 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     let claimers: Vec<Guest> = site.class("claimer").cloned().collect();
     let job = |guests, job, limit| jobs::inside(&site, guests, &job, "/tmp", limit);
     for (size, mib) in CLAIMS {
-        // Each claim finds the other guests in the same state: all of their memory touched, and
-        // free.
+        // Before each claim the other guests are in the same state: all of their memory was
+        // touched, and is free.
         let touched = run.phase(phase::FILL, |measures| {
             job(&touchers, Job::Claim { mib: TOUCH_MIB, claim: Claim::Held }, FILL_MAX)?;
             job(&touchers, Job::Release, FILL_MAX)?;
@@ -278,7 +279,8 @@ fn transactions(site: &Site, seed: u64, seconds: u32) -> Result<Vec<f64>, Error>
     Ok(all_ms)
 }
 
-/// Runs a line in all guests at once, by the guest's index, and returns their outputs.
+/// Runs a command line in all guests at once, and returns their outputs. `line` depends on the
+/// guest's index.
 fn everywhere(
     site: &Site,
     line: impl Fn(usize) -> String,
@@ -319,14 +321,14 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
     Ok(())
 }
 
-/// Returns a guest disk's read rate: if the host pages to a disk, the guests' disks together are as
-/// fast as that.
+/// Returns a guest disk's limit of reads. If the host pages to a disk, all guest disks together
+/// have the same limit as that disk.
 fn own_disk_reads(guests: u64) -> u64 {
     u64::from(DISK_READS) / guests
 }
 
-/// Returns the farm's limits. `disk_reads` is the number of pages that come back per second if the
-/// host pages to a disk.
+/// Returns the farm's limits. `disk_reads` limits the pages read back per second if the host pages
+/// to a disk.
 fn limits(way: &Way, limit_mib: u64, disk_reads: Option<u32>) -> String {
     if !way.limited {
         return String::new();

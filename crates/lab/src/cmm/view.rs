@@ -12,7 +12,7 @@ const ABOUT: &str = "Databases on half of the memory that they think they have, 
     claims memory after the others have touched all of theirs and freed it: ways to move memory. \
     After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
-/// Loads that a way can be run with.
+/// The loads, each of which runs with every way.
 const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
 
 /// Returns the view.
@@ -30,7 +30,7 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// Returns the ratio of a way's measure to that of doing nothing.
+/// Returns the ratio of a way's measure to the measure without any mechanism.
 fn against(outcome: &Outcome, what: &str, way: &str, phase: &str, name: &str) -> Option<Spread> {
     outcome.ratio(&case(what, way), &case(what, NOTHING.name), phase, name)
 }

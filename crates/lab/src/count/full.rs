@@ -1,5 +1,5 @@
 //! Detection of a full machine: a rule for each resource that can run out, checked in the order of
-//! their harm.
+//! the harm they do.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ const NO_MORE_S: f64 = 60.0;
 pub(super) struct Standing {
     /// Available memory of the host.
     pub available_mib: f64,
-    /// Size of its swap, and the free part.
+    /// Size of the host's swap, and its free part.
     pub swap_mib: f64,
     pub swap_free_mib: f64,
     /// Times of the last probes, oldest first; infinite without a response.

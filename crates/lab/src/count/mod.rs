@@ -1,7 +1,8 @@
-//! The number of servers that run at the same time. Each is parked after a while without requests,
-//! so that a sleeping server costs neither CPU nor private memory, and wakes for a request.
+//! The number of servers that run at the same time. Each server is parked after a while without
+//! requests. A parked server costs neither CPU nor private memory, and a request wakes it.
 //!
-//! The machine is full by rule ([`full`]), not when it breaks: the reason is part of the result.
+//! A rule decides that the machine is full ([`full`]), before anything fails. The reason is part of
+//! the result.
 
 mod full;
 mod run;

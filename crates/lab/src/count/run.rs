@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// Memory of each server.
 const MEMORY_MIB: u64 = 96;
-/// Maximum that can be paged out of each server; it sets the size of compressed memory.
+/// Maximum of each server's memory that can be paged out. It determines the size of compressed
+/// memory.
 const PAGED_MIB: u64 = 40;
 /// Host port of the first server, below the kernel's ephemeral ports.
 const PORTS_FROM: u32 = 10_000;
@@ -30,7 +31,8 @@ const TELL_S: f64 = 10.0;
 const RATE_S: f64 = 30.0;
 /// Number of servers at the start and at the end, for a comparison of their start times.
 const HUNDRED: usize = 100;
-/// Limit until all are parked, in addition to their idle time, and for each of them.
+/// Limits of the time until all servers are parked, in addition to their idle time: a fixed part,
+/// and a part for each server.
 const PARK_MAX: Duration = Duration::from_secs(60);
 const PARK_EACH: Duration = Duration::from_millis(200);
 /// The host is at rest if its memory changes by less than this in this time; the last number limits
@@ -77,7 +79,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Runs a count from start to end. Returns false if the machine was full before.
+/// Runs a count from start to end. Returns false if the machine was full before the end.
 fn one(
     run: &mut bench::Case<'_, '_>,
     tools: &Tools,
@@ -126,7 +128,8 @@ fn one(
     Ok(true)
 }
 
-/// Requests every server's page once, unless that fills the machine: a waking server takes memory.
+/// Requests every server's page once. Stops if the machine is full, because a server that wakes
+/// takes memory.
 fn wipe(measures: &mut Measures, site: &Site) -> Result<Option<Full>, Error> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -151,8 +154,8 @@ fn wipe(measures: &mut Measures, site: &Site) -> Result<Option<Full>, Error> {
 /// Start times of the servers.
 #[derive(Debug, Default)]
 struct Climb {
-    /// Time until image and template were made and the first server was begun, in seconds from the
-    /// command on.
+    /// Time from the command until image and template were made and the first server started, in
+    /// seconds.
     begun_s: f64,
     /// Times of the first responses, in order.
     answered_s: Vec<f64>,
@@ -305,9 +308,9 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Er
     Ok(())
 }
 
-/// Notes the owners of the host's memory. The rest is kernel memory for the servers: processes,
-/// sockets, descriptors, the tables of compressed memory. Shared memory consists of file pages,
-/// which the host can reclaim, and counts as available.
+/// Notes the owners of the host's memory. The unattributed rest is kernel memory for the servers:
+/// processes, sockets, descriptors, the tables of compressed memory. Shared memory consists of file
+/// pages, which the host can reclaim, and counts as available.
 fn owners(site: &Site, before: &Host, measures: &mut Measures) {
     let Some(held) = Held::of(site.guests(), &Reading::of(site.guests(), false)) else { return };
     let Used { all_mib, compressed_mib, tables_mib } = before.used();

@@ -2,8 +2,8 @@
 //! from one template.
 //!
 //! Sharing equal pages replaces the shared kernel and shared binaries (NSS and DCSS). Compressed
-//! memory replaces expanded storage, and a swap file the paging disk. Swap on zram in the guest
-//! replaces the virtual disk (VDISK), and the manager's balloon CMM.
+//! memory replaces expanded storage, and a swap file replaces the paging disk. Swap on zram in the
+//! guest replaces the virtual disk (VDISK), and the manager's balloon replaces CMM.
 
 mod run;
 mod view;
@@ -23,22 +23,22 @@ pub(crate) struct Case {
     ksm: bool,
     /// Limit of all servers together, if any.
     limit: Option<Limit>,
-    /// Rules of the manager that moves their memory; `None` without a manager.
+    /// Rules of the manager that moves the servers' memory; `None` without a manager.
     rules: Option<Kind>,
-    /// True if the manager also pages out sleeping guests, to compressed memory of the host.
+    /// True if the manager also pages out idle guests, to compressed memory of the host.
     pages_out: bool,
     /// True if each server has swap on compressed memory of its own.
     guest_swap: bool,
-    /// True if one server is hit 250 times, and booted again.
+    /// True if one server gets 250 requests, and is then rebooted.
     single: bool,
 }
 
 /// Memory of the host for all servers of a case together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// A quarter of their memory without sharing.
+    /// A quarter of the memory that the servers take without sharing.
     Quarter,
-    /// This much for each server.
+    /// The number of servers times this size in MiB.
     EachMib(u32),
 }
 
@@ -78,8 +78,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "limited, senpai", rules: Some(Kind::Senpai), ..MANAGED },
 ];
 
-/// Cases of the claims: six rounds of them fit into an hour. The others run only when they are
-/// named.
+/// Cases of the claims. Six rounds of these cases fit into an hour. The other cases run only when
+/// they are named.
 pub(crate) const USUAL: &[&str] = &[FREE, SHARED, PAGED, SQUEEZED, LIMITED];
 
 const MANAGED: Case =

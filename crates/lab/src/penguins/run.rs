@@ -10,8 +10,8 @@ use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
 use std::time::Duration;
 
-/// Limit of the start. A hundred servers are to respond within half a minute; slower ones are
-/// measured too.
+/// Limit of the start. A hundred servers are to respond within half a minute, but slower servers
+/// are measured too.
 const UP_MAX: Duration = Duration::from_secs(600);
 /// Limit of a reboot, which takes some seconds under emulation, and many more on a full machine.
 const REBOOT_MAX: Duration = Duration::from_secs(180);
@@ -29,8 +29,8 @@ struct Pace {
     guests: u32,
     idle: Duration,
     settle: Settle,
-    /// Time after which a guest counts as asleep and is paged out, and the wait for returning
-    /// pages. These pages are the working set of an idle server.
+    /// Time after which a guest counts as asleep and is paged out, and the wait for the pages that
+    /// come back after that. These pages are the working set of an idle server.
     asleep_after: Duration,
     paged: Duration,
     hits: usize,
@@ -80,7 +80,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Runs a case. `unshared_mib` is a server's memory after all have been hit.
+/// Runs a case. `unshared_mib` is a server's memory without sharing, after a request to each
+/// server.
 fn one(
     run: &mut bench::Case<'_, '_>,
     case: &Case,
@@ -177,7 +178,7 @@ fn idle(
     Ok(())
 }
 
-/// Hits one server many times, and boots it again.
+/// Sends many requests to one server, and reboots it.
 fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     let (Some(last), Some(page)) = (site.guests().last(), site.targets("web", 80, "/").pop())
     else {

@@ -55,7 +55,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         let wipes = phase::WIPES.iter().flat_map(|wipe| outcome.values(case, wipe, "failed"));
         wipes.map(|(_, failed)| failed).collect::<Vec<f64>>()
     };
-    // A claim must hold for the wipe with the highest interval.
+    // A claim must hold for the worse wipe, which has the higher upper end of its interval.
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let paged = phase::WIPES[1..].iter();
     let paged = paged.filter_map(|wipe| outcome.ratio(PAGED, SHARED, wipe, "average"));

@@ -1,8 +1,8 @@
 //! The two farms, as files for `pinhead up`.
 
 /// A kind of guest: its image, its port inside, its heap, and the smallest memory with which it
-/// served under load. The search tries no smaller size: such a guest may hang for minutes, and its
-/// clients too.
+/// served under load. The search tries no smaller size, because such a guest may hang for minutes,
+/// with its clients.
 struct Kind {
     image: &'static str,
     port: u32,
@@ -19,7 +19,7 @@ const COMBINED: Kind = Kind { image: "debian-combo", port: 80, heap_mib: Some(48
 struct Role {
     class: &'static str,
     kind: Kind,
-    /// The kernel argument that names its server, and the server's index.
+    /// Kernel argument that names the server this guest requests, and that server's index.
     asks: Option<(&'static str, usize)>,
 }
 
@@ -35,9 +35,9 @@ const ROLES: [Role; 8] = [
     Role { class: "combob", kind: COMBINED, asks: None },
 ];
 
-/// CPUs and memory of each managed guest, more than any of them needs. Guests sized by hand have as
-/// many CPUs, and those beyond their size are off. An emulator with a single CPU is 2 to 10 %
-/// faster, which no policy could make up for.
+/// CPUs and memory of each managed guest, more than any guest needs. Guests sized by hand have the
+/// same number of CPUs, and the CPUs beyond their size are offline. An emulator with a single CPU
+/// is 2 to 10 % faster, an advantage that no policy could make up for.
 const MANAGED_CPUS: u32 = 4;
 pub(super) const MANAGED_MIB: u32 = 512;
 /// Compressed memory of the host, for pages that managed guests do not touch.
@@ -60,7 +60,8 @@ pub(super) fn classes() -> [&'static str; ROLES.len()] {
     std::array::from_fn(|at| ROLES[at].class)
 }
 
-/// Returns guests of these classes, or of all if none is given, larger than any of them needs.
+/// Returns the sizes of guests of these classes, or of all classes if `only` is empty. Each size is
+/// larger than any guest needs.
 pub(super) fn large(only: &[&str]) -> Vec<Size> {
     let size =
         |role: &Role| Size { class: role.class, cpus: MANAGED_CPUS, memory_mib: MANAGED_MIB };
@@ -78,7 +79,7 @@ pub(super) fn text(name: &str, sizes: &[Size], has_zram: bool, first_port: u32) 
     for (place, Role { class, kind, asks }) in (0..).zip(&ROLES) {
         let Some(Size { memory_mib, .. }) = size_of(class) else { continue };
         let asked = asks.and_then(|(what, place)| Some((what, ROLES.get(place)?)));
-        // A class that is not started cannot be linked with, and gets no requests.
+        // A class that is not started cannot be the target of a link, and gets no requests.
         let asked = asked.filter(|(_, other)| size_of(other.class).is_some());
         let asks = asked.map(|(what, Role { class: to, kind: Kind { port, .. }, .. })| {
             format!(

@@ -20,22 +20,22 @@ use load::{Pattern, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Name of the measure of the farm's host memory at the found rate.
+/// Name of the measure for the farm's host memory at the rate that the search found.
 pub(super) const HELD: &str = "held";
-/// CPUs of the farm that are on, before and after a load.
+/// Measure for the CPUs of the farm that are online, before and after a load.
 pub(super) const CPUS_ON: &str = "CPUs on";
-/// Part of the CPU that the hand-sized farm is to use in a step of the search. It is below
-/// saturation, where a rate can be served and latencies are meaningful. The long loads of
-/// 2026-11-26 came to 48 to 55 %.
+/// Part of the CPU that the hand-sized farm is to use in a step of the search. Below saturation a
+/// rate can be served, and latencies are meaningful. The long loads of 2026-11-26 used 48 to 55 %.
 const GOAL: f64 = 0.55;
 /// Maximum relative difference to the previous rate at which the search ends.
 const NEAR: f64 = 0.05;
 /// First rate of the search, and the bounds of the change in each step.
 const FIRST_RATE: f64 = 8.0;
 const CHANGE: std::ops::RangeInclusive<f64> = 0.4..=3.0;
-/// Maximum number of requests in flight: further ones wait, and their waiting time counts.
+/// Maximum number of requests in flight. Further requests are queued, and their queueing time
+/// counts.
 const IN_FLIGHT_MAX: usize = 256;
-/// Number of turns of all clients' requests, each shuffled separately.
+/// Number of times that all clients' requests repeat, in a new order each time.
 const TURNS: usize = 20;
 
 /// Length of a load, and its sampling.
@@ -116,8 +116,8 @@ pub(super) fn calibrate(
 }
 
 /// Returns the next rate, from the CPU seconds of a request at this one. The cost includes the
-/// guests' idle time, so it falls as the rate grows. The CPUs' use is not considered: other
-/// processes that take CPU time reduce it at any rate.
+/// guests' CPU time when idle, so it falls as the rate grows. The measured CPU use is not
+/// considered, because other processes reduce it at any rate.
 fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
     let goal = if cost_s > 0.0 { GOAL * f64::from(cpus.max(1)) / cost_s } else { f64::INFINITY };
     let next = goal.clamp(rate * *CHANGE.start(), rate * *CHANGE.end());
@@ -146,12 +146,12 @@ pub(super) fn measured(
     rate: f64,
     shape: Shape,
 ) -> Result<(), Error> {
-    // Only the guests know their free memory. Querying a guest starts five processes in it, which
-    // takes long under emulation. During the load this would distort the measurement.
+    // Only the guests can report their free memory. A query starts five processes in the guest,
+    // which takes long under emulation, and would distort the measurement during the load.
     let told_before = Told::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
-    // The cost of serving is that of the guests and of the manager.
+    // The cost of serving includes the CPU time of the guests and of the manager.
     let reading = || -> Result<Reading, Error> {
         let mut reading = Reading::of(site.guests(), false);
         reading.cpu_s += manager.map_or(Ok(0.0), Manager::cpu_s)?;
@@ -188,7 +188,7 @@ pub(super) fn measured(
     };
     measures.note(CPUS_ON, "", mean(&|told| told.cpus));
     let own = mean(&|told| told.mib);
-    // A farm that is late also pays for the additional time.
+    // If a farm takes longer, the additional time also counts.
     let seconds = to.at_s - from.at_s;
     measures.note(super::VIEWS[0], "GiB s", own.map(|mib| mib / 1024.0 * seconds));
     note_memory(measures, &samples, seconds);
@@ -223,7 +223,7 @@ fn note_memory(measures: &mut Measures, samples: &[Views], seconds: f64) {
     });
 }
 
-/// Suffix of measures of memory and time.
+/// Suffix of measures of memory multiplied by time.
 const TIMES: &str = " x time";
 
 fn views(site: &Site, manager: Option<&Manager>) -> Views {
@@ -236,7 +236,7 @@ fn views(site: &Site, manager: Option<&Manager>) -> Views {
 struct Told {
     /// Memory of the guests, minus the free memory of their kernels.
     mib: f64,
-    /// Number of CPUs that are on.
+    /// Number of online CPUs.
     cpus: f64,
 }
 
@@ -286,7 +286,8 @@ mod tests {
             let right = (GOAL * 2.0 - idle) / each;
             for left in [1.0, 0.3] {
                 let rate = found(idle, each, left);
-                // Next to other processes, idle time counts for more, and nothing else changes.
+                // With other processes on the host, the idle cost weighs more, and nothing else
+                // changes.
                 assert!(rate <= right * 1.1 && rate >= right * 0.6, "{idle} {each}: {rate}");
             }
         }

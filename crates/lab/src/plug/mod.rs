@@ -1,13 +1,14 @@
 //! The rules against sizing by hand, after the study of 2012. Its guests are two triplets of a web
 //! server, an application server and a database, and two guests with all three. The study's clients
-//! had no think time. At saturation the results of rounds differ by tens of percent. So requests
-//! come at a rate that the hand-sized guests serve with 60 % of the CPU, and latencies are
-//! compared.
+//! had no think time, which saturates the guests. At saturation the results of rounds differ by
+//! tens of percent. So requests come at a rate that the hand-sized guests serve with 60 % of the
+//! CPU, and latencies are compared.
 //!
-//! Two farms exist at the same time, so that everything is measured within one run. One is sized by
-//! hand, by a search on the other before it starts. The guests of the other have every CPU and more
-//! memory than they need, with rules to give it back. Untouched memory of those may go to
-//! compressed memory of the host. Only the rules change between two configurations.
+//! Two farms exist at the same time, so that everything is measured within one run. The guests of
+//! the first farm are sized by hand: a search on the second farm finds the sizes before the first
+//! farm starts. The guests of the second farm have every CPU and more memory than they need, with
+//! rules that return it. Their untouched memory may go to compressed memory of the host. Only the
+//! rules change between two configurations.
 
 mod farms;
 mod load;
@@ -24,12 +25,12 @@ use policy::rivals::Kind;
 /// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
 /// Our own policy: the CPU rules that serve best here, and memory from the manager. Without CPU
-/// rules it had 80 % of the throughput, like `no rules`: 32 virtual CPUs on 2.
+/// rules it had 80 % of the throughput, like `no rules`, because 32 virtual CPUs shared 2 CPUs.
 pub(crate) const OURS: &str = "pinhead";
 /// Guests with all CPUs and memory, and without rules.
 pub(crate) const ALL: &str = "no rules";
 
-/// Runs with phases of their own.
+/// Cases with phases of their own.
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
@@ -39,7 +40,7 @@ pub(crate) const FARMS: &str = "the farms";
 pub(crate) const SIZES: &str = "sizes by hand";
 pub(crate) const CALIBRATION: &str = "calibration";
 
-/// Cases that run by default: six rounds of them fit into an hour.
+/// Cases that run by default. Six rounds of these cases fit into an hour.
 pub(crate) const USUAL: &[&str] = &[HAND, "cpu-real-load", OURS, DYNAMIC, STEAL];
 
 /// Memory over time: in use by the guests' kernels, private on the host, and private including
@@ -60,7 +61,7 @@ pub(crate) mod phase {
     pub const BUILD: &str = "build while the pool grows";
 }
 
-/// A class with its number of clients, and so its share of all requests.
+/// A class with its number of clients, which determines its share of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     pub class: &'static str,
@@ -82,8 +83,8 @@ pub(crate) const PAGE: &str = "/app";
 /// for half a minute after each switch an emulated guest translates its code again.
 const RULES: &str = "cpu-steady";
 
-/// Returns the cases, in the order of execution: the baseline, the published configurations, ours,
-/// and other managers' rules in place of ours.
+/// Returns the cases, in the order of execution: the baseline, the published configurations, our
+/// own, and other managers' rules in place of our own.
 pub(crate) fn cases() -> Vec<(&'static str, Option<&'static str>)> {
     let mut cases: Vec<_> =
         crate::published::PLUG.iter().map(|row| (row.name, row.preset)).collect();

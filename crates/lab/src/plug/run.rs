@@ -19,7 +19,7 @@ const UP_MAX: Duration = Duration::from_secs(900);
 /// Limit of the replacement of a guest's daemon.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
-/// First port of a farm, and the distance of two farms' ports; see the wipe's experiment.
+/// First port of a farm, and the distance of two farms' ports, as in the experiment `penguins`.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
 
@@ -40,9 +40,9 @@ const fn seconds(count: u64) -> Duration {
 const QUICK: Shape =
     Shape { requests: 30, warm: seconds(2), sample: seconds(1), step: seconds(3), steps_max: 3 };
 
-/// As many requests as the 95th percentile of a round needs to be steady. Each case first has the
-/// same load for a minute. A new manager moves most memory in that time, and a server's manager has
-/// run for days.
+/// The number of requests makes the 95th percentile of a round steady. Each case first has the same
+/// load for a minute. A new manager moves most memory in that minute, whereas the manager of a real
+/// server has run for days.
 const FULL: Shape = Shape {
     requests: 2000,
     warm: seconds(60),
@@ -51,8 +51,8 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-/// Time for unplugging. A daemon that ends gives all CPUs back, and rules that unplug idle CPUs
-/// look twenty times first: a long-running server is past that.
+/// Time for unplugging. A daemon that ends puts all CPUs online, and rules that unplug idle CPUs
+/// first take twenty samples. A long-running server is past this phase.
 const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {
@@ -176,7 +176,7 @@ fn one(
         if !give_rules(run, site, preset)? {
             return Ok(());
         }
-        // This precedes the manager, which would page out guests that idle.
+        // The wait precedes the manager's start, because the manager would page out idle guests.
         wait(pace.unplug);
     }
     let manager = match rules_of(run.name()) {
@@ -194,8 +194,9 @@ fn one(
 }
 
 /// Installs a preset's rules in all guests of a site; `None` means rules that never act. Guests
-/// with these rules keep their daemon, because an ending daemon puts all CPUs on. Each CPU that
-/// comes or goes slows an emulated guest for minutes. A server has had its rules for days.
+/// that already have these rules keep their daemon, because an ending daemon puts all CPUs online.
+/// Each CPU that comes or goes slows an emulated guest for minutes, whereas a real server has had
+/// its rules for days.
 fn give_rules(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -235,9 +236,9 @@ fn manage(
     rules: Kind,
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
-    // The guests' budget equals the use of the hand-sized guests, including each QEMU's own memory:
-    // with more, the manager would take nothing back. The set point is free memory, and is added on
-    // top.
+    // The guests' budget equals the use of the hand-sized guests, including each QEMU's own memory.
+    // With a larger budget the manager would reclaim nothing. The set point is free memory, and is
+    // added to the budget.
     let set_point_mib = held_mib as u64 / 10;
     let settings = Settings {
         rules,
@@ -247,14 +248,14 @@ fn manage(
         page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
-        // The rules had the same time, from their daemon's start to the load.
+        // In every case the rules have the same time from the start of their daemon to the load.
         wait(pace.rest);
         Ok(())
     })
 }
 
-/// Runs a load on one half, a rest, a load on the other, a rest, and a load on the first again.
-/// Each half gets its share of the whole load.
+/// Runs a load on one half of the guests, a pause, a load on the other half, a pause, and a load on
+/// the first half again. Each half gets its share of the whole load.
 fn dynamic(
     run: &mut bench::Case<'_, '_>,
     driven: Driven<'_>,

@@ -1,5 +1,5 @@
 //! The search for sizes by hand. It finds each guest's smallest memory without waits, and the
-//! fewest CPUs with which pages come as fast as from large guests.
+//! smallest number of CPUs with which pages come as fast as from large guests.
 //!
 //! ```text
 //!   large guests ─► memory: every guest pinned ever smaller, each judged by its own waits
@@ -10,8 +10,9 @@
 //! Sizes that barely suffice for a quarter of a minute were seen to hang under the same load later.
 //! So the found size gets an eighth more.
 //!
-//! A guest with too little memory waits long before its users notice. Its waits decide within
-//! seconds, for all guests at the same time, while p95 takes minutes for each.
+//! Tasks of a guest with too little memory wait long before its users notice. These waits show a
+//! lack of memory within seconds, for all guests at the same time, while p95 takes minutes for each
+//! guest.
 
 use super::farms::{MANAGED_MIB, Size, boots_mib};
 use super::load::{Shape, calibrate, open, order};
@@ -30,15 +31,15 @@ use std::time::Duration;
 const WAIT_MAX: f64 = 0.1;
 /// Maximum ratio of p95 to that of large guests.
 const P95_MAX: f64 = 1.02;
-/// A size that barely suffices, or one with a worse p95, grows by one part in this many; the latter
-/// at most this often.
+/// A size that barely suffices, or has a worse p95, grows by one part in this many. A size with a
+/// worse p95 grows at most this often.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
 /// Limit of a guest's response; a slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Each next size is smaller by one part in this many.
+/// Each size is smaller than the previous one by one part in this many.
 const STEP: u32 = 8;
-/// Maximum distance of a balloon that has reached its target.
+/// Maximum distance from the target at which a balloon counts as having reached it.
 const NEAR_MIB: u32 = 4;
 /// Maximum memory of a guest's hypervisor, which the budget includes.
 const ROOM_MIB: u32 = 256;
@@ -49,21 +50,21 @@ const PLUG_MAX: Duration = Duration::from_secs(300);
 /// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    /// Settling times after a change of memory, and after one of CPUs. A change of CPUs slows
+    /// Settling times after a change of memory, and after a change of CPUs. A change of CPUs slows
     /// emulated guests for half a minute, independent of their number.
     pub settle: Duration,
     pub switch: Duration,
     /// Duration of the observation that follows.
     pub look: Duration,
-    /// Step of sizes in MiB: closer ones count as equal.
+    /// Step of sizes in MiB. Sizes that are closer than this count as equal.
     pub grid_mib: u32,
     /// Number of turns in a comparison of two ways, and the duration of each.
     pub turns: u32,
     pub turn: Duration,
 }
 
-/// The descending search for a guest's size, which stops at the first that does not fit. A much
-/// smaller size would harm the guest and its clients, without more information.
+/// The descending search for a guest's size, which stops at the first size that does not fit. A
+/// much smaller size would harm the guest and its clients, and add no information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Descent {
     boots: u32,
@@ -136,7 +137,7 @@ pub(super) fn search(
     };
     let by_hand = Hand { site, manager: &manager, search, load: &load };
     by_hand.find(run, cpus)?;
-    // The farm then serves as the large guests; their memory returns with the manager's end.
+    // The farm then serves as the large guests, because their memory returns when the manager ends.
     by_hand.cpus(u32::MAX)
 }
 
@@ -181,7 +182,7 @@ struct Hand<'a> {
     site: &'a Site,
     manager: &'a Manager,
     search: Search,
-    /// Loads the guests for this long, and returns p95 in seconds.
+    /// Function that loads the guests for this long, and returns p95 in seconds.
     load: Load<'a>,
 }
 
@@ -204,7 +205,7 @@ impl Hand<'_> {
         };
         let cpus = if slower.median <= P95_MAX { 1 } else { host_cpus };
         self.cpus(cpus)?;
-        // Otherwise the large guests would pay for that in the first turn.
+        // Otherwise this recovery would slow the large guests in the first turn.
         (self.load)(&mut Measures::default(), switch)?;
         let mut growths = 0;
         let slower = loop {
@@ -258,7 +259,7 @@ impl Hand<'_> {
                 (self.load)(&mut Measures::default(), self.search.settle)?;
                 let before = self.look();
                 // Clients of an unresponsive server wait for it, so the other guests cannot be
-                // judged: their turn is the next step.
+                // judged until the next step.
                 if before.contains(&None) {
                     let judged = before.iter().map(|answer| answer.is_none().then_some(false));
                     return Ok(judged.collect());
@@ -290,7 +291,7 @@ impl Hand<'_> {
     }
 
     /// Returns the time for which tasks of each guest have waited for memory, in microseconds. A
-    /// guest that does not respond has too little.
+    /// guest that does not respond has too little memory.
     fn look(&self) -> Vec<Option<f64>> {
         let of = |guest: &Guest| {
             Inside::read_within(self.site, &guest.name, ANSWER_MAX).ok()?.memory_wait_us
@@ -298,7 +299,7 @@ impl Hand<'_> {
         self.site.guests().iter().map(of).collect()
     }
 
-    /// Returns the ratios of the second way's p95 to the first's.
+    /// Returns the ratios of p95 in the second configuration to p95 in the first.
     fn in_turns(
         &self,
         run: &mut bench::Case<'_, '_>,
@@ -329,7 +330,7 @@ impl Hand<'_> {
         pairs.try_for_each(|(guest, mib)| self.manager.pin(&guest.name, *mib))
     }
 
-    /// Lets every guest run on this many CPUs, or on all that it has.
+    /// Lets every guest run on this many CPUs, or on all CPUs of the guest if it has fewer.
     fn cpus(&self, count: u32) -> Result<(), Error> {
         self.site.guests().iter().try_for_each(|guest| put_on(self.site, guest, count))
     }
@@ -342,7 +343,7 @@ pub(super) fn take_off(site: &Site, sizes: &[Size]) -> Result<(), Error> {
     sized.try_for_each(|(guest, size)| put_on(site, guest, size.cpus))
 }
 
-/// Lets a guest run on this many CPUs, or on all that it has.
+/// Lets a guest run on this many CPUs, or on all CPUs of the guest if it has fewer.
 fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
     // The first CPU may not be removable, and then has no file.
     let line = format!(
@@ -357,7 +358,7 @@ fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// Returns the size found for a guest with this need and this much in use, and the number of
+    /// Returns the size found for a guest with this need and this memory in use, and the number of
     /// steps.
     fn found(needs: u32, in_use: u32) -> (u32, u32) {
         let mut descent = Descent::from(96, MANAGED_MIB, in_use, 8);

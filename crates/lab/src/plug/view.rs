@@ -16,7 +16,7 @@ const ABOUT: &str = "Two triplets and two combined servers, asked at a rate that
 /// Measures that are compared with the baseline's and with the study's.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
 
-/// Measures that only we have.
+/// Measures that the study did not publish.
 const OURS_ONLY: [&str; 7] = ["p50", "p95", "CPU a request", CPUS_ON, VIEWS[0], VIEWS[1], VIEWS[2]];
 
 /// Returns the view.

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process};
 
-/// Limit of a child's exit on request, in which it gives memory back; then it is killed.
+/// Limit of a child's exit on request, during which it returns memory. After that the child is
+/// killed.
 const END: Duration = Duration::from_secs(60);
 
 /// A running child. Dropping it ends it, and waits for its exit.

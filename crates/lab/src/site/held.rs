@@ -15,13 +15,13 @@ use std::fs;
 pub struct Held {
     /// Resident on the host, and mapped by no other process.
     pub private_mib: f64,
-    /// Memory mapped by several processes, mostly their programs: the largest value of any guest,
-    /// since it exists once for all.
+    /// Memory mapped by several processes, mostly their programs. It exists once for all guests, so
+    /// the largest value of any guest counts.
     pub shared_mib: f64,
     /// Swapped memory, in its original size.
     pub swapped_mib: f64,
     /// Host memory taken by swapped pages in compressed memory. Without compressed memory, swap is
-    /// a disk, and is counted in full: it still belongs to the guests.
+    /// a disk, and counts in full, because the pages still belong to the guests.
     pub compressed_mib: f64,
 }
 

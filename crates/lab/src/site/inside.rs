@@ -18,11 +18,11 @@ pub struct Inside {
     pub io_wait_us: Option<f64>,
     /// Memory in use by processes or cache, in MiB.
     pub used_mib: Option<f64>,
-    /// Memory without use, in MiB.
+    /// Free memory, in MiB.
     pub free_mib: Option<f64>,
-    /// Memory that processes could still get, in MiB.
+    /// Memory available to processes, in MiB.
     pub available_mib: Option<f64>,
-    /// Number of CPUs that are on.
+    /// Number of online CPUs.
     pub cpus: Option<f64>,
 }
 

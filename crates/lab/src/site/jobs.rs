@@ -19,7 +19,8 @@ pub const WIPE_MAX: Duration = Duration::from_secs(3600);
 /// One request after the other, one for each target.
 pub const ONE_BY_ONE: Pattern = Pattern::Once { clients: 1 };
 
-/// Hits every server once, and notes latencies: of all, and by class of ten.
+/// Sends one request to every server, and notes latencies: of all servers, and of each class of
+/// ten.
 pub fn wipe(measures: &mut Measures, targets: Vec<Target>) -> Result<(), Error> {
     wipe_until(measures, targets, &NEVER)
 }
@@ -44,7 +45,7 @@ pub fn answers(page: &Target) -> Result<bool, Error> {
     Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
 }
 
-/// Returns the present time of a page, in seconds; infinite if it is not served.
+/// Returns the time in which a page is served now, in seconds; infinite if it is not served.
 pub fn probe(page: &Target) -> Result<f64, Error> {
     let answer = run(vec![page.clone()], ONE_BY_ONE, PROBE_MAX, PROBE_MAX, &NEVER)?.all;
     Ok(match answer.latency_us() {
@@ -112,7 +113,7 @@ pub fn inside(
     reports.into_iter().map(|report| Ok(report.rounds_s?)).collect()
 }
 
-/// Notes a tally: responses, failures, rate, latencies in seconds.
+/// Notes a load's responses, failures, rate, and latencies in seconds.
 fn note(measures: &mut Measures, outcome: &Outcome) {
     let tally = &outcome.all;
     measures.note("answered", "", tally.answered as f64);

@@ -22,20 +22,20 @@ const ANSWER: Duration = Duration::from_secs(20);
 pub struct Settings {
     /// Rules that move memory.
     pub rules: Kind,
-    /// Memory that the guests may use together, in MiB: a machine with more memory acts as a full
-    /// host.
+    /// Memory that the guests may use together, in MiB, so that a machine with more memory acts as
+    /// a full host.
     pub budget_mib: u64,
-    /// Part of the budget that is to be free, in MiB.
+    /// Part of the budget to keep free, in MiB.
     pub set_point_mib: u64,
-    /// True if it leaves KSM alone, because the farm's own tiers control it: two controllers would
-    /// conflict.
+    /// True if the manager leaves KSM alone, because the farm controls KSM and two controllers
+    /// would conflict.
     pub leaves_ksm: bool,
-    /// Time after which a guest counts as asleep. Its memory then goes to the host's swap, followed
-    /// by that of others while the host is short; `None` disables page-out.
+    /// Time after which a guest counts as asleep. Its memory is then paged out, followed by memory
+    /// of other guests while the host is short of memory. `None` disables page-out.
     pub page_out_after: Option<Duration>,
 }
 
-/// Other managers: a case may use their rules in place of ours. Page reporting alone needs no
+/// Other managers, with rules that a case may use in place of ours. Page reporting alone needs no
 /// manager.
 pub const RIVALS: [Kind; 4] = [Kind::Mom, Kind::Proxmox, Kind::Pi, Kind::Senpai];
 
@@ -125,7 +125,7 @@ impl Manager {
         Ok((levers.manager_cpu_us + page_out_us) as f64 / 1e6)
     }
 
-    /// Returns the gain and the cost of each of its levers.
+    /// Returns the gain and the cost of each of the manager's mechanisms.
     pub fn levers(&self) -> Result<Levers, Error> {
         match ask(&self.socket, &Ask::Levers, ANSWER)? {
             Answer::Levers(levers) => Ok(*levers),

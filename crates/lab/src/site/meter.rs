@@ -133,7 +133,7 @@ impl Usage<'_> {
         self.ratio(|reading| reading.cpu_s, |reading| reading.vcpu_s)
     }
 
-    /// Returns the host's busy CPU time, in percent of all.
+    /// Returns the host's busy CPU time, in percent of its total CPU time.
     fn host_busy_percent(&self) -> Option<f64> {
         self.ratio(|reading| reading.host_busy_s * 100.0, |reading| reading.host_all_s)
     }
@@ -156,8 +156,8 @@ impl Usage<'_> {
 }
 
 impl Reading {
-    /// Reads all counters of these guests. `maps` includes the proportional share of memory, for
-    /// which the kernel walks all of it.
+    /// Reads all counters of these guests. `maps` adds the proportional share of memory, for which
+    /// the kernel walks all of the guests' memory.
     pub fn of(guests: &[Guest], maps: bool) -> Reading {
         let mut reading = Reading { at_s: clock::seconds(), ..Reading::default() };
         let pids = || guests.iter().filter_map(|guest| guest.pid);

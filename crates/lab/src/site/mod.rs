@@ -1,5 +1,5 @@
-//! A farm for an experiment, made by pinhead itself: `pinhead up` as a child, and `pinhead host` if
-//! there is to be a manager.
+//! A farm for an experiment, started with pinhead's own commands: `pinhead up` as a child, and
+//! `pinhead host` if the case has a manager.
 //!
 //! ```text
 //!   FARM.toml ─► pinhead up (child) ─► PID/control ─► guests, exec
@@ -7,9 +7,9 @@
 //!                      └─► QEMUs, tiers ─► meter: what they use
 //! ```
 //!
-//! The children end with this process, whatever ends it. The host's settings are restored when
-//! `pinhead up` ends in order, which dropping a [`Site`] waits for, or otherwise by pinhead's next
-//! start.
+//! The children end with this process, whatever ends it. `pinhead up` restores the host's settings
+//! when it ends in order; dropping a [`Site`] waits for that end. Otherwise the next start of
+//! pinhead restores them.
 
 mod child;
 pub mod held;
@@ -32,10 +32,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Deadline, Monitor, Output, Scratch};
 
-/// Pages per second that come back from a disk, such as several drives or a small cloud volume. The
-/// hosts of the studies paged to disks. Compressed memory returns a page in 0.01 ms, while a
-/// transaction takes 40 ms of an emulated CPU: paging has no visible cost there. With 200 pages,
-/// unmanaged guests do not finish their start.
+/// Pages per second that can be read back from the host's disk, like that of several drives or a
+/// small cloud volume. The hosts of the studies paged to disks. Compressed memory returns a page in
+/// 0.01 ms, while a transaction takes 40 ms of an emulated CPU, so paging would have no visible
+/// cost. With 200 pages, unmanaged guests do not finish their start.
 pub const DISK_READS: u32 = 1000;
 /// Name of this setting in a result.
 pub const HOST_DISK: &str = "pages from the host's disk, 1/s";
@@ -43,7 +43,7 @@ pub const HOST_DISK: &str = "pages from the host's disk, 1/s";
 const LOOK: Duration = Duration::from_millis(50);
 /// Time after which a rebooting guest has left its previous boot, also on a busy machine.
 const GONE: Duration = Duration::from_secs(3);
-/// Limit of a monitor's response: it is immediate, except on a full machine.
+/// Limit of a monitor's response, which is immediate except on a full machine.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Paths of pinhead, and of its farms' sockets.
@@ -122,8 +122,8 @@ impl Site {
         self.dir.path()
     }
 
-    /// Returns the memory that a guest's balloon leaves it in MiB, from its second monitor. The
-    /// monitor must be free: a manager would own it.
+    /// Returns the memory that a guest's balloon leaves it in MiB, from its second monitor. No
+    /// manager may run, because a manager would own that monitor.
     pub fn balloon_mib(&self, guest: &Guest) -> Option<f64> {
         let path = self.sockets().join(format!("{}.qmp", guest.name));
         let mut monitor = Monitor::new(UnixStream::connect(path).ok()?);

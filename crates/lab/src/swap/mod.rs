@@ -1,12 +1,12 @@
 //! A virtual disk for swap, after the study of 2001. The same tar runs in a large guest, in a small
-//! one that swaps to memory, and in a small one without such swap. Other guests serve a few hits a
-//! second at the same time, all within one limit.
+//! one that swaps to memory, and in a small one without such swap. Other guests serve a few
+//! requests a second at the same time. All guests share one limit.
 //!
-//! The limit makes the study's effect possible. A large guest keeps the tar's files in its cache,
-//! the host has no memory for that, and pages out the other guests. So the limit is even smaller
-//! than the large guest's files, and the tar reads them repeatedly. The host pages to swap as slow
-//! as a disk, as in the study. With compressed memory the others hardly wait (15 ms next to the
-//! large guest, 10 ms next to the small one).
+//! The limit makes the study's effect possible. A large guest keeps the tar's files in its cache.
+//! The host has no memory for this cache, and pages out the other guests. So the limit is even
+//! smaller than the large guest's files, and the tar reads them repeatedly. The host pages to swap
+//! as slow as a disk, as in the study. With compressed memory the other guests hardly wait (15 ms
+//! next to the large guest, 10 ms next to the small one).
 
 mod run;
 mod view;
@@ -33,14 +33,15 @@ pub(crate) const LARGE: Case =
     Case { name: "large guest", memory_mib: 384, swap_mib: 0, rules: None };
 pub(crate) const SMALL: Case =
     Case { name: "small guest, swap in memory", memory_mib: 96, swap_mib: 100, rules: None };
-/// With a manager that takes the guest's cache, the guest need not be sized.
+/// The large guest under a manager. The manager reclaims the guest's cache, so nobody has to choose
+/// the guest's size.
 pub(crate) const MANAGED: Case =
     Case { name: "large guest, pinhead", rules: Some(Kind::Pinhead), ..LARGE };
-/// The study's three cases, and ours: run by default.
+/// Cases that run by default: the study's three, and our own.
 pub(crate) const USUAL: [Case; 4] =
     [LARGE, SMALL, Case { name: "small guest, no such swap", swap_mib: 0, ..SMALL }, MANAGED];
 
-/// Returns all cases: those with other managers' rules run only when they are named.
+/// Returns all cases. The cases with other managers' rules run only when they are named.
 pub(crate) fn cases() -> Vec<Case> {
     let rivals = [
         ("large guest, mom", Kind::Mom),

@@ -16,16 +16,17 @@ const UP_MAX: Duration = Duration::from_secs(300);
 const TAR_MAX: Duration = Duration::from_secs(900);
 /// Maximum latency of a trivial response in the study.
 const TRIVIAL_US: u64 = 200_000;
-/// Hits per second on all other guests together.
+/// Requests per second to all other guests together.
 const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
 /// Memory of each other guest, its part of the limit, and the rest of the limit. All guests share
-/// the limit, including the QEMUs' own memory. It covers a small guest with its cache, 64 MiB of
-/// translated code, and the other guests' active memory. The full form's large guest would use
-/// twice all of that alone.
+/// the limit, including the QEMUs' own memory. The limit covers a small guest with its cache, 64
+/// MiB of translated code, and the other guests' active memory. The large guest of the full form
+/// alone would use twice that much.
 const OTHER_MIB: u32 = 96;
 const OTHER_USES_MIB: u32 = 24;
 const LIMIT_MIB: u32 = 176;
-/// Size of the tar's files: as files, in the archive and unpacked, they take three times as much.
+/// Size of each of the tar's files. Together with the archive and the unpacked copy they take three
+/// times as much.
 const FILE_KIB: u32 = 256;
 /// Ports as in the wipe's experiment.
 const PORTS_FROM: u32 = 10_000;
@@ -84,7 +85,8 @@ fn one(
         None => None,
     };
     let targets = site.targets("web", 80, "/");
-    // Starting the last guests paged out memory of the first: it must come back first.
+    // The start of the last guests paged out memory of the first guests, which must come back
+    // before the measurement.
     run.phase(phase::SETTLE, |measures| {
         respond(measures, &targets, seconds, &AtomicBool::new(false))
     })?;

@@ -1,4 +1,4 @@
-//! Cases that take turns, and a resumed experiment.
+//! Tests of cases that take turns, and of a resumed experiment.
 
 use crate::results::{asked, directory, outcome};
 use lab::outcome::Machine;
@@ -125,7 +125,7 @@ fn torn_file_and_foreign_results_are_not_resumed() {
     let error = refused(outcome());
     assert!(error.contains("its layout, 1, does not tell what came to its end"), "{error}");
 
-    // The quick form and other experiments are other results.
+    // Results of the quick form, or of another experiment, are not resumed.
     assert_eq!(resumed(&dir, &Outcome { quick: true, ..outcome() }).unwrap(), None);
     let other = Outcome { experiment: "other".into(), ..outcome() };
     assert_eq!(resumed(&dir, &other).unwrap(), None);

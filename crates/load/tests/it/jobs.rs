@@ -30,7 +30,7 @@ fn seconds(job: Job, dir: &str) -> Vec<f64> {
 
 #[test]
 fn each_job_runs_its_rounds_and_leaves_nothing() {
-    // The name has a blank and a quote: the scripts must treat it as one word.
+    // The name contains a blank and a quote, and the scripts must treat it as one word.
     let dir = std::env::temp_dir().join(format!("pinhead load's {}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
     let name = dir.to_str().unwrap();
@@ -47,7 +47,7 @@ fn a_guest_that_fails_does_not_take_the_others_with_it() {
     let job = Job::Build { units: 2, parallel: 1, rounds: 1 };
     let dir = std::env::temp_dir().join(format!("pinhead-load-some-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
-    // In one directory these builds would conflict: this test only checks the responses.
+    // In one directory these builds would conflict, but this test only checks the responses.
     let timeout = Duration::from_secs(60);
     let reports = job::run(&Shell, &guests[1..2], &job, "/", timeout).unwrap();
     assert!(matches!(reports[0].rounds_s, Err(JobFailure::Exec(_))));

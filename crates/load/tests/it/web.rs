@@ -38,7 +38,7 @@ fn slow_at_first(others_ms: u64) -> Arc<Server> {
     })
 }
 
-// The bounds on time in these tests are lower ones: a busy machine delays responses.
+// The bounds on time in these tests are lower bounds, because a busy machine delays responses.
 const LATE_US: u64 = 100_000;
 
 #[test]
@@ -72,7 +72,7 @@ fn closed_loop_is_corrected_for_requests_a_stall_kept_back() {
 
 #[test]
 fn outcome_has_the_latencies_of_the_server() {
-    // One response of ten takes a quarter of a second, the others next to nothing.
+    // One response of ten takes a quarter of a second, the others hardly any time.
     let server = Server::start(|n| {
         let delay = if n % 10 == 9 { 250 } else { 0 };
         Answer::page("x").after(Duration::from_millis(delay))

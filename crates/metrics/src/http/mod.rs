@@ -1,7 +1,7 @@
 //! Subset of HTTP/1.1 for scrapes, pushes and queries, without I/O.
 //!
-//! A connection serves one request: both sides send `Connection: close`. No state of a client is
-//! kept, and bytes after a request are not read.
+//! A connection serves one request, because both sides send `Connection: close`. No state of a
+//! client is kept, and bytes after a request are not read.
 
 mod request;
 mod response;

@@ -12,7 +12,7 @@ const PATH: &str = "/metrics";
 /// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// True for GET; false if only the head is wanted.
+    /// True for GET; false if only the head is requested.
     pub wants_body: bool,
     /// Format of the response.
     pub format: Format,
@@ -54,7 +54,8 @@ impl Refusal {
     }
 }
 
-/// Returns the head of a response with a text of this length. The text follows, if it is wanted.
+/// Returns the head of a response with a text of this length. The text follows if the client
+/// requested it.
 pub fn answer(format: Format, length: usize) -> Vec<u8> {
     head("200 OK", format.content_type(), length, "").into_bytes()
 }

@@ -243,7 +243,8 @@ crate::field::fields! {
 
 impl Row<GuestField> {
     /// Puts a balloon's statistics under the daemon's fields, for a guest without a daemon. A
-    /// driver before Linux 4.6 does not report what is available; what is free surely is.
+    /// driver before Linux 4.6 does not report the available memory, so the free memory, which is
+    /// surely available, replaces it.
     pub fn put_balloon_as_own(&mut self) {
         use GuestField as G;
         let of = |field| self.get(field);

@@ -121,7 +121,7 @@ fn other_owners_of_the_pool_are_found() {
     let kernel = FakeKernel::s390x(1, 1, 0);
     kernel.write("proc/sys/vm/cmm_timed_pages", "12\n");
     kernel.write("sys/module/cmm/parameters/sender", "VMRMSVM\n");
-    // The sender is set under every hypervisor; only z/VM delivers.
+    // The sender is set under every hypervisor, but only z/VM delivers messages.
     kernel.write("proc/sysinfo", "VM00 Control Program: KVM/Linux\n");
     check(&kernel, &["CMM holds 12 pages on a timer"]);
     kernel.write("proc/sysinfo", "VM00 Control Program: z/VM    7.3.0\n");

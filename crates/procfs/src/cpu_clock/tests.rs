@@ -83,7 +83,7 @@ fn cpu_never_seen_before_adds_nothing_until_its_second_reading() {
 fn the_fields_of_a_change_stay_within_the_time_that_passed() {
     let readings = [
         stat((100, 900), &[(0, 50, 500), (3, 50, 400)]),
-        // cpu3 left, cpu0 was late: one second is 100 ticks and 2 of slack.
+        // cpu3 went offline, and cpu0 was late: one second has 100 ticks and 2 ticks of slack.
         stat((100, 900), &[(0, 950, 499)]),
     ];
     assert_eq!(run(&readings)[1], (202, 900));
@@ -144,7 +144,7 @@ fn a_jump_of_the_sum_alone_is_held_back() {
 fn sum_one_reading_late_does_not_spoil_the_next_interval() {
     let readings = [
         stat((200, 60_000), &[(0, 100, 30_000), (1, 100, 30_000)]),
-        // cpu1 went between the sum and the lines: the sum still has its sleep.
+        // cpu1 went offline between the sum and the lines, so the sum still contains its idle time.
         stat((210, 60_180), &[(0, 105, 30_095)]),
         // cpu1 leaves the sum only now, while the lines stay the same.
         stat((220, 30_500), &[(0, 115, 30_185)]),

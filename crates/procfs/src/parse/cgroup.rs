@@ -4,14 +4,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::lines;
 
-/// The second hierarchy's possible directories below a root: alone, or together with the first.
+/// Possible directories of version 2 below a root: alone, or together with version 1.
 pub const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// The second hierarchy's name in place of controllers: empty.
+/// Text in place of the controllers for version 2: empty.
 pub const UNIFIED_NAME: &str = "";
 
-/// Returns the path of the process's group in the second hierarchy, without its first slash. The
-/// root is not a group of its own, and a path outside the namespace begins with dots.
+/// Returns the path of the process's group in version 2, without its first slash. The root does not
+/// count as a group, and a path outside the namespace begins with dots.
 pub fn unified(text: &[u8]) -> Option<PathBuf> {
     of_controller(text, UNIFIED_NAME)
 }
@@ -23,14 +23,14 @@ pub fn of_controller(text: &[u8], controller: &str) -> Option<PathBuf> {
     (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
 }
 
-/// Returns true if the process is outside the groups that this namespace shows, in the hierarchy of
-/// this controller: the kernel then prints a path with `..`.
+/// Returns true if the process is outside the groups of this namespace, in the hierarchy of this
+/// controller. The kernel then prints a path with `..`.
 pub fn is_outside(text: &[u8], controller: &str) -> bool {
     let path = shown(text, controller).unwrap_or_default();
     path.split(|byte| *byte == b'/').any(|part| part == b"..")
 }
 
-/// Returns the path in a controller's hierarchy as it is in the text, without its first slash.
+/// Returns the path in a controller's hierarchy, unchanged but without its first slash.
 fn shown<'a>(text: &'a [u8], controller: &str) -> Option<&'a [u8]> {
     let path = lines(text).find_map(|line| {
         let mut parts = line.splitn(3, |byte| *byte == b':');

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{Malformed, unsigned};
 
-/// CPU numbers from here on are refused. It is the limit of the kernel's largest configuration, and
-/// keeps a list from a hostile or broken file small.
+/// Smallest CPU number that is refused. It is the limit of the kernel's largest configuration, and
+/// bounds a list from a hostile or broken file.
 pub const MAX_CPUS: u32 = 8192;
 
 /// A set of CPU numbers.
@@ -63,15 +63,15 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Parses a list. An empty one (of offline CPUs, say) is valid.
+/// Parses a list. An empty list (of offline CPUs, for example) is valid.
 pub fn parse(bytes: &[u8]) -> Result<CpuList, Malformed> {
     let mut cpus = Vec::new();
     each_range(bytes, |first, last| cpus.extend(first..=last))?;
     Ok(cpus.into_iter().collect())
 }
 
-/// Returns the number of CPUs in a list of the kernel, without creating the list: this is read in
-/// every interval.
+/// Returns the number of CPUs in a list of the kernel. It does not create the list, because it runs
+/// in every interval.
 pub fn count(bytes: &[u8]) -> Result<u32, Malformed> {
     let mut cpus = 0;
     each_range(bytes, |first, last| cpus += last - first + 1)?;
@@ -89,8 +89,8 @@ fn each_range(bytes: &[u8], mut take: impl FnMut(u32, u32)) -> Result<(), Malfor
     if rest.is_empty() {
         return Ok(());
     }
-    // Ascending ranges are bounded by themselves: no text can make the list longer than there are
-    // CPU numbers, nor count a CPU twice.
+    // Ranges must ascend, so no text can make the list longer than the number of CPU numbers, or
+    // count a CPU twice.
     let mut lowest = 0;
     loop {
         let (first, after) = number(rest)?;

@@ -13,7 +13,7 @@ pub mod table;
 pub mod task;
 pub mod tcp;
 
-/// Bytes that do not read as the kernel writes them.
+/// Bytes that are not in the kernel's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Line {line}: {what}")]
 pub struct Malformed {
@@ -35,7 +35,7 @@ pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t' | b'\n')).filter(|word| !word.is_empty())
 }
 
-/// Parses a word that is a whole number that fits, and nothing else.
+/// Parses a word that is exactly one whole number, which must fit the type.
 pub fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() {
         return None;
@@ -46,7 +46,7 @@ pub fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns the numbers at the start of a text, as many as are wanted.
+/// Returns the first `N` numbers at the start of a text.
 pub fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     let mut words = words(text);
     let mut all = [0; N];
@@ -112,8 +112,8 @@ pub fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
 /// Parses a number with an optional decimal fraction at the start of `bytes`, and returns it and
 /// the rest. Nine digits of the fraction count; the kernel prints two.
 ///
-/// Both parts make one integer that is divided once by a power of ten. Below 2^53 the result is the
-/// number nearest to the text, as with `strtod`.
+/// Both parts form one integer, which is divided once by a power of ten. Below 2^53 the result is
+/// the number nearest to the text, as with `strtod`.
 pub fn decimal(bytes: &[u8]) -> Option<(f64, &[u8])> {
     let (whole, rest) = unsigned(bytes)?;
     let Some(tail) = rest.strip_prefix(b".") else {

@@ -9,7 +9,7 @@ pub struct Schedstat {
     pub run_ns: u64,
     /// Nanoseconds that it was runnable and waited for a CPU.
     pub delay_ns: u64,
-    /// Times that it was given a CPU.
+    /// Number of times that the task got a CPU.
     pub dispatches: u64,
 }
 
@@ -20,7 +20,7 @@ pub fn parse(text: &[u8]) -> Option<Schedstat> {
 }
 
 /// Returns the sum of all CPUs in /proc/schedstat, and their number. The last three of a CPU's nine
-/// numbers are its tasks' counts. `None` without CPUs: not every kernel is built with it.
+/// numbers are its tasks' counts. `None` without CPUs, because not every kernel provides the file.
 pub fn all_cpus(text: &[u8]) -> Option<(Schedstat, u64)> {
     let mut found = None;
     for line in lines(text).filter(|line| line.starts_with(b"cpu")) {

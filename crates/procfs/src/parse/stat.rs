@@ -1,5 +1,5 @@
-//! The CPU lines at the start of /proc/stat. Later lines are never read: the `intr` line alone is
-//! longer than all else in the file.
+//! The CPU lines at the start of /proc/stat. Later lines are never read, because the `intr` line
+//! alone is longer than the rest of the file.
 
 use super::{Malformed, skip_blanks, unsigned};
 
@@ -26,7 +26,8 @@ pub struct Stat {
 }
 
 /// Parses the CPU lines into `stat` and reuses its memory. Returns `false` if `bytes` end before
-/// the CPU lines do: more of the file is needed. `at_end` means that there is no more.
+/// the CPU lines do, and more of the file is needed. `at_end` means that the file has no more
+/// bytes.
 pub fn parse(bytes: &[u8], at_end: bool, stat: &mut Stat) -> Result<bool, Malformed> {
     stat.cpus.clear();
     let mut rest = bytes;
@@ -68,7 +69,7 @@ fn cpu_line(line: &[u8], stat: &mut Stat) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns the times in the line `cpu`, if it is that line.
+/// Returns the times in a line, if it is the line `cpu`.
 pub fn all_cpus(line: &[u8]) -> Option<Ticks> {
     ticks(line.strip_prefix(b"cpu")?).ok()
 }

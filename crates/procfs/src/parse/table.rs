@@ -20,7 +20,7 @@ impl Style {
         }
     }
 
-    /// Returns the name in a line; `None` if it has no valid name.
+    /// Returns the name in a line; `None` if the line has no valid name.
     pub fn name(self, line: &[u8]) -> Option<&str> {
         let end = line.iter().position(|b| *b == self.separator())?;
         let name = std::str::from_utf8(&line[..end]).ok()?;
@@ -37,8 +37,9 @@ impl Style {
     }
 }
 
-/// Parses the number at the start of the bytes behind a name. Another byte must follow it: a number
-/// at the end of the bytes read may continue in the next read. `at_end` means that there is none.
+/// Parses the number at the start of the bytes behind a name. Another byte must follow the number,
+/// because a number at the end of the bytes may continue in the next read. `at_end` means that
+/// there is no next read.
 #[inline]
 pub fn value(rest: &[u8], at_end: bool) -> Option<u64> {
     let (value, after) = unsigned(skip_blanks(rest))?;
@@ -48,8 +49,8 @@ pub fn value(rest: &[u8], at_end: bool) -> Option<u64> {
 /// Returns the offset just after the `count`-th newline at or after `from`. `None` if there are
 /// fewer.
 ///
-/// Eight bytes at a time: a byte-wise search of a whole /proc/vmstat costs more than all other
-/// parsing together.
+/// The search takes eight bytes at a time, because a byte-wise search of a whole /proc/vmstat costs
+/// more than all other parsing together.
 pub fn skip_lines(bytes: &[u8], from: usize, count: u32) -> Option<usize> {
     const LOW7: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     const NEWLINES: u64 = 0x0101_0101_0101_0101 * b'\n' as u64;
@@ -121,8 +122,8 @@ mod tests {
 
     #[test]
     fn lines_are_skipped_as_a_plain_search_skips_them() {
-        // All texts of up to 18 bytes with newlines in a bit pattern, from all offsets in them:
-        // every alignment of a newline to the words occurs.
+        // The test takes all texts of up to 18 bytes with newlines in a bit pattern, from all
+        // offsets, so that every alignment of a newline to the words occurs.
         for pattern in 0_u32..1 << 12 {
             let text: Vec<u8> = (0..18)
                 .map(|i| if pattern >> (i % 12) & 1 == 1 { b'\n' } else { b'\n' ^ (1 << (i % 8)) })

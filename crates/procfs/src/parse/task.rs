@@ -39,7 +39,7 @@ pub enum SignedField {
 /// The kernel's statistics of a process or a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskStat<'a> {
-    /// The name, which the process itself chooses: it may hold blanks, brackets and any bytes.
+    /// The name, which the process itself chooses. It may contain blanks, brackets and any bytes.
     pub name: &'a [u8],
     /// The letter of the state: `R`, `S`, `D`, and `T` if stopped by a signal.
     pub state: u8,

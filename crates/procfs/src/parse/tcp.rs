@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::{lines, number, words};
 
-/// The state of a socket, from include/net/tcp_states.h, reduced to the states needed here.
+/// State of a socket, from include/net/tcp_states.h, reduced to the states needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
     /// Both ends have the connection.

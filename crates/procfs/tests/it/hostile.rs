@@ -1,5 +1,5 @@
 //! Arbitrary bytes: a reader returns a row of numbers or an error with its position, and never
-//! panics. The fuzzer does the same for longer; this is the share that fits into each test run.
+//! panics. The fuzzer does the same for longer; this test is the part that fits into each test run.
 
 use std::io;
 

@@ -90,7 +90,7 @@ fn the_next_row_has_the_next_numbers() {
     let wanted = [Counter::meminfo("SwapFree"), Counter::vmstat("pgpgin")];
     let mut reader = Reader::open(&kernel.root(), &wanted).unwrap();
     assert_eq!(read(&mut reader, 2).unwrap(), [1_044_922.0, 584_546.0]);
-    // Longer numbers before them, and additional lines.
+    // The text before the wanted lines gets longer numbers, and additional lines.
     kernel.write("proc/meminfo", &MEMINFO.replace("59903", "59903000000"));
     kernel.write("proc/vmstat", &format!("nr_new 1\nnr_newer 2\n{VMSTAT}"));
     assert_eq!(read(&mut reader, 2).unwrap(), [1_044_922.0, 584_546.0]);
@@ -190,7 +190,7 @@ fn cpu_lines_longer_than_the_buffer_are_all_read() {
     let wanted = [Counter::Cpu(CpuField::Idle), Counter::OnlineCpus];
     let mut reader = Reader::open(&kernel.root(), &wanted).unwrap();
     assert_eq!(read(&mut reader, 2).unwrap(), [1000.0, 700.0]);
-    // One CPU of the last buffer goes, and the sum jumps: its lines show it.
+    // A CPU in the last buffer goes offline, and the sum jumps. Only the CPU lines show the cause.
     kernel.write_cpu(699, "online", "0\n");
     kernel.settle();
     let stat = kernel.read("proc/stat");
@@ -218,7 +218,7 @@ fn a_handle_that_fails_is_opened_again() {
     kernel.write("proc/loadavg", "0.50 0 0 1/2 3\n");
     assert_eq!(fs.read_at(ProcFile::Loadavg, &mut buf, 0).unwrap(), 4);
     assert_eq!(&buf, b"0.50");
-    // A good handle is kept: the name may go.
+    // A working handle is kept, even if the name is removed.
     kernel.remove("proc/loadavg");
     assert_eq!(fs.read_at(ProcFile::Loadavg, &mut buf, 0).unwrap(), 4);
 }

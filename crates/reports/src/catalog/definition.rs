@@ -19,7 +19,8 @@ pub struct Definition {
     pub heritage: &'static [&'static str],
     /// Tables of the report.
     pub parts: &'static [Part],
-    /// Contents of those other reports that this one omits, and why; empty if there are none.
+    /// Contents of the other monitors' reports that this report omits, with the reason; empty if it
+    /// omits nothing.
     pub left_out: &'static str,
 }
 

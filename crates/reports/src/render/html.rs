@@ -126,7 +126,7 @@ fn grid(
     label: impl Fn(&Line) -> Vec<String>,
 ) {
     let title = escaped(table.part.title);
-    // The keyboard can scroll an element that is wider than its page.
+    // The attributes allow the keyboard to scroll an element that is wider than its page.
     let _ = write!(
         out,
         "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">\

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Significant decimals; further digits are noise of binary fractions.
 const DIGITS: i32 = 6;
-/// Numbers below this have at most fifteen digits, and each has a float of its own.
+/// Numbers below this have at most fifteen digits, so no two numbers share a float.
 const EXACT_MAX: f64 = 1e15;
 
 /// Renders a report.
@@ -135,7 +135,7 @@ fn put_number(out: &mut String, value: Option<f64>) {
     };
     let scale = 10_f64.powi(DIGITS);
     let scaled = (value * scale).round();
-    // A number of so few digits is already the shortest form of its float.
+    // A number with so few digits is already the shortest form of its float.
     if (1.0..EXACT_MAX).contains(&scaled.abs()) {
         if scaled < 0.0 {
             out.push('-');

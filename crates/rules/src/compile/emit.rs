@@ -6,8 +6,8 @@ use crate::file::RuleFile;
 use crate::program::{Code, Op, STACK};
 use counters::{Counter, KernelNames, Kib};
 
-/// The most steps of one expression. Variables are copied into each place that uses them, so a
-/// short file could grow without bound; the default preset has 170.
+/// Maximum number of steps of one expression. Variables are copied into each place that uses them,
+/// so a short file could grow without bound. The default preset has 170 steps.
 pub(super) const MAX_OPS: usize = 16_384;
 
 /// The type that the context of an expression needs.
@@ -49,16 +49,16 @@ impl Emitter {
     }
 }
 
-/// The machine that a rules file is compiled for, as far as it is known.
+/// The known properties of the machine for which a rules file is compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    /// The counters that its kernel has; `None` if that is not known.
+    /// The counters that its kernel has; `None` if they are unknown.
     pub names: Option<KernelNames>,
     /// CPUs that are online or can be plugged.
     pub cpus_usable: Option<u32>,
     /// The machine's memory, the pool included.
     pub memory: Option<Kib>,
-    /// True if it has a pool to give memory to.
+    /// True if the machine has a pool that can take memory.
     pub pool: Option<bool>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Compiler<'a> {
     pub(super) file: &'a RuleFile,
     pub(super) machine: &'a Machine,
     pub(super) counters: Vec<Counter>,
-    /// The largest age that a step loads.
+    /// Maximum age, in intervals, of a value that a step loads.
     pub(super) deepest: usize,
     /// Expressions visited for the current rule, including those without steps.
     pub(super) visited: usize,

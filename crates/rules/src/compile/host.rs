@@ -7,7 +7,7 @@ use crate::file::{FileKind, Name, RuleFile};
 use crate::host_program::HostProgram;
 use counters::Counter;
 
-/// Compiles a host's rules file. There is a program only if no error is found.
+/// Compiles a host rules file. Returns a program only if no error is found.
 pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
     let machine = Machine::default();
     let mut compiler = Compiler::new(file, &machine, Vec::new());

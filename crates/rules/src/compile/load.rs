@@ -8,7 +8,7 @@ use crate::program::Op;
 use base::nearest;
 use counters::{Counter, CpuField, retired};
 
-/// The code of the warning that a counter is gone, and that others are read instead.
+/// Code of the warning that a counter is gone, and that other counters are read instead.
 pub(super) const RETIRED: &str = "retired-counter";
 
 impl Compiler<'_> {
@@ -120,8 +120,8 @@ impl Compiler<'_> {
             return;
         }
         let message = format!("This kernel has no `{name}` in /proc/{file}");
-        // Variables are copied into each place that uses them. The names that a wrong name may have
-        // meant are searched once for its place, and not thousands of times.
+        // Variables are copied into each place that uses them. The names similar to a wrong name
+        // are searched once for its position, and not thousands of times.
         let told = |d: &Diagnostic| d.span == span && d.message == message;
         if self.found.iter().any(|d| told(d) && d.severity == Severity::Error) {
             return;

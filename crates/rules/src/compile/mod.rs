@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 pub use emit::Machine;
 pub use host::host_program;
 
-/// Compiles a file for a machine. There is a program only if no error is found.
+/// Compiles a file for a machine. Returns a program only if no error is found.
 pub fn compile(file: &RuleFile, machine: &Machine) -> (Option<Program>, Vec<Diagnostic>) {
     let mut compiler = Compiler::new(file, machine, Vec::new());
     let program = compiler.program();
@@ -28,15 +28,16 @@ pub fn compile(file: &RuleFile, machine: &Machine) -> (Option<Program>, Vec<Diag
 
 /// Sorts the diagnostics, and keeps the program only if none of them is an error.
 fn finished<T>(program: Option<T>, mut found: Vec<Diagnostic>) -> (Option<T>, Vec<Diagnostic>) {
-    // One group may warn of a place that another group refuses: the error stands for both.
+    // If one group has a warning at a position where another group has an error, only the error
+    // remains.
     found.sort_by_key(|d| (d.span.start, d.span.end, Reverse(d.severity)));
     found.dedup_by(|later, first| later.span == first.span && later.message == first.message);
     once_a_name(&mut found);
     (program.filter(|_| !has_errors(&found)), found)
 }
 
-/// Keeps one warning for each retired counter, at its first place: a rule names the counter once
-/// for each interval that it looks back.
+/// Keeps one warning for each retired counter, at its first position, because a rule names the
+/// counter once for each past interval that it uses.
 fn once_a_name(found: &mut Vec<Diagnostic>) {
     let mut told = Vec::new();
     found.retain(|d| {
@@ -101,7 +102,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compiles a group; one that is off is checked too, but its counters are not read.
+    /// Compiles a group. A group that is off is checked, too, but its counters are not read.
     fn group<T>(&mut self, on: bool, compile: fn(&mut Self) -> Option<T>) -> Option<T> {
         let (counters, deepest, before) = (self.counters.clone(), self.deepest, self.found.len());
         let group = compile(self);

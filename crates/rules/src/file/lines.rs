@@ -12,9 +12,11 @@ const QUOTES: [char; 9] =
     ['"', '\'', '`', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}'];
 
 impl FileReader {
-    /// Creates a reader of a host's file if `host_name` is given, and of a guest's otherwise.
+    /// Creates a reader of a host rules file if `host_name` is given, and of a guest's rules file
+    /// otherwise.
     pub(super) fn new(host_name: Option<HostName>) -> FileReader {
-        // A guest's keywords look back one interval, and only pinhead reads a host's rules.
+        // Keywords of a guest's rules need one past interval. Only pinhead reads host rules, so the
+        // additions are on.
         let (kind, language, history) = match host_name {
             None => (FileKind::Guest, Language::Original, 1),
             Some(_) => (FileKind::Host, Language::Extended, 0),
@@ -186,7 +188,8 @@ impl FileReader {
     fn unquoted(&mut self, line: &Text, equals: usize, name: &str) {
         let span = line.span(equals, line.len());
         let message = format!("The value of `{name}` has no quotes");
-        // The text behind a `#` was meant as a comment, and typographic quotes as plain ones.
+        // The text after a `#` was meant as a comment, and typographic quotes were meant as plain
+        // quotes.
         let value = line.bytes[equals + 1..].split(|&b| b == b'#').next().unwrap_or_default();
         let value = std::str::from_utf8(value).unwrap_or_default();
         let value = value.trim_matches(QUOTES);
@@ -208,8 +211,8 @@ impl FileReader {
         }
     }
 
-    /// Returns true if the line chooses the language. Anywhere but first, LANGUAGE is an ordinary
-    /// variable, as in the original.
+    /// Returns true if the line chooses the language. If it is not the first setting, LANGUAGE is
+    /// an ordinary variable, as in the original.
     fn language(&mut self, first: bool, name: Span, value: &Text) -> bool {
         match (first, value.bytes.as_slice()) {
             (true, b"2") => self.file.language = Language::Extended,

@@ -2,7 +2,7 @@
 //!
 //! The layout of the file is the original daemon's: one `name="value"` a line, all white space
 //! dropped, the value between the first and the last quote. Reading never fails. Errors become
-//! diagnostics, and the usable rest of the file is kept, so that one run reports several mistakes.
+//! diagnostics, and the usable part of the file is kept, so that one run reports several mistakes.
 //!
 //! ```text
 //!   bytes ─► lines (name, value) ─► settings (numbers, texts kept) ─► uses (trees of what
@@ -22,15 +22,15 @@ use crate::diag::Span;
 pub use predefined::{FileKind, Name};
 pub(crate) use text::Text;
 
-/// The longest line, as in the original.
+/// Maximum length of a line, as in the original.
 pub const MAX_LINE: usize = 2048;
-/// The longest name of a user variable, as in the original.
+/// Maximum length of a user variable's name, as in the original.
 pub const MAX_NAME: usize = 128;
-/// The room for all names and values of user variables, as in the original. It keeps them in one
-/// buffer with two bytes for each pair and two for itself.
+/// Maximum size of all names and values of user variables, as in the original. The original keeps
+/// them in one buffer, with two additional bytes for each pair and two for the buffer.
 pub const MAX_VARIABLES: usize = 4096;
-/// The largest rules file. The original has no such bound, but reads the file whole into the same
-/// buffers.
+/// Maximum size of a rules file. The original has no such bound, but reads the whole file into the
+/// same buffers.
 pub const MAX_FILE: usize = 1 << 20;
 
 /// The language of a file.

@@ -7,7 +7,7 @@ use base::named;
 pub enum FileKind {
     /// A guest, by its kernel's counters: `pinheadd`.
     Guest,
-    /// The manager of all guests, by its counters of guests and of the host: `pinhead host`.
+    /// The manager of all guests, `pinhead host`, which has counters of guests and of the host.
     Host,
 }
 

@@ -10,7 +10,7 @@ pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     read_as(None, text)
 }
 
-/// Reads a host's rules file if `host_name` is given, and a guest's otherwise.
+/// Reads a host rules file if `host_name` is given, and a guest's rules file otherwise.
 pub(crate) fn read_as(host_name: Option<HostName>, text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     let mut reader = FileReader::new(host_name);
     if text.len() > MAX_FILE {

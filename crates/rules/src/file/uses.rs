@@ -6,8 +6,8 @@ use crate::ast::{Expr, ExprKind};
 use crate::diag::{Diagnostic, has_errors};
 use crate::parse::{MAX_LEVELS, Parser, Visible};
 
-/// Number of rules with errors after which no further rule is parsed. Each may cost a search among
-/// all names, and no user corrects as many at once.
+/// Number of rules with errors after which no further rule is parsed. Each such rule may cost a
+/// search among all names, and no user corrects that many errors at once.
 const MAX_FAILED: usize = 100;
 
 impl FileReader {

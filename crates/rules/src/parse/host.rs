@@ -52,7 +52,7 @@ impl Parser<'_> {
     fn host_unknown(&self, word: &str, span: Span) -> Diagnostic {
         let guests = matches!(word, "meminfo" | "vmstat" | "cpustat" | "psi" | "time")
             || Keyword::from_name(word).is_some();
-        // `guest` is a keyword of a guest's rules too, but here a counter is meant.
+        // `guest` is also a keyword of a guest's rules, but in host rules it begins a counter.
         if guests && word != "guest" {
             let message = format!("`{word}` is a guest's own: its kernel shows it, not the host");
             return Diagnostic::error("unknown-name", span, message)
@@ -71,8 +71,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the counters that a wrong name may have meant. These have the same name in another
-/// family, or else a similar name, in its own family first.
+/// Returns the counters that a wrong name may have meant. They have the same name in another
+/// family, or else a similar name, with the name's own family first.
 fn near(family: &str, name: &str) -> Vec<&'static str> {
     let named = |wanted: &str| -> Vec<&'static str> {
         let own = |(_, own): &(&str, &str)| *own == wanted;
@@ -95,7 +95,8 @@ fn all_of(family: &str) -> String {
     names_of(family).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the names of a family, without the family's name; those of both if none is given.
+/// Returns the names of a family, without the family's name; the names of both families if none is
+/// given.
 fn names_of(family: &str) -> impl Iterator<Item = &'static str> {
     let counters = HostCounter::ALL.iter().filter_map(|c| c.name().split_once('.'));
     counters.filter(move |(of, _)| family.is_empty() || *of == family).map(|(_, name)| name)

@@ -13,21 +13,22 @@ use crate::file::{FileKind, Language, RuleFile, Text};
 
 pub(crate) use operands::{meant, quoted};
 
-/// The most intervals that a rule may look back.
+/// Maximum number of past intervals that a rule may use.
 pub const MAX_HISTORY: u8 = 100;
-/// The deepest nesting of parentheses and signs. The parser and the type check recurse; the
-/// original recurses without a bound and crashes.
+/// Maximum nesting of parentheses and signs. The parser and the type check recurse. The original
+/// recurses without a bound, and crashes.
 const MAX_DEPTH: usize = 100;
-/// The deepest tree, including its variables: later passes recurse over it. A chain of operators is
-/// as deep as it is long, and a line that the original accepts has room for some thousand of them.
+/// Maximum depth of a tree, including its variables, because later passes recurse over it. A chain
+/// of operators is as deep as it is long, and a line that the original accepts has room for about a
+/// thousand operators.
 pub(crate) const MAX_LEVELS: usize = 1100;
 
 /// The help for a guest's rules file that uses a counter of the manager.
 const HOST_ONLY: &str =
     "guest. and host. counters are for a host's rules file, which sets SHRINKGUEST or GROWGUEST";
 
-/// Formats a character so that it can be found in the file: characters that look like others, or
-/// are invisible, by their number.
+/// Formats a character so that it can be found in the file. Characters that look like others, or
+/// are invisible, are shown by their number.
 fn shown(found: char) -> String {
     match found {
         char::REPLACEMENT_CHARACTER => "a byte that is no text".into(),
@@ -63,8 +64,8 @@ pub(crate) enum Visible {
     Later(Span),
 }
 
-/// Parses a name of a host's rules. It is passed in, so that a program that reads only guests'
-/// files, as the daemon does, is linked without it.
+/// Function that parses a name of host rules. It is an argument, so that a program that reads only
+/// guests' files, like the daemon, is linked without it.
 pub(crate) type HostName = fn(&mut Parser<'_>, &str, usize) -> Expr;
 
 pub(crate) struct Parser<'a> {
@@ -162,7 +163,8 @@ impl<'a> Parser<'a> {
 
     fn broken(&mut self, error: Diagnostic) -> Expr {
         let span = error.span;
-        // One syntax error for each expression: further errors would be guesses.
+        // Only one syntax error is reported for each expression, because further errors would be
+        // guesses.
         if self.diagnostics.is_empty() {
             self.diagnostics.push(error);
         }
@@ -191,7 +193,7 @@ impl<'a> Parser<'a> {
             }
             self.at += length;
             let right = self.expression(op.binding());
-            // With the parentheses around both sides, which their own spans exclude.
+            // The span includes the parentheses around both sides, which their own spans exclude.
             let span = self.text.span(start, self.at);
             let kind = ExprKind::Binary(op, Box::new(expr), Box::new(right));
             expr = Expr { kind, span, parenthesised: false };

@@ -194,7 +194,7 @@ impl Parser<'_> {
                 .help(format!("write {name}({}, 5); 1 to {MAX_HISTORY} intervals", self.example()));
             return self.broken(error);
         };
-        // All but `over` look back from one counter; `over` shifts a whole condition.
+        // All functions but `over` use past values of one counter; `over` shifts a whole condition.
         if function != Function::Over && !matches!(operand.kind, ExprKind::Counter(..)) {
             let message = format!("`{name}` works on a counter, not on an expression");
             let error = Diagnostic::error("type", operand.span, message)
@@ -207,7 +207,7 @@ impl Parser<'_> {
             + match function {
                 Function::Min | Function::Max | Function::Avg => u32::from(own),
                 Function::Delta | Function::Rate => u32::from(own) + 1,
-                // Keywords in the condition themselves look back one interval.
+                // Keywords in the condition themselves use one past interval.
                 Function::Over => u32::from(own.max(1)),
             };
         if reach > u32::from(MAX_HISTORY) {

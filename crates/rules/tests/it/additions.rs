@@ -4,7 +4,8 @@ use crate::common::{file, program, value};
 
 const EXTENDED: &str = "LANGUAGE=\"2\"";
 
-/// Checks each expression's value in the extended language, and that the original's refuses it.
+/// Checks each expression's value in the extended language, and that the original's language
+/// refuses the expression.
 fn check(table: &[(&str, &str)]) {
     for (expression, expected) in table {
         assert_eq!(value(EXTENDED, expression), *expected, "{expression}");

@@ -7,7 +7,8 @@ use rules::{
     Diagnostic, Machine, Name, Program, Value, compile, explain, has_errors, line_column, parse,
 };
 
-/// All settings that both groups need; the tested lines stand before them and may overrule them.
+/// All settings that both groups need. The tested lines precede these settings, and may overrule
+/// them.
 pub const REST: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"0\"\n\
                         CMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
@@ -53,7 +54,7 @@ pub fn reading(counter: &Counter, age: usize) -> f64 {
     }
 }
 
-/// Returns a history of those readings, as long as the program needs.
+/// Returns a history of the readings of `reading`, as long as the program needs.
 pub fn history(program: &Program) -> History {
     let mut history = History::new(program.counters.len(), program.intervals);
     for age in (0..=program.intervals).rev() {

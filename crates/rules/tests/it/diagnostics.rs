@@ -165,7 +165,7 @@ fn retired_counters_read_what_counts_the_same_today() {
         "scans - then > vmstat.pgsteal_normal + vmstat.kswapd_steal",
     );
     let found = found(&text, &machine());
-    // Each name once, at its first place, for any number of reads.
+    // Each name is reported once, at its first position, for any number of reads.
     assert_eq!(
         places(&text, &found),
         [
@@ -203,7 +203,7 @@ fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
     assert!(told("allocstall").ends_with("it reads allocstall_dma + allocstall_movable"));
     // pgsteal_kswapd, pgsteal_direct, and the two of the zones that this kernel has.
     assert_eq!(program.map(|program| program.counters.len()), Some(4));
-    // A kernel without any of them gets an error, and no counter is taken for 0.
+    // For a kernel without any of these counters there is an error, and no counter counts as 0.
     let names = machine.names.as_mut().expect("names");
     names.vmstat.retain(|name| !name.starts_with("allocstall"));
     let unknown = "This kernel has no `allocstall` in /proc/vmstat";

@@ -50,7 +50,7 @@ fn operators_bind_in_five_levels_and_group_to_the_left() {
 #[test]
 fn minus_and_not_take_all_that_binds_tighter_than_their_left() {
     check(&[
-        // At the start, or behind a parenthesis, there is nothing on the left.
+        // At the start, or after a parenthesis, no operator is on the left.
         ("-(1) + 2", "-3"),
         ("(-(1) + 2) * 10", "-30"),
         ("-(1) + 2 * 3", "-7"),
@@ -139,7 +139,7 @@ fn a_truth_value_is_not_a_number() {
         ("-!1", "error[type] !1"),
         ("((1) < (2)) + 3", "error[type] (1) < (2)"),
         ("1 < 2 & (3 < 4) - 1", "error[type] 3 < 4"),
-        // It is never evaluated, and refused nevertheless.
+        // The operand is never evaluated, but refused nevertheless.
         ("0 & (1 < 2) + 3", "error[type] 1 < 2"),
         ("(1 < 2) & (3 > 4) | !(5 > 6)", "true"),
     ]);

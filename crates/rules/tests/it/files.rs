@@ -97,7 +97,7 @@ fn the_last_of_two_settings_counts() {
     assert_eq!(program.cpu.map(|cpu| (cpu.min, cpu.max)), Some((3, 7)));
     let text = "HOTPLUG=\"1\"\nHOTPLUG=\"0\"\n";
     check(text, &["1:1 warning[overruled] HOTPLUG"]);
-    // An overruled rule is still read, and so is its history.
+    // An overruled rule is still parsed, and its history counts.
     check(
         "HOTPLUG=\"(\"\nHOTPLUG=\"0\"\n",
         &["1:1 warning[overruled] HOTPLUG", "1:11 error[syntax] \""],
@@ -132,7 +132,8 @@ fn variables_are_case_sensitive_and_defined_once() {
         let line = format!("{keyword}=\"1\"\n");
         check(&line, &[&format!("1:1 error[name] {keyword}")]);
     }
-    // These are not keywords: the original's names end in a dot, and its sum has no short form.
+    // These words are not keywords, because the original's names end in a dot, and its sum has no
+    // short form.
     check("meminfo=\"1\"\ntotal_ticks=\"1\"\nusers=\"1\"\nTime=\"1\"\n", &[]);
 }
 

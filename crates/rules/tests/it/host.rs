@@ -92,7 +92,7 @@ fn the_history_is_that_of_the_passes() {
     assert_eq!(program.counters, [HostCounter::GuestUsed, HostCounter::GuestSwapin]);
     let words = program.evaluate(&history(&program));
     assert_eq!((words.shrink_guest, words.may_shrink), (Some(Ok(true)), Some(Ok(true))));
-    // A program that does not look back needs one row.
+    // A program that uses no past values needs one row.
     assert_eq!(self::program("MAYGROW=\"guest.need > 1\"").intervals, 0);
 }
 

@@ -1,4 +1,4 @@
-//! Files that are too large, too deep or circular: each gets an error, quickly, and with the stack
+//! Files that are too large, too deep or circular. Each gets an error quickly, and with the stack
 //! of a test's thread.
 
 use crate::common::{compiled, file, value};
@@ -53,7 +53,7 @@ fn continued_lines_do_not_make_deeper_trees() {
 
 #[test]
 fn variables_within_variables_add_up() {
-    // All the room for variables, in chains of operators and of each other.
+    // Variables fill all of their space, with chains of operators and chains of variables.
     let mut lines = String::from("v0=\"1\"\n");
     for n in 1..60 {
         lines += &format!("v{n}=\"v{}{}\"\n", n - 1, "+1".repeat(28));
@@ -95,7 +95,7 @@ fn variables_that_double_are_refused_soon() {
     for n in 1..60 {
         lines += &format!("v{n}=\"v{0} - v{0}\"\n", n - 1);
     }
-    // 2 to the 59th steps; the checks of the layers above visit them too.
+    // 2 to the 59th steps, which the checks of higher layers would visit, too.
     let text = file(&lines, "v59 > 1");
     assert_eq!(codes(&text), ["too-large"]);
     let (rules, found) = parse(text.as_bytes());
@@ -124,7 +124,7 @@ fn functions_that_multiply_are_refused() {
 
 #[test]
 fn names_that_nobody_knows_are_soon_refused() {
-    // Each lookup compares the name with every other, so a file must not cause many lookups.
+    // Each lookup compares the name with every other name, so a file must not cause many lookups.
     let variables: String = (0..60).map(|n| format!("{}{n:02}=\"1\"\n", "a".repeat(60))).collect();
     let rule = format!("HOTPLUG=\"{}xxx\"\n", "a".repeat(60));
     let (_, found) = parse(format!("{variables}{}", rule.repeat(13_000)).as_bytes());
@@ -150,7 +150,7 @@ fn a_file_that_is_no_rules_file_is_refused_unread() {
     assert!(long.iter().any(|d| d.code == "line-too-long"), "{long:?}");
 }
 
-/// The longest time for any text, on a busy machine and with an unoptimised build: most take some
+/// Time limit for any text, on a busy machine and with an unoptimised build. Most texts take some
 /// microseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -199,7 +199,7 @@ fn any_bytes_are_read_to_their_end() {
 
 #[test]
 fn the_longest_files_are_read_in_time() {
-    // Lines of the longest length, and as many as fit, of each of these bytes.
+    // Lines of the maximum length, and as many lines as fit, of each of these bytes.
     let pieces = MEANING.iter().map(|byte| vec![*byte]).chain([
         b"a+".to_vec(),
         b"(1".to_vec(),

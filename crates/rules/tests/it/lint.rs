@@ -49,7 +49,7 @@ fn stolen_time_that_counts_as_load() {
     check("", "80 < user + system + steal", &["steal-as-active steal"]);
     check("", "!(user + steal < 80)", &["steal-as-active steal"]);
     check("", "cpustat.steal - cpustat.steal[1] > 5", &["steal-as-active cpustat.steal"]);
-    // Steal is correct as idle time, or where it lowers the load.
+    // Steal is correct as idle time, or as a part that lowers the load.
     check("", "idle + steal < 80", &[]);
     check("", "user > 80 & steal < 10", &[]);
     check("", "user - steal > 80", &[]);

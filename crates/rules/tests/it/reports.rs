@@ -1,4 +1,4 @@
-//! Files as users have reported them: traces of editors, of other systems, and of comments.
+//! Files that users have reported, with traces of editors, of other systems, and of comments.
 
 use crate::common::{compiled, places};
 use rules::{Diagnostic, Machine, compile, lint, parse};
@@ -63,7 +63,7 @@ fn report_g07_settings_that_are_missing_are_still_named() {
     assert!(program.is_none());
     let codes = |text: &str| helps(text).iter().map(|(code, _)| *code).collect::<Vec<_>>();
     assert_eq!(codes(RULES), ["update", "nothing-to-do", "group-off"]);
-    // A host's file with an unreadable rule still counts as one with a rule.
+    // A host rules file with an unreadable rule still counts as a file with a rule.
     let (_, found) = rules::host::load(b"MAYSHRINK=1\n");
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["quotes"]);
     // A partial value does not choose a language.

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A recording of a minute: one guest works more each second. Two guests sleep and are reported
+/// A recording of a minute. One guest works more each second. Two guests are idle and are reported
 /// every 30 s, as is a process.
 fn recording() -> Vec<Moment> {
     let who = |name: &str| GuestIdentity {
@@ -51,8 +51,8 @@ fn run(moment: &Moment, number: usize) -> Option<u64> {
 
 #[test]
 fn a_guest_grows_as_the_one_it_follows() {
-    // Guest 20 always works and follows the working one. In ten minutes it repeats that recording
-    // ten times: 60 * 60 * 1000 each, but for the place where it began.
+    // Guest 20 always works and follows the busy guest. In ten minutes it repeats that recording
+    // ten times, with 60 * 60 * 1000 each time, except for its starting position.
     let moments = made(21, 1_000, 600_000);
     let first = run(&moments[0], 20).expect("guest 20 works");
     let last = run(&moments[599], 20).expect("guest 20 works");
@@ -65,7 +65,7 @@ fn a_guest_grows_as_the_one_it_follows() {
 fn steps_do_not_change_what_is_counted() {
     let (fine, coarse) = (made(21, 1_000, 3_600_000), made(21, 10_000, 3_600_000));
     let last = |moments: &[Moment]| run(&moments[moments.len() - 1], 20);
-    // Both begin where the first step ends: the difference is less than ten seconds of work.
+    // Both days begin where the first step ends, so they differ by less than ten seconds of work.
     let (fine, coarse) =
         (last(&fine).expect("it is reported"), last(&coarse).expect("it is reported"));
     assert!(fine.abs_diff(coarse) < 10 * 120_000, "{fine} {coarse}");

@@ -1,4 +1,4 @@
-//! The table of policies: the same scenes under each, and a verdict on ours.
+//! The table of policies: the same scenes under each policy, and a verdict on our own.
 //!
 //! ```text
 //!   ROWS ─► measure(policy) for each Kind ─► Row ─► verdict, a sentence ─► docs/policies.md
@@ -14,7 +14,7 @@ use crate::policies::{self, Policy};
 use policy::rivals::Kind;
 use std::fmt::Write as _;
 
-/// Largest distance above the best value that comes near it, in thousandths.
+/// Maximum excess over the best value, in thousandths, at which a value still comes near it.
 pub const WITHIN_PERMILLE: u64 = 100;
 
 /// The format of a value.
@@ -141,7 +141,7 @@ pub struct Row {
     pub values: Vec<Option<u64>>,
 }
 
-/// The comparison of ours with the best of the others.
+/// The comparison of our policy with the best of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No other policy is better.

@@ -9,20 +9,20 @@ use crate::world::{Line, World};
 
 /// Time of the event, after the guests have settled.
 const AT_MS: u64 = 60_000;
-/// Time that a policy has for it.
+/// Time limit of a policy in a scene.
 const PATIENCE_MS: u64 = 600_000;
 
-/// Help for a guest in need on a host with little free memory, next to guests with cold cache.
+/// Service of a guest in need on a host with little free memory, next to guests with cold cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Milliseconds until the guest had its need, nothing in it waited and the host swapped
-    /// nothing; `None` if never.
+    /// Milliseconds until the guest had the memory that it needed, no task in it waited, and the
+    /// host did not swap; `None` if never.
     pub after_ms: Option<u64>,
-    /// Most memory that the host had to swap.
+    /// Maximum memory that the host had to swap.
     pub swapped_kib: u64,
 }
 
-/// Returns a guest of 8 GiB with 6.5 GiB, nearly all of it files that were read once.
+/// Returns a guest of 8 GiB that has 6.5 GiB, nearly all of it cache of files that were read once.
 fn cold() -> Spec {
     let mut spec = plain(8 * GIB, 13 * GIB / 2, steady(500 * MIB));
     spec.files = Files { hot_kib: 100 * MIB, cold_kib_s: 400 * MIB, cold_kib_max: u64::MAX };
@@ -57,12 +57,12 @@ pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
     Served { after_ms, swapped_kib: world.swapped_kib_max }
 }
 
-/// The result of idle guests on a short host.
+/// The result of idle guests on a host that is short of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
     /// Milliseconds until a fifth of the host was free, or 0.5 % less than that.
     pub after_ms: Option<u64>,
-    /// Most memory that balloons had taken without a gain for the host, which never held it.
+    /// Maximum memory in balloons without a gain for the host, because it was never resident there.
     pub in_vain_kib: u64,
 }
 

@@ -10,7 +10,7 @@ use sim::check::watched;
 use sim::scenario::Scenario;
 use std::collections::BTreeSet;
 
-/// Most scenarios that are tried; a few dozen are enough.
+/// Maximum number of scenarios that are tried; a few dozen are enough.
 const SCENARIOS: u64 = 500;
 
 struct Case {
@@ -147,7 +147,7 @@ fn every_clause_has_a_producer() {
         if open.is_empty() {
             return;
         }
-        // The conditions that must hold are the subject of another test.
+        // Another test checks the conditions that must hold.
         let _ = watched(Scenario::new(seed), &mut |_, ours, _| {
             let refused = ours.last.reserved.iter().filter_map(|one| one.outcome.as_ref().err());
             let refused = refused.flatten().map(|(_, clause)| clause);

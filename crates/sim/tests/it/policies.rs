@@ -6,9 +6,9 @@ use std::path::Path;
 /// The line before the generated part.
 const MADE: &str = "<!-- The rest is made by the model: \
                     PINHEAD_WRITE_DOCS=1 cargo test -p sim --test it -->\n\n";
-/// Rows in which another policy is better, as the page states. A policy that keeps all memory in
-/// the guests meets a burst soonest, as long as the host has that memory. A policy that takes
-/// nothing takes nothing in vain.
+/// Rows in which another policy is better, as the page states. A policy that leaves all memory to
+/// the guests meets a burst soonest, as long as the host has that memory. A policy that reclaims no
+/// memory also reclaims none in vain.
 const BEATEN: &[&str] = &[
     "burst from 1 to 5 GiB, half of the host free: until it is met",
     "the same: taken by balloons, and not got by the host",

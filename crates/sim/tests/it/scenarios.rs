@@ -6,7 +6,7 @@ use sim::policies::Ours;
 use sim::scenario::Scenario;
 use sim::world::{Round, World};
 
-/// Most failures that are shown.
+/// Maximum number of failures that are shown.
 const SHOWN: usize = 20;
 /// Number of scenarios that are tried.
 const SCENARIOS: u64 = 500;

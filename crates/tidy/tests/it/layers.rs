@@ -28,7 +28,8 @@ fn crates_use_only_what_is_below_them() {
 
 #[test]
 fn packages_of_others_come_on_our_terms() {
-    // Not offline: a build of this crate alone does not fetch packages that only others need.
+    // The command is not offline, because a build of this crate alone does not fetch packages that
+    // only other crates need.
     let metadata = metadata(&["--locked", "--filter-platform=x86_64-unknown-linux-gnu"]);
     let found = packages::complaints(&metadata);
     assert!(found.is_empty(), "\n{}", found.join("\n"));

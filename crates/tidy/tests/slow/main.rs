@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tidy::tree;
 
-/// The most lines that an example adds or removes.
+/// Maximum number of lines that an example adds or removes.
 const LINES_MAX: usize = 20;
 
 /// Directories that a build of the tree does not need.
@@ -48,7 +48,8 @@ fn the_examples_for_contributors_apply_and_compile() {
         };
         let changed = diff.lines().filter(is_change).count();
         assert!((1..=LINES_MAX).contains(&changed), "{changed} lines:\n{diff}");
-        // Without a repository around it, and independent of the current line numbers.
+        // The diff applies without a repository around it, and independent of the current line
+        // numbers.
         let mut git = Command::new("git")
             .args(["apply", "--unidiff-zero", "-"])
             .env("GIT_CEILING_DIRECTORIES", copied.parent().expect("a parent"))

@@ -314,7 +314,8 @@ fn libvirts_bounds_are_2_mib_16384_domains_and_64_calls() {
         let whole = reply(14, 1, &Body::default().text(&text));
         assert_eq!(whole.0.len(), bytes);
         let got = heard(&mut client, &whole);
-        // A text of this length is refused either way: by its own bound, or with the whole message.
+        // A text of this length is refused in either case: by its own bound, or with the whole
+        // message.
         let [Ok(Incoming::Reply { outcome: Err(failure), .. })] = &got[..] else {
             panic!("{got:?}")
         };

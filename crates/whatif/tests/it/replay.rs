@@ -134,7 +134,7 @@ fn missing_passes_count_and_new_manager_starts_fresh() {
     passes.drain(10..15);
     let (player, _) = play(&passes, Change::default());
     assert_eq!((player.missing(), player.starts()), (5, 1));
-    // The second process counts from 0 again, and its first three passes were lost.
+    // The second manager process counts from 0 again, and its first three passes were lost.
     let twice: Vec<PassInput> = taped.passes.iter().chain(&taped.passes[3..]).cloned().collect();
     let (player, _) = play(&twice, Change::default());
     assert_eq!((player.missing(), player.starts()), (3, 2));

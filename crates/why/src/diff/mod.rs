@@ -1,7 +1,7 @@
 //! `pinhead host diff`: differences between the policy in force and its shadow.
 //!
-//! Each policy's targets are steps in time: a target stands until the next decision. Their
-//! comparison gives the times in which the sizes differ, by how much memory, and for how long.
+//! Each policy's targets are steps in time, because a target is in force until the next decision.
+//! The comparison of the targets shows when the sizes differ, by how much memory, and for how long.
 //! While no manager runs, both targets are unknown.
 
 mod answer;
@@ -97,8 +97,8 @@ fn begin(
 }
 
 /// Returns true if targets are unknown after an event of this kind until the next decision. A
-/// manager that starts reads the host's state before it acts, and its start is the only trace of
-/// one that was killed.
+/// manager that starts reads the host's state before it acts. If the previous manager was killed,
+/// this start is the only trace of its end.
 fn is_end(kind: &str) -> bool {
     [kinds::MANAGER_START, kinds::MANAGER_STOP, kinds::GONE].contains(&kind)
 }

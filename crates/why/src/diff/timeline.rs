@@ -43,7 +43,8 @@ impl Parting {
 /// Comparison for one guest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// Times in which its targets differed; the first ones, if there are very many.
+    /// Times in which the targets for the guest differed; if there are very many, only the first
+    /// ones.
     pub partings: Vec<Parting>,
     /// Number of such times.
     pub count: u64,
@@ -56,11 +57,11 @@ pub struct Total {
     pub mib_hours: f64,
     /// Decisions of the policy in force that moved the guest.
     pub active_moves: u64,
-    /// Decisions of its shadow that would have moved the guest.
+    /// Decisions of the shadow policy that would have moved the guest.
     pub shadow_moves: u64,
 }
 
-/// The two targets so far.
+/// The present targets of both policies, and the totals up to now.
 #[derive(Debug)]
 pub struct Timeline {
     at_ms: i64,
@@ -109,7 +110,8 @@ impl Timeline {
         }
     }
 
-    /// Adds the outcomes of a decision. A move in several steps reaches the size of each in turn.
+    /// Adds the outcomes of a decision. A move in several steps reaches the size of each step in
+    /// turn.
     pub fn came(&mut self, decision: &Decision, outcomes: &[Outcome]) {
         if decision.policy == Policy::Active {
             let later = outcomes.iter().skip(1);
@@ -145,8 +147,8 @@ impl Timeline {
         self.account(at_ms);
     }
 
-    /// Accounts for the time up to here. Decisions of the same moment count together, so only
-    /// targets that stood for a while can differ.
+    /// Accounts for the time up to now. Decisions of the same moment count together, so only
+    /// targets that were in force for a while can differ.
     fn account(&mut self, at_ms: i64) {
         let (from_ms, long) = (self.at_ms, at_ms.saturating_sub(self.at_ms));
         if long <= 0 {

@@ -13,8 +13,8 @@ use crate::to_host::{
 };
 use crate::{MAX_CHUNK, MAX_TEXT};
 
-/// The frames of version 1, as the first release wrote them: daemons and hosts of any age must
-/// understand each other.
+/// The frames of version 1, as the first release wrote them, because daemons and hosts of any age
+/// must understand each other.
 const VERSION_1: &str = include_str!("version-1.txt");
 
 fn from_guest() -> Vec<ToHost> {
@@ -285,7 +285,7 @@ fn decoder_keeps_2572_bytes_at_most_of_an_endless_body() {
     let mut decoder = Decoder::<ToHost>::new();
     let mut most = 0;
     for _ in 0..200 {
-        // The longest body without its last byte, and then another one.
+        // The longest body without its last byte, and then another frame.
         let frame = [header(2_560), vec![b'x'; 2_559]].concat();
         for piece in frame.chunks(700).chain([&frame[..]]) {
             assert_eq!(decode(&mut decoder, piece), []);
@@ -293,7 +293,7 @@ fn decoder_keeps_2572_bytes_at_most_of_an_endless_body() {
         }
     }
     assert_eq!(most, 2_571, "one byte of a frame is still to come");
-    // A vector has grown to the size of a frame and a piece, and not of all input.
+    // The vector has grown to the size of a frame and a piece, not to the size of all input.
     assert!(decoder.buffer.capacity() <= 16_384, "{}", decoder.buffer.capacity());
     // A longer body is invalid, even with a correct header.
     let mut decoder = Decoder::<ToHost>::new();

@@ -141,7 +141,7 @@ fn report_g02_a_group_of_lpars_bounds_its_members() {
     // 1 of 4 CPs, and both IFLs.
     let group = ("LPAR group".to_owned(), Some("GRP1".to_owned()), Some(3000));
     assert_eq!(alone(&info)[1], group);
-    // With IFLs only, the group's cap is reported unchanged, although the LPAR has fewer.
+    // With IFLs only, the group's cap is reported unchanged, although the LPAR has fewer CPUs.
     info.lpar.as_mut().expect("an LPAR").shared_cp = 0;
     assert_eq!(alone(&info)[1].2, Some(5000));
 }

@@ -1,4 +1,5 @@
-//! Tests of files and streams: whole, cut at any byte, with swapped and with lost pages.
+//! Tests of files and streams: complete, truncated at any byte, with swapped pages, and with lost
+//! pages.
 
 use zmon::Tod;
 use zmon::domain::{Users, record};

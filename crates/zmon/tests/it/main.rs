@@ -1,5 +1,5 @@
 //! Integration tests of records in both directions: all tables with random bytes, vectors worked
-//! out by hand, and files that are cut, swapped and torn.
+//! out by hand, and files that are truncated, have swapped pages, or are inconsistent.
 
 mod files;
 mod peers;

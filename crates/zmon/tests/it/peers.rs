@@ -35,7 +35,7 @@ fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     writes
 }
 
-/// Returns the series before a head, because not all written records are kept here.
+/// Returns the series in the state before a head, because not all written records are kept here.
 fn before(head: &Head) -> Series {
     let mut series = Series::default();
     (0..head.modification / 2).for_each(|_| _ = series.next(head.modification % 2 == 1));

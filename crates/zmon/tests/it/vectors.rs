@@ -63,7 +63,7 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
         (20, &[0, 0, 0, 36]),
         (24, &[0, 0, 0, 52]),
         (36, &[0, 0, 0x0c, 0]),
-        // The second one's steal, 28 bytes into its entry, and its number.
+        // The second CPU's steal time, 28 bytes into its entry, and the CPU's number.
         (52 + 36 + 28, &[0, 0, 1, 0]),
         (52 + 36 + 32, &[0, 0, 0, 1]),
     ];
@@ -71,7 +71,8 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
     assert_eq!((system.cpus.len(), system.has_steal), (2, true));
     assert_eq!((system.cpus[1].steal, system.cpus[1].number), (Some(256), Some(1)));
     assert_eq!(system.os.load_1, LOAD_ONE * 3 / 2);
-    // Before steal was counted, an entry had its number in that place, and earlier none.
+    // Before steal time was counted, an entry had the CPU's number in that place, and in even
+    // earlier kernels no number.
     for (each, number) in [(32, Some(9)), (28, None)] {
         let old = bytes(
             52 + 32,
@@ -274,8 +275,8 @@ fn sthyi_is_read_where_each_section_is() {
             (7, &[1]),
             (8, &[0, 236]),
             (10, &[0, 48]),
-            // The machine at 48 with 64, the LPAR at 112 with 56, a hypervisor at 168 with 32, its
-            // guest at 200 with 36, as the oldest release has it.
+            // Offsets and lengths of the oldest release: the machine at 48 with 64 bytes, the LPAR
+            // at 112 with 56, a hypervisor at 168 with 32, its guest at 200 with 36.
             (12, &[0, 48, 0, 64]),
             (16, &[0, 112, 0, 56]),
             (20, &[0, 168, 0, 32]),

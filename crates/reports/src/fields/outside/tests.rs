@@ -69,7 +69,8 @@ fn rests_and_asynchronous_io_are_parts_of_the_halted_time() {
     check("async_io_percent", &split, Some(10.0));
     check("idle_percent", &split, Some(60.0));
     check("states_percent", &split, Some(100.0));
-    // Neither exceeds the available time; if halts are counted, both are parts of them.
+    // Neither value exceeds the available time; if halts are counted, both values are parts of the
+    // halted time.
     let much = with(&[(G::IdleShort, 90 * SECOND), (G::OtherBlockIo, 99 * SECOND)]);
     check("async_io_percent", &much, Some(90.0));
     check("idle_short_percent", &much, Some(0.0));
@@ -94,8 +95,7 @@ fn the_working_set_is_what_is_known_of_it() {
     check("working_set_mib", &[], None);
     let parts = [(G::Actual, 100 * MIB), (G::OwnAvailable, 60 * MIB)];
     check("working_set_mib", &parts, None);
-    // The `OwnWorkingSet` of earlier recordings meant something else with a daemon than without
-    // one.
+    // In earlier recordings `OwnWorkingSet` had one meaning with a daemon and another one without.
     let old = [(G::OwnWorkingSet, 3 * MIB), (G::OwnAnonymous, 2 * MIB)];
     let row = [&parts[..], &old, &[(G::OwnActiveFile, 10 * MIB)]].concat();
     check("working_set_mib", &row, Some(50.0));
