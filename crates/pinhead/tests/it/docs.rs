@@ -255,6 +255,17 @@ fn each_attack_of_the_security_page_has_a_test_of_its_number() {
 }
 
 #[test]
+fn invariants_are_numbered_in_order() {
+    let text = read("ARCHITECTURE.md");
+    let (_, rest) = text.split_once("\n## Invariants\n").expect("the invariants");
+    let (section, _) = rest.split_once("\n## ").expect("a next section");
+    let number = |line: &str| line.split_once(". ")?.0.parse().ok();
+    let numbers: Vec<usize> = section.lines().filter_map(number).collect();
+    assert!(numbers.len() > 50, "{numbers:?}");
+    assert!(numbers.iter().zip(1..).all(|(number, at)| *number == at), "{numbers:?}");
+}
+
+#[test]
 fn the_code_map_has_every_crate() {
     let map = read("ARCHITECTURE.md");
     for entry in fs::read_dir(root().join("crates")).expect("crates") {
