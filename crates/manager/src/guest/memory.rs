@@ -1,10 +1,11 @@
 //! The state of a guest's memory: reports, the arbiter's view of them, and the resident part.
 
-use super::arbiter_view::{memory_of, memory_of_stats};
 use super::counted::Counted;
+use super::sample;
 use crate::outside::InHost;
 use counters::Bytes;
 use hypervisor::{BalloonStats, Usage};
+use model::{GuestField, Row};
 use policy::arbiter::Memory;
 
 /// Interval between readings of a sleeping guest's resident memory.
@@ -24,15 +25,6 @@ const MUTE_QUESTIONS: u32 = 10;
 pub(crate) const MUTE: &str = "its balloon reports no numbers: its driver or its service is not \
     there; load virtio_balloon in it, or start BLNSVR in Windows";
 
-/// A report of a guest's memory.
-#[derive(Clone, Debug)]
-pub enum MemorySample {
-    /// Sample of the guest's daemon.
-    Daemon(Box<wire::Memory>),
-    /// Statistics of the balloon.
-    Balloon(Box<BalloonStats>),
-}
-
 /// Memory of a guest.
 #[derive(Debug, Default)]
 pub struct GuestMemory {
@@ -44,8 +36,8 @@ pub struct GuestMemory {
     pub target: Option<Bytes>,
     /// The arbiter's view of the last sample, dated at the time of the request.
     pub view: Option<Memory>,
-    /// Last sample as it was sent, for the record.
-    pub last_sample: Option<MemorySample>,
+    /// Last sample, for the record; empty before the first.
+    pub sample: Row<GuestField>,
     /// z/VM's counters, if the guest is a user of z/VM.
     pub counted: Option<Counted>,
     /// Time of an open request.
@@ -81,6 +73,8 @@ struct Answers {
     missing: u32,
     /// Set once the balloon has reported a number since the guest's start: its driver is loaded.
     by_balloon: bool,
+    /// True if the last sample is the balloon's.
+    last_is_balloons: bool,
 }
 
 /// Size that the guest gets back when management ends.
@@ -216,10 +210,11 @@ impl GuestMemory {
         true_ms: Option<u64>,
         most: Bytes,
     ) -> bool {
-        self.last_sample = Some(MemorySample::Daemon(Box::new(*sample)));
+        self.sample = sample::of_daemon(sample, most);
+        self.answers.last_is_balloons = false;
         let Some(at_ms) = true_ms else { return false };
         self.answers.missing = 0;
-        self.sampled(memory_of(sample, self.actual, most, at_ms));
+        self.sampled(sample::memory_of(&self.sample, sample.uptime_ms, self.actual, at_ms));
         true
     }
 
@@ -241,8 +236,15 @@ impl GuestMemory {
         if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
             self.answers.by_balloon = true;
         }
-        self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
-        self.sampled(memory_of_stats(stats, self.actual, at_ms));
+        self.sample = sample::of_balloon(stats);
+        self.answers.last_is_balloons = true;
+        let clock_ms = stats.updated_s.saturating_mul(1000);
+        self.sampled(sample::memory_of(&self.sample, clock_ms, self.actual, at_ms));
+    }
+
+    /// Returns true if the last sample is the balloon's.
+    pub fn is_sample_balloons(&self) -> bool {
+        self.answers.last_is_balloons
     }
 
     /// Takes z/VM's counters, which are all data about the guest. Returns the usage of the virtual
@@ -282,7 +284,8 @@ impl GuestMemory {
 
     /// Drops earlier reports, which do not hold after a reboot.
     pub fn rebooted(&mut self) {
-        (self.view, self.last_sample) = (None, None);
+        self.view = None;
+        self.sample.clear();
         (self.answers, self.before) = (Answers::default(), Before::default());
     }
 }

@@ -1,16 +1,16 @@
 //! One guest: its identity, its limits, and its current state.
 
-mod arbiter_view;
 mod counted;
 mod cpu;
 mod demand;
 mod identity;
 mod memory;
+pub(crate) mod sample;
 
 pub(crate) use cpu::SOUND_TICK_MS;
 pub use demand::GuestDemand;
+pub use memory::GuestMemory;
 pub(crate) use memory::MUTE;
-pub use memory::{GuestMemory, MemorySample};
 
 use crate::attach::{Lent, run_dir};
 use crate::config::{Settings, UserPart};
@@ -238,7 +238,7 @@ impl ManagedGuest {
     /// does not hold if a daemon came after the balloon's sample: the daemon reports more.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
-        let is_balloons = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
+        let is_balloons = self.memory.is_sample_balloons();
         let is_to_tell = is_balloons && agent.hello().is_some() && agent.is_worth_waiting();
         !is_to_tell && self.is_idle_since_sample(now_ms)
     }

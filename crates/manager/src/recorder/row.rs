@@ -7,17 +7,12 @@
 
 use crate::control::Scanned;
 use crate::effect::Now;
-use crate::guest::{ManagedGuest, MemorySample};
+use crate::guest::ManagedGuest;
+use crate::guest::sample::{NS_PER_MS, bytes};
+use base::KIB;
 use collect::GuestView;
-use counters::Bytes;
-use hypervisor::BalloonStats;
 use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
-
-/// Bytes in a KiB, the daemons' unit of memory.
-const KIB: u64 = 1024;
-const NS_PER_S: u64 = 1_000_000_000;
-const NS_PER_MS: u64 = 1_000_000;
 
 pub(super) fn known_of(
     guest: &ManagedGuest,
@@ -35,10 +30,6 @@ pub(super) fn known_of(
     }
 }
 
-fn bytes(kib: Option<u64>) -> Option<u64> {
-    kib.map(|kib| kib.saturating_mul(KIB))
-}
-
 /// Returns a guest's values by the manager, the hypervisor and the daemon.
 fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
@@ -54,11 +45,10 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
         (G::Parked, guest.cpu.parked_ms(now.ms).checked_mul(NS_PER_MS)),
     ]);
     let most = guest.found.memory.0;
-    match (guest.memory.last_sample.as_ref(), guest.daemon.link.agent().hello()) {
-        (Some(MemorySample::Daemon(sample)), Some(_)) => put_memory(&mut row, sample, most),
-        (Some(MemorySample::Balloon(stats)), _) => put_balloon(&mut row, stats),
-        // The last sample of a daemon that has gone is not recorded again.
-        _ => {}
+    let agent = guest.daemon.link.agent();
+    // The last sample of a daemon that has gone is not recorded again.
+    if guest.memory.is_sample_balloons() || agent.hello().is_some() {
+        row.overlay(&guest.memory.sample);
     }
     put_working_set(&mut row);
     // z/VM reports resident memory without a split into private and shared.
@@ -77,10 +67,10 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
             (G::BlockWriteBytes, Some(blocks.written.0)),
         ]);
     }
-    if let Some(status) = guest.daemon.link.agent().status() {
+    if let Some(status) = agent.status() {
         put_status(&mut row, status, most);
     }
-    if let Some(system) = guest.daemon.link.agent().system() {
+    if let Some(system) = agent.system() {
         put_system(&mut row, system);
     }
     let Some(counted) = &guest.memory.counted else { return row };
@@ -97,49 +87,6 @@ pub(super) fn put_working_set(row: &mut Row<G>) {
     let used = actual.zip(available).map(|(actual, available)| actual.saturating_sub(available));
     // The sum may exceed the guest's size: some of the active cache is not even available.
     row.set(G::OwnWorkingSet, used.zip(active).map(|(used, active)| used.saturating_add(active)));
-}
-
-/// Sets memory as reported by the daemon.
-pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
-    let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
-    let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
-    row.extend([
-        (G::OwnTime, sample.uptime_ms.checked_mul(NS_PER_MS)),
-        (G::OwnTotal, size(sample.total_kib)),
-        (G::OwnFree, size(sample.free_kib)),
-        (G::OwnAvailable, size(sample.available_kib)),
-        (G::OwnCached, size(sample.cached_kib)),
-        (G::OwnActiveFile, size(sample.active_file_kib)),
-        (G::OwnInactiveFile, size(sample.inactive_file_kib)),
-        (G::OwnAnonymous, size(sample.anon_kib)),
-        (G::OwnSwapTotal, bytes(sample.swap_total_kib)),
-        (G::OwnSwapFree, bytes(sample.swap_free_kib)),
-        (G::OwnSwapIn, sample.swap_in_pages),
-        (G::OwnSwapOut, sample.swap_out_pages),
-        (G::OwnRefaultFile, sample.refault_file),
-        (G::OwnRefaultAnonymous, sample.refault_anon),
-        (G::OwnStalls, sample.stalls),
-        (G::OwnOomKills, sample.oom_kills),
-        (G::OwnMajorFaults, sample.major_faults),
-        (G::OwnPsiSome, ns(sample.psi_some_us)),
-        (G::OwnPsiFull, ns(sample.psi_full_us)),
-    ]);
-}
-
-/// Sets the balloon's statistics, unchanged and in the daemon's fields.
-pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats) {
-    let size = |size: Option<Bytes>| size.map(|bytes| bytes.0);
-    row.extend([
-        (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
-        (G::BalloonTotal, size(stats.total)),
-        (G::BalloonFree, size(stats.free)),
-        (G::BalloonAvailable, size(stats.available)),
-        (G::BalloonCached, size(stats.caches)),
-        (G::BalloonSwapIn, size(stats.swap_in)),
-        (G::BalloonSwapOut, size(stats.swap_out)),
-        (G::BalloonMajorFaults, stats.major_faults),
-    ]);
-    row.put_balloon_as_own();
 }
 
 /// Sets CPUs and rules as reported by the daemon.

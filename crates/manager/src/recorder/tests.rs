@@ -1,4 +1,5 @@
 use super::row;
+use crate::guest::sample::{of_balloon, of_daemon};
 use counters::Bytes;
 use hypervisor::BalloonStats;
 use model::{GuestField, Row};
@@ -13,8 +14,7 @@ fn guest_reports_are_capped_at_the_guests_maximum() {
         psi_full_us: Some(7),
         ..wire::Memory::default()
     };
-    let mut row = Row::default();
-    row::put_memory(&mut row, &sample, 1 << 30);
+    let row = of_daemon(&sample, Bytes(1 << 30));
     assert_eq!(row.get(GuestField::OwnTotal), Some(1 << 30));
     assert_eq!(row.get(GuestField::OwnFree), Some(10_240));
     assert_eq!(row.get(GuestField::OwnSwapFree), Some(u64::MAX));
@@ -25,15 +25,13 @@ fn guest_reports_are_capped_at_the_guests_maximum() {
 
 #[test]
 fn working_set_is_the_same_measure_for_balloon_and_daemon() {
-    let mut by_balloon = Row::default();
-    by_balloon.set(GuestField::Actual, Some(Bytes::mib(96).0));
-    let mut by_daemon = by_balloon.clone();
     let stats = BalloonStats { available: Some(Bytes::mib(60)), ..BalloonStats::default() };
-    row::put_balloon(&mut by_balloon, &stats);
+    let mut by_balloon = of_balloon(&stats);
     let available_kib = Some(60 << 10);
     let sample = wire::Memory { available_kib, anon_kib: Some(7), ..wire::Memory::default() };
-    row::put_memory(&mut by_daemon, &sample, 1 << 30);
+    let mut by_daemon = of_daemon(&sample, Bytes(1 << 30));
     let working = |row: &mut Row<GuestField>| {
+        row.set(GuestField::Actual, Some(Bytes::mib(96).0));
         row::put_working_set(row);
         row.get(GuestField::OwnWorkingSet)
     };
@@ -76,8 +74,7 @@ fn balloon_statistics_are_recorded_in_both_sets_of_fields() {
         swap_in: Some(Bytes(4096 * 3 + 1)),
         ..BalloonStats::default()
     };
-    let mut row = Row::default();
-    row::put_balloon(&mut row, &stats);
+    let row = of_balloon(&stats);
     let expected = [
         (GuestField::OwnFree, Bytes::mib(10).0),
         (GuestField::OwnAvailable, Bytes::mib(10).0),
