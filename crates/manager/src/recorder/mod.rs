@@ -1,4 +1,4 @@
-//! The manager's view of guests and host, sent to the monitor once a second.
+//! Values of the manager about guests and host, for the monitor once a second.
 
 mod row;
 #[cfg(test)]
@@ -6,13 +6,15 @@ mod tests;
 
 use crate::effect::{Effect, Now};
 use crate::guest::ManagedGuest;
+use crate::monitor::Known;
 use crate::scan::{self, Scans};
 use crate::world::World;
-use collect::ManagerView;
+use collect::GuestProcess;
 use counters::Bytes;
 use hypervisor::{Id, RunState};
-use model::{GuestField, HostField, PassInput, Row};
+use model::{GuestField, GuestIdentity, HostField, PassInput, Row};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Interval between requests for disk counters of running guests.
 const BLOCKS_MS: u64 = 15_000;
@@ -37,16 +39,8 @@ impl Recorder {
         }
     }
 
-    /// Sends a view once a second, with the daemons' reports of processes and the state of the
-    /// manager itself.
-    pub(crate) fn step(
-        &mut self,
-        world: &World<'_>,
-        scans: &Scans,
-        mut host: Row<HostField>,
-        now: Now,
-    ) -> Vec<Effect> {
-        self.scans_ms.retain(|id, _| world.guests.get(*id).is_some());
+    /// Requests the disk counters of guests that run.
+    pub(crate) fn asks(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         self.blocks_ms.retain(|id, _| world.guests.get(*id).is_some());
         let mut effects = Vec::new();
         let runs = |guest: &&ManagedGuest| {
@@ -59,6 +53,18 @@ impl Recorder {
                 effects.push(Effect::AskBlocks(guest.id));
             }
         }
+        effects
+    }
+
+    /// Returns the values of a second, with the daemons' reports of processes and the state of the
+    /// manager itself.
+    pub(crate) fn known(
+        &mut self,
+        world: &World<'_>,
+        scans: &Scans,
+        mut host: Row<HostField>,
+        now: Now,
+    ) -> Known {
         let ballooned = world.guests.iter().filter_map(|guest| guest.memory.gained_by_balloon());
         host.set(HostField::Ballooned, Some(ballooned.fold(Bytes::ZERO, Bytes::plus).0));
         host.set(HostField::SetPoint, Some(world.plan.set_point.0));
@@ -66,44 +72,39 @@ impl Recorder {
         let spare = world.host.available(world.settings, owners.sum());
         host.set(HostField::Spare, spare.map(|size| size.0));
         host.set(HostField::Together, Some(owners.shared.0));
+        let machine = world.host.machine();
         if world.settings.zvm.is_on() {
             // The monitor reads this machine, which is a guest itself.
-            let machine = world.host.machine();
             host.set(HostField::Total, machine.map(|machine| machine.total.0));
             host.set(HostField::Available, machine.map(|machine| machine.available.0));
         }
-        effects.push(Effect::Record(Box::new(self.view(world, scans, host, now))));
-        effects
-    }
-
-    fn view(
-        &mut self,
-        world: &World<'_>,
-        scans: &Scans,
-        host: Row<HostField>,
-        now: Now,
-    ) -> ManagerView {
-        let mut guests = Vec::with_capacity(world.guests.len());
-        for guest in world.guests.iter() {
-            let scanned = scans.last(guest.id);
-            let news = scanned.filter(|(at_ms, _)| self.scans_ms.get(&guest.id) != Some(at_ms));
-            let processes = news.map(|(at_ms, scanned)| {
-                self.scans_ms.insert(guest.id, at_ms);
-                scan::processes(scanned)
-            });
-            let mut known = row::known_of(guest, processes.unwrap_or_default(), now);
-            let swapped = guest.outside.seen.swapped;
-            let machine = world.host.machine();
-            let compressed = machine.zip(swapped).and_then(|(m, size)| m.compressed_of(size));
-            known.row.set(GuestField::Compressed, compressed.map(|size| size.0));
-            if let Some((_, scanned)) = scanned {
-                row::put_scan(&mut known.row, scanned);
-            }
-            guests.push(known);
-        }
-        let machine = world.host.machine();
         let is_short = machine.is_some_and(|machine| machine.available < world.plan.reserve);
         let passes = std::mem::take(&mut self.passes);
-        ManagerView { at_ms: now.wall_ms, now_ms: now.ms, is_short, host, guests, passes }
+        let mut known = Known { is_short, passes, ..Known::default() };
+        known.moment.host = host;
+        self.scans_ms.retain(|id, _| world.guests.get(*id).is_some());
+        for guest in world.guests.iter() {
+            let mut row = row::row_of(guest, now);
+            let swapped = guest.outside.seen.swapped;
+            let compressed = machine.zip(swapped).and_then(|(m, size)| m.compressed_of(size));
+            row.set(GuestField::Compressed, compressed.map(|size| size.0));
+            if let Some((at_ms, scanned)) = scans.last(guest.id) {
+                row::put_scan(&mut row, scanned);
+                let is_news = self.scans_ms.insert(guest.id, at_ms) != Some(at_ms);
+                let processes = is_news.then(|| scan::processes(scanned));
+                if let Some(processes) = processes.filter(|processes| !processes.is_empty()) {
+                    known.moment.processes.insert(GuestIdentity::clone(guest.who()), processes);
+                }
+            }
+            known.moment.guests.insert(GuestIdentity::clone(guest.who()), row);
+            known.guests.push(GuestProcess {
+                id: guest.id.0,
+                who: Arc::clone(guest.who()),
+                process: guest.found.process,
+                vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
+                vcpus_ran: guest.cpu.just_read(now.ms).to_vec(),
+            });
+        }
+        known
     }
 }

@@ -10,28 +10,10 @@ use crate::effect::Now;
 use crate::guest::ManagedGuest;
 use crate::guest::sample::{NS_PER_MS, bytes};
 use base::KIB;
-use collect::GuestView;
-use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
-use std::collections::BTreeMap;
-
-pub(super) fn known_of(
-    guest: &ManagedGuest,
-    processes: BTreeMap<ProcessName, Row<ProcessField>>,
-    now: Now,
-) -> GuestView {
-    GuestView {
-        id: guest.id.0,
-        who: GuestIdentity::clone(guest.who()),
-        process: guest.found.process,
-        vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
-        vcpus_ran: guest.cpu.just_read(now.ms).to_vec(),
-        row: row_of(guest, now),
-        processes,
-    }
-}
+use model::{GuestField as G, Row};
 
 /// Returns a guest's values by the manager, the hypervisor and the daemon.
-fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
+pub(super) fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
     let reports = guest.found.can.page_reporting == Some(true);
