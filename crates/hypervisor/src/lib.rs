@@ -41,8 +41,8 @@ mod zvm;
 pub use ahead::InMemory;
 pub use error::Error;
 pub use event::{
-    BalloonStats, BlockStats, Capabilities, Event, Found, HostMemory, Id, Machine, Pause, Pinned,
-    ProcessId, RunState,
+    BlockStats, Capabilities, Event, Found, HostMemory, Id, Machine, Pause, Pinned, ProcessId,
+    RunState, balloon_row,
 };
 pub use fake::{Balloon, Fake};
 pub use guest_memory::GuestMemory;

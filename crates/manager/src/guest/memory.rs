@@ -4,7 +4,7 @@ use super::counted::Counted;
 use super::sample;
 use crate::outside::InHost;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Usage};
+use hypervisor::Usage;
 use model::{GuestField, Row};
 use policy::arbiter::Memory;
 
@@ -214,7 +214,7 @@ impl GuestMemory {
         self.answers.last_is_balloons = false;
         let Some(at_ms) = true_ms else { return false };
         self.answers.missing = 0;
-        self.sampled(sample::memory_of(&self.sample, sample.uptime_ms, self.actual, at_ms));
+        self.sampled(sample::memory_of(&self.sample, self.actual, at_ms));
         true
     }
 
@@ -231,15 +231,14 @@ impl GuestMemory {
     }
 
     /// Takes the balloon's statistics, dated at the time of the request.
-    pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
+    pub fn balloon_sample(&mut self, stats: Row<GuestField>, now_ms: u64) {
+        use GuestField as G;
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
-        if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
-            self.answers.by_balloon = true;
-        }
-        self.sample = sample::of_balloon(stats);
+        let numbers = [G::BalloonTotal, G::BalloonFree, G::BalloonAvailable];
+        self.answers.by_balloon |= numbers.iter().any(|field| stats.get(*field).is_some());
         self.answers.last_is_balloons = true;
-        let clock_ms = stats.updated_s.saturating_mul(1000);
-        self.sampled(sample::memory_of(&self.sample, clock_ms, self.actual, at_ms));
+        self.sampled(sample::memory_of(&stats, self.actual, at_ms));
+        self.sample = stats;
     }
 
     /// Returns true if the last sample is the balloon's.
@@ -294,19 +293,19 @@ impl GuestMemory {
 mod tests {
     use super::*;
     use crate::outside::Own;
+    use hypervisor::balloon_row;
 
     #[test]
     fn report_h14_balloon_without_numbers_is_mute_after_a_while() {
         let mut memory = GuestMemory::new(Bytes::mib(256));
-        let none = BalloonStats { updated_s: 7, swap_in: None, ..BalloonStats::default() };
+        let with = |free| balloon_row(7, Bytes::mib(256), [(GuestField::BalloonFree, free)]);
         for second in 0..11 {
             assert!(!memory.is_mute(), "{second} s");
             memory.stats_are_asked(second * 1000);
-            memory.balloon_sample(&none, second * 1000);
+            memory.balloon_sample(with(None), second * 1000);
         }
         assert!(memory.is_mute());
-        let some = BalloonStats { free: Some(Bytes::mib(100)), ..none };
-        memory.balloon_sample(&some, 11_000);
+        memory.balloon_sample(with(Some(1)), 11_000);
         assert!(!memory.is_mute());
         (0..11).for_each(|second| memory.stats_are_asked(12_000 + second * 1000));
         assert!(!memory.is_mute(), "its driver is loaded, and the guest hangs");

@@ -21,11 +21,9 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{
-    BalloonStats, BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState,
-};
+use hypervisor::{BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState};
 use identity::IdentityTracker;
-use model::GuestIdentity;
+use model::{GuestField, GuestIdentity, Row};
 use policy::arbiter::{GuestSample, Key, Limits, Mode, Process, Usable};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -251,7 +249,7 @@ impl ManagedGuest {
     }
 
     /// Takes the balloon's statistics.
-    pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
+    pub fn balloon_sample(&mut self, stats: Row<GuestField>, now_ms: u64) {
         self.memory.balloon_sample(stats, now_ms);
         self.cpu.sampled();
     }

@@ -1,12 +1,11 @@
-//! Reports of a guest's memory: the fields that are recorded, and the arbiter's input from them.
+//! Samples of a guest's memory: the fields that are recorded, and the arbiter's input from them.
 
 use base::KIB;
 use counters::Bytes;
-use hypervisor::BalloonStats;
 use model::{GuestField as G, Row};
 use policy::arbiter::Memory;
 
-const NS_PER_S: u64 = 1_000_000_000;
+/// Nanoseconds in a millisecond.
 pub const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_US: u64 = 1_000;
 
@@ -44,30 +43,13 @@ pub fn of_daemon(sample: &wire::Memory, most: Bytes) -> Row<G> {
     row
 }
 
-/// Returns a balloon's statistics, unchanged and in the daemon's fields.
-pub fn of_balloon(stats: &BalloonStats) -> Row<G> {
-    let size = |size: Option<Bytes>| size.map(|bytes| bytes.0);
-    let mut row = Row::default();
-    row.extend([
-        (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
-        (G::BalloonTotal, size(stats.total)),
-        (G::BalloonFree, size(stats.free)),
-        (G::BalloonAvailable, size(stats.available)),
-        (G::BalloonCached, size(stats.caches)),
-        (G::BalloonSwapIn, size(stats.swap_in)),
-        (G::BalloonSwapOut, size(stats.swap_out)),
-        (G::BalloonMajorFaults, stats.major_faults),
-    ]);
-    row.put_balloon_as_own();
-    row
-}
-
-/// Returns a sample as the arbiter's input.
-pub fn memory_of(row: &Row<G>, clock_ms: u64, actual: Bytes, at_ms: u64) -> Memory {
+/// Returns a sample of a daemon or a balloon as the arbiter's input.
+pub fn memory_of(row: &Row<G>, actual: Bytes, at_ms: u64) -> Memory {
     let size = |field| row.get(field).map(Bytes);
+    let clock_ns = row.get(G::OwnTime).or(row.get(G::BalloonTime));
     Memory {
         at_ms,
-        clock_ms,
+        clock_ms: clock_ns.unwrap_or(0) / NS_PER_MS,
         actual,
         free: size(G::OwnFree),
         available: size(G::OwnAvailable),

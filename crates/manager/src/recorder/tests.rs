@@ -1,7 +1,7 @@
 use super::row;
-use crate::guest::sample::{of_balloon, of_daemon};
+use crate::guest::sample::of_daemon;
 use counters::Bytes;
-use hypervisor::BalloonStats;
+use hypervisor::balloon_row;
 use model::{GuestField, Row};
 
 #[test]
@@ -25,8 +25,8 @@ fn guest_reports_are_capped_at_the_guests_maximum() {
 
 #[test]
 fn working_set_is_the_same_measure_for_balloon_and_daemon() {
-    let stats = BalloonStats { available: Some(Bytes::mib(60)), ..BalloonStats::default() };
-    let mut by_balloon = of_balloon(&stats);
+    let values = [(GuestField::BalloonAvailable, Some(Bytes::mib(60).0))];
+    let mut by_balloon = balloon_row(1, Bytes::mib(96), values);
     let available_kib = Some(60 << 10);
     let sample = wire::Memory { available_kib, anon_kib: Some(7), ..wire::Memory::default() };
     let mut by_daemon = of_daemon(&sample, Bytes(1 << 30));
@@ -61,30 +61,4 @@ fn the_root_file_system_of_a_guest_is_recorded_as_a_share() {
     assert_eq!(used(Some(u64::MAX - 1), Some(0)), Some(1000));
     assert_eq!(used(Some(10), Some(20)), Some(0));
     assert_eq!((used(Some(0), Some(0)), used(Some(1), None)), (None, None));
-}
-
-#[test]
-fn balloon_statistics_are_recorded_in_both_sets_of_fields() {
-    let stats = BalloonStats {
-        updated_s: 1_700_000_000,
-        total: Some(Bytes::mib(90)),
-        free: Some(Bytes::mib(10)),
-        available: None,
-        caches: Some(Bytes::mib(20)),
-        swap_in: Some(Bytes(4096 * 3 + 1)),
-        ..BalloonStats::default()
-    };
-    let row = of_balloon(&stats);
-    let expected = [
-        (GuestField::OwnFree, Bytes::mib(10).0),
-        (GuestField::OwnAvailable, Bytes::mib(10).0),
-        (GuestField::OwnCached, Bytes::mib(20).0),
-        (GuestField::OwnSwapIn, 3),
-        (GuestField::BalloonTime, 1_700_000_000_000_000_000),
-        (GuestField::BalloonTotal, Bytes::mib(90).0),
-        (GuestField::BalloonFree, Bytes::mib(10).0),
-        (GuestField::BalloonCached, Bytes::mib(20).0),
-        (GuestField::BalloonSwapIn, 4096 * 3 + 1),
-    ];
-    assert_eq!(row.known().collect::<Vec<_>>(), expected, "unreported values are missing");
 }
