@@ -1,5 +1,6 @@
 //! Events of a source of guests.
 
+use base::PAGE_BYTES;
 use counters::Bytes;
 use model::{GuestField, Row};
 use std::path::{Path, PathBuf};
@@ -169,7 +170,8 @@ impl Pause {
 
 /// Returns a balloon's statistics as fields of the guest's record, with sizes capped at its maximum
 /// memory. `updated_s` is the time of the guest's response, in seconds since 1970 on the host's
-/// clock. An unreported value is missing.
+/// clock. An unreported value is missing. The daemon's fields are set too, for a guest without a
+/// daemon.
 pub fn balloon_row(
     updated_s: u64,
     most: Bytes,
@@ -182,7 +184,18 @@ pub fn balloon_row(
     for size in [G::BalloonTotal, G::BalloonFree, G::BalloonAvailable, G::BalloonCached] {
         row.set(size, row.get(size).map(|bytes| bytes.min(most.0)));
     }
-    row.put_balloon_as_own();
+    let of = |field| row.get(field);
+    let pages = |field| row.get(field).map(|bytes| bytes / PAGE_BYTES);
+    let own = [
+        (G::OwnFree, of(G::BalloonFree)),
+        // A driver before Linux 4.6 does not report available memory. Free memory surely is.
+        (G::OwnAvailable, of(G::BalloonAvailable).or(of(G::BalloonFree))),
+        (G::OwnCached, of(G::BalloonCached)),
+        (G::OwnSwapIn, pages(G::BalloonSwapIn)),
+        (G::OwnSwapOut, pages(G::BalloonSwapOut)),
+        (G::OwnMajorFaults, of(G::BalloonMajorFaults)),
+    ];
+    row.extend(own);
     row
 }
 
