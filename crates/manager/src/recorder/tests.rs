@@ -1,4 +1,4 @@
-use super::row;
+use super::{put_system, put_working_set};
 use crate::guest::sample::of_daemon;
 use counters::Bytes;
 use hypervisor::balloon_row;
@@ -32,7 +32,7 @@ fn working_set_is_the_same_measure_for_balloon_and_daemon() {
     let mut by_daemon = of_daemon(&sample, Bytes(1 << 30));
     let working = |row: &mut Row<GuestField>| {
         row.set(GuestField::Actual, Some(Bytes::mib(96).0));
-        row::put_working_set(row);
+        put_working_set(row);
         row.get(GuestField::OwnWorkingSet)
     };
     let both = [working(&mut by_balloon), working(&mut by_daemon)];
@@ -53,7 +53,7 @@ fn the_root_file_system_of_a_guest_is_recorded_as_a_share() {
             load_1_permille: Some(120),
             ..wire::System::default()
         };
-        row::put_system(&mut row, &sample);
+        put_system(&mut row, &sample);
         assert_eq!(row.get(GuestField::OwnLoad), Some(120));
         row.get(GuestField::OwnRootUsed)
     };
