@@ -199,19 +199,6 @@ pub fn balloon_row(
     row
 }
 
-/// Disk I/O of a guest over all its disks, as counted by its hypervisor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockStats {
-    /// Number of read requests.
-    pub reads: u64,
-    /// Bytes read.
-    pub read: Bytes,
-    /// Number of write requests.
-    pub writes: u64,
-    /// Bytes written.
-    pub written: Bytes,
-}
-
 /// The memory that a source's guests share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostMemory {
@@ -257,7 +244,7 @@ pub enum Event {
     /// Balloon statistics of the guest, by [`balloon_row`].
     Stats(Id, Row<GuestField>),
     /// Disk I/O of the guest.
-    Blocks(Id, BlockStats),
+    Blocks(Id, qmp::BlockStats),
     /// Counters of z/VM for the guest.
     Counted(Id, Box<zmon::hypfs::Guest>),
     /// Memory in the configuration of a guest that was restored or moved here.

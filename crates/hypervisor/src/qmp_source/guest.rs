@@ -276,11 +276,7 @@ impl QmpGuest {
             (Purpose::Vcpus, Ok(Reply::Vcpus(threads))) => {
                 self.news.vcpu_tids = Some(threads.iter().map(|thread| thread.tid).collect());
             }
-            (Purpose::Blocks, Ok(Reply::Blocks(sum))) => {
-                let (read, written) = (Bytes(sum.read_bytes), Bytes(sum.write_bytes));
-                self.news.blocks =
-                    Some(BlockStats { reads: sum.reads, read, writes: sum.writes, written });
-            }
+            (Purpose::Blocks, Ok(Reply::Blocks(sum))) => self.news.blocks = Some(sum),
             (Purpose::Migration, Ok(Reply::Migration(status))) => {
                 self.is_moving = status.is_some_and(|status| state::is_moving(&status));
             }

@@ -23,7 +23,7 @@ use counters::Bytes;
 use cpu::CpuWatch;
 use hypervisor::{BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState};
 use identity::IdentityTracker;
-use model::{GuestField, GuestIdentity, Row};
+use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Mode, Process, Usable};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -246,12 +246,6 @@ impl ManagedGuest {
         if self.memory.daemon_sample(sample, true_ms, self.found.memory) {
             self.cpu.sampled();
         }
-    }
-
-    /// Takes the balloon's statistics.
-    pub fn balloon_sample(&mut self, stats: Row<GuestField>, now_ms: u64) {
-        self.memory.balloon_sample(stats, now_ms);
-        self.cpu.sampled();
     }
 
     /// Takes z/VM's counters of the guest.

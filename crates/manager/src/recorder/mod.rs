@@ -149,9 +149,9 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     if let Some(blocks) = guest.blocks {
         row.extend([
             (G::BlockReads, Some(blocks.reads)),
-            (G::BlockReadBytes, Some(blocks.read.0)),
+            (G::BlockReadBytes, Some(blocks.read_bytes)),
             (G::BlockWrites, Some(blocks.writes)),
-            (G::BlockWriteBytes, Some(blocks.written.0)),
+            (G::BlockWriteBytes, Some(blocks.write_bytes)),
         ]);
     }
     if let Some(status) = agent.status() {

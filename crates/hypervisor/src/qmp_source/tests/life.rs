@@ -384,8 +384,7 @@ fn disk_counters_of_guest_are_reported_on_request() {
     world.source.ask_blocks(id, world.now_ms);
     world.source.ask_blocks(id, world.now_ms);
     world.talk(&mut qemu);
-    let (read, written) = (Bytes(8192), Bytes(2048));
-    let both = crate::BlockStats { reads: 6, read, writes: 4, written };
+    let both = crate::BlockStats { reads: 6, read_bytes: 8192, writes: 4, write_bytes: 2048 };
     assert_eq!(world.take_events(), [Event::Blocks(id, both)]);
     world.talk(&mut qemu);
     assert_eq!(world.take_events(), []);
