@@ -12,10 +12,9 @@ use crate::meter::{self, Used};
 use crate::subject::Subject;
 use crate::table::{Row, figure};
 use base::Rng;
-use collect::{Care, Collector, GuestView, ManagerView};
+use collect::{Care, Collector, GuestProcess};
 use hypervisor::ProcessId;
-use model::{GuestField, GuestIdentity};
-use std::collections::BTreeMap;
+use model::{GuestField, GuestIdentity, Moment};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -111,7 +110,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     ])
 }
 
-fn known(pid: u32) -> Result<GuestView, Error> {
+fn known(pid: u32) -> Result<GuestProcess, Error> {
     let tasks = format!("/proc/{pid}/task");
     let until = now() + PATIENCE;
     let what = |what| Error::Content { path: tasks.clone().into(), what };
@@ -125,25 +124,21 @@ fn known(pid: u32) -> Result<GuestView, Error> {
         tids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
     }
     let name = format!("guest-{pid}");
-    let mut row = model::Row::default();
-    row.set(GuestField::Memory, Some(1 << 30));
-    Ok(GuestView {
+    Ok(GuestProcess {
         id: u64::from(pid),
-        who: GuestIdentity { name, ..GuestIdentity::default() },
+        who: GuestIdentity { name, ..GuestIdentity::default() }.into(),
         process: Some(ProcessId::of(pid).ok_or_else(|| what("a process"))?),
         vcpu_tids: tids.get(1..=VCPUS).unwrap_or_default().into(),
         vcpus_ran: Vec::new(),
-        row,
-        processes: BTreeMap::new(),
     })
 }
 
 /// Advances the guests by a second.
-fn later(known: &mut [GuestView], rng: &mut Rng) {
-    for guest in known {
+fn later(known: &mut Moment, rng: &mut Rng) {
+    for row in known.guests.values_mut() {
         for (field, most) in GROWING {
-            let before = guest.row.get(*field).unwrap_or(1 << 30);
-            guest.row.set(*field, Some(before + rng.within(0, most - 1)));
+            let before = row.get(*field).unwrap_or(1 << 30);
+            row.set(*field, Some(before + rng.within(0, most - 1)));
         }
     }
 }
@@ -174,19 +169,25 @@ fn kernel_files() -> Result<Vec<File>, Error> {
     Ok(targets.filter(is_kernels).filter_map(|path| File::open(path).ok()).collect())
 }
 
-fn measure(known: &[GuestView], care: Care, mut recorder: Option<Recorder>) -> Result<Cost, Error> {
-    let mut known = known.to_vec();
+fn measure(
+    guests: &[GuestProcess],
+    care: Care,
+    mut recorder: Option<Recorder>,
+) -> Result<Cost, Error> {
+    let mut known = Moment::default();
+    for guest in guests {
+        let row = known.guests.entry(GuestIdentity::clone(&guest.who)).or_default();
+        row.set(GuestField::Memory, Some(1 << 30));
+    }
     let mut rng = Rng::new(1);
     let mut collector = Collector::open(Path::new("/"), FILES_MAX);
     let mut round = |number: u64| {
         let now_ms = number * 1000;
-        let at_ms = FROM_MS + i64::try_from(now_ms).unwrap_or(0);
+        known.at_ms = FROM_MS + i64::try_from(now_ms).unwrap_or(0);
         if recorder.is_some() {
             later(&mut known, &mut rng);
         }
-        let guests = known.clone();
-        let view = ManagerView { at_ms, now_ms, guests, ..ManagerView::default() };
-        let moment = collector.collect(view, care);
+        let moment = collector.collect(known.clone(), guests.to_vec(), now_ms, care);
         let news = recorder.as_mut().and_then(|recorder| recorder.record(&moment));
         match news {
             Some(_) => Err(Error::Content { path: "recordings".into(), what: "all moments" }),

@@ -1,9 +1,7 @@
 //! State of all subjects at one moment, from the manager and from the host's kernel.
 
 use hypervisor::{ProcessId, ThreadRan};
-use model::{
-    GuestField, GuestIdentity, HostField, Moment, PassInput, ProcessField, ProcessName, Row,
-};
+use model::{Field, GuestIdentity, HostField, Moment, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,39 +15,19 @@ use crate::tier::TierReader;
 /// was left.
 const RETRY_MS: u64 = 10_000;
 
-/// A guest from the manager.
+/// A guest with a process to read.
 #[derive(Clone, Debug)]
-pub struct GuestView {
+pub struct GuestProcess {
     /// Id of the guest in the manager, never reused.
     pub id: u64,
-    pub who: GuestIdentity,
+    /// Identity of the guest, which has a row in the moment.
+    pub who: Arc<GuestIdentity>,
     /// Process of the guest, if it is known.
     pub process: Option<ProcessId>,
     /// Threads of the virtual CPUs.
     pub vcpu_tids: Arc<[u32]>,
     /// Thread counters that the manager has just read; empty if they are older.
     pub vcpus_ran: Vec<ThreadRan>,
-    /// Fields from the manager, the hypervisor and the daemon.
-    pub row: Row<GuestField>,
-    /// Processes that the daemon has reported since the last moment.
-    pub processes: BTreeMap<ProcessName, Row<ProcessField>>,
-}
-
-/// State of the manager at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct ManagerView {
-    /// Time in milliseconds since 1970.
-    pub at_ms: i64,
-    /// Time on a monotonic clock.
-    pub now_ms: u64,
-    /// True if the host is short of memory.
-    pub is_short: bool,
-    /// Fields of the host from the manager.
-    pub host: Row<HostField>,
-    /// Guests of the manager.
-    pub guests: Vec<GuestView>,
-    /// Inputs of policy passes since the last view.
-    pub passes: Vec<PassInput>,
 }
 
 /// Reader of successive moments.
@@ -71,7 +49,7 @@ pub struct Collector {
 struct Watched {
     reader: Option<GuestReader>,
     retry_ms: u64,
-    who: GuestIdentity,
+    who: Arc<GuestIdentity>,
     pid: Option<u32>,
 }
 
@@ -92,20 +70,25 @@ impl Collector {
         }
     }
 
-    /// Returns the moment of a view. The manager's values take precedence over values read here.
-    pub fn collect(&mut self, view: ManagerView, care: Care) -> Moment {
-        let ManagerView { at_ms, now_ms, host: known, guests: all, .. } = view;
-        let is_new = |guest: &GuestView| !self.guests.contains_key(&guest.id);
-        // A new guest was counted among the other processes until now.
-        if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
+    /// Completes a moment that has the manager's values, which take precedence over the values
+    /// read.
+    pub fn collect(
+        &mut self,
+        mut moment: Moment,
+        all: Vec<GuestProcess>,
+        now_ms: u64,
+        care: Care,
+    ) -> Moment {
+        let is_new = |guest: &GuestProcess| !self.guests.contains_key(&guest.id);
+        // A new guest was one of the other processes until now.
+        if self.others.is_due(now_ms, moment.at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
         // The host's sums are read right after the guests' values. If CPUs are busy, the monitor
         // may have to wait in between.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
-        let tiers = self.tiers.read(&host, now_ms);
-        let mut moment = Moment { at_ms, tiers, ..Moment::default() };
+        moment.tiers = self.tiers.read(&host, now_ms);
         let mut before = std::mem::take(&mut self.guests);
         let mut files: usize = before.values().map(Watched::files).sum();
         let (mut awake, count) = (0, all.len());
@@ -131,13 +114,11 @@ impl Collector {
                 reader.process_ran(self.others.own_ns(process.pid));
                 watched.pid = Some(process.pid);
             }
-            let mut row = watched.reader.as_ref().map(|r| r.row().clone()).unwrap_or_default();
-            row.overlay(&guest.row);
-            watched.who.clone_from(&guest.who);
-            if !guest.processes.is_empty() {
-                moment.processes.insert(guest.who.clone(), guest.processes);
+            let known = moment.guests.get_mut(&*guest.who);
+            if let (Some(reader), Some(known)) = (&watched.reader, known) {
+                put_below(known, reader.row().clone());
             }
-            moment.guests.insert(guest.who, row);
+            watched.who = guest.who;
             self.guests.insert(guest.id, watched);
         }
         host.set(HostField::Guests, Some(count as u64));
@@ -147,8 +128,7 @@ impl Collector {
         host.set(HostField::Images, images.map(|held| held.files));
         host.set(HostField::ImageBytes, images.map(|held| held.bytes));
         host.set(HostField::ImagesCached, images.and_then(|held| held.cached));
-        host.overlay(&known);
-        moment.host = host;
+        put_below(&mut moment.host, host);
         moment
     }
 
@@ -162,7 +142,7 @@ impl Collector {
         moment.tiers = self.tiers.read(&host, now_ms);
         moment.host.overlay(&host);
         for watched in self.guests.values_mut() {
-            let row = moment.guests.get_mut(&watched.who);
+            let row = moment.guests.get_mut(&*watched.who);
             let (Some(reader), Some(row)) = (&mut watched.reader, row) else { continue };
             if reader.read(&[], Care::AsIfAwake, now_ms, &mut self.scratch) != Look::Gone {
                 row.overlay(reader.row());
@@ -201,11 +181,17 @@ impl Watched {
     }
 }
 
+/// Adds the fields that a row lacks.
+fn put_below<F: Field>(row: &mut Row<F>, below: Row<F>) {
+    let above = std::mem::replace(row, below);
+    row.overlay(&above);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Tree;
-    use model::Interval;
+    use model::{GuestField, Interval};
 
     /// Interval of costly readings.
     const SELDOM_MS: u64 = 5_000;
@@ -228,32 +214,36 @@ mod tests {
         tree.file(&format!("proc/{pid}/task/{pid}1/schedstat"), &text);
     }
 
-    fn known(pid: u32) -> GuestView {
-        let mut row = Row::default();
-        row.set(GuestField::Actual, Some(99));
-        row.set(GuestField::MinorFaults, Some(5));
-        GuestView {
+    fn guest(pid: u32) -> GuestProcess {
+        let who = GuestIdentity { name: format!("g{pid}"), ..GuestIdentity::default() };
+        GuestProcess {
             id: u64::from(pid),
-            who: GuestIdentity { name: format!("g{pid}"), ..GuestIdentity::default() },
+            who: who.into(),
             process: Some(ProcessId { pid, start_ticks: 777 }),
             vcpu_tids: [pid * 10 + 1].into(),
             vcpus_ran: Vec::new(),
-            row,
-            processes: BTreeMap::new(),
         }
     }
 
-    fn view(now_ms: u64, guests: Vec<GuestView>) -> ManagerView {
-        ManagerView { at_ms: now_ms as i64, now_ms, guests, ..ManagerView::default() }
+    impl Collector {
+        /// Completes a moment of guests with sizes and faults known to the manager.
+        fn second(&mut self, now_ms: u64, pids: &[u32], care: Care) -> Moment {
+            let guests: Vec<GuestProcess> = pids.iter().map(|pid| guest(*pid)).collect();
+            let mut moment = Moment { at_ms: now_ms as i64, ..Moment::default() };
+            moment.host.set(HostField::SetPoint, Some(3));
+            for guest in &guests {
+                let row = moment.guests.entry(GuestIdentity::clone(&guest.who)).or_default();
+                row.extend([(GuestField::Actual, Some(99)), (GuestField::MinorFaults, Some(5))]);
+            }
+            self.collect(moment, guests, now_ms, care)
+        }
     }
 
     #[test]
     fn a_moment_has_what_is_known_and_what_is_read() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
-        let mut first = view(1000, vec![known(7), known(8)]);
-        first.host.set(HostField::SetPoint, Some(3));
-        let before = collector.collect(first, Care::Usual);
+        let before = collector.second(1000, &[7, 8], Care::Usual);
         assert_eq!(before.host.get(HostField::SetPoint), Some(3));
         assert_eq!(before.host.get(HostField::Total), Some(1_024_000));
         assert_eq!(before.host.get(HostField::Guests), Some(2));
@@ -265,7 +255,7 @@ mod tests {
 
         // One guest runs. The other guest's row stays unchanged, and its counters do not grow.
         run(&tree, 7, 500);
-        let now = collector.collect(view(2000, vec![known(7), known(8)]), Care::Usual);
+        let now = collector.second(2000, &[7, 8], Care::Usual);
         assert_eq!(now.host.get(HostField::GuestsAwake), Some(1));
         let interval = Interval::between(&before, &now);
         let ran: Vec<_> = interval.guests.values().map(|o| o.get(GuestField::VcpuRun)).collect();
@@ -284,13 +274,12 @@ mod tests {
         process(7, 0);
         process(9, 0);
         let mut collector = Collector::open(tree.path(), 1000);
-        collector.collect(view(0, vec![known(7)]), Care::Usual);
-        // The guest's virtual CPU ran for half a second, and its other threads for a quarter of a
-        // second.
+        collector.second(0, &[7], Care::Usual);
+        // The guest's virtual CPU ran for half a second, and its other threads for a quarter.
         run(&tree, 7, 500);
         process(7, 75);
         process(9, 20);
-        let moment = collector.collect(view(1000, vec![known(7)]), Care::Least);
+        let moment = collector.second(1000, &[7], Care::Least);
         assert_eq!(moment.host.get(HostField::OthersRun), Some(200_000_000));
         assert_eq!(moment.host.get(HostField::KernelRun), Some(0));
         let other =
@@ -310,7 +299,7 @@ mod tests {
     fn a_short_host_is_told_of_and_counters_lose_nothing() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
-        let mut collect = |now_ms, care| collector.collect(view(now_ms, vec![known(7)]), care);
+        let mut collect = |now_ms, care| collector.second(now_ms, &[7], care);
         collect(0, Care::Usual);
         run(&tree, 7, 500);
         let moment = collect(1000, Care::Least);
@@ -324,15 +313,15 @@ mod tests {
     fn files_are_bounded_and_guests_that_go_give_theirs_back() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1);
-        let moment = collector.collect(view(0, vec![known(7), known(8)]), Care::Usual);
+        let moment = collector.second(0, &[7, 8], Care::Usual);
         let runs: Vec<_> = moment.guests.values().map(|row| row.get(GuestField::VcpuRun)).collect();
         assert_eq!(runs, [Some(0), None]);
         assert!(collector.files() > 0);
-        let moment = collector.collect(view(RETRY_MS, vec![known(8)]), Care::Usual);
+        let moment = collector.second(RETRY_MS, &[8], Care::Usual);
         assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), None);
-        collector.collect(view(RETRY_MS + 1, vec![]), Care::Usual);
+        collector.second(RETRY_MS + 1, &[], Care::Usual);
         assert_eq!(collector.files(), 0);
-        let moment = collector.collect(view(RETRY_MS + 2, vec![known(8)]), Care::Usual);
+        let moment = collector.second(RETRY_MS + 2, &[8], Care::Usual);
         assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), Some(0));
     }
 
@@ -372,7 +361,7 @@ mod tests {
             tree.file("proc/7/stat", stat);
             let mut collector = Collector::open(tree.path(), 1000);
             for now_ms in [0, SELDOM_MS, 2 * SELDOM_MS] {
-                collector.collect(view(now_ms, vec![known(7)]), Care::AsIfAwake);
+                collector.second(now_ms, &[7], Care::AsIfAwake);
                 // The first file stays valid in every other round, so that the others are read.
                 for file in files.into_iter().skip(round % 2) {
                     let text: String = (0..next(60)).map(|_| pieces[next(pieces.len())]).collect();
@@ -386,10 +375,10 @@ mod tests {
     fn a_process_that_ends_is_looked_for_again_later() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
-        collector.collect(view(0, vec![known(7)]), Care::Usual);
+        collector.second(0, &[7], Care::Usual);
         tree.file("proc/7/stat", "7 (qemu) Z 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n");
         run(&tree, 7, 500);
-        let moment = collector.collect(view(1000, vec![known(7)]), Care::Usual);
+        let moment = collector.second(1000, &[7], Care::Usual);
         assert_eq!(moment.guests.values().next().unwrap().get(GuestField::VcpuRun), None);
         assert_eq!(collector.files(), 0);
     }

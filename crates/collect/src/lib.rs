@@ -7,7 +7,7 @@
 //!   a guest's process: its virtual CPUs always,                                 │
 //!   the rest when they have run ───────────────► GuestReader ─► Row<GuestField> ┤
 //!                                                                               ▼
-//!   manager state ──────────► ManagerView ──────────────────────────► Collector ─► Moment
+//!   manager state ──────────► Moment, GuestProcess ─────────────────► Collector ─► Moment
 //! ```
 //!
 //! No guest is woken, because all data are counters that the host's kernel maintains anyway. Files
@@ -34,7 +34,7 @@ mod watermarks;
 #[cfg(test)]
 mod testing;
 
-pub use collector::{Collector, GuestView, ManagerView};
+pub use collector::{Collector, GuestProcess};
 pub use guest::{Care, GuestReader, Look, Scratch};
 pub use host::HostReader;
 pub use tier::TierReader;

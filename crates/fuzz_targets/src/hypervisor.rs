@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use base::{Bytes, glob as patterns};
-use collect::{Care, Collector, GuestView, ManagerView};
+use collect::{Care, Collector, GuestProcess};
 use hypervisor::{DomainParts, ProcessId, ProcessView, describe_domain};
 use manager::control::{Scanned, TaskRow};
-use model::{GuestIdentity, Row};
+use model::{GuestIdentity, Moment, Row};
 use pinhead::idle::wakers::Wakers;
 
 use crate::input::texts;
@@ -95,17 +95,16 @@ pub(crate) fn collect(data: &[u8]) {
     let process = ProcessId { pid: 7, start_ticks: 777 };
     let mut collector = Collector::open(&tree, 1000);
     let mut collect = |now_ms| {
-        let guest = GuestView {
+        let guest = GuestProcess {
             id: 1,
-            who: GuestIdentity::default(),
+            who: Arc::default(),
             process: Some(process),
             vcpu_tids: [71].into(),
             vcpus_ran: Vec::new(),
-            row: Row::default(),
-            processes: Default::default(),
         };
-        let view = ManagerView { now_ms, guests: vec![guest], ..ManagerView::default() };
-        collector.collect(view, Care::AsIfAwake);
+        let guests = [(GuestIdentity::default(), Row::default())].into();
+        let moment = Moment { guests, ..Moment::default() };
+        collector.collect(moment, vec![guest], now_ms, Care::AsIfAwake);
     };
     collect(0);
     let texts: Vec<&[u8]> = texts(data).collect();

@@ -1,9 +1,13 @@
 //! Events of a source of guests.
 
+use base::PAGE_BYTES;
 use counters::Bytes;
+use model::{GuestField, Row};
 use std::path::{Path, PathBuf};
 
 use crate::{Owner, PortAccess};
+
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// Identifies a guest across all sources as long as its process lives. An id is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -165,52 +169,35 @@ impl Pause {
     }
 }
 
-/// Balloon statistics, as reported by the guest's driver. An unreported value is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BalloonStats {
-    /// Time of the guest's response, in seconds since 1970 on the host's clock.
-    pub updated_s: u64,
-    /// MemTotal.
-    pub total: Option<Bytes>,
-    /// MemFree.
-    pub free: Option<Bytes>,
-    /// MemAvailable.
-    pub available: Option<Bytes>,
-    /// Page cache that can be dropped.
-    pub caches: Option<Bytes>,
-    /// Bytes read from swap since boot.
-    pub swap_in: Option<Bytes>,
-    /// Bytes written to swap since boot.
-    pub swap_out: Option<Bytes>,
-    /// Major page faults since boot.
-    pub major_faults: Option<u64>,
-}
-
-impl BalloonStats {
-    /// Caps the guest's numbers at its maximum memory.
-    pub(crate) fn within(self, memory: Bytes) -> BalloonStats {
-        let cut = |size: Option<Bytes>| size.map(|size| size.min(memory));
-        BalloonStats {
-            total: cut(self.total),
-            free: cut(self.free),
-            available: cut(self.available),
-            caches: cut(self.caches),
-            ..self
-        }
+/// Returns a balloon's statistics as fields of the guest's record, with sizes capped at its maximum
+/// memory. `updated_s` is the time of the guest's response, in seconds since 1970 on the host's
+/// clock. An unreported value is missing. The daemon's fields are set too, for a guest without a
+/// daemon.
+pub fn balloon_row(
+    updated_s: u64,
+    most: Bytes,
+    values: impl IntoIterator<Item = (GuestField, Option<u64>)>,
+) -> Row<GuestField> {
+    use GuestField as G;
+    let mut row = Row::default();
+    row.set(G::BalloonTime, updated_s.checked_mul(NS_PER_S));
+    row.extend(values);
+    for size in [G::BalloonTotal, G::BalloonFree, G::BalloonAvailable, G::BalloonCached] {
+        row.set(size, row.get(size).map(|bytes| bytes.min(most.0)));
     }
-}
-
-/// Disk I/O of a guest over all its disks, as counted by its hypervisor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockStats {
-    /// Number of read requests.
-    pub reads: u64,
-    /// Bytes read.
-    pub read: Bytes,
-    /// Number of write requests.
-    pub writes: u64,
-    /// Bytes written.
-    pub written: Bytes,
+    let of = |field| row.get(field);
+    let pages = |field| row.get(field).map(|bytes| bytes / PAGE_BYTES);
+    let own = [
+        (G::OwnFree, of(G::BalloonFree)),
+        // A driver before Linux 4.6 does not report available memory. Free memory surely is.
+        (G::OwnAvailable, of(G::BalloonAvailable).or(of(G::BalloonFree))),
+        (G::OwnCached, of(G::BalloonCached)),
+        (G::OwnSwapIn, pages(G::BalloonSwapIn)),
+        (G::OwnSwapOut, pages(G::BalloonSwapOut)),
+        (G::OwnMajorFaults, of(G::BalloonMajorFaults)),
+    ];
+    row.extend(own);
+    row
 }
 
 /// The memory that a source's guests share.
@@ -255,10 +242,10 @@ pub enum Event {
     Devices(Id, Capabilities, Option<PathBuf>),
     /// Current memory of the guest.
     Actual(Id, Bytes),
-    /// Balloon statistics of the guest.
-    Stats(Id, BalloonStats),
+    /// Balloon statistics of the guest, by [`balloon_row`].
+    Stats(Id, Row<GuestField>),
     /// Disk I/O of the guest.
-    Blocks(Id, BlockStats),
+    Blocks(Id, qmp::BlockStats),
     /// Counters of z/VM for the guest.
     Counted(Id, Box<zmon::hypfs::Guest>),
     /// Memory in the configuration of a guest that was restored or moved here.
@@ -275,4 +262,34 @@ pub enum Event {
     Gone(Id, String),
     /// A problem that concerns no single guest, reported once until it changes.
     Trouble(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use GuestField as G;
+
+    #[test]
+    fn balloon_statistics_are_recorded_in_both_sets_of_fields() {
+        let values = [
+            (G::BalloonTotal, Some(Bytes::mib(95).0)),
+            (G::BalloonFree, Some(Bytes::mib(10).0)),
+            (G::BalloonAvailable, None),
+            (G::BalloonCached, Some(Bytes::mib(20).0)),
+            (G::BalloonSwapIn, Some(4096 * 3 + 1)),
+        ];
+        let expected = [
+            (G::OwnFree, Bytes::mib(10).0),
+            (G::OwnAvailable, Bytes::mib(10).0),
+            (G::OwnCached, Bytes::mib(20).0),
+            (G::OwnSwapIn, 3),
+            (G::BalloonTime, 1_700_000_000_000_000_000),
+            (G::BalloonTotal, Bytes::mib(90).0),
+            (G::BalloonFree, Bytes::mib(10).0),
+            (G::BalloonCached, Bytes::mib(20).0),
+            (G::BalloonSwapIn, 4096 * 3 + 1),
+        ];
+        let row = balloon_row(1_700_000_000, Bytes::mib(90), values);
+        assert_eq!(row.known().collect::<Vec<_>>(), expected, "unreported values are missing");
+    }
 }

@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use counters::Bytes;
+use model::{GuestField, Row};
 use reactor::PollSet;
 
-use crate::{
-    BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, Owner, Pause, RunState,
-};
+use crate::{Capabilities, Event, Found, Hypervisor, Id, IdSource, Owner, Pause, RunState};
 
 /// Reaction of a guest's balloon to its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ struct Guest {
     actual: Bytes,
     target: Bytes,
     balloon: Balloon,
-    stats: Option<BalloonStats>,
+    stats: Option<Row<GuestField>>,
     moved_ms: u64,
     /// True if it was reported that the guest's hypervisor does not respond.
     is_silent: bool,
@@ -130,7 +129,7 @@ impl Fake {
     }
 
     /// Sets a guest's response to a request for statistics; `None` for no response.
-    pub fn set_stats(&self, guest: Id, stats: Option<BalloonStats>) {
+    pub fn set_stats(&self, guest: Id, stats: Option<Row<GuestField>>) {
         self.change(guest, |guest| guest.stats = stats);
     }
 
@@ -281,7 +280,7 @@ impl Hypervisor for Fake {
     fn ask_stats(&mut self, guest: Id, now_ms: u64) {
         let mut inner = self.inner.borrow_mut();
         inner.stats_asked.push((now_ms, guest));
-        if let Some(stats) = inner.answering(guest).and_then(|found| found.stats) {
+        if let Some(stats) = inner.answering(guest).and_then(|found| found.stats.clone()) {
             inner.events.push(Event::Stats(guest, stats));
         }
     }
@@ -335,7 +334,7 @@ mod tests {
         let mut fake = Fake::new("fake", IdSource::new());
         let id = fake.add(Fake::found("g1", Bytes(100 * MIB)));
         turn(&mut fake, 0);
-        fake.set_stats(id, Some(BalloonStats { updated_s: 1, ..BalloonStats::default() }));
+        fake.set_stats(id, Some(Row::default()));
         fake.set_balloon(id, Balloon::Silent);
         fake.ask_stats(id, 1);
         fake.ask_actual(id, 1);

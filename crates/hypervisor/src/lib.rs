@@ -41,8 +41,8 @@ mod zvm;
 pub use ahead::InMemory;
 pub use error::Error;
 pub use event::{
-    BalloonStats, BlockStats, Capabilities, Event, Found, HostMemory, Id, Machine, Pause, Pinned,
-    ProcessId, RunState,
+    Capabilities, Event, Found, HostMemory, Id, Machine, Pause, Pinned, ProcessId, RunState,
+    balloon_row,
 };
 pub use fake::{Balloon, Fake};
 pub use guest_memory::GuestMemory;
@@ -53,6 +53,7 @@ pub use libvirt::{DomainParts, describe_domain};
 pub use owner::{Owner, PortAccess, Trust, connect};
 pub use pageout::{PageOut, PageOutError, Slice};
 pub use process::{Apart, ProcessView, Stat};
+pub use qmp::BlockStats;
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use ram::{BackingFile, GuestRam, Held};
 pub use stranger::{Claim, Stranger};

@@ -11,7 +11,7 @@
 //! therefore makes one request. An idle guest is woken once for it, and not again, even if this
 //! process dies before it has restored the period.
 
-use crate::BalloonStats;
+use model::{GuestField, Row};
 
 /// Period that makes QEMU send one request, in seconds. The value is odd, so that a period set by
 /// another manager is not mistaken for a period left behind by pinhead.
@@ -76,9 +76,9 @@ pub(crate) struct StatsQuestion {
     wait_ms: u64,
     is_asked_again: bool,
     /// Statistics before the request.
-    before: Option<BalloonStats>,
+    before: Option<Row<GuestField>>,
     /// Time and content of the last response.
-    last: Option<(u64, BalloonStats)>,
+    last: Option<(u64, Row<GuestField>)>,
     /// Period of the guest outside of requests; `None` if it is read for each request.
     home_s: Option<u32>,
     restore_s: u32,
@@ -107,12 +107,12 @@ impl StatsQuestion {
     }
 
     /// Begins a request. Returns the last response instead if it is fresh enough.
-    pub(crate) fn begin(&mut self, now_ms: u64) -> Option<BalloonStats> {
+    pub(crate) fn begin(&mut self, now_ms: u64) -> Option<Row<GuestField>> {
         if self.phase != Phase::Idle {
             return None;
         }
-        match self.last {
-            Some((at_ms, stats)) if now_ms < at_ms + FRESH_MS => return Some(stats),
+        match &self.last {
+            Some((at_ms, stats)) if now_ms < at_ms + FRESH_MS => return Some(stats.clone()),
             Some((at_ms, _)) if now_ms < at_ms + DISTINCT_MS => self.enter(Phase::Held),
             _ => self.start(now_ms),
         }
@@ -130,7 +130,7 @@ impl StatsQuestion {
         let deadline_ms = self.began_ms + PATIENCE_MS;
         match self.phase {
             Phase::Idle | Phase::Restore => None,
-            Phase::Held => self.last.map(|(at_ms, _)| at_ms + DISTINCT_MS),
+            Phase::Held => self.last.as_ref().map(|(at_ms, _)| at_ms + DISTINCT_MS),
             Phase::Poll(Some(look_ms)) if !self.is_wanted => Some(look_ms.min(deadline_ms)),
             _ => Some(deadline_ms),
         }
@@ -183,9 +183,9 @@ impl StatsQuestion {
     /// statistics if they are a response to this request.
     pub(crate) fn known(
         &mut self,
-        stats: Option<BalloonStats>,
+        stats: Option<Row<GuestField>>,
         now_ms: u64,
-    ) -> Option<BalloonStats> {
+    ) -> Option<Row<GuestField>> {
         match self.phase {
             Phase::Before => {
                 self.before = stats;
@@ -195,8 +195,8 @@ impl StatsQuestion {
             }
             Phase::Poll(_) => {
                 // A response differs from the earlier statistics, at least in its time.
-                if let Some(stats) = stats.filter(|_| stats != self.before) {
-                    self.last = Some((now_ms, stats));
+                if let Some(stats) = stats.filter(|stats| Some(stats) != self.before.as_ref()) {
+                    self.last = Some((now_ms, stats.clone()));
                     self.enter(Phase::Restore);
                     return Some(stats);
                 }

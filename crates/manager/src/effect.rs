@@ -5,7 +5,6 @@ use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, NextTimer, Peer, Return};
 use crate::pageout::Job;
 use agent::TaskScan;
-use collect::ManagerView;
 use counters::Bytes;
 use hypervisor::{Event, Found, Id, ProcessId, RunState};
 use model::PassInput;
@@ -242,8 +241,6 @@ pub(crate) enum Effect {
     Complain(String),
     /// Responds to a client.
     Answer { to: Return, answer: Box<Result<Answer, Failure>> },
-    /// Sends the manager's view to the monitor.
-    Record(Box<ManagerView>),
     /// Records the inputs of a pass.
     Passed(Box<PassInput>),
     /// Brings the next pass forward.

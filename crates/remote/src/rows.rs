@@ -6,14 +6,13 @@
 use crate::Error;
 use crate::growth::Growth;
 use base::{Bytes, KIB};
+use hypervisor::balloon_row;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
 
-const NS_PER_S: u64 = 1_000_000_000;
-/// Maximum number of numbers that one host may report at a time, and that are kept for it. The
-/// limit allows 128 for each domain of the longest list that libvirt returns; a disk and an
-/// interface take 8.
+/// The most numbers that one host may report at a time, and that are kept of it. It allows 128 for
+/// each of the most domains that libvirt lists; a disk and an interface take 8.
 pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
 /// Maximum number of digits of a device's number. QEMU's buses have fewer than 1,000 devices.
 const DEVICE_DIGITS_MAX: usize = 3;
@@ -185,8 +184,6 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
     }
     let run = growth.sum(CPU);
     let updated = find(values, "balloon.last-update").filter(|seconds| *seconds > 0);
-    // Without a report these values are still the initial ones.
-    let report = |name| updated.and_then(|_| kib(name));
     let memory = seen.memory.map(|bytes| bytes.0);
     // For a domain without a balloon libvirt counts all memory that virtio-mem could provide.
     let actual = kib("balloon.current");
@@ -199,16 +196,20 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
         (G::Memory, memory),
         (G::Actual, actual.map(|bytes| bytes.min(memory.unwrap_or(bytes)))),
         (G::Resident, kib("balloon.rss")),
-        (G::BalloonTime, updated.and_then(|seconds| seconds.checked_mul(NS_PER_S))),
-        (G::BalloonTotal, report("balloon.available")),
-        (G::BalloonFree, report("balloon.unused")),
-        (G::BalloonAvailable, report("balloon.usable")),
-        (G::BalloonCached, report("balloon.disk_caches")),
-        (G::BalloonSwapIn, report("balloon.swap_in")),
-        (G::BalloonSwapOut, report("balloon.swap_out")),
-        (G::BalloonMajorFaults, updated.and_then(|_| find(values, "balloon.major_fault"))),
     ]);
-    row.put_balloon_as_own();
+    // Without a report the statistics still have their initial values.
+    if let Some(updated_s) = updated {
+        let stats = [
+            (G::BalloonTotal, kib("balloon.available")),
+            (G::BalloonFree, kib("balloon.unused")),
+            (G::BalloonAvailable, kib("balloon.usable")),
+            (G::BalloonCached, kib("balloon.disk_caches")),
+            (G::BalloonSwapIn, kib("balloon.swap_in")),
+            (G::BalloonSwapOut, kib("balloon.swap_out")),
+            (G::BalloonMajorFaults, find(values, "balloon.major_fault")),
+        ];
+        row.overlay(&balloon_row(updated_s, Bytes(u64::MAX), stats));
+    }
     row.extend(OF_DEVICES.map(|(_, of, field)| (field, growth.sum(of))));
     row
 }

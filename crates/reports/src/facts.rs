@@ -2,6 +2,7 @@
 
 use crate::states::{States, both, states};
 use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
+use std::sync::LazyLock;
 
 /// A second and a minute in milliseconds, for rates.
 const SECOND: f64 = 1e3;
@@ -34,6 +35,27 @@ pub struct Facts<'a> {
     pub active: Option<f64>,
     /// CPU time counted by the guest that belongs to no process in the report's list.
     pub unlisted_ns: Option<f64>,
+}
+
+impl Default for Facts<'_> {
+    /// Returns facts of nothing: all fields are missing.
+    fn default() -> Self {
+        static HOST: LazyLock<Over<HostField>> = LazyLock::new(Over::default);
+        static GUEST: LazyLock<Over<GuestField>> = LazyLock::new(Over::default);
+        static TIER: LazyLock<Over<TierField>> = LazyLock::new(Over::default);
+        static PROCESS: LazyLock<Over<ProcessField>> = LazyLock::new(Over::default);
+        static ADDED: LazyLock<Added> = LazyLock::new(Added::default);
+        Facts {
+            host: &HOST,
+            guest: &GUEST,
+            tier: &TIER,
+            process: &PROCESS,
+            added: &ADDED,
+            on: None,
+            active: None,
+            unlisted_ns: None,
+        }
+    }
 }
 
 /// Values calculated for each guest and then summed, because guests differ in the counters they
@@ -287,18 +309,7 @@ mod tests {
         let minutes = [minute(30, None, None, 40), minute(30, Some(25), Some(50), 40)];
         let sum = minutes.into_iter().fold(None, |sum, next| both(sum, next, OwnTime::plus));
         let added = Added { own_time: sum, ..Added::default() };
-        let (host, guest) = (Over::default(), Over::default());
-        let (tier, process) = (Over::default(), Over::default());
-        let facts = Facts {
-            host: &host,
-            guest: &guest,
-            tier: &tier,
-            process: &process,
-            added: &added,
-            on: None,
-            active: None,
-            unlisted_ns: None,
-        };
+        let facts = Facts { added: &added, ..Facts::default() };
         assert_eq!(facts.factor(), Some(0.5));
         // The count is the only evidence of where the sixty seconds went.
         assert_eq!(facts.own_ns().zip(facts.scale()).map(|(ns, scale)| ns * scale), Some(60e9));

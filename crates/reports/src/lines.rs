@@ -111,8 +111,6 @@ impl TableInput<'_> {
         let mut out = vec![self.host_name(at)];
         if labels > 1 {
             out.push(what.to_owned());
-        } else if at < self.hosts.len() {
-            out[0] = self.host_name(at);
         }
         out.resize(labels, String::new());
         out

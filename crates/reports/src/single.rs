@@ -39,39 +39,35 @@ impl Single {
         self.interval.from_ms.saturating_add(length_ms)
     }
 
-    fn facts<'a>(&'a self, process: &'a Over<ProcessField>) -> Facts<'a> {
+    fn facts(&self) -> Facts<'_> {
         Facts {
             host: &self.interval.host,
             guest: &self.guests,
             tier: &self.tiers,
-            process,
             added: &self.added,
             on: Some(self.on),
-            active: None,
-            unlisted_ns: None,
+            ..Facts::default()
         }
     }
 
     /// Returns a field of the host.
     pub fn host(&self, id: &str) -> Option<f64> {
-        field(Scope::Host, id)?.value(&self.facts(&Over::default()))
+        field(Scope::Host, id)?.value(&self.facts())
     }
 
     /// Returns a field of the sum of all guests.
     pub fn all_guests(&self, id: &str) -> Option<f64> {
-        field(Scope::Guest, id)?.value(&self.facts(&Over::default()))
+        field(Scope::Guest, id)?.value(&self.facts())
     }
 
     /// Returns a field of a guest of the interval.
     pub fn guest(&self, guest: &Over<GuestField>, id: &str) -> Option<f64> {
-        let (none, added) = (Over::default(), Added::of(guest));
-        field(Scope::Guest, id)?.value(&Facts { guest, added: &added, ..self.facts(&none) })
+        field(Scope::Guest, id)?.value(&Facts { guest, added: &Added::of(guest), ..self.facts() })
     }
 
     /// Returns a field of a tier of memory.
     pub fn tier(&self, tier: &Over<TierField>, id: &str) -> Option<f64> {
-        let none = Over::default();
-        field(Scope::Tier, id)?.value(&Facts { tier, ..self.facts(&none) })
+        field(Scope::Tier, id)?.value(&Facts { tier, ..self.facts() })
     }
 
     /// Returns a field of a process in a guest with the given CPU facts.
@@ -84,7 +80,7 @@ impl Single {
         let added = Added::of(guest);
         // A process has its own reported time.
         let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
-        let facts = Facts { guest: &guest, added: &added, ..self.facts(process) };
+        let facts = Facts { guest: &guest, process, added: &added, ..self.facts() };
         field(Scope::Process, id)?.value(&facts)
     }
 }

@@ -2,15 +2,11 @@
 
 use crate::Facts;
 use crate::gather::{GuestId, Measured, Pattern, Taken, all_tiers, guests_of, together};
-use model::{HostField, Interval, Over, ProcessField, TierField};
+use model::{HostField, Interval, Over, TierField};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// CPU use in percent above which a guest is active; an idle Linux stays below.
 const ACTIVE_PERCENT: f64 = 1.0;
-
-static NO_TIER: LazyLock<Over<TierField>> = LazyLock::new(Over::default);
-static NO_PROCESS: LazyLock<Over<ProcessField>> = LazyLock::new(Over::default);
 
 /// Sums over some time.
 #[derive(Clone, Debug, Default)]
@@ -74,16 +70,7 @@ impl Sums {
 
 /// Returns the facts of a guest's row, or of several guests as one.
 pub(crate) fn facts_of<'a>(host: &'a Over<HostField>, guest: &'a Measured<'_>) -> Facts<'a> {
-    Facts {
-        host,
-        guest: &guest.over,
-        tier: &NO_TIER,
-        process: &NO_PROCESS,
-        added: &guest.added,
-        on: None,
-        active: None,
-        unlisted_ns: None,
-    }
+    Facts { host, guest: &guest.over, added: &guest.added, ..Facts::default() }
 }
 
 /// Intervals of a host in order.

@@ -57,7 +57,7 @@ pub const CRATES: &[Crate] = &[
     // libc for process_madvise, roxmltree for libvirt's description of a domain.
     row(
         "hypervisor",
-        Some("counters procfs qmp reactor virtrpc zmon"),
+        Some("counters model procfs qmp reactor virtrpc zmon"),
         "libc roxmltree rustix serde_json",
     ),
     // Hosts without pinhead, through libvirt over ssh. hypervisor for the description of a domain.

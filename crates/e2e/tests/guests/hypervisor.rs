@@ -8,6 +8,7 @@ use hypervisor::{
     Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Trust, Vcpus,
 };
 use images::{Arch, Cache, ImageSpec};
+use model::GuestField as G;
 use qmp::{Command, Reply};
 use reactor::PollSet;
 use serde_json::json;
@@ -174,22 +175,23 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
         });
         watch.until_actual(id, Bytes(mib * MIB));
     }
-    let mut last_s = 0;
+    let mut last = None;
     for round in 1..=3 {
         let now_ms = watch.clock.ms();
         watch.source.ask_stats(id, now_ms);
         let stats = watch.until("statistics", SOON, |event| match event {
-            Event::Stats(guest, stats) if *guest == id => Some(*stats),
+            Event::Stats(guest, stats) if *guest == id => Some(stats.clone()),
             _ => None,
         });
         println!("statistics after {} ms", watch.clock.ms() - now_ms);
-        // The first and the third round wake the guest. The second round is too early to need a new
-        // sample.
-        assert_eq!(stats.updated_s > last_s, round != 2, "{stats:?} after {last_s}");
-        last_s = stats.updated_s;
-        let (free, available, total) = (stats.free, stats.available, stats.total);
-        assert!(free > Some(Bytes(0)) && free <= total && available <= total, "{stats:?}");
-        assert!(total > Some(Bytes(64 * MIB)), "{stats:?}");
+        // The first and the third round wake the guest; the second comes too soon to need that.
+        let updated = stats.get(G::BalloonTime);
+        assert_eq!(updated > last, round != 2, "{stats:?} after {last:?}");
+        last = updated;
+        let [free, available, total] =
+            [G::BalloonFree, G::BalloonAvailable, G::BalloonTotal].map(|field| stats.get(field));
+        assert!(free > Some(0) && free <= total && available <= total, "{stats:?}");
+        assert!(total > Some(64 * MIB), "{stats:?}");
         // One more response from QEMU follows the one that resets the interval.
         watch.source.ask_actual(id, watch.clock.ms());
         watch.until_actual(id, Bytes(128 * MIB));

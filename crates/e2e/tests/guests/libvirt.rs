@@ -10,6 +10,7 @@ use e2e::libvirtd::{Daemon, NAME, missing};
 use hypervisor::{
     Event, Found, Hypervisor, Id, IdSource, Libvirt, Owner, Pause, ProcessId, RunState, Trust,
 };
+use model::GuestField as G;
 use reactor::PollSet;
 use vm::{Clock, Deadline};
 
@@ -126,12 +127,14 @@ fn libvirt_guest_is_found_ballooned_and_destroyed() {
     watch.expect(Event::Actual(id, Bytes(160 * MIB)), &daemon);
     watch.libvirt.ask_stats(id, watch.clock.ms());
     let stats = watch.until("statistics", &daemon, |event| match event {
-        Event::Stats(_, stats) => Some(*stats),
+        Event::Stats(_, stats) => Some(stats.clone()),
         _ => None,
     });
-    assert!(stats.updated_s > 1_700_000_000, "{stats:?}");
-    for size in [stats.total, stats.free, stats.available] {
-        assert!(size.is_some_and(|size| size.0 > MIB && size.0 < 256 * MIB), "{stats:?}");
+    let updated_ns = stats.get(G::BalloonTime);
+    assert!(updated_ns > Some(1_700_000_000_000_000_000), "{stats:?}");
+    for field in [G::BalloonTotal, G::BalloonFree, G::BalloonAvailable] {
+        let size = stats.get(field);
+        assert!(size.is_some_and(|size| size > MIB && size < 256 * MIB), "{stats:?}");
     }
     watch.libvirt.set_target(id, Bytes(1024 * MIB), watch.clock.ms());
     let why = watch.until("refusal", &daemon, |event| match event {

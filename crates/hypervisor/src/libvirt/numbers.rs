@@ -1,10 +1,11 @@
 //! Translation of libvirt's numbers.
 
 use counters::Bytes;
+use model::{GuestField as G, Row};
 use virtrpc::MemoryStat;
 
 use super::guest::Came;
-use crate::{BalloonStats, Pause, RunState};
+use crate::{Pause, RunState, balloon_row};
 
 /// State of a domain, or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,24 +78,23 @@ pub(super) fn is_in_order(detail: i32) -> bool {
 const LAST_UPDATE: i32 = 9;
 
 /// Translates the statistics; `None` if the guest has never sent any.
-pub(super) fn stats(list: &[MemoryStat]) -> Option<BalloonStats> {
+pub(super) fn stats(list: &[MemoryStat], most: Bytes) -> Option<Row<G>> {
     let updated = list.iter().find(|stat| stat.tag == LAST_UPDATE && stat.value > 0)?;
-    let mut stats = BalloonStats { updated_s: updated.value, ..BalloonStats::default() };
-    for stat in list {
+    let values = list.iter().filter_map(|stat| {
         // An overflowing size is an invalid value of the guest and is left out.
-        let size = stat.value.checked_mul(1024).map(Bytes);
+        let size = stat.value.checked_mul(1024);
         match stat.tag {
-            0 => stats.swap_in = size,
-            1 => stats.swap_out = size,
-            2 => stats.major_faults = Some(stat.value),
-            4 => stats.free = size,
-            5 => stats.total = size,
-            8 => stats.available = size,
-            10 => stats.caches = size,
-            _ => {}
+            0 => Some((G::BalloonSwapIn, size)),
+            1 => Some((G::BalloonSwapOut, size)),
+            2 => Some((G::BalloonMajorFaults, Some(stat.value))),
+            4 => Some((G::BalloonFree, size)),
+            5 => Some((G::BalloonTotal, size)),
+            8 => Some((G::BalloonAvailable, size)),
+            10 => Some((G::BalloonCached, size)),
+            _ => None,
         }
-    }
-    Some(stats)
+    });
+    Some(balloon_row(updated.value, most, values))
 }
 
 #[cfg(test)]
@@ -129,13 +129,9 @@ mod tests {
     fn sizes_are_bytes_and_missing_values_are_none() {
         let list = [(2, 7), (5, 1024), (4, u64::MAX), (9, 1_700_000_000), (77, 1)];
         let list = list.map(|(tag, value)| MemoryStat { tag, value });
-        let expected = BalloonStats {
-            updated_s: 1_700_000_000,
-            total: Some(Bytes(1 << 20)),
-            major_faults: Some(7),
-            ..BalloonStats::default()
-        };
-        assert_eq!(stats(&list), Some(expected));
-        assert_eq!(stats(&list[..3]), None);
+        let values = [(G::BalloonTotal, Some(1 << 20)), (G::BalloonMajorFaults, Some(7))];
+        let expected = balloon_row(1_700_000_000, Bytes::mib(1), values);
+        assert_eq!(stats(&list, Bytes::mib(1)), Some(expected));
+        assert_eq!(stats(&list[..3], Bytes::mib(1)), None);
     }
 }

@@ -78,7 +78,7 @@ impl Libvirt {
             (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
                 let memory = guest.description.as_ref().map_or(Bytes::ZERO, |it| it.memory);
-                let stats = numbers::stats(&list).map(|stats| stats.within(memory));
+                let stats = numbers::stats(&list, memory);
                 let answer = guest.question.known(stats, now_ms);
                 self.out.extend(answer.map(|stats| Event::Stats(id, stats)));
             }

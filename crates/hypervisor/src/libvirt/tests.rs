@@ -5,10 +5,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use counters::Bytes;
+use model::GuestField as G;
 
 use super::Libvirt;
 use crate::testing::Tree;
-use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState};
+use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState, balloon_row};
 
 const URI: &str = "qemu:///system";
 const XML: &str = "<memory>SIZE</memory><vcpu current='1'>2</vcpu><devices>\
@@ -294,8 +295,8 @@ fn statistics_are_requested_once_and_period_is_restored() {
     assert_eq!(scene.settle(), []);
     let events = scene.at(scene.libvirt.next_ms());
     let [Event::Stats(_, stats)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!((stats.updated_s, stats.free, stats.total), (101, Some(Bytes(77 << 10)), None));
-    assert_eq!(stats.available, Some(Bytes(1 << 30)), "capped at its memory");
+    let values = [(G::BalloonFree, Some(77 << 10)), (G::BalloonAvailable, Some(1 << 30))];
+    assert_eq!(*stats, balloon_row(101, Bytes(1 << 30), values), "capped at its memory");
     assert_eq!(scene.calls(SET_PERIOD), 2);
     assert_eq!(scene.at(20_000), []);
     assert_eq!(scene.calls(STATS), 2, "no request was made");

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use counters::Bytes;
+use model::{GuestField as G, Row};
 use qmp::{Command, Failure, Reply, Value};
 
 use super::devices::{DeviceLook, Devices};
 use super::link::{Link, Purpose};
 use super::probe::{Probed, own_threads, within};
 use super::state;
-use super::stats;
 use crate::process::ThreadNumbers;
 use crate::ram::RamPace;
-use crate::stats_question::StatsQuestion;
-use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
+use crate::stats_question::{LookPace, StatsCall, StatsQuestion};
+use crate::{BALLOON_MIN, BlockStats, Event, Id, Machine, ProcessId, RunState, balloon_row};
 
 /// Timeout of a response. A QEMU responds within milliseconds, so a slower QEMU is stopped or
 /// hangs.
@@ -25,6 +25,19 @@ const MACHINE_MS: u64 = 60_000;
 const CHANGED_MS: u64 = 10_000;
 /// Longest text of QEMU that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
+/// Pace of polls for statistics. A poll is one command on a socket of this guest alone, with a
+/// response in a fraction of a millisecond.
+const STATS_PACE: LookPace = LookPace { first_ms: 4, most_ms: 250 };
+/// Statistics of a balloon, by their names in QEMU.
+const STATS: [(G, &str); 7] = [
+    (G::BalloonTotal, "stat-total-memory"),
+    (G::BalloonFree, "stat-free-memory"),
+    (G::BalloonAvailable, "stat-available-memory"),
+    (G::BalloonCached, "stat-disk-caches"),
+    (G::BalloonSwapIn, "stat-swap-in"),
+    (G::BalloonSwapOut, "stat-swap-out"),
+    (G::BalloonMajorFaults, "stat-major-faults"),
+];
 
 /// Changes since the last turn.
 #[derive(Debug, Default)]
@@ -36,8 +49,8 @@ struct News {
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
-    /// Recent statistics that were requested again, and must be reported again.
-    repeated: Option<BalloonStats>,
+    /// Recent statistics that were requested again and are to be reported again.
+    repeated: Option<Row<G>>,
 }
 
 /// The guest's machine, of which QEMU does not report all changes.
@@ -108,7 +121,7 @@ impl QmpGuest {
                 has_balloon: found.can.balloon,
             },
             wanted: None,
-            question: StatsQuestion::new(stats::PACE),
+            question: StatsQuestion::new(STATS_PACE),
             is_silent: false,
             last_words: None,
         }
@@ -153,8 +166,11 @@ impl QmpGuest {
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
         let runs = self.reported == RunState::Running && !self.is_silent;
         let can = self.devices.balloon.is_some() && self.devices.can.statistics;
-        if can && runs && !link.waits_for(stats::is_ours) {
-            self.news.repeated = self.question.begin(now_ms).or(self.news.repeated);
+        let is_ours = |purpose: &Purpose| {
+            matches!(purpose, Purpose::StatsPeriod | Purpose::StatsKnown | Purpose::StatsSet(_))
+        };
+        if can && runs && !link.waits_for(is_ours) {
+            self.news.repeated = self.question.begin(now_ms).or(self.news.repeated.take());
             self.make_calls(link, now_ms);
         }
     }
@@ -162,8 +178,18 @@ impl QmpGuest {
     /// Makes the calls of the request, as far as there is room for them.
     fn make_calls(&mut self, link: &mut Link, now_ms: u64) {
         let Some(device) = &self.devices.balloon else { return };
+        let get = |property| Command::QomGet { path: device.clone(), property };
         while let Some(call) = self.question.next() {
-            if !stats::make(call, device, link, now_ms) {
+            let (purpose, command) = match call {
+                StatsCall::Period => (Purpose::StatsPeriod, get("guest-stats-polling-interval")),
+                StatsCall::Known => (Purpose::StatsKnown, get("guest-stats")),
+                StatsCall::SetPeriod(interval_seconds) => {
+                    let device_path = device.clone();
+                    let command = Command::SetStatsInterval { device_path, interval_seconds };
+                    (Purpose::StatsSet(interval_seconds), command)
+                }
+            };
+            if !link.ask(purpose, command, now_ms) {
                 self.question.failed();
             }
         }
@@ -251,11 +277,7 @@ impl QmpGuest {
             (Purpose::Vcpus, Ok(Reply::Vcpus(threads))) => {
                 self.news.vcpu_tids = Some(threads.iter().map(|thread| thread.tid).collect());
             }
-            (Purpose::Blocks, Ok(Reply::Blocks(sum))) => {
-                let (read, written) = (Bytes(sum.read_bytes), Bytes(sum.write_bytes));
-                self.news.blocks =
-                    Some(BlockStats { reads: sum.reads, read, writes: sum.writes, written });
-            }
+            (Purpose::Blocks, Ok(Reply::Blocks(sum))) => self.news.blocks = Some(sum),
             (Purpose::Migration, Ok(Reply::Migration(status))) => {
                 self.is_moving = status.is_some_and(|status| state::is_moving(&status));
             }
@@ -263,10 +285,9 @@ impl QmpGuest {
             (Purpose::StatsKnown, outcome) => {
                 // An older QEMU has no statistics before the guest has sent some.
                 let stats = match &outcome {
-                    Ok(Reply::Value(value)) => stats::parse(value),
+                    Ok(Reply::Value(value)) => stats_of(value, self.watched.machine.memory),
                     _ => None,
                 };
-                let stats = stats.map(|stats| stats.within(self.watched.machine.memory));
                 let answer = self.question.known(stats, now_ms);
                 events.extend(answer.map(|stats| Event::Stats(self.id, stats)));
             }
@@ -424,6 +445,16 @@ fn ask_once(purpose: Purpose, command: Command, link: &mut Link, now_ms: u64) {
     if !link.waits_for(|open| *open == purpose) {
         link.ask(purpose, command, now_ms);
     }
+}
+
+/// Reads a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number; an
+/// invalid number counts as unreported as well. A guest that has never responded has no statistics.
+fn stats_of(value: &Value, most: Bytes) -> Option<Row<G>> {
+    let updated_s = value.get("last-update")?.as_u64().filter(|seconds| *seconds > 0)?;
+    let stats = value.get("stats")?.as_object()?;
+    let number = |name| stats.get(name)?.as_u64().filter(|number| *number != u64::MAX);
+    let values = STATS.map(|(field, name)| (field, number(name)));
+    Some(balloon_row(updated_s, most, values))
 }
 
 fn cut(words: &str) -> &str {

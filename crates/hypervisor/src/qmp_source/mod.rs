@@ -16,7 +16,6 @@ mod link;
 mod place;
 mod probe;
 mod state;
-mod stats;
 #[cfg(test)]
 mod tests;
 mod trouble;

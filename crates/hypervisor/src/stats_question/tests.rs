@@ -4,8 +4,8 @@ use super::*;
 
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
-fn known(second: u64) -> Option<BalloonStats> {
-    Some(BalloonStats { updated_s: second, ..BalloonStats::default() })
+fn known(second: u64) -> Option<Row<GuestField>> {
+    Some(crate::balloon_row(second, counters::Bytes::ZERO, []))
 }
 
 /// Creates a machine for a guest that was found with this period.
@@ -87,7 +87,7 @@ fn answers(question: &mut StatsQuestion, asked_ms: &[u64], reset_ms: u64) -> Vec
             match call {
                 StatsCall::Period => question.period_is(0),
                 StatsCall::Known => {
-                    answers.extend(question.known(stats, now_ms).map(|_| now_ms));
+                    answers.extend(question.known(stats.clone(), now_ms).map(|_| now_ms));
                 }
                 StatsCall::SetPeriod(period_s) => {
                     comes = (period_s == MARK_S).then_some(now_ms + 30);

@@ -1,10 +1,11 @@
 //! The state of a guest's memory: reports, the arbiter's view of them, and the resident part.
 
-use super::arbiter_view::{memory_of, memory_of_stats};
 use super::counted::Counted;
+use super::sample;
 use crate::outside::InHost;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Usage};
+use hypervisor::Usage;
+use model::{GuestField, Row};
 use policy::arbiter::Memory;
 
 /// Interval between readings of a sleeping guest's resident memory.
@@ -24,15 +25,7 @@ const MUTE_QUESTIONS: u32 = 10;
 pub(crate) const MUTE: &str = "its balloon reports no numbers: its driver or its service is not \
     there; load virtio_balloon in it, or start BLNSVR in Windows";
 
-/// A report of a guest's memory.
-#[derive(Clone, Debug)]
-pub enum MemorySample {
-    /// Sample of the guest's daemon.
-    Daemon(Box<wire::Memory>),
-    /// Statistics of the balloon.
-    Balloon(Box<BalloonStats>),
-}
-
+/// Memory of a guest.
 #[derive(Debug, Default)]
 pub struct GuestMemory {
     /// Actual memory of the guest.
@@ -43,8 +36,8 @@ pub struct GuestMemory {
     pub target: Option<Bytes>,
     /// The arbiter's view of the last sample, dated at the time of the request.
     pub view: Option<Memory>,
-    /// Last sample as it was sent, for the record.
-    pub last_sample: Option<MemorySample>,
+    /// Last sample, for the record; empty before the first.
+    pub sample: Row<GuestField>,
     /// z/VM's counters, if the guest is a user of z/VM.
     pub counted: Option<Counted>,
     /// Time of an open request.
@@ -81,6 +74,8 @@ struct Answers {
     /// True once the balloon has reported a number since the guest's start, which shows that its
     /// driver is loaded.
     by_balloon: bool,
+    /// True if the last sample is the balloon's.
+    last_is_balloons: bool,
 }
 
 /// Size that the guest gets back when management ends.
@@ -219,10 +214,11 @@ impl GuestMemory {
         true_ms: Option<u64>,
         most: Bytes,
     ) -> bool {
-        self.last_sample = Some(MemorySample::Daemon(Box::new(*sample)));
+        self.sample = sample::of_daemon(sample, most);
+        self.answers.last_is_balloons = false;
         let Some(at_ms) = true_ms else { return false };
         self.answers.missing = 0;
-        self.sampled(memory_of(sample, self.actual, most, at_ms));
+        self.sampled(sample::memory_of(&self.sample, self.actual, at_ms));
         true
     }
 
@@ -238,14 +234,20 @@ impl GuestMemory {
         !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
     }
 
-    /// Stores the balloon's statistics, dated at the time of the request.
-    pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
+    /// Takes the balloon's statistics, dated at the time of the request.
+    pub fn balloon_sample(&mut self, stats: Row<GuestField>, now_ms: u64) {
+        use GuestField as G;
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
-        if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
-            self.answers.by_balloon = true;
-        }
-        self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
-        self.sampled(memory_of_stats(stats, self.actual, at_ms));
+        let numbers = [G::BalloonTotal, G::BalloonFree, G::BalloonAvailable];
+        self.answers.by_balloon |= numbers.iter().any(|field| stats.get(*field).is_some());
+        self.answers.last_is_balloons = true;
+        self.sampled(sample::memory_of(&stats, self.actual, at_ms));
+        self.sample = stats;
+    }
+
+    /// Returns true if the last sample is the balloon's.
+    pub fn is_sample_balloons(&self) -> bool {
+        self.answers.last_is_balloons
     }
 
     /// Stores z/VM's counters, which are the only data about the guest. Returns the usage of the
@@ -285,7 +287,8 @@ impl GuestMemory {
 
     /// Drops earlier reports, which are wrong after a reboot.
     pub fn rebooted(&mut self) {
-        (self.view, self.last_sample) = (None, None);
+        self.view = None;
+        self.sample.clear();
         (self.answers, self.before) = (Answers::default(), Before::default());
     }
 }
@@ -294,19 +297,19 @@ impl GuestMemory {
 mod tests {
     use super::*;
     use crate::outside::Own;
+    use hypervisor::balloon_row;
 
     #[test]
     fn report_h14_balloon_without_numbers_is_mute_after_a_while() {
         let mut memory = GuestMemory::new(Bytes::mib(256));
-        let none = BalloonStats { updated_s: 7, swap_in: None, ..BalloonStats::default() };
+        let with = |free| balloon_row(7, Bytes::mib(256), [(GuestField::BalloonFree, free)]);
         for second in 0..11 {
             assert!(!memory.is_mute(), "{second} s");
             memory.stats_are_asked(second * 1000);
-            memory.balloon_sample(&none, second * 1000);
+            memory.balloon_sample(with(None), second * 1000);
         }
         assert!(memory.is_mute());
-        let some = BalloonStats { free: Some(Bytes::mib(100)), ..none };
-        memory.balloon_sample(&some, 11_000);
+        memory.balloon_sample(with(Some(1)), 11_000);
         assert!(!memory.is_mute());
         (0..11).for_each(|second| memory.stats_are_asked(12_000 + second * 1000));
         assert!(!memory.is_mute(), "its driver is loaded, and the guest hangs");

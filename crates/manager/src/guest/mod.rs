@@ -1,16 +1,16 @@
 //! One guest: its identity, its limits, and its current state.
 
-mod arbiter_view;
 mod counted;
 mod cpu;
 mod demand;
 mod identity;
 mod memory;
+pub(crate) mod sample;
 
 pub(crate) use cpu::SOUND_TICK_MS;
 pub use demand::GuestDemand;
+pub use memory::GuestMemory;
 pub(crate) use memory::MUTE;
-pub use memory::{GuestMemory, MemorySample};
 
 use crate::attach::{Lent, run_dir};
 use crate::config::{Settings, UserPart};
@@ -21,9 +21,7 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{
-    BalloonStats, BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState,
-};
+use hypervisor::{BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Mode, Process, Usable};
@@ -236,7 +234,7 @@ impl ManagedGuest {
     /// A balloon's sample becomes invalid when a daemon connects, because the daemon reports more.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
-        let is_balloons = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
+        let is_balloons = self.memory.is_sample_balloons();
         let is_to_tell = is_balloons && agent.hello().is_some() && agent.is_worth_waiting();
         !is_to_tell && self.is_idle_since_sample(now_ms)
     }
@@ -248,13 +246,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Stores the balloon's statistics.
-    pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
-        self.memory.balloon_sample(stats, now_ms);
-        self.cpu.sampled();
-    }
-
-    /// Stores z/VM's counters of the guest.
+    /// Takes z/VM's counters of the guest.
     pub fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) {
         let usage = self.memory.count(user, now_ms);
         self.cpu.counted(usage);

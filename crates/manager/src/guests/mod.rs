@@ -337,7 +337,10 @@ impl Guests {
             Event::Devices(id, can, port) => self.with(id, |guest| guest.has_devices(can, port)),
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Configured(id, size) => return self.configured(id, size, now),
-            Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
+            Event::Stats(id, stats) => self.with(id, |guest| {
+                guest.memory.balloon_sample(stats, now.ms);
+                guest.cpu.sampled();
+            }),
             Event::Counted(id, user) => self.with(id, |guest| guest.count(&user, now.ms)),
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
             Event::Taken(..) => {}

@@ -5,7 +5,8 @@ use crate::config::{Place, Settings, load};
 use crate::effect::{GuestEvent, Now};
 use crate::lease::Lease;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Event, Fake, Found, Id, IdSource, ProcessId};
+use hypervisor::{Event, Fake, Found, Id, IdSource, ProcessId, balloon_row};
+use model::GuestField;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -60,8 +61,9 @@ impl OneGuest {
 
     /// Makes the balloon report all of the guest's memory as available.
     pub fn tell(&mut self, second: u64) {
-        let (total, available) = (Some(self.memory), Some(self.memory));
-        let stats = BalloonStats { updated_s: second, total, available, ..BalloonStats::default() };
+        let all = [GuestField::BalloonTotal, GuestField::BalloonAvailable];
+        let values = all.map(|field| (field, Some(self.memory.0)));
+        let stats = balloon_row(second, self.memory, values);
         self.step(GuestEvent::Source(0, Event::Stats(self.id, stats)), second);
     }
 }

@@ -2,20 +2,20 @@
 //! it.
 //!
 //! ```text
-//!   Recorder ─► ManagerView ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
-//!    (what is known)           (never waits)     (what the kernel counts)       └─► Live
+//!   Recorder ─► Known ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
+//!                        (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
-//! The manager only hands over its view. A separate thread reads the files of a hundred processes,
-//! and writes to a disk that may be slow. This thread has normal priority. With a lower priority, a
-//! CPU shortage could interrupt it for seconds within a moment, and that moment's values would be
-//! inconsistent. A late monitor skips moments, which shows as a gap. On a busy host, costly values
-//! are read less often. Counters lose nothing by that, and the record contains the number of
-//! readings.
+//! The manager only hands over its values. A thread of its own reads the files of a hundred
+//! processes and writes to a disk that may be slow. This thread keeps its normal priority. With a
+//! lower priority a CPU shortage would hold it up for seconds within a moment, and the values of
+//! the moment would not add up. A late monitor leaves out moments, which shows as a gap. On a short
+//! host, costly values are read seldom: counters lose nothing by that, and the record contains how
+//! often it happened.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
-use collect::{Care, Collector, ManagerView};
+use collect::{Care, Collector, GuestProcess};
 use model::{GuestIdentity, Interval, Moment, Over, PassInput, ProcessField, ProcessName, Row};
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,7 +25,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Views that may wait for a late monitor.
+/// Values of the manager that may wait for a late monitor.
 const QUEUE: usize = 2;
 /// Duration of a round that shows a shortage of CPU or disk on the host.
 const ROUND_MAX_US: u64 = 100_000;
@@ -41,6 +41,19 @@ const NOTICES_MAX: usize = 20;
 mod recording;
 
 pub use recording::Recording;
+
+/// Values of the manager in one second.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Moment without its time and without the kernel's values.
+    pub moment: Moment,
+    /// Guests of the moment.
+    pub guests: Vec<GuestProcess>,
+    /// True if the host is short of memory.
+    pub is_short: bool,
+    /// Inputs of policy passes since the last second.
+    pub passes: Vec<PassInput>,
+}
 
 /// Storage for moments.
 pub trait Sink: Send {
@@ -93,7 +106,7 @@ struct Shared {
 /// The monitor of a manager. Dropping the value ends the monitor.
 #[derive(Debug)]
 pub struct Monitor {
-    queue: Option<SyncSender<Box<ManagerView>>>,
+    queue: Option<SyncSender<Box<Known>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
     /// Number of moments left out.
@@ -107,7 +120,7 @@ pub struct Monitor {
 impl Monitor {
     /// Starts a monitor that reads below `root`.
     pub fn start(root: &Path, sink: Option<Box<dyn Sink>>) -> std::io::Result<Monitor> {
-        let (queue, views) = sync_channel(QUEUE);
+        let (queue, seconds) = sync_channel(QUEUE);
         let records = sink.is_some();
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (root, ours) = (root.to_owned(), Arc::clone(&shared));
@@ -123,7 +136,7 @@ impl Monitor {
                 least: 0,
             };
             // A panic is caught here, because the join happens only at the end of the manager.
-            if catch_unwind(AssertUnwindSafe(|| worker.run(&views))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| worker.run(&seconds))).is_err() {
                 let shared = Arc::clone(&worker.shared);
                 // The sink may have caused the panic, and may panic again when it is dropped.
                 let _ = catch_unwind(AssertUnwindSafe(move || drop(worker)));
@@ -141,9 +154,9 @@ impl Monitor {
         })
     }
 
-    /// Sends a view. The view is dropped if the monitor is late, because the manager does not wait.
-    pub fn send(&mut self, view: Box<ManagerView>) {
-        let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
+    /// Sends values of the manager. A late monitor does not get them: the manager does not wait.
+    pub(crate) fn send(&mut self, known: Known) {
+        let sent = self.queue.as_ref().map(|queue| queue.try_send(Box::new(known)));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
             self.missed += 1;
         }
@@ -185,7 +198,7 @@ impl Monitor {
         lock(&self.shared).notices.drain(..).collect()
     }
 
-    /// Ends the monitor after it has recorded all views sent.
+    /// Ends the monitor after it has recorded all that was sent.
     pub fn finish(mut self) -> Vec<String> {
         self.end();
         self.take_notices()
@@ -256,9 +269,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(&mut self, views: &Receiver<Box<ManagerView>>) {
-        for view in views {
-            self.round(*view);
+    fn run(&mut self, seconds: &Receiver<Box<Known>>) {
+        for known in seconds {
+            self.round(*known);
         }
         self.last();
         if let Some(news) = self.sink.as_mut().and_then(|sink| sink.finish()) {
@@ -275,13 +288,13 @@ impl Worker {
         }
     }
 
-    fn round(&mut self, mut view: ManagerView) {
-        let passes = std::mem::take(&mut view.passes);
-        let care = if view.is_short || self.least > 0 { Care::Least } else { Care::Usual };
-        // The values date from now, not from the time at which the manager sent the view.
-        let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
-        let view = ManagerView { at_ms, now_ms: self.clock.ms(), ..view };
-        let moment = Arc::new(self.collector.collect(view, care));
+    fn round(&mut self, known: Known) {
+        let Known { mut moment, guests, is_short, passes } = known;
+        let care = if is_short || self.least > 0 { Care::Least } else { Care::Usual };
+        let from_us = self.clock.us();
+        // The moment is now, not the time when the manager sent its values.
+        moment.at_ms = clock::wall_ms();
+        let moment = Arc::new(self.collector.collect(moment, guests, self.clock.ms(), care));
         let round_us = self.clock.us().saturating_sub(from_us);
         // A round that opens new guests takes longer, which is no sign of a busy host.
         let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;

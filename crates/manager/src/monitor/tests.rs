@@ -1,5 +1,4 @@
 use super::*;
-use collect::GuestView;
 use model::HostField;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -37,31 +36,28 @@ fn scene() -> Scene {
     Scene { monitor: Monitor::start(&root, Some(sink)).unwrap(), seen, go }
 }
 
-fn view(guests: Vec<GuestView>) -> Box<ManagerView> {
-    Box::new(ManagerView { guests, ..ManagerView::default() })
-}
-
-fn known(processes: Processes) -> GuestView {
-    GuestView {
-        id: 1,
-        who: GuestIdentity { name: "g1".into(), ..GuestIdentity::default() },
-        process: None,
-        vcpu_tids: [].into(),
-        vcpus_ran: Vec::new(),
-        row: Row::default(),
-        processes,
+/// Returns the values of a second with a guest, and perhaps with a report of its processes.
+fn known(processes: Processes) -> Known {
+    let who = GuestIdentity { name: "g1".into(), ..GuestIdentity::default() };
+    let process = None;
+    let (vcpu_tids, vcpus_ran) = ([].into(), Vec::new());
+    let guest = GuestProcess { id: 1, who: who.clone().into(), process, vcpu_tids, vcpus_ran };
+    let mut known = Known { guests: vec![guest], ..Known::default() };
+    if !processes.is_empty() {
+        known.moment.processes.insert(who.clone(), processes);
     }
+    known.moment.guests.insert(who, Row::default());
+    known
 }
 
 #[test]
 fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     let mut scene = scene();
-    // The first moment is being recorded, two views wait, and the others find no room. No call
-    // blocks.
-    scene.monitor.send(view(vec![]));
+    // The first moment is being recorded, two wait, and the others find no room. No call waits.
+    scene.monitor.send(Known::default());
     scene.seen.recv_timeout(PATIENCE).unwrap();
     for _ in 0..QUEUE + 3 {
-        scene.monitor.send(view(vec![]));
+        scene.monitor.send(Known::default());
     }
     assert_eq!(scene.monitor.missed, 3);
     // The last message is for the activity since the last round.
@@ -82,7 +78,7 @@ fn live_data_is_the_last_two_moments() {
         Processes::from([(ProcessName { name: "init".into(), pid: 1 }, row)])
     };
     for processes in [reported(100), Processes::new(), reported(350), Processes::new()] {
-        scene.monitor.send(view(vec![known(processes)]));
+        scene.monitor.send(known(processes));
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
@@ -113,7 +109,7 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
     }
     let root = std::env::temp_dir().join("pinhead-no-such-tree");
     let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
-    (0..100).for_each(|_| monitor.send(view(vec![])));
+    (0..100).for_each(|_| monitor.send(Known::default()));
     let notices = monitor.finish();
     assert!(notices.iter().any(|text| text.contains("failed")), "{notices:?}");
 }
@@ -132,7 +128,7 @@ fn finding_16_dead_monitor_is_reported_at_once() {
     }
     let root = std::env::temp_dir().join("pinhead-no-such-tree");
     let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
-    monitor.send(view(vec![]));
+    monitor.send(Known::default());
     let clock = Clock::start();
     while monitor.failure().is_none() {
         let waited_ms = u128::from(clock.ms());

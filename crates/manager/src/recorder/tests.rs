@@ -1,6 +1,7 @@
-use super::row;
+use super::{put_system, put_working_set};
+use crate::guest::sample::of_daemon;
 use counters::Bytes;
-use hypervisor::BalloonStats;
+use hypervisor::balloon_row;
 use model::{GuestField, Row};
 
 #[test]
@@ -13,8 +14,7 @@ fn guest_reports_are_capped_at_the_guests_maximum() {
         psi_full_us: Some(7),
         ..wire::Memory::default()
     };
-    let mut row = Row::default();
-    row::put_memory(&mut row, &sample, 1 << 30);
+    let row = of_daemon(&sample, Bytes(1 << 30));
     assert_eq!(row.get(GuestField::OwnTotal), Some(1 << 30));
     assert_eq!(row.get(GuestField::OwnFree), Some(10_240));
     assert_eq!(row.get(GuestField::OwnSwapFree), Some(u64::MAX));
@@ -25,16 +25,14 @@ fn guest_reports_are_capped_at_the_guests_maximum() {
 
 #[test]
 fn working_set_is_the_same_measure_for_balloon_and_daemon() {
-    let mut by_balloon = Row::default();
-    by_balloon.set(GuestField::Actual, Some(Bytes::mib(96).0));
-    let mut by_daemon = by_balloon.clone();
-    let stats = BalloonStats { available: Some(Bytes::mib(60)), ..BalloonStats::default() };
-    row::put_balloon(&mut by_balloon, &stats);
+    let values = [(GuestField::BalloonAvailable, Some(Bytes::mib(60).0))];
+    let mut by_balloon = balloon_row(1, Bytes::mib(96), values);
     let available_kib = Some(60 << 10);
     let sample = wire::Memory { available_kib, anon_kib: Some(7), ..wire::Memory::default() };
-    row::put_memory(&mut by_daemon, &sample, 1 << 30);
+    let mut by_daemon = of_daemon(&sample, Bytes(1 << 30));
     let working = |row: &mut Row<GuestField>| {
-        row::put_working_set(row);
+        row.set(GuestField::Actual, Some(Bytes::mib(96).0));
+        put_working_set(row);
         row.get(GuestField::OwnWorkingSet)
     };
     let both = [working(&mut by_balloon), working(&mut by_daemon)];
@@ -55,7 +53,7 @@ fn the_root_file_system_of_a_guest_is_recorded_as_a_share() {
             load_1_permille: Some(120),
             ..wire::System::default()
         };
-        row::put_system(&mut row, &sample);
+        put_system(&mut row, &sample);
         assert_eq!(row.get(GuestField::OwnLoad), Some(120));
         row.get(GuestField::OwnRootUsed)
     };
@@ -63,31 +61,4 @@ fn the_root_file_system_of_a_guest_is_recorded_as_a_share() {
     assert_eq!(used(Some(u64::MAX - 1), Some(0)), Some(1000));
     assert_eq!(used(Some(10), Some(20)), Some(0));
     assert_eq!((used(Some(0), Some(0)), used(Some(1), None)), (None, None));
-}
-
-#[test]
-fn balloon_statistics_are_recorded_in_both_sets_of_fields() {
-    let stats = BalloonStats {
-        updated_s: 1_700_000_000,
-        total: Some(Bytes::mib(90)),
-        free: Some(Bytes::mib(10)),
-        available: None,
-        caches: Some(Bytes::mib(20)),
-        swap_in: Some(Bytes(4096 * 3 + 1)),
-        ..BalloonStats::default()
-    };
-    let mut row = Row::default();
-    row::put_balloon(&mut row, &stats);
-    let expected = [
-        (GuestField::OwnFree, Bytes::mib(10).0),
-        (GuestField::OwnAvailable, Bytes::mib(10).0),
-        (GuestField::OwnCached, Bytes::mib(20).0),
-        (GuestField::OwnSwapIn, 3),
-        (GuestField::BalloonTime, 1_700_000_000_000_000_000),
-        (GuestField::BalloonTotal, Bytes::mib(90).0),
-        (GuestField::BalloonFree, Bytes::mib(10).0),
-        (GuestField::BalloonCached, Bytes::mib(20).0),
-        (GuestField::BalloonSwapIn, 4096 * 3 + 1),
-    ];
-    assert_eq!(row.known().collect::<Vec<_>>(), expected, "unreported values are missing");
 }

@@ -360,13 +360,17 @@ impl Manager {
         self.step_page_outs(PageOutEvent::Tick, now);
     }
 
-    fn step_recorder(&mut self, missed: u64, now: Now) {
+    /// Sends the values of a second to the monitor, and takes the monitor's messages.
+    fn record(&mut self, now: Now) {
         let world = world!(self);
+        let Some(monitor) = &mut self.devices.monitor else { return };
         let mut host = Row::default();
         host.set(HostField::OwnRun, Some(self.run.clock.cpu_ns()));
-        host.set(HostField::MissedMoments, Some(missed));
+        host.set(HostField::MissedMoments, Some(monitor.missed));
         self.page_outs.record(&mut host, self.devices.page_out.cpu_us());
-        let effects = self.recorder.step(&world, &self.scans, host, now);
+        monitor.send(self.recorder.known(&world, &self.scans, host, now));
+        let mut effects = self.recorder.asks(&world, now);
+        effects.extend(monitor.take_notices().into_iter().map(Effect::Complain));
         self.perform(effects, now);
     }
 
@@ -430,11 +434,7 @@ impl Manager {
         let off = self.devices.page_out.off().map(str::to_owned);
         self.step_page_outs(PageOutEvent::Second { host, off }, now);
         self.greet(now);
-        if let Some(monitor) = &self.devices.monitor {
-            let (missed, notices) = (monitor.missed, monitor.take_notices());
-            self.step_recorder(missed, now);
-            self.perform(notices.into_iter().map(Effect::Complain).collect(), now);
-        }
+        self.record(now);
         if now.ms >= self.timers.look_ms {
             self.timers.look_ms = now.ms + LOOK_MS;
             self.step_guests(GuestEvent::LookAtProcesses, now);

@@ -86,11 +86,6 @@ impl Manager {
             Effect::Answer { to, answer } => {
                 self.devices.control.answer(to.client, to.id, &answer, now.ms);
             }
-            Effect::Record(view) => {
-                if let Some(monitor) = &mut self.devices.monitor {
-                    monitor.send(view);
-                }
-            }
             Effect::Passed(pass) => self.recorder.passed(*pass),
             Effect::Hurry => self.schedule.hurry(now.ms),
             Effect::AllAnswered => self.schedule.all_answered(now.ms),

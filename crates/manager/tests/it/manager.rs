@@ -5,10 +5,10 @@
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
 use hypervisor::{
-    Balloon, BalloonStats, Capabilities, Event, Fake, Found, Id, Machine, Pause, ProcessId,
-    RunState,
+    Balloon, Capabilities, Event, Fake, Found, Id, Machine, Pause, ProcessId, RunState, balloon_row,
 };
 use manager::Options;
+use model::GuestField as G;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
 
@@ -222,14 +222,8 @@ fn ordered_minimum_is_given_by_the_manager() {
     let process = ProcessId::of(std::process::id());
     let found = Found { process, actual: Bytes::mib(1024), ..Fake::found("web", FOUR) };
     let guest = scene.fake.add(found);
-    let stats = BalloonStats {
-        updated_s: 1,
-        total: Some(Bytes::mib(1024)),
-        free: Some(Bytes::mib(900)),
-        available: Some(Bytes::mib(900)),
-        ..BalloonStats::default()
-    };
-    scene.fake.set_stats(guest, Some(stats));
+    let free = [G::BalloonFree, G::BalloonAvailable].map(|field| (field, Some(900 << 20)));
+    scene.fake.set_stats(guest, Some(balloon_row(1, FOUR, free)));
     scene.run(5_000);
     assert_eq!(scene.actual(guest), 1024);
     let mut client = scene.client();

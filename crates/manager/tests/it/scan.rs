@@ -5,13 +5,14 @@
 
 use crate::scene::Sleeper;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Fake, Found, Id, IdSource, Pause, ProcessId, RunState};
+use hypervisor::{Fake, Found, Id, IdSource, Pause, ProcessId, RunState, balloon_row};
 use manager::config::Place;
 use manager::control::{
     Answer, Ask, Bounds, Request, Scanned, Server, decode_answer, encode_request,
 };
 use manager::ksm::Ksm;
 use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
+use model::{GuestField, Row};
 use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -41,9 +42,8 @@ impl Scene {
         Scene::with(name, Fake::found("g1", Bytes::mib(512)), None)
     }
 
-    /// Returns a manager of this guest, with a balloon that reported the statistics `told` before
-    /// the daemon connected.
-    fn with(name: &str, found: Found, told: Option<BalloonStats>) -> Scene {
+    /// Returns a manager of this guest, with a balloon that reported `told` before the daemon came.
+    fn with(name: &str, found: Found, told: Option<Row<GuestField>>) -> Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(dir.join("proc")).unwrap();
@@ -254,7 +254,7 @@ fn daemon_after_a_balloons_sample_gets_a_request_in_its_sleep() {
         vcpu_tids: vec![process.pid()],
         ..Fake::found("g1", Bytes::mib(512))
     };
-    let told = BalloonStats { updated_s: 1, free: Some(Bytes::mib(100)), ..<_>::default() };
+    let told = balloon_row(1, Bytes::mib(512), [(GuestField::BalloonFree, Some(100 << 20))]);
     let mut scene = Scene::with("late", found, Some(told));
     scene.run(2_000);
     let questions = |scene: &mut Scene| {

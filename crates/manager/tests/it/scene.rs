@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use hypervisor::{BalloonStats, Fake, Id, IdSource};
+use hypervisor::{Fake, Id, IdSource, balloon_row};
 use manager::config::{Loaded, Place};
 use manager::control::{Bounds, Server};
 use manager::ksm::Ksm;
@@ -11,6 +11,7 @@ use manager::{
     Clock, Lease, MachineReader, Manager, Options, PageOutWorker, Parts, Signals, Turn, Users,
     keeper,
 };
+use model::GuestField as G;
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
@@ -33,7 +34,8 @@ pub struct Scene {
     pub manager: Manager,
     /// Signals of the manager. They are never sent, and the pair stays open.
     stop: (UnixStream, UnixStream),
-    pub guests: Vec<(Id, BalloonStats)>,
+    /// Guests with a balloon, and the memory that they use.
+    pub guests: Vec<(Id, Bytes)>,
 }
 
 impl Scene {
@@ -105,17 +107,7 @@ impl Scene {
     /// Adds a guest that uses `used` of its memory. The rest is free in the guest.
     pub fn guest(&mut self, name: &str, memory: Bytes, used: Bytes) -> Id {
         let id = self.fake.add(Fake::found(name, memory));
-        let stats = BalloonStats {
-            total: Some(memory),
-            free: Some(memory.less(used)),
-            available: Some(memory.less(used)),
-            caches: Some(Bytes::ZERO),
-            swap_in: Some(Bytes::ZERO),
-            swap_out: Some(Bytes::ZERO),
-            major_faults: Some(0),
-            ..BalloonStats::default()
-        };
-        self.guests.push((id, stats));
+        self.guests.push((id, used));
         id
     }
 
@@ -125,12 +117,18 @@ impl Scene {
         while self.hand.get() < end {
             let now = self.hand.get() + 50;
             self.hand.set(now);
-            for (id, stats) in &self.guests {
+            for (id, used) in &self.guests {
                 let Some(actual) = self.fake.actual(*id) else { continue };
-                let used = stats.total.unwrap().less(stats.available.unwrap());
-                let free = Some(actual.less(used));
-                let updated_s = now / 1000 + 1;
-                let stats = BalloonStats { updated_s, available: free, free, ..*stats };
+                let free = Some(actual.less(*used).0);
+                let values = [
+                    (G::BalloonFree, free),
+                    (G::BalloonAvailable, free),
+                    (G::BalloonCached, Some(0)),
+                    (G::BalloonSwapIn, Some(0)),
+                    (G::BalloonSwapOut, Some(0)),
+                    (G::BalloonMajorFaults, Some(0)),
+                ];
+                let stats = balloon_row(now / 1000 + 1, actual, values);
                 self.fake.set_stats(*id, Some(stats));
             }
             let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
@@ -140,10 +138,8 @@ impl Scene {
 
     /// Changes the used memory of a guest.
     pub fn uses(&mut self, id: Id, used: Bytes) {
-        for (guest, stats) in &mut self.guests {
-            if *guest == id {
-                stats.available = Some(stats.total.unwrap().less(used));
-            }
+        for (_, now) in self.guests.iter_mut().filter(|(guest, _)| *guest == id) {
+            *now = used;
         }
     }
 

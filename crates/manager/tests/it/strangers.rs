@@ -4,7 +4,8 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{BalloonStats, Fake, Found, Owner, ProcessId};
+use hypervisor::{Fake, Found, Owner, ProcessId, balloon_row};
+use model::GuestField as G;
 
 /// A user without guests by default.
 const ALICE: Owner = Owner(4_000_000);
@@ -65,15 +66,13 @@ fn finding_04_starving_fake_takes_nothing_from_a_real_guest() {
         let found = Found { actual: Bytes(GIB), process, ..of_alice("fake", Bytes(64 * GIB)) };
         let fake = scene.fake.add(found);
         for second in 1..40 {
-            let stats = BalloonStats {
-                updated_s: second,
-                total: Some(Bytes(64 * GIB)),
-                free: Some(Bytes::ZERO),
-                available: Some(Bytes::ZERO),
-                swap_in: Some(Bytes(second * GIB)),
-                ..BalloonStats::default()
-            };
-            scene.fake.set_stats(fake, Some(stats));
+            let values = [
+                (G::BalloonTotal, Some(64 * GIB)),
+                (G::BalloonFree, Some(0)),
+                (G::BalloonAvailable, Some(0)),
+                (G::BalloonSwapIn, Some(second * GIB)),
+            ];
+            scene.fake.set_stats(fake, Some(balloon_row(second, Bytes(64 * GIB), values)));
             scene.run(1_000);
             assert_eq!(scene.actual(real), 4096, "{second} s, {process:?}");
         }

@@ -1,7 +1,5 @@
 //! Recorded fields of a guest.
 
-use crate::row::Row;
-
 crate::field::fields! {
     /// A raw field of a guest: first those seen from the host, last those reported by its daemon.
     GuestField {
@@ -238,24 +236,5 @@ crate::field::fields! {
             "what of the host's memory its swapped part takes: as all that is swapped, on average";
         Parked = "parked_ns", Nanoseconds, Counter, "QMP, libvirt, farm",
             "time that it stood still because it was parked";
-    }
-}
-
-impl Row<GuestField> {
-    /// Puts a balloon's statistics under the daemon's fields, for a guest without a daemon. A
-    /// driver before Linux 4.6 does not report the available memory, so the free memory, which is
-    /// surely available, replaces it.
-    pub fn put_balloon_as_own(&mut self) {
-        use GuestField as G;
-        let of = |field| self.get(field);
-        let pages = |field| self.get(field).map(|bytes| bytes / base::PAGE_BYTES);
-        self.extend([
-            (G::OwnFree, of(G::BalloonFree)),
-            (G::OwnAvailable, of(G::BalloonAvailable).or(of(G::BalloonFree))),
-            (G::OwnCached, of(G::BalloonCached)),
-            (G::OwnSwapIn, pages(G::BalloonSwapIn)),
-            (G::OwnSwapOut, pages(G::BalloonSwapOut)),
-            (G::OwnMajorFaults, of(G::BalloonMajorFaults)),
-        ]);
     }
 }

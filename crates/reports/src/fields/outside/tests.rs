@@ -17,16 +17,8 @@ fn over<F: Field>(values: &[(F, u64)]) -> Over<F> {
 /// Returns a field's value for the given raw values of a guest and of the host.
 fn value(scope: Scope, id: &str, guest: &[(G, u64)], host: &[(H, u64)]) -> Option<f64> {
     let (guest, host) = (over(guest), over(host));
-    let facts = Facts {
-        host: &host,
-        guest: &guest,
-        tier: &Over::default(),
-        process: &Over::default(),
-        added: &Added::of(&guest),
-        on: None,
-        active: None,
-        unlisted_ns: None,
-    };
+    let added = Added::of(&guest);
+    let facts = Facts { host: &host, guest: &guest, added: &added, ..Facts::default() };
     field(scope, id).unwrap_or_else(|| panic!("no field {id}")).value(&facts)
 }
 
