@@ -134,7 +134,7 @@ fn the_managers_unit_fits_the_manager() {
 
 #[test]
 fn the_page_of_the_daemon_has_its_options() {
-    let source = read("crates/pinheadd/src/args.rs");
+    let source = read("crates/guest/pinheadd/src/args.rs");
     let flags = source.split("const FLAGS").nth(1).and_then(|rest| rest.split("];").next());
     let flags = flags.expect("the table of options").split("flag(").skip(1);
     let names: Vec<String> =
@@ -148,7 +148,7 @@ fn the_page_of_the_daemon_has_its_options() {
         assert!(unit.contains(line), "packaging/pinheadd.service: {line}");
     }
     // The lines of the status file are found in the source that writes them: `name={value}`.
-    let writer = read("crates/pinheadd/src/status.rs");
+    let writer = read("crates/guest/pinheadd/src/status.rs");
     let before = writer.match_indices("={").map(|(at, _)| &writer[..at]);
     let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
     let keys: Vec<&str> = before.filter_map(|text| text.rsplit(|c| !is_word(c)).next()).collect();
@@ -268,10 +268,19 @@ fn invariants_are_numbered_in_order() {
 #[test]
 fn the_code_map_has_every_crate() {
     let map = read("ARCHITECTURE.md");
-    for entry in fs::read_dir(root().join("crates")).expect("crates") {
-        let name = entry.expect("an entry").file_name().into_string().expect("a name");
-        let in_map = map.contains(&format!("| [`{name}`](crates/{name}/src/"));
-        assert!(in_map, "ARCHITECTURE.md has no row for {name}");
+    let is_crate = |dir: &Path| dir.join("Cargo.toml").exists();
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let (top, folders): (Vec<_>, Vec<_>) =
+        below(&root().join("crates")).into_iter().partition(|dir| is_crate(dir));
+    let crates = top.into_iter().chain(folders.iter().flat_map(|folder| below(folder)));
+    for dir in crates {
+        let name = dir.file_name().expect("a name").to_string_lossy().into_owned();
+        let path = dir.strip_prefix(root()).expect("a crate of the workspace").display();
+        let in_map = map.contains(&format!("| [`{name}`]({path}/src/"));
+        assert!(in_map, "ARCHITECTURE.md has no row for {path}");
     }
 }
 
