@@ -121,7 +121,7 @@ impl<F: Field> Row<F> {
         self.merge(above, |_, _, value| value);
     }
 
-    /// Adds another row's fields; `add` combines two values.
+    /// Merges another row into this one. `add` returns the value of a field that both rows have.
     pub(crate) fn merge(&mut self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) {
         if self.known | other.known != self.known {
             *self = self.joined(other, add);

@@ -70,9 +70,9 @@ pub fn raise_files() -> io::Result<()> {
 }
 
 impl Process {
-    /// Starts a command in its own session, so that the terminal's interrupt reaches only this
-    /// process, and the child cannot type into the terminal. The child keeps `inherited` open under
-    /// the same numbers.
+    /// Starts a command in its own session. Ctrl-C on the terminal then reaches only the calling
+    /// process, and the child cannot inject input into the terminal. The child keeps `inherited`
+    /// open under the same numbers.
     pub fn start(command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
         Process::start_reading(Stdio::null(), command, inherited)
     }

@@ -106,7 +106,7 @@ impl AgentLink {
         message.inspect(|message| self.send(message)).is_some()
     }
 
-    /// Limits the daemon's claims by the memory that the guest may have now.
+    /// Sets the guest's memory after a hotplug. The daemon's reports are capped at it.
     pub fn bound(&mut self, memory: Bytes) {
         self.agent.bounds.memory = memory;
     }

@@ -73,7 +73,7 @@ options! {
     bursts,
     /// True if some guests never come to rest.
     restless,
-    /// True if kernels kill before they take memory back.
+    /// True if some guests' kernels kill tasks when memory runs out, instead of deflating.
     killers,
     /// True if memory is reserved for guests to come.
     reservations,

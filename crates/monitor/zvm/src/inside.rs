@@ -87,7 +87,7 @@ impl Inside {
             let mut row = Row::default();
             row.extend([
                 (P::Count, Some(1)),
-                // The part in the kernel is not reported.
+                // The record has only the whole CPU time of a task, not its part in the kernel.
                 (P::Run, Some(numbers.time.saturating_mul(procd::NS_PER_CENTI))),
                 (P::Resident, Some(numbers.resident.saturating_mul(KIB))),
                 (P::MajorFaults, Some(numbers.major_faults)),

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 /// A request for recordings that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingsError {
-    #[error("Nothing is recorded: nothing is written")]
+    #[error("There are no recordings yet, so no file was written")]
     Empty,
-    #[error("Nothing was recorded in this time: nothing is written")]
+    #[error("Nothing was recorded in this time, so no file was written")]
     EmptyTime,
-    #[error("Nothing is recorded in it: nothing is imported")]
+    #[error("Nothing is recorded in it, so nothing was imported")]
     EmptyImport,
     #[error("{path} is there already: name a new directory")]
     Exists { path: PathBuf },

@@ -12,9 +12,9 @@
 //! implemented. The crate uses no socket, clock or thread: the owner of the socket moves the bytes.
 //!
 //! The daemon runs as root and is trusted with more than memory. Its bytes are nevertheless bounded
-//! and checked like untrusted input. A wrong length must not exhaust the manager's memory, and
-//! another program may own the socket. No byte sequence panics, and a message with a broken body
-//! costs only that message.
+//! and checked like untrusted input. There are two reasons. A wrong length could exhaust the
+//! manager's memory, and the program at the other end may not be libvirt. No byte sequence panics,
+//! and a message with a broken body costs only that message.
 
 #![forbid(unsafe_code)]
 
