@@ -9,9 +9,6 @@ use std::{fs, io};
 
 use crate::Error;
 
-/// File name extension of a hidden socket.
-const HIDDEN: &str = "hidden";
-
 /// The file of a socket. Dropping it removes the file.
 #[derive(Debug)]
 pub struct SocketFile {
@@ -47,7 +44,7 @@ impl SocketFile {
 
     fn name(&self, is_hidden: bool) -> PathBuf {
         match is_hidden {
-            true => self.path.with_added_extension(HIDDEN),
+            true => self.path.with_added_extension(qmp::HIDDEN),
             false => self.path.clone(),
         }
     }

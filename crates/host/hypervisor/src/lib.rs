@@ -54,7 +54,7 @@ pub use owner::{Owner, PortAccess, Trust, connect};
 pub use pageout::{PageOut, PageOutError, Slice};
 pub use process::{Apart, ProcessView, Stat};
 pub use qmp::BlockStats;
-pub use qmp_source::{QMP_PATTERNS, QmpSource};
+pub use qmp_source::{QMP_PATTERNS, QmpSource, is_hidden};
 pub use ram::{BackingFile, GuestRam, Held};
 pub use stranger::{Claim, Stranger};
 pub use vcpu::{ThreadRan, Usage, Vcpus};

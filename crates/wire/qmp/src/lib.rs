@@ -16,6 +16,9 @@
 
 #![forbid(unsafe_code)]
 
+/// Extension of the file of a monitor's socket while QEMU is stopped and greets no client.
+pub const HIDDEN: &str = "hidden";
+
 mod client;
 mod command;
 mod decoder;

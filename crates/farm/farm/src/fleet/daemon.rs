@@ -15,9 +15,9 @@ use reactor::PollFlags;
 use wire::{Grant, PoolRequest, ToGuest};
 
 use super::event::Event;
-use super::member::{Holder, Member};
+use super::member::Member;
 use super::parking::Parking;
-use super::state::State;
+use super::state::{Holder, State};
 
 /// Reason for returning all memory to a guest when its manager has gone.
 const MANAGER_GONE: &str = "the host manager has ended, all memory is given back";
@@ -139,6 +139,10 @@ impl Member {
             // The guest stays in this state until its daemon responds. A guest without a daemon
             // stays in this state for good.
             self.state = State::Unmanaged;
+        }
+        if self.link.is_open() {
+            // The guest was parked all the time. Its daemon says hello to a Welcome.
+            self.link.welcome();
         }
         self.connect(now_ms);
         if !self.is_named() {

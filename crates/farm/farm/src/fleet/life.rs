@@ -16,18 +16,17 @@ use procfs::{Chance, Work};
 use qmp::{Reply, Ticket};
 
 use super::alarm::Leave;
-use super::balloon::BalloonGrants;
 use super::dying::Next;
 use super::event::Event;
 use super::fault::Fault;
-use super::member::{Holder, Member};
-use super::member_config::MemberConfig;
+use super::member::Member;
+use super::member_config::may_be_saved;
 use super::open::RunningGuest;
 use super::park::ParkNews;
 use super::park_clock::{ParkWish, asleep_percent};
 use super::parking::{Parking, SaveNews};
 use super::refusal::Refusal;
-use super::state::State;
+use super::state::{Holder, State};
 use super::suspend::{self, Failure, Saved, Stage};
 use super::worker::{Job, Worker};
 use crate::relay::{Far, Relay};
@@ -62,24 +61,6 @@ impl Default for Parkers {
     fn default() -> Parkers {
         let [pager, saver, waker] = ["pager", "parker", "waker"].map(Worker::new);
         Parkers { pager, saver, waker }
-    }
-}
-
-/// Checks that a guest can be parked on disk now.
-fn may_be_saved(
-    config: &MemberConfig,
-    holder: Holder,
-    balloon: &BalloonGrants,
-) -> Result<(), Refusal> {
-    if config.spec.restore.is_none() {
-        return Err(Refusal::Booted);
-    }
-    if holder != Holder::Farm {
-        return Err(Refusal::Managed);
-    }
-    match balloon.is_busy() {
-        true => Err(Refusal::Balloon),
-        false => Ok(()),
     }
 }
 
@@ -156,7 +137,7 @@ impl Member {
     /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
     /// asked for parking.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
-        let (ran_ms, spec) = (self.cpu.ran_ms(), &self.config.spec);
+        let (ran, spec) = (self.cpu.ran(), &self.config.spec);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
         else {
             return false;
@@ -165,7 +146,7 @@ impl Member {
         let wish = match running.parking.is_awake() {
             true => {
                 let rule = (rule, asleep_percent(spec.image.arch, spec.accel));
-                running.parking.clock.awake(ran_ms, rule, may_park, now_ms)
+                running.parking.clock.awake(ran, rule, may_park, now_ms)
             }
             false => ParkWish::Nothing,
         };
@@ -180,6 +161,11 @@ impl Member {
 
     /// Parks the guest, unless its daemon reports a timer that is due soon.
     fn park_unless_due(&mut self, now_ms: u64) {
+        let may_be_saved = may_be_saved(&self.config, self.holder, &self.balloon);
+        if self.config.spec.suspends && may_be_saved.is_err() {
+            // The request would wake the guest in vain.
+            return;
+        }
         let pid = self.pid();
         let work = || Work::of_process(pid?);
         match self.suspension.alarm.leave(now_ms, work) {

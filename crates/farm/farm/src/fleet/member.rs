@@ -18,7 +18,7 @@ use super::kvm;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
 use super::parking::Parking;
-use super::state::{Counting, State, Tally};
+use super::state::{Counting, Holder, State, Tally};
 use super::suspend::{Suspension, remove};
 use super::usage::CpuMeter;
 use super::watch::BootWatch;
@@ -33,16 +33,6 @@ pub(super) struct Shared {
     pub(super) tier: Tier,
     /// Switch that the guest's network link is connected to.
     pub(super) switch: Switch,
-}
-
-/// Process that controls a guest's port and balloon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
-    Farm,
-    /// A host manager. A parked guest's port is handed over once the guest is woken.
-    Manager,
-    /// The farm, once the parked guest is woken. The manager ended while the guest was parked.
-    FarmWhenWoken,
 }
 
 /// A guest of a fleet.

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use counters::Bytes;
 use vm::GuestSpec;
 
+use super::balloon::BalloonGrants;
 use super::park_clock::ParkRule;
+use super::refusal::Refusal;
+use super::state::Holder;
 
 /// Configuration of a guest that joins a fleet.
 #[derive(Clone, Debug)]
@@ -45,4 +48,22 @@ pub enum Daemon {
     /// The guest is a foreign image without a marker on its console. The guest counts as up once
     /// its QEMU runs.
     Foreign,
+}
+
+/// Checks that a guest can be parked on disk now.
+pub(super) fn may_be_saved(
+    config: &MemberConfig,
+    holder: Holder,
+    balloon: &BalloonGrants,
+) -> Result<(), Refusal> {
+    if config.spec.restore.is_none() {
+        return Err(Refusal::Booted);
+    }
+    if holder != Holder::Farm {
+        return Err(Refusal::Managed);
+    }
+    match balloon.is_busy() {
+        true => Err(Refusal::Balloon),
+        false => Ok(()),
+    }
 }

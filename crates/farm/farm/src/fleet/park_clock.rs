@@ -11,9 +11,11 @@ const RETRY_MS: u64 = 10_000;
 const RESAVE_MS: u64 = 600_000;
 /// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
-/// Time in which a guest's CPU usage may stem from answering our own request. CPU time is read once
-/// a second.
+/// Time after a request to the guest's daemon in which the response may use CPU time.
 const PARDON_MS: u64 = 3_000;
+/// CPU time of the response that does not count. It reads all processes, and an emulated guest on a
+/// busy host needs some tenths of a second for that.
+const PARDON_RUN_MS: f64 = 500.0;
 /// CPU time, in milliseconds, that an idle guest may use in a burst beside its share. One sample by
 /// the daemon costs an emulated guest some hundredths of a second.
 const BURST_MS: f64 = 50.0;
@@ -42,20 +44,37 @@ pub(super) enum ParkWish {
     ParkIfSilent,
 }
 
-/// Start of a guest's idle time, and the CPU time of its vCPUs until then.
+/// A reading of the CPU time of a guest's vCPUs since their start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ran {
+    pub(super) at_ms: u64,
+    pub(super) ran_ms: f64,
+}
+
+/// Begin of a guest's sleep, and the CPU time beyond its share since then.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at_ms: u64,
-    ran_ms: f64,
+    last: Ran,
+    debt_ms: f64,
 }
 
 impl Since {
-    /// Returns true if a guest has used no more than its share of CPU time since then. A single
-    /// second is too short to judge, because on a busy host even an idle guest exceeds its share
-    /// now and then.
-    fn has_slept(self, ran_ms: f64, asleep_percent: u8, now_ms: u64) -> bool {
-        let share_ms = now_ms.saturating_sub(self.at_ms) as f64 * f64::from(asleep_percent) / 100.0;
-        ran_ms - self.ran_ms < share_ms + BURST_MS
+    /// Takes a reading, of which up to `pardoned_ms` of CPU time does not count. Returns true if
+    /// the guest still sleeps. A second above the share is paid back by the seconds after it, but
+    /// unused shares are not kept for later: work after a long sleep ends the sleep at once.
+    fn sleeps_on(&mut self, now: Ran, asleep_percent: u8, pardoned_ms: &mut f64) -> bool {
+        let passed_ms = now.at_ms.saturating_sub(self.last.at_ms);
+        if passed_ms == 0 {
+            return true;
+        }
+        let ran_ms = now.ran_ms - self.last.ran_ms;
+        let free_ms = pardoned_ms.min(ran_ms.max(0.0));
+        *pardoned_ms -= free_ms;
+        let share_ms = passed_ms as f64 * f64::from(asleep_percent) / 100.0;
+        self.debt_ms = (self.debt_ms + ran_ms - free_ms - share_ms).max(0.0);
+        self.last = now;
+        self.debt_ms <= BURST_MS
     }
 }
 
@@ -70,7 +89,9 @@ pub(super) struct ParkClock {
     /// Earliest time of the next attempt to park.
     retry_ms: u64,
     /// End of the time in which CPU usage may stem from our own request.
-    pardoned_ms: u64,
+    pardoned_until_ms: u64,
+    /// CPU time of the response to it that does not count, in milliseconds.
+    pardoned_ms: f64,
 }
 
 impl ParkClock {
@@ -101,7 +122,8 @@ impl ParkClock {
     /// Records a request to the daemon before parking. CPU time for its answer does not count.
     pub(super) fn is_asked(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + LOOK_MS;
-        self.pardoned_ms = now_ms + PARDON_MS;
+        self.pardoned_until_ms = now_ms + PARDON_MS;
+        self.pardoned_ms = PARDON_RUN_MS;
     }
 
     /// Records that all clients were silent until now, but not all for long enough.
@@ -109,16 +131,16 @@ impl ParkClock {
         self.retry_ms = now_ms + LOOK_MS;
     }
 
-    /// Returns the action for a running guest, from the CPU time of its vCPUs since their start.
-    /// `None` means that the time is unknown.
+    /// Returns the action for a running guest, from the last reading of its CPU time. `None` means
+    /// that the time is unknown.
     pub(super) fn awake(
         &mut self,
-        ran_ms: Option<f64>,
+        ran: Option<Ran>,
         (rule, asleep_percent): (ParkRule, u8),
         may_park: bool,
         now_ms: u64,
     ) -> ParkWish {
-        let Some(ran_ms) = ran_ms else {
+        let Some(ran) = ran else {
             self.asleep_since = None;
             return ParkWish::Nothing;
         };
@@ -127,11 +149,13 @@ impl ParkClock {
             self.asleep_since = None;
             return ParkWish::Nothing;
         }
-        let since = self.asleep_since.get_or_insert(Since { at_ms: now_ms, ran_ms });
-        if now_ms < self.pardoned_ms {
-            since.ran_ms = ran_ms;
-        } else if !since.has_slept(ran_ms, asleep_percent, now_ms) {
-            *since = Since { at_ms: now_ms, ran_ms };
+        if now_ms >= self.pardoned_until_ms {
+            self.pardoned_ms = 0.0;
+        }
+        let begin = Since { at_ms: now_ms, last: ran, debt_ms: 0.0 };
+        let since = self.asleep_since.get_or_insert(begin);
+        if !since.sleeps_on(ran, asleep_percent, &mut self.pardoned_ms) {
+            *since = begin;
             return ParkWish::Nothing;
         }
         let since_ms = since.at_ms;
@@ -198,7 +222,11 @@ mod tests {
         fn looks(&mut self, percent: f64, rule: ParkRule, now_ms: u64) -> ParkWish {
             self.ran_ms += (now_ms - self.seen_ms) as f64 * percent / 100.0;
             self.seen_ms = now_ms;
-            self.clock.awake(Some(self.ran_ms), (rule, 2), true, now_ms)
+            self.clock.awake(self.ran(), (rule, 2), true, now_ms)
+        }
+
+        fn ran(&self) -> Option<Ran> {
+            Some(Ran { at_ms: self.seen_ms, ran_ms: self.ran_ms })
         }
 
         fn parks(&mut self, percent: f64, now_ms: u64) -> bool {
@@ -218,7 +246,7 @@ mod tests {
         assert!(!guest.parks(0.1, 34_999), "counted from here");
         assert_eq!(guest.clock.awake(None, (RULE, 2), true, 35_000), ParkWish::Nothing);
         assert!(!guest.parks(0.1, 39_999), "unknown CPU time is not sleep");
-        let waits = guest.clock.awake(Some(guest.ran_ms), (RULE, 2), false, 45_000);
+        let waits = guest.clock.awake(guest.ran(), (RULE, 2), false, 45_000);
         assert_eq!(waits, ParkWish::Nothing, "other guests come first");
         assert!(guest.parks(0.1, 45_000));
         guest.clock.is_used = true;
@@ -244,17 +272,23 @@ mod tests {
     }
 
     #[test]
-    fn guest_that_runs_for_our_request_counts_as_asleep() {
+    fn response_to_our_request_counts_as_sleep_and_work_does_not() {
         let mut guest = Guest::default();
         assert!(!guest.parks(0.1, 1_000));
         assert!(guest.parks(0.1, 6_000));
         guest.clock.is_asked(6_000);
-        assert!(guest.parks(90.0, 7_000));
+        assert!(guest.parks(40.0, 7_000), "the response");
         guest.clock.is_asked(7_000);
-        assert!(!guest.parks(90.0, 7_500));
-        assert!(guest.parks(0.1, 8_000));
-        assert!(!guest.parks(90.0, 10_001), "it has worked since");
-        assert!(!guest.parks(0.1, 15_000));
+        assert!(!guest.parks(90.0, 8_000), "a job has begun");
+        assert!(!guest.parks(90.0, 9_000) && !guest.parks(90.0, 20_000));
+    }
+
+    #[test]
+    fn long_sleep_gives_no_credit_for_work_after_it() {
+        let rule = ParkRule { after_ms: Some(300_000), ..RULE };
+        let mut guest = Guest::default();
+        assert!((1..=295).all(|s| guest.looks(0.1, rule, s * 1_000) == ParkWish::Nothing));
+        assert!((296..=400).all(|s| guest.looks(90.0, rule, s * 1_000) == ParkWish::Nothing));
     }
 
     #[test]

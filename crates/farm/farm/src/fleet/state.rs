@@ -89,6 +89,16 @@ impl Tally {
     }
 }
 
+/// Process that controls a guest's port and balloon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    Farm,
+    /// A host manager. A parked guest's port is handed over once the guest is woken.
+    Manager,
+    /// The farm, once the parked guest is woken. The manager ended while the guest was parked.
+    FarmWhenWoken,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

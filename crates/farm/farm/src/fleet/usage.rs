@@ -1,5 +1,6 @@
 //! CPU usage of a guest's vCPUs.
 
+use super::park_clock::Ran;
 use agent::BUSY_PERCENT;
 use hypervisor::{Usage, Vcpus};
 use qmp::Ticket;
@@ -31,9 +32,10 @@ impl CpuMeter {
     }
 
     /// Returns the run time of the vCPUs from their start to the last reading, in milliseconds.
-    pub(super) fn ran_ms(&self) -> Option<f64> {
-        let (_, threads) = self.vcpus.read()?;
-        Some(threads.iter().map(|thread| thread.ran.run_ns as f64 / 1e6).sum())
+    pub(super) fn ran(&self) -> Option<Ran> {
+        let (at_ms, threads) = self.vcpus.read()?;
+        let ran_ms = threads.iter().map(|thread| thread.ran.run_ns as f64 / 1e6).sum();
+        Some(Ran { at_ms, ran_ms })
     }
 
     /// Reads the usage if it is due, in percent of one CPU. For a settled guest the usage is due at

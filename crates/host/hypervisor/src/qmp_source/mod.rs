@@ -200,6 +200,12 @@ impl QmpSource {
     }
 }
 
+/// Returns true if the socket of a monitor is hidden, because its `pinhead up` has parked the
+/// guest.
+pub fn is_hidden(socket: &Path) -> bool {
+    socket.with_added_extension(qmp::HIDDEN).exists()
+}
+
 /// Sockets of one owner that match one pattern.
 #[derive(Default)]
 struct Crowd {

@@ -139,6 +139,11 @@ impl Client {
         }
     }
 
+    /// Reads nothing more. The client is dropped after its response.
+    pub(super) fn leaves_input(&mut self) {
+        self.ended = true;
+    }
+
     /// Reads input and writes waiting responses.
     pub(super) fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Result<(), Gone> {
         if flags.contains(PollFlags::HUP) || flags.contains(PollFlags::ERR) {

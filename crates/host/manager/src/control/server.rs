@@ -182,9 +182,12 @@ impl Server {
     }
 
     /// Returns a second handle of a client's connection, which stays open until the handle is
-    /// closed.
-    pub fn lease(&self, client: ClientId) -> Option<UnixStream> {
-        self.clients.get(&client)?.stream.try_clone().ok()
+    /// closed. The client gets its response, and its later input is for the holder of the handle.
+    pub fn lease(&mut self, client: ClientId) -> Option<UnixStream> {
+        let client = self.clients.get_mut(&client)?;
+        let stream = client.stream.try_clone().ok()?;
+        client.leaves_input();
+        Some(stream)
     }
 
     /// Disconnects all clients.

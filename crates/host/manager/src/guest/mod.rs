@@ -26,7 +26,7 @@ use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Mode, Process, Usable};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,11 +212,15 @@ impl ManagedGuest {
         }
     }
 
+    /// Returns the guest's name at its `pinhead up`, which is that of its monitor's socket. Here
+    /// another user's guest has that user's name as a prefix.
+    pub fn farm_name(&self) -> Option<&str> {
+        Path::new(&self.found.source).file_stem()?.to_str()
+    }
+
     /// Sets the guest's class from its `pinhead up`, by the guest's name there.
     pub fn has_farm_class(&mut self, classes: &BTreeMap<String, String>) {
-        // Another user's guest has that user's name as a prefix.
-        let name = self.found.name.rsplit('/').next().unwrap_or_default();
-        if let Some(class) = classes.get(name) {
+        if let Some(class) = self.farm_name().and_then(|name| classes.get(name)) {
             self.identity.has_farm_class(class, &self.found);
         }
     }

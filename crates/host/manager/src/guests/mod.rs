@@ -31,7 +31,6 @@ use policy::arbiter::Limits;
 use reactor::PollSet;
 use saved::SavedSizes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
@@ -242,7 +241,7 @@ impl Guests {
             }
             GuestEvent::AskTimer(dir, name) => {
                 let is_it = |guest: &&mut ManagedGuest| {
-                    run_dir(&guest.found) == Some(&dir) && guest.found.name == name
+                    run_dir(&guest.found) == Some(&dir) && guest.farm_name() == Some(&*name)
                 };
                 if let Some(guest) = self.guests.values_mut().find(is_it) {
                     // Without a daemon the farm gets no answer, and parks the guest.
@@ -442,9 +441,12 @@ impl Guests {
                 guest.daemon.link.ask_sample(now.ms);
             }
             DaemonEvent::Alarm(in_ms) => {
-                let timer = NextTimer { next_timer_of: guest.found.name.clone(), in_ms };
-                let dir = run_dir(&guest.found).map(Path::to_path_buf);
-                return dir.map(|dir| Effect::TellTimer(dir, timer)).into_iter().collect();
+                let farm = run_dir(&guest.found).zip(guest.farm_name());
+                let tell = farm.map(|(dir, name)| {
+                    let timer = NextTimer { next_timer_of: name.to_owned(), in_ms };
+                    Effect::TellTimer(dir.to_path_buf(), timer)
+                });
+                return tell.into_iter().collect();
             }
             DaemonEvent::Bye => guest.demand.withdraw(),
             // A guest that waits for a CPU needs no action, because the host's scheduler serves it.

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use counters::{Bytes, Counter};
-use hypervisor::ProcessId;
+use hypervisor::{ProcessId, is_hidden};
 use procfs::{Buffer, Reader, Root, ZfsCache};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
@@ -17,7 +17,7 @@ use super::lease::loops_work;
 use super::order::{LINE_MAX, Order, decode};
 use super::pools::Pools;
 use super::sources::Sources;
-use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
+use super::{Book, Limits, Outcome, Place, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
 use crate::parked::strike_out;
 
@@ -212,6 +212,8 @@ fn rescue(
             if held.process().is_some_and(|process| !process.is_alive()) {
                 rescue.gone(held.id, "its process has ended");
                 wakes.gone(held.id);
+            } else if matches!(&held.place, Place::Qmp(path) if is_hidden(Path::new(path))) {
+                rescue.gone(held.id, "its `pinhead up` has parked it, and returns its memory");
             }
         }
         sources.turn(ready.as_ref(), book, (&mut rescue, &mut wakes), clock.ms());

@@ -26,7 +26,8 @@ impl Recording {
     fn new(name: &str) -> Recording {
         let dir = std::env::temp_dir().join(format!("pinhead-top-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory");
-        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/data/records-v1");
+        let data = "../../monitor/store/tests/data/records-v1";
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
         for file in std::fs::read_dir(data).expect("the recording") {
             let path = file.expect("a file").path();
             let to = dir.join(path.file_name().expect("a name"));

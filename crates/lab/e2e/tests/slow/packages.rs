@@ -71,7 +71,7 @@ fn run(command: &mut Command) -> String {
 }
 
 fn root_of_tree() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).unwrap().to_path_buf()
 }
 
 /// Builds the packages like `make package`, with a given revision.
