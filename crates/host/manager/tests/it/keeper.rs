@@ -350,6 +350,23 @@ fn report_h10_keeper_strikes_out_only_restored_guests() {
     }
 }
 
+/// A farm hides the socket of a guest that it has parked, and returns the memory when it wakes it.
+#[test]
+fn keeper_leaves_a_parked_guest_to_its_farm() {
+    let dir = Scene::dir("hidden");
+    fs::write(dir.join(SHRUNK), "").expect("a file");
+    let mut scene = Scene::at(dir, 4096);
+    for name in GUESTS {
+        let socket = scene.dir.join(format!("{name}.qmp"));
+        fs::rename(&socket, socket.with_added_extension("hidden")).expect("a socket");
+    }
+    scene.signal(Signal::KILL);
+    scene.wait();
+    assert!(scene.told.try_recv().is_err(), "no guest gets a connection");
+    let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
+    assert_eq!(written, NOT_FOUND, "nothing is left to do");
+}
+
 #[test]
 fn a_hanging_manager_is_ended_first() {
     let mut scene = Scene::new("stop", 4096);
