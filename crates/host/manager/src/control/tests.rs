@@ -466,6 +466,24 @@ fn lease_outlives_its_client_unless_half_an_answer_is_left() {
 }
 
 #[test]
+fn input_after_a_lease_is_for_its_holder() {
+    let mut house = House::new();
+    let mut client = house.connect();
+    client.write_all(&line(Ask::Lend)).unwrap();
+    let asked = house.turn(0);
+    let mut lease = house.server.lease(asked[0].client).unwrap();
+    client.write_all(b"for the holder\n").unwrap();
+    assert!(house.turn(1).is_empty());
+    house.server.answer(asked[0].client, 7, &Ok(Answer::Lend(Lent::default())), 1);
+    (2..9).for_each(|now_ms| assert!(house.turn(now_ms).is_empty()));
+    let mut kept = [0; 64];
+    let count = lease.read(&mut kept).unwrap();
+    assert_eq!(&kept[..count], b"for the holder\n");
+    let count = client.read(&mut kept).unwrap();
+    assert!(kept[..count].starts_with(b"{\"id\":7,\"ok\""), "only the answer comes");
+}
+
+#[test]
 fn farm_takes_longer_lines_and_more_clients_than_a_manager() {
     let heard = |bounds| {
         let mut house = House::within(bounds);
