@@ -169,16 +169,20 @@ impl Member {
         let pid = self.pid();
         let work = || Work::of_process(pid?);
         match self.suspension.alarm.leave(now_ms, work) {
-            Leave::Stay => return,
-            Leave::Wait => {}
+            Leave::Stay => {}
+            Leave::Wait => {
+                if let Some(running) = &mut self.running {
+                    running.parking.clock.looks_again(now_ms);
+                }
+            }
             Leave::Ask if self.ask_alarm() => {
                 self.suspension.alarm.was_asked(now_ms, work());
+                if let Some(running) = &mut self.running {
+                    running.parking.clock.is_asked(now_ms);
+                }
             }
             // A later tick tries again, so the error is dropped.
-            Leave::Ask | Leave::Go => return drop(self.park()),
-        }
-        if let Some(running) = &mut self.running {
-            running.parking.clock.is_asked(now_ms);
+            Leave::Ask | Leave::Go => drop(self.park()),
         }
     }
 

@@ -11,11 +11,9 @@ const RETRY_MS: u64 = 10_000;
 const RESAVE_MS: u64 = 600_000;
 /// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
-/// Time after a request to the guest's daemon in which the response may use CPU time.
-const PARDON_MS: u64 = 3_000;
 /// CPU time of the response that does not count. It reads all processes, and an emulated guest on a
 /// busy host needs some tenths of a second for that.
-const PARDON_RUN_MS: f64 = 500.0;
+const PARDON_MS: f64 = 500.0;
 /// CPU time, in milliseconds, that an idle guest may use in a burst beside its share. One sample by
 /// the daemon costs an emulated guest some hundredths of a second.
 const BURST_MS: f64 = 50.0;
@@ -57,20 +55,22 @@ struct Since {
     at_ms: u64,
     last: Ran,
     debt_ms: f64,
+    /// CPU time that does not count, because the guest responds to our own request.
+    pardoned_ms: f64,
 }
 
 impl Since {
-    /// Takes a reading, of which up to `pardoned_ms` of CPU time does not count. Returns true if
-    /// the guest still sleeps. A second above the share is paid back by the seconds after it, but
-    /// unused shares are not kept for later: work after a long sleep ends the sleep at once.
-    fn sleeps_on(&mut self, now: Ran, asleep_percent: u8, pardoned_ms: &mut f64) -> bool {
+    /// Takes a reading. Returns true if the guest still sleeps. A second above the share is paid
+    /// back by the seconds after it, but unused shares are not kept for later: work after a long
+    /// sleep ends the sleep at once.
+    fn sleeps_on(&mut self, now: Ran, asleep_percent: u8) -> bool {
         let passed_ms = now.at_ms.saturating_sub(self.last.at_ms);
         if passed_ms == 0 {
             return true;
         }
         let ran_ms = now.ran_ms - self.last.ran_ms;
-        let free_ms = pardoned_ms.min(ran_ms.max(0.0));
-        *pardoned_ms -= free_ms;
+        let free_ms = self.pardoned_ms.min(ran_ms.max(0.0));
+        self.pardoned_ms -= free_ms;
         let share_ms = passed_ms as f64 * f64::from(asleep_percent) / 100.0;
         self.debt_ms = (self.debt_ms + ran_ms - free_ms - share_ms).max(0.0);
         self.last = now;
@@ -88,10 +88,6 @@ pub(super) struct ParkClock {
     woken_for_client_ms: Option<u64>,
     /// Earliest time of the next attempt to park.
     retry_ms: u64,
-    /// End of the time in which CPU usage may stem from our own request.
-    pardoned_until_ms: u64,
-    /// CPU time of the response to it that does not count, in milliseconds.
-    pardoned_ms: f64,
 }
 
 impl ParkClock {
@@ -122,8 +118,9 @@ impl ParkClock {
     /// Records a request to the daemon before parking. CPU time for its answer does not count.
     pub(super) fn is_asked(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + LOOK_MS;
-        self.pardoned_until_ms = now_ms + PARDON_MS;
-        self.pardoned_ms = PARDON_RUN_MS;
+        if let Some(since) = &mut self.asleep_since {
+            since.pardoned_ms = PARDON_MS;
+        }
     }
 
     /// Records that all clients were silent until now, but not all for long enough.
@@ -149,12 +146,9 @@ impl ParkClock {
             self.asleep_since = None;
             return ParkWish::Nothing;
         }
-        if now_ms >= self.pardoned_until_ms {
-            self.pardoned_ms = 0.0;
-        }
-        let begin = Since { at_ms: now_ms, last: ran, debt_ms: 0.0 };
+        let begin = Since { at_ms: now_ms, last: ran, debt_ms: 0.0, pardoned_ms: 0.0 };
         let since = self.asleep_since.get_or_insert(begin);
-        if !since.sleeps_on(ran, asleep_percent, &mut self.pardoned_ms) {
+        if !since.sleeps_on(ran, asleep_percent) {
             *since = begin;
             return ParkWish::Nothing;
         }
@@ -281,6 +275,17 @@ mod tests {
         guest.clock.is_asked(7_000);
         assert!(!guest.parks(90.0, 8_000), "a job has begun");
         assert!(!guest.parks(90.0, 9_000) && !guest.parks(90.0, 20_000));
+    }
+
+    #[test]
+    fn waiting_for_the_response_pardons_no_more_work() {
+        let mut guest = Guest::default();
+        assert!(!guest.parks(0.1, 1_000));
+        assert!(guest.parks(0.1, 6_000));
+        guest.clock.is_asked(6_000);
+        assert!(guest.parks(40.0, 7_000));
+        guest.clock.looks_again(7_000);
+        assert!(!guest.parks(40.0, 8_000) && !guest.parks(40.0, 9_000));
     }
 
     #[test]
