@@ -183,6 +183,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn budget_is_a_size_or_a_share_of_more_than_nothing() {
+        let parsed = |budget| Cli::try_parse_from(["pinhead", "host", "--budget", budget]);
+        assert!(["480 MiB", "1GiB", "50%"].iter().all(|budget| parsed(budget).is_ok()));
+        let refused = |budget| parsed(budget).unwrap_err().to_string();
+        assert!(refused("0 MiB").contains("guests could use nothing: leave it out"));
+        assert!(refused("480").contains("MiB"), "{}", refused("480"));
+    }
+
+    #[test]
     fn help_lists_every_command_once_in_80_columns() {
         let help = command().render_help().to_string();
         let listed = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());

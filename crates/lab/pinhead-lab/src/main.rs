@@ -34,7 +34,8 @@ enum Command {
     /// need root. A phase that fails keeps its measurements, and the files are written after each
     /// phase. An interrupted run stops its guests and restores the host's settings; `--resume`
     /// continues with the missing parts. Cases run in rounds, and all cases of a round have the
-    /// same seed. Fewer than six rounds show nothing.
+    /// same seed. Fewer than six rounds show nothing. The `pinhead` to measure is the one next to
+    /// this program, or that of the environment variable PINHEAD_PROGRAM.
     Experiment(experiment::ExperimentArgs),
     /// Generate load on guests and measure latency
     ///

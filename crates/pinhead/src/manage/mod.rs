@@ -15,8 +15,7 @@ use crate::farm_cmds::Beside;
 use crate::why::DiffArgs;
 use crate::{Error, ManageError};
 use clap::{Args, Subcommand, ValueEnum};
-use counters::Bytes;
-use manager::config::Share;
+use manager::config::{NO_BUDGET, Share, is_no_budget};
 use manager::control::{self, Answer, Ask, Change, Inputs, Ps};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -81,8 +80,8 @@ pub struct PsArgs {
     /// Show guests of all farms or of one, as the farm sees them
     ///
     /// NAME is the farm's name or process id. Without `--farm` a farm shows only guests without a
-    /// manager. These are all guests if no manager runs, else those that are parked on disk or have
-    /// ended. Sizes in MiB: host memory of the guest's processes, their share of it with shared
+    /// manager. These are all guests if no manager runs, else those that are parked or have ended.
+    /// Sizes in MiB: host memory of the guest's processes, their share of it with shared
     /// pages split, and the configured size. A guest is `starting` until its ports have answered.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
     pub farm: Option<Option<String>>,
@@ -153,10 +152,8 @@ pub struct ReserveArgs {
 
 fn budget(text: &str) -> Result<Share, String> {
     let budget = Share::parse(text).map_err(|bad| format!("{}: {}", bad.kind, bad.help))?;
-    match budget.of(Bytes(1000)) {
-        Bytes::ZERO => Err("guests could use nothing: leave it out to give them all".to_owned()),
-        _ => Ok(budget),
-    }
+    let (wrong, help) = NO_BUDGET;
+    if is_no_budget(budget) { Err(format!("{wrong}: {help}")) } else { Ok(budget) }
 }
 
 /// Lists the guests, or reports on the manager.

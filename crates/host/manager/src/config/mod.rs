@@ -19,7 +19,8 @@ pub use kinds::{GroupMay, KsmMode, Libvirt, LibvirtUri, PageOutMode};
 pub use place::{Place, own_dir};
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, MetricsSettings, MonitorSettings,
-    PageOutSettings, PolicySettings, Settings, Sources, UserPart, UserSettings,
+    NO_BUDGET, PageOutSettings, PolicySettings, Settings, Sources, UserPart, UserSettings,
+    is_no_budget,
 };
 pub use zvm::{ZvmMode, ZvmSettings};
 

@@ -72,6 +72,15 @@ pub struct Settings {
     pub metrics: MetricsSettings,
 }
 
+/// Error of a budget of which guests could use nothing, and the remedy.
+pub const NO_BUDGET: (&str, &str) =
+    ("guests could use nothing", "leave it out to give guests all that the host has");
+
+/// Returns true if guests could use nothing of this budget.
+pub fn is_no_budget(budget: Share) -> bool {
+    budget.of(Bytes(1000)) == Bytes::ZERO
+}
+
 settings::table! {
     /// Targets for the host's memory.
     #[derive(Copy)]
@@ -85,9 +94,9 @@ settings::table! {
         /// memory limit for all guests together
         budget: Option<Share> = checked(
             share,
-            |budget| budget.of(Bytes(1000)) != Bytes::ZERO,
-            "guests could use nothing",
-            "leave it out to give guests all that the host has",
+            |budget| !is_no_budget(*budget),
+            NO_BUDGET.0,
+            NO_BUDGET.1,
         ), else "all of it";
         /// time between two passes, at least 100ms
         interval_ms("interval"): u64 = checked(
