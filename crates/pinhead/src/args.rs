@@ -45,6 +45,9 @@ pub struct ServiceArgs {
     /// Exit after this many seconds
     #[arg(long = "for")]
     pub seconds: Option<u64>,
+    /// Leave the guests' memory to their own rules
+    #[arg(long)]
+    pub no_manager: bool,
 }
 
 /// `pinhead up`
@@ -98,6 +101,12 @@ pub struct UpArgs {
     /// memory in the second, none in the third, and so on.
     #[arg(long)]
     pub idle: bool,
+    /// Leave the guests' memory to their own rules
+    ///
+    /// Otherwise this process manages the guests by the settings of `pinhead host`, while no
+    /// `pinhead host` has them.
+    #[arg(long)]
+    pub no_manager: bool,
 }
 
 /// Sampling pace of a daemon.
@@ -147,9 +156,9 @@ pub struct ExplainArgs {
     /// A series of captured trees is a directory with 0/, 1/, 2/ ..., oldest first.
     #[arg(long, value_name = "DIR", conflicts_with = "guest")]
     pub root: Option<PathBuf>,
-    /// Guest of `pinhead up`; for host rules, guest of `pinhead host`
+    /// Guest of `pinhead up` or `pinhead host`; for host rules, guest of `pinhead host`
     ///
-    /// If several farms have a guest of this name, use FARM/GUEST. Without a farm file, use
+    /// The guest's daemon is asked for the files. If several farms have a guest of this name, use FARM/GUEST. Without a farm file, use
     /// PID/GUEST with the process id of `pinhead up`.
     #[arg(long, value_name = "NAME")]
     pub guest: Option<String>,

@@ -6,10 +6,10 @@ mod host_rules;
 use crate::args::ExplainArgs;
 use crate::farm_cmds::{self, At};
 use crate::rulesfile;
-use crate::{Error, RulesError, check, machine};
+use crate::{Error, ManageError, RulesError, check, machine};
 use counters::{History, Pages};
 use farm::service;
-use manager::control::{Answer, Ask, Captured};
+use manager::control::{self, Answer, Ask, Captured, POOL};
 use plug::{CmmPool, CpuSet, Cpus, Pool, without};
 use policy::guest::{self, CpuAction, Resources};
 use procfs::{Reader, Root};
@@ -52,16 +52,26 @@ enum Trees {
     /// Captured trees, oldest first.
     Series(Vec<PathBuf>),
     /// A running guest. Each sample is a tree of its own.
-    Guest { at: At, dir: Scratch },
+    Guest { guest: Guest, dir: Scratch },
+}
+
+/// A running guest.
+struct Guest {
+    /// Name of the guest as given.
+    name: String,
+    /// Place of the guest in a farm, if a farm has the guest.
+    at: Option<At>,
+    /// Manager's socket, if it is not the default.
+    socket: Option<PathBuf>,
 }
 
 impl Trees {
     fn open(args: &ExplainArgs) -> Result<Trees, Error> {
         if let Some(name) = &args.guest {
             let dir = Scratch::new("explain").map_err(|e| Error::step("No place for files", e))?;
-            let at = farm_cmds::guest(name)?;
-            fetch(&at, &dir.join("0"))?;
-            return Ok(Trees::Guest { at, dir });
+            let guest = Guest::find(name, args.socket.clone())?;
+            fetch(&guest, &dir.join("0"))?;
+            return Ok(Trees::Guest { guest, dir });
         }
         let Some(root) = &args.root else { return Ok(Trees::Live(Root::default())) };
         if root.join("proc").is_dir() {
@@ -93,9 +103,9 @@ impl Trees {
             Trees::Live(_) | Trees::Still(_) => Ok(None),
             Trees::Series(all) => Ok(Some(Root::at(&all[all.len() - looks + look]))),
             Trees::Guest { .. } if look == 0 => Ok(None),
-            Trees::Guest { at, dir } => {
+            Trees::Guest { guest, dir } => {
                 let dir = dir.join(look.to_string());
-                fetch(at, &dir)?;
+                fetch(guest, &dir)?;
                 Ok(Some(Root::at(dir)))
             }
         }
@@ -113,22 +123,56 @@ impl Trees {
                 let newest = all.last().map(|dir| dir.display().to_string()).unwrap_or_default();
                 format!("{newest}, {looks} trees up to it")
             }
-            Trees::Guest { at, .. } => {
-                format!("guest {}, {looks} looks", base::plain(&at.guest, 64))
+            Trees::Guest { guest, .. } => {
+                format!("guest {}, {looks} looks", base::plain(&guest.name, 64))
             }
         }
     }
 }
 
+impl Guest {
+    /// Finds a guest in a farm. A guest that no farm has must be a manager's.
+    fn find(name: &str, socket: Option<PathBuf>) -> Result<Guest, Error> {
+        let mut guest = Guest { name: name.to_owned(), at: None, socket };
+        match farm_cmds::guest(name) {
+            Ok(at) => guest.at = Some(at),
+            // If no manager has such a guest either, the farms' error says more.
+            Err(error) => _ = guest.of_manager(name).map_err(|_| error)?,
+        }
+        Ok(guest)
+    }
+
+    fn of_manager(&self, guest: &str) -> Result<Answer, Error> {
+        let ask = Ask::Capture { guest: guest.to_owned() };
+        control::ask_manager(self.socket.as_deref(), &ask).map_err(Error::Control)
+    }
+
+    /// Requests the guest's files from its farm. A guest that a manager has is asked for by the path
+    /// of its monitor, which is unique.
+    fn capture(&self) -> Result<Captured, Error> {
+        let answer = match &self.at {
+            None => self.of_manager(&self.name)?,
+            Some(At { socket, guest }) => {
+                let monitor = socket.with_file_name(format!("{guest}.qmp"));
+                let ask = Ask::Capture { guest: guest.clone() };
+                service::ask(socket, &ask).or_else(|error| {
+                    self.of_manager(&monitor.display().to_string()).map_err(|_| error)
+                })?
+            }
+        };
+        match answer {
+            Answer::Capture(captured) => Ok(captured),
+            _ => Err(ManageError::OtherAnswer.into()),
+        }
+    }
+}
+
 /// Writes the files of a running guest as a tree.
-fn fetch(at: &At, dir: &Path) -> Result<(), Error> {
-    let ask = Ask::Capture { guest: at.guest.clone() };
-    let Answer::Capture(Captured { files }) = service::ask(&at.socket, &ask)? else {
-        return Err(farm::Error::other(&at.socket).into());
-    };
+fn fetch(guest: &Guest, dir: &Path) -> Result<(), Error> {
+    let Captured { files } = guest.capture()?;
     // Names from the socket are never used for files. Only names from this program's own table are.
     let names = wire::File::ALL.iter().filter_map(|file| file.path());
-    for name in names.chain([service::POOL]) {
+    for name in names.chain([POOL]) {
         let Some(text) = files.get(name) else { continue };
         let path = dir.join(name);
         let parent = path.parent().unwrap_or(dir);

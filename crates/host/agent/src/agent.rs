@@ -3,8 +3,8 @@
 use base::PAGE_BYTES;
 use counters::Bytes;
 use wire::{
-    Alarm, AskAlarm, Capture, File, Grant, Hello, Identified, Identity, Memory, PoolKind,
-    PoolRequest, Pressure, Sample, Status, System, ToGuest, ToHost, Welcome,
+    Alarm, AskAlarm, Grant, Hello, Identified, Identity, Memory, PoolKind, PoolRequest, Pressure,
+    Sample, Status, System, ToGuest, ToHost, Welcome,
 };
 
 use crate::bounds::GuestBounds;
@@ -48,8 +48,8 @@ pub enum DaemonEvent {
     Tasks(Box<TaskScan>),
     /// Tasks wait for this resource.
     Need(Pressure),
-    /// A file is complete, or failed.
-    File(Captured),
+    /// The requested files, or those of them that arrived.
+    Files(Captured),
     /// Milliseconds until the guest's next timer; `None` if that is more than a day away.
     Alarm(Option<u64>),
     /// The guest has accepted its identity, or the reason for a failure.
@@ -163,9 +163,9 @@ impl Agent {
         (self.status, self.last_sample) = (None, None);
     }
 
-    /// Ends a file that has not arrived in time, and returns the event.
-    pub fn late_file(&mut self, now_ms: u64) -> Option<DaemonEvent> {
-        self.files.expire(now_ms).map(DaemonEvent::File)
+    /// Ends files that have not arrived in time, and returns the event.
+    pub fn late_files(&mut self, now_ms: u64) -> Option<DaemonEvent> {
+        self.files.expire(now_ms).map(DaemonEvent::Files)
     }
 
     /// Marks the daemon as gone. The guest has restarted, or the port is closed, so earlier reports
@@ -205,7 +205,7 @@ impl Agent {
                 self.system = Some(system);
                 None
             }
-            ToHost::Chunk(chunk) => self.files.take(&chunk).map(DaemonEvent::File),
+            ToHost::Chunk(chunk) => self.files.take(&chunk).map(DaemonEvent::Files),
             ToHost::Need(pressure) => {
                 // The daemon woke by itself, and checks its guest now.
                 self.looked_ms = now_ms;
@@ -300,11 +300,12 @@ impl Agent {
         Some(ToGuest::AskAlarm(AskAlarm { sequence: self.alarm.ask() }))
     }
 
-    /// Requests a file, and returns the number of the request. Returns `None` while too many
-    /// requests are open.
-    pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<(u32, ToGuest)> {
-        let sequence = self.files.begin(file, now_ms)?;
-        Some((sequence, ToGuest::Capture(Capture { sequence, file })))
+    /// Requests the files that rules read, and returns the number of the request. Returns `None`
+    /// without a daemon, or while too many requests are open.
+    pub fn ask_files(&mut self, now_ms: u64) -> Option<(u32, Vec<ToGuest>)> {
+        self.hello()?;
+        let (number, requests) = self.files.begin(now_ms)?;
+        Some((number, requests.into_iter().map(ToGuest::Capture).collect()))
     }
 
     /// Returns the message with the memory that the guest keeps, and the reason. It is `None` if no

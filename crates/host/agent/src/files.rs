@@ -1,6 +1,6 @@
 //! Files of a guest, assembled from their pieces.
 
-use wire::{Chunk, File};
+use wire::{Capture, Chunk, File};
 
 /// The longest file that is accepted from a guest.
 const FILE_MAX: usize = 64 * 1024;
@@ -10,18 +10,20 @@ const PATIENCE_MS: u64 = 5_000;
 /// files.
 const OPEN_MAX: usize = 2 * File::ALL.len();
 
-/// A file of a guest, at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Files of a guest that were requested together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The number of the request.
-    pub sequence: u32,
-    pub file: File,
-    /// The file's text; `None` if it did not arrive completely or in time.
-    pub bytes: Option<Vec<u8>>,
+    /// Number of the request.
+    pub number: u32,
+    /// Text of each file that arrived completely and in time.
+    pub files: Vec<(File, Vec<u8>)>,
 }
 
 #[derive(Debug)]
 struct Open {
+    /// Number of the request for all files.
+    number: u32,
+    /// Number of the request for this file.
     sequence: u32,
     file: File,
     bytes: Vec<u8>,
@@ -32,22 +34,32 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     open: Vec<Open>,
+    /// Requests of which some files are still open.
+    begun: Vec<Captured>,
     last: u32,
 }
 
 impl Captures {
-    /// Starts a file; `None` while too many are open.
-    pub(crate) fn begin(&mut self, file: File, now_ms: u64) -> Option<u32> {
-        if self.open.len() >= OPEN_MAX {
+    /// Starts all files, and returns the number of the request with the requests to send. Returns
+    /// `None` while too many files are open.
+    pub(crate) fn begin(&mut self, now_ms: u64) -> Option<(u32, Vec<Capture>)> {
+        if self.open.len() + File::ALL.len() > OPEN_MAX {
             return None;
         }
-        self.last = self.last.wrapping_add(1);
-        let open = Open { sequence: self.last, file, bytes: Vec::new(), since_ms: now_ms };
-        self.open.push(open);
-        Some(self.last)
+        let number = self.last.wrapping_add(1);
+        let requests = File::ALL.iter().map(|file| {
+            self.last = self.last.wrapping_add(1);
+            let (sequence, file, bytes) = (self.last, *file, Vec::new());
+            self.open.push(Open { number, sequence, file, bytes, since_ms: now_ms });
+            Capture { sequence, file }
+        });
+        let requests = requests.collect();
+        self.begun.push(Captured { number, files: Vec::new() });
+        Some((number, requests))
     }
 
-    /// Handles a piece. Pieces arrive in order. A piece out of order ends its file.
+    /// Handles a piece. Pieces arrive in order. A piece out of order ends its file. Returns the
+    /// files once none of the request is open.
     pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
         let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
         let open = &mut self.open[place];
@@ -60,17 +72,28 @@ impl Captures {
                 return None;
             }
         }
-        let open = self.open.swap_remove(place);
-        let bytes = fits.then_some(open.bytes);
-        Some(Captured { sequence: open.sequence, file: open.file, bytes })
+        self.end(place, fits)
     }
 
-    /// Ends a file that has not arrived in time.
+    /// Ends files that have not arrived in time. Returns the files of a request that is over.
     pub(crate) fn expire(&mut self, now_ms: u64) -> Option<Captured> {
         let late = |o: &Open| now_ms.saturating_sub(o.since_ms) > PATIENCE_MS;
-        let place = self.open.iter().position(late)?;
-        let open = self.open.swap_remove(place);
-        Some(Captured { sequence: open.sequence, file: open.file, bytes: None })
+        loop {
+            let place = self.open.iter().position(late)?;
+            if let Some(captured) = self.end(place, false) {
+                return Some(captured);
+            }
+        }
+    }
+
+    fn end(&mut self, place: usize, is_whole: bool) -> Option<Captured> {
+        let Open { number, file, bytes, .. } = self.open.swap_remove(place);
+        let begun = self.begun.iter().position(|captured| captured.number == number)?;
+        if is_whole {
+            self.begun[begun].files.push((file, bytes));
+        }
+        let is_over = self.open.iter().all(|open| open.number != number);
+        is_over.then(|| self.begun.swap_remove(begun))
     }
 }
 
@@ -79,41 +102,48 @@ mod tests {
     use super::*;
 
     fn chunk(sequence: u32, offset: u32, last: bool, bytes: &[u8]) -> Chunk {
-        Chunk { sequence, file: File::Stat, offset, last, bytes: bytes.to_vec() }
+        let file = File::ALL[(sequence as usize - 1) % File::ALL.len()];
+        Chunk { sequence, file, offset, last, bytes: bytes.to_vec() }
     }
 
     #[test]
-    fn pieces_make_a_file_and_misfits_end_it() {
+    fn pieces_make_files_and_misfits_end_theirs() {
         let mut captures = Captures::default();
-        let first = captures.begin(File::Stat, 0).unwrap();
-        assert_eq!(captures.take(&chunk(first, 0, false, b"ab")), None);
-        let done = captures.take(&chunk(first, 2, true, b"c")).unwrap();
-        assert_eq!(done.bytes.as_deref(), Some(&b"abc"[..]));
-
-        let second = captures.begin(File::Stat, 0).unwrap();
+        let (number, requests) = captures.begin(0).unwrap();
+        let (first, others) = requests.split_first().unwrap();
+        let (second, others) = others.split_first().unwrap();
+        assert_eq!(captures.take(&chunk(first.sequence, 0, false, b"ab")), None);
+        assert_eq!(captures.take(&chunk(first.sequence, 2, true, b"c")), None);
         assert_eq!(captures.take(&chunk(99, 0, true, b"not asked for")), None);
-        let broken = captures.take(&chunk(second, 7, true, b"c")).unwrap();
-        assert_eq!(broken.bytes, None);
-        assert_eq!(captures.take(&chunk(second, 0, true, b"too late")), None);
+        assert_eq!(captures.take(&chunk(second.sequence, 7, true, b"c")), None);
+        assert_eq!(captures.take(&chunk(second.sequence, 0, true, b"too late")), None);
+        let ends = others.iter().map(|one| captures.take(&chunk(one.sequence, 0, true, b"")));
+        let ends: Vec<_> = ends.collect();
+        let (last, before) = ends.split_last().unwrap();
+        assert!(before.iter().all(Option::is_none), "some files are missing");
+        let captured = last.clone().unwrap();
+        assert_eq!((captured.number, captured.files.len()), (number, File::ALL.len() - 1));
+        assert_eq!(captured.files[0], (first.file, b"abc".to_vec()));
+        assert!(captured.files.iter().all(|(file, _)| *file != second.file), "misfit");
     }
 
     #[test]
-    fn an_endless_or_a_silent_guest_is_given_up() {
+    fn endless_file_and_silent_guest_are_given_up() {
         let mut captures = Captures::default();
-        let first = captures.begin(File::Stat, 0).unwrap();
+        let (number, requests) = captures.begin(0).unwrap();
         let mut at = 0;
-        let broken = loop {
-            if let Some(done) = captures.take(&chunk(first, at, false, &[0; 2048])) {
-                break done;
-            }
+        let is_open = |captures: &Captures| captures.open.iter().any(|open| open.sequence == 1);
+        while is_open(&captures) {
+            assert_eq!(captures.take(&chunk(requests[0].sequence, at, false, &[0; 2048])), None);
             at += 2048;
-        };
-        assert_eq!((broken.bytes, at), (None, 65_536));
+        }
+        assert_eq!(at, 65_536 + 2048);
 
-        captures.begin(File::Stat, 0).unwrap();
         assert_eq!(captures.expire(5_000), None);
-        assert!(captures.expire(5_001).is_some_and(|c| c.bytes.is_none()));
-        while captures.begin(File::Stat, 0).is_some() {}
-        assert_eq!(captures.open.len(), OPEN_MAX);
+        let late = captures.expire(5_001).unwrap();
+        assert_eq!((late.number, late.files.len()), (number, 0));
+        assert_eq!(captures.expire(5_001), None);
+        assert!(captures.begin(0).is_some() && captures.begin(0).is_some());
+        assert!(captures.begin(0).is_none(), "too many are open");
     }
 }

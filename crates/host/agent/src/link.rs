@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use counters::Bytes;
 use reactor::{Connection, PollFlags};
-use wire::{Dropped, File, Identity, ToGuest};
+use wire::{Dropped, Identity, ToGuest};
 
 use crate::agent::{Agent, DaemonEvent};
 use crate::port::Port;
@@ -72,7 +72,7 @@ impl AgentLink {
         if let Some(port) = &mut self.port {
             port.refill(now_ms);
         }
-        std::iter::from_fn(|| self.agent.late_file(now_ms)).collect()
+        std::iter::from_fn(|| self.agent.late_files(now_ms)).collect()
     }
 
     /// Handles the daemon's messages, and sends waiting messages.
@@ -145,12 +145,12 @@ impl AgentLink {
         self.send_if(question)
     }
 
-    /// Requests a file, and returns the number that its answer will have. Returns `None` while too
-    /// many requests are open.
-    pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<u32> {
-        let (sequence, question) = self.agent.ask_file(file, now_ms)?;
-        self.send(&question);
-        Some(sequence)
+    /// Requests the files that rules read, and returns the number that the answer will have.
+    /// Returns `None` without a daemon, or while too many requests are open.
+    pub fn ask_files(&mut self, now_ms: u64) -> Option<u32> {
+        let (number, questions) = self.agent.ask_files(now_ms)?;
+        questions.iter().for_each(|question| self.send(question));
+        Some(number)
     }
 
     /// Sends the memory that the guest keeps, and the reason.

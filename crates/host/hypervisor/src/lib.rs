@@ -61,6 +61,7 @@ pub use vcpu::{ThreadRan, Usage, Vcpus};
 pub use zvm::{ZVM_SOURCE, Zvm, ZvmOptions, ZvmRelease};
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use counters::Bytes;
 use reactor::PollSet;
@@ -103,6 +104,12 @@ pub trait Hypervisor {
     /// Returns the memory that the guests share.
     fn host_memory(&self) -> HostMemory {
         HostMemory::OfThisKernel
+    }
+
+    /// Returns the directories of monitors without a guest so far, with the owners of the monitors.
+    /// Another client may hold these monitors.
+    fn unclaimed(&self) -> BTreeSet<(PathBuf, Owner)> {
+        BTreeSet::new()
     }
 
     /// Returns the untrusted users that seem to have guests here.

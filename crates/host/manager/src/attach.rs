@@ -105,10 +105,18 @@ impl Attachments {
     /// Sends a request for the guest's port to the `pinhead up` that started the guest, if there is
     /// such a process. It may have handed over its guests already.
     pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
+        match run_dir(found) {
+            Some(dir) => self.attach_dir(dir, found.owner, now_ms),
+            None => Answers::default(),
+        }
+    }
+
+    /// Sends the same request for the guests in the directory of a `pinhead up`. The manager in that
+    /// process may hold their monitors, so that none is found before.
+    pub fn attach_dir(&mut self, dir: &Path, owner: Owner, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
-        let Some(dir) = run_dir(found) else { return answers };
         let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {
-            owner: found.owner,
+            owner,
             lent: Lent::No,
             classes: Classes::default(),
             open: None,
@@ -120,7 +128,7 @@ impl Attachments {
         if !one.classes.is_empty() {
             answers.classes.push((dir.to_path_buf(), Arc::clone(&one.classes)));
         }
-        limit(&mut self.told, found.owner, 0, now_ms, &mut answers);
+        limit(&mut self.told, owner, 0, now_ms, &mut answers);
         answers
     }
 
@@ -305,7 +313,11 @@ pub fn run_dir(found: &Found) -> Option<&Path> {
 }
 
 fn of_socket(socket: &Path) -> Option<&Path> {
-    let dir = socket.parent()?;
+    socket.parent().and_then(of_dir)
+}
+
+/// Returns the directory if it is the run directory of a `pinhead up`.
+pub fn of_dir(dir: &Path) -> Option<&Path> {
     dir.file_name()?.to_str()?.parse::<u32>().ok()?;
     dir.parent()?.ends_with("pinhead/up").then_some(dir)
 }

@@ -66,6 +66,11 @@ pub(crate) enum GuestEvent {
     Parked(Id, bool),
     /// A client wants a daemon's list of tasks.
     AskScan(Id),
+    /// A client wants the files that a guest's rules read.
+    Capture {
+        to: Return,
+        guest: String,
+    },
     /// A daemon must get the guest's new size, with the reason.
     Grant {
         guest: Id,

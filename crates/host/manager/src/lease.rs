@@ -38,17 +38,20 @@ impl Lease {
     }
 
     /// Starts the keeper: this program again, under a hidden name. Guests are listed in a file next
-    /// to the manager's control socket, which belongs to this process.
+    /// to the manager's control socket, which belongs to this process. A quiet keeper reports only
+    /// failures.
     pub fn start(
         reserve: Bytes,
         ksm: Option<&Saved>,
         socket: &Path,
+        is_quiet: bool,
         now_ms: u64,
     ) -> io::Result<Lease> {
         let program = std::env::current_exe()?;
         let parked = path_beside(socket, std::process::id());
-        let mut keeper =
-            keeper::Lease::start(program, vec!["keeper".into(), parked.into()], now_ms)?;
+        let mut arguments = vec!["keeper".into(), parked.into()];
+        arguments.extend(is_quiet.then(|| "--quiet".into()));
+        let mut keeper = keeper::Lease::start(program, arguments, now_ms)?;
         keeper.set_reserve(reserve);
         keeper.set_ksm(ksm.cloned());
         Ok(Lease::of(keeper).written_beside(socket))
@@ -184,10 +187,12 @@ impl Lease {
         })
     }
 
-    /// Ends the lease, and waits until the keeper has restored everything.
-    pub fn finish(self) -> Vec<String> {
+    /// Ends the lease, and waits until the keeper has restored everything. If farms have all guests,
+    /// the keeper has nothing to do, because each farm takes back its guests.
+    pub fn finish(self, farms_restore: bool) -> Vec<String> {
         let Some(keeper) = self.keeper else { return Vec::new() };
-        match keeper.finish() {
+        let ended = if farms_restore { keeper.done() } else { keeper.finish() };
+        match ended {
             Ok(status) if status.success() => Vec::new(),
             Ok(_) => {
                 vec!["Not all guests are as they were; the lines above say who and why".into()]

@@ -103,8 +103,7 @@ impl Scans {
             return Ok(vec![to.answer(Ok(answer))]);
         }
         if guest.daemon.link.agent().hello().is_none() {
-            let failure = Failure::new(format!("No daemon in {name} speaks to this manager"));
-            return Err(failure.help("start pinheadd in it; see pinheadd(8)"));
+            return Err(Failure::no_daemon(name));
         }
         self.open.insert(id, Open { asked_ms: now.ms, clients: vec![to] });
         Ok(vec![Effect::Guests(GuestEvent::AskScan(id))])

@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use hypervisor::{Event, HostMemory, Hypervisor, Owner};
 use reactor::{PollSet, Ready};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Sources of guests.
 pub(crate) struct Sources {
@@ -79,6 +80,11 @@ impl Sources {
     /// Returns the users that seem to have unmanaged guests here.
     pub(crate) fn others(&self) -> BTreeSet<Owner> {
         self.sources.iter().flat_map(|source| source.others()).collect()
+    }
+
+    /// Returns the directories of monitors without a guest so far, with their owners.
+    pub(crate) fn unclaimed(&self) -> BTreeSet<(PathBuf, Owner)> {
+        self.sources.iter().flat_map(|source| source.unclaimed()).collect()
     }
 
     /// Stores a source's problem.

@@ -2,7 +2,9 @@
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings, ZvmSettings};
+use crate::config::{
+    self, Libvirt, LibvirtUri, LoadError, Loaded, MonitorSettings, Place, Settings, ZvmSettings,
+};
 use crate::control::{Bounds, Server};
 use crate::keeper::spare_manager;
 use crate::ksm::Ksm;
@@ -37,7 +39,7 @@ pub(crate) fn parts(
     let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
     let total = reader.read().map_err(Error::Machine)?.total;
     let place = Place { budget: options.budget, ..Place::of_this_process(Some(total)) };
-    let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
+    let loaded = load(config_path.as_deref(), &place, options).map_err(Error::Settings)?;
     let settings = &loaded.settings;
     let total = settings.zvm.host_total().unwrap_or(total);
     let control = control(settings, &place)?;
@@ -53,8 +55,11 @@ pub(crate) fn parts(
     let reserve = settings.arbiter(total).reserve;
     let lease = match options.dry_run {
         true => Lease::none(),
-        false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())
-            .map_err(|source| Error::Keeper { source })?,
+        false => {
+            let is_quiet = options.for_farms;
+            Lease::start(reserve, ksm.saved(), control.path(), is_quiet, clock.ms())
+                .map_err(|source| Error::Keeper { source })?
+        }
     };
     // The keeper was started before, because it is a separate process and needs no threads.
     let page_out = match options.dry_run {
@@ -79,6 +84,27 @@ pub(crate) fn parts(
         monitor,
     };
     Ok((parts, notices))
+}
+
+/// Reads the settings in force with these options.
+pub(crate) fn load(
+    path: Option<&Path>,
+    place: &Place,
+    options: Options,
+) -> Result<Loaded, LoadError> {
+    let mut loaded = config::load(path, place)?;
+    if options.for_farms {
+        let farms = place.own_dir.as_ref().map(|dir| format!("{}/up/*/*.qmp", dir.display()));
+        let settings = &mut loaded.settings;
+        settings.sources = config::Sources {
+            qmp: farms.into_iter().collect(),
+            libvirt: Libvirt::Uris(Vec::new()),
+            users: Vec::new(),
+        };
+        settings.ksm = config::KsmMode::Leave;
+        settings.zvm.mode = config::ZvmMode::Off;
+    }
+    Ok(loaded)
 }
 
 /// Returns a message if the rules of another manager move memory.

@@ -61,7 +61,7 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let guests = args.guests;
     let mut up = Command::new(&program);
     up.args(["up", "--idle", "--cpus", "1", "--memory", MEMORY_MIB, "--format", "json"]);
-    up.args(["--guests", &guests.to_string()]);
+    up.args(["--no-manager", "--guests", &guests.to_string()]);
     let mut up = Subject::start("pinhead up", &mut up, &scratch.path().join("up"))?;
     let qemus = settled(&mut up, guests)?;
     let window = Duration::from_secs(args.seconds.max(60));

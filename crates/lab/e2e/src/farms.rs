@@ -32,15 +32,33 @@ pub struct Up {
 
 impl Up {
     /// Starts `pinhead up` once its test may run that many guests, with a temporary directory of
-    /// its own.
+    /// its own and without a manager, which would have the guests of other tests too.
     pub fn start(args: &str, share: fn() -> Share) -> Up {
+        Up::begin(Command::new(crate::program()), &format!("--no-manager {args}"), share)
+    }
+
+    /// Starts `pinhead up` with a manager. Both have /run and /var/lib of their own, and root must
+    /// start them.
+    pub fn managed(args: &str, share: fn() -> Share) -> Up {
+        let mut command = Command::new("unshare");
+        let mount =
+            "mount -t tmpfs none /run && mount -t tmpfs none /var/lib && exec \"$0\" \"$@\"";
+        command.args(["--mount", "sh", "-c", mount, crate::program()]);
+        Up::begin(command, args, share)
+    }
+
+    fn begin(mut command: Command, args: &str, share: fn() -> Share) -> Up {
         let one = ONE_UP.lock().unwrap_or_else(PoisonError::into_inner);
         let share = share();
         let dir = scratch("up");
-        let mut command = Command::new(crate::program());
         command.arg("up").args(args.split_whitespace()).env("TMPDIR", dir.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         Up { child, refusal: RefCell::default(), dir, _share: share, _one: one }
+    }
+
+    /// Returns the temporary directory of `pinhead up`.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Returns the QEMU processes that `pinhead up` has started.
@@ -86,6 +104,15 @@ impl Up {
     pub fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(crate::program());
         command.args(args).env("TMPDIR", self.dir.path()).output().expect("it runs")
+    }
+
+    /// Returns a command of `pinhead` that sees the files of [`Up::managed`].
+    pub fn inside(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        let pid = self.child.id().to_string();
+        command.args(["--mount", "--target", &pid, crate::program()]).args(args);
+        command.env("TMPDIR", self.dir.path());
+        command
     }
 
     /// Sends a signal to the process.
@@ -152,6 +179,10 @@ impl Farm {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(crate::program());
         command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
+        if args.first() == Some(&"up") {
+            // A manager of one test's farm would have the guests of other tests too.
+            command.arg("--no-manager");
+        }
         command
     }
 

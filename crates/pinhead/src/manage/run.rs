@@ -5,12 +5,20 @@ use crate::signals::signal_pipe;
 use crate::tell::tell;
 use crate::up::leftovers;
 use crate::{Error, ManageError};
+use manager::control::{Answer, Ask, Error as ControlError, ask};
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::time::Duration;
+use vm::Deadline;
+
+/// Time in which the manager of a `pinhead up` gives all memory back and ends.
+const YIELD_MAX: Duration = Duration::from_secs(30);
+/// Interval between two looks at its socket.
+const YIELD_LOOK: Duration = Duration::from_millis(50);
 
 /// Runs the manager until a signal or its time limit ends it. After that, leftovers of dead farms
 /// are undone, because KSM settings could not be restored while the manager controlled KSM.
@@ -31,8 +39,9 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
         dry_run: args.dry_run,
         for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
         budget: args.budget,
+        for_farms: false,
     };
-    let mut manager = Manager::start(args.config.clone(), options).map_err(to_error)?;
+    let mut manager = start(args, options)?;
     loop {
         let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
         let turn = manager.turn(&signals).map_err(Error::Host)?;
@@ -48,13 +57,43 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the keeper, which holds the lease of the manager that started it.
-pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
+/// Starts the manager. The manager of a `pinhead up` with the same socket yields to it.
+fn start(args: &HostArgs, options: Options) -> Result<Manager, Error> {
+    let deadline = Deadline::after(YIELD_MAX);
+    let mut has_yielded = false;
+    loop {
+        let error = match Manager::start(args.config.clone(), options) {
+            Err(manager::Error::Control(ControlError::Taken { path, pid })) => {
+                has_yielded = has_yielded
+                    || matches!(ask(&path, &Ask::Yield, YIELD_MAX), Ok(Answer::Yield {}));
+                ControlError::Taken { path, pid }
+            }
+            started => return started.map_err(to_error),
+        };
+        if !has_yielded || deadline.remaining().is_none() {
+            return Err(Error::Host(manager::Error::Control(error)));
+        }
+        // The other manager holds its socket's lock until it has given all memory back.
+        std::thread::sleep(YIELD_LOOK);
+    }
+}
+
+/// Runs the keeper, which holds the lease of the manager that started it. A quiet keeper reports its
+/// work only if that has failed in part.
+pub fn keep(parked: Option<PathBuf>, is_quiet: bool) -> Result<(), Error> {
     let options = manager::keeper::Options { parked, ..Default::default() };
     // A signal to all processes of this name is meant for the manager. The keeper must survive it,
     // because its work begins after the manager's end.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
+    let mut held_back = Vec::new();
+    let ended =
+        manager::keeper::run(std::io::stdin(), &options, &mut |text: &str| match is_quiet {
+            true => held_back.push(text.to_owned()),
+            false => log(text),
+        });
+    if !matches!(ended, Ok(Ended::Released | Ended::Restored)) {
+        held_back.iter().for_each(|text| log(text));
+    }
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
         Ok(Ended::Partly) => Err(ManageError::PartlyRestored.into()),

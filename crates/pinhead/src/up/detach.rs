@@ -9,8 +9,8 @@
 //! If the command ends earlier, the farm notices the closed pipe and ends too.
 
 use super::progress::{Progress, Step};
-use super::serve::{self, Guests, Watcher};
-use crate::args::ServiceArgs;
+use super::serve::{self, Guests, Run, Watcher};
+use crate::args::{ServiceArgs, UpArgs};
 use crate::{Error, UpError};
 use serde_json::json;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
@@ -19,19 +19,22 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Starts a farm in the background, and waits until its guests are ready.
-pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), Error> {
+pub fn start(path: &Path, args: &UpArgs) -> Result<(), Error> {
     // A faulty file is reported here, before any process is started.
-    serve::load(path, only)?;
+    serve::load(path, &args.only)?;
     let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
     let program = std::env::current_exe().map_err(|e| wrong("Where pinhead is", e))?;
     let path = std::path::absolute(path).map_err(|e| wrong("Where the file is", e))?;
     let mut command = Command::new(program);
     command.arg("farm-service").arg(path);
-    for class in only {
+    for class in &args.only {
         command.arg("--only").arg(class);
     }
-    if let Some(seconds) = seconds {
+    if let Some(seconds) = args.seconds {
         command.arg("--for").arg(seconds.to_string());
+    }
+    if args.no_manager {
+        command.arg("--no-manager");
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|e| wrong("The farm's process cannot start", e))?;
@@ -82,8 +85,9 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     let pipe = PipeWriter::from(out);
     let mut last = pipe.try_clone().map_err(|e| Error::step("No output", e))?;
     silence_output();
+    let run = Run { seconds: args.seconds, is_managed: !args.no_manager };
     let outcome = serve::load(&args.farm, &args.only)
-        .and_then(|farm| serve::run(Guests::Farm(farm), args.seconds, Watcher::Starter(pipe)));
+        .and_then(|farm| serve::run(Guests::Farm(farm), &run, Watcher::Starter(pipe)));
     if let Err(error) = &outcome {
         // The command that reads the pipe may have ended.
         let step = Step::Failed { failed: base::chain(error) };

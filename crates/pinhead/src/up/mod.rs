@@ -1,4 +1,4 @@
-//! `pinhead up`: starts guests, paces their daemons, grants their pools, and shows them.
+//! `pinhead up`: starts guests, manages them while no `pinhead host` does, and shows them.
 
 // Printing panics without a reader, and a panic would end all guests.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -6,6 +6,7 @@
 pub mod detach;
 mod json;
 pub(crate) mod leftovers;
+mod manager;
 pub mod plan;
 pub mod progress;
 mod screen;
@@ -16,15 +17,16 @@ mod unwind;
 
 use crate::Error;
 use crate::args::UpArgs;
-use serve::{Guests, Watcher};
+use serve::{Guests, Run, Watcher};
 
 /// Runs guests until their time is over or the user ends the command. All guests end with this
 /// command.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
     let guests = match &args.farm {
-        Some(path) if args.detach => return detach::start(path, &args.only, args.seconds),
+        Some(path) if args.detach => return detach::start(path, args),
         Some(path) => Guests::Farm(serve::load(path, &args.only)?),
         None => Guests::Alike(args),
     };
-    serve::run(guests, args.seconds, Watcher::Here(args.format))
+    let run = Run { seconds: args.seconds, is_managed: !args.no_manager };
+    serve::run(guests, &run, Watcher::Here(args.format))
 }

@@ -3,8 +3,11 @@
 //! ```text
 //!   FARM.toml, options ─► plan ─► fleet ───┐
 //!                                 service ─┴─► one poll ─► progress, then the table
+//!                                    ▲
+//!                  manager, a thread ┘
 //! ```
 
+use super::manager::OwnManager;
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::screen::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures};
@@ -55,6 +58,15 @@ pub enum Guests<'a> {
     Alike(&'a UpArgs),
 }
 
+/// Options of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Time after which the guests end.
+    pub seconds: Option<u64>,
+    /// True if this process manages the guests while no `pinhead host` does.
+    pub is_managed: bool,
+}
+
 /// Recipient of the guests' progress.
 #[derive(Debug)]
 pub enum Watcher {
@@ -74,7 +86,7 @@ pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
 }
 
 /// Runs guests until a user or their time limit ends them.
-pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result<(), Error> {
+pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error> {
     let (mut progress, starter, format) = match watcher {
         Watcher::Here(UpFormat::Json) => (Progress::silent(), None, UpFormat::Json),
         Watcher::Here(UpFormat::Table) => (Progress::shown(), None, UpFormat::Table),
@@ -129,7 +141,11 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         starter,
         reach,
         starting: name,
-        end_ms: seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),
+        end_ms: run.seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),
+        manager: match run.is_managed {
+            true => OwnManager::new(run_dir.path()),
+            false => OwnManager::none(),
+        },
         faults: Faults::default(),
     };
     let outcome = running.watch(signals);
@@ -171,6 +187,7 @@ struct Running {
     /// the table. Guests without a farm are in the table from the beginning.
     starting: Option<String>,
     end_ms: u64,
+    manager: OwnManager,
     faults: Faults,
 }
 
@@ -201,6 +218,7 @@ impl Running {
                 }
             }
             self.guarded(Part::Tiers, Running::turn_tiers);
+            self.turn_manager();
             // The writing end of the pipe becomes ready only when the reading end is closed.
             let is_left = ready.has(STARTER);
             let is_watched = self.turn_screen();
@@ -231,6 +249,15 @@ impl Running {
         if self.faults.is_left_out(Part::Service) {
             // No other part would notice the end of the manager.
             self.service.drop_manager(&mut self.fleet);
+        }
+    }
+
+    /// Starts or ends this process's manager, and takes the daemons' statuses from it.
+    fn turn_manager(&mut self) {
+        let pid = self.service.manager_pid();
+        self.notes.extend(self.manager.turn(pid, self.fleet.now_ms()));
+        for (guest, status) in self.manager.take_statuses() {
+            self.fleet.status_is(&guest, &status);
         }
     }
 
@@ -328,9 +355,12 @@ impl Running {
         }
         let failures = failures(&self.fleet);
         let is_empty = all_ended(&self.fleet);
-        let Running { mut fleet, service, tiers, .. } = self;
+        let Running { mut fleet, service, tiers, mut manager, .. } = self;
         fleet.end();
         drop((fleet, service));
+        if let Some(note) = manager.end() {
+            tell("pinhead", &base::plain(&note, NOTE_WIDTH));
+        }
         for fault in tiers.close() {
             tell("pinhead", &base::plain(&fault, NOTE_WIDTH));
         }
@@ -377,6 +407,7 @@ mod tests {
             reach: String::new(),
             starting: None,
             end_ms: u64::MAX,
+            manager: OwnManager::none(),
             faults: Faults::default(),
         };
         for turn in 1..=10 {

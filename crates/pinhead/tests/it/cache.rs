@@ -156,7 +156,7 @@ fn finding_01_a_cache_below_a_users_directory_is_refused_too() {
     let above = attack.at("cache");
     fs::create_dir(above.join("pinhead")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_pinhead"))
-        .args(["up", "--guests", "1", "--for", "1"])
+        .args(["up", "--no-manager", "--guests", "1", "--for", "1"])
         .env("PINHEAD_CACHE", above.join("pinhead"))
         .env("PINHEAD_GUEST_DIR", attack.at("guest"))
         .output()

@@ -51,7 +51,7 @@ impl Member {
                     }
                 }
                 DaemonEvent::PoolRequest(request) => self.grant(request),
-                DaemonEvent::File(captured) => {
+                DaemonEvent::Files(captured) => {
                     self.events.push(Event::Captured { guest: self.place, captured });
                 }
                 DaemonEvent::Named(Ok(())) => self.named(),
@@ -101,13 +101,6 @@ impl Member {
         true
     }
 
-    pub(super) fn capture(&mut self, file: wire::File, now_ms: u64) -> Option<u32> {
-        if self.state != State::Up {
-            return None;
-        }
-        self.link.ask_file(file, now_ms)
-    }
-
     /// Hands port and balloon to a host manager. A guest without a directory for its sockets is out
     /// of the manager's reach and stays here.
     pub(super) fn yield_to_other_manager(&mut self) {
@@ -118,6 +111,7 @@ impl Member {
         self.leave_to_manager();
         self.balloon.yield_to_other_manager();
         self.link.forget_state();
+        self.counting.forget_state();
         if matches!(self.state, State::Up | State::Unmanaged) {
             self.state = State::Managed;
         }

@@ -27,11 +27,11 @@ pub enum Event {
     Woken(usize),
     /// The guest has ended; its state has the reason.
     Ended(usize),
-    /// A captured file is complete, or will never be.
+    /// The requested files of a guest have arrived, or those of them that will.
     Captured {
         /// Index of the guest.
         guest: usize,
-        /// The file.
+        /// The files.
         captured: Captured,
     },
 }

@@ -136,7 +136,7 @@ impl Member {
 
     /// Returns the last status of the guest's daemon.
     pub fn status(&self) -> Option<&Status> {
-        self.link.agent().last_status()
+        self.counting.last()
     }
 
     /// Returns the counters of the guest over its life.

@@ -154,10 +154,11 @@ impl Fleet {
         self.clock.ms()
     }
 
-    /// Requests a file from a guest's daemon. The response is an event with the returned number.
-    pub fn capture(&mut self, guest: usize, file: wire::File) -> Option<u32> {
+    /// Requests the files that a guest's rules read from its daemon. The response is an event with
+    /// the returned number. Returns `None` without a daemon.
+    pub fn capture(&mut self, guest: usize) -> Option<u32> {
         let now = self.clock.ms();
-        self.members.get_mut(guest)?.capture(file, now)
+        self.members.get_mut(guest)?.link.ask_files(now)
     }
 
     /// Requests memory statistics from a guest's daemon; see [`Member::agent`].
@@ -207,6 +208,14 @@ impl Fleet {
         let mut members = self.members.iter_mut();
         if let Some(member) = members.find(|member| member.spec().name == guest) {
             member.suspension.alarm.was_told(in_ms, now);
+        }
+    }
+
+    /// Records the status of a guest's daemon, as reported by the manager that has its port.
+    pub fn status_is(&mut self, guest: &str, status: &wire::Status) {
+        let mut members = self.members.iter_mut();
+        if let Some(member) = members.find(|member| member.spec().name == guest) {
+            member.counting.add(status);
         }
     }
 

@@ -59,12 +59,24 @@ pub struct Tally {
 pub(super) struct Counting {
     pub(super) tally: Tally,
     last: Option<Status>,
+    /// True if nothing is known of the guest since the last status.
+    is_old: bool,
 }
 
 impl Counting {
     pub(super) fn add(&mut self, status: &Status) {
         self.tally.add(status, self.last.as_ref());
-        self.last = Some(status.clone());
+        (self.last, self.is_old) = (Some(status.clone()), false);
+    }
+
+    /// Records that later statuses go to another manager.
+    pub(super) fn forget_state(&mut self) {
+        self.is_old = true;
+    }
+
+    /// Returns the last status, unless the guest has changed since.
+    pub(super) fn last(&self) -> Option<&Status> {
+        self.last.as_ref().filter(|_| !self.is_old)
     }
 }
 

@@ -1,13 +1,9 @@
-//! Clients that wait for all files of a guest.
-
-use std::collections::BTreeMap;
+//! Clients that wait for the files of a guest.
 
 use manager::control::{self, Answer, ClientId, Failure, Return, Server};
 
 use crate::fleet::{Captured, Fleet, State};
 
-/// Name of the pool's size in an answer, for any kind of pool.
-pub const POOL: &str = "proc/sys/vm/cmm_pages";
 /// Maximum number of waiting requests.
 const WAITING_MAX: usize = 16;
 
@@ -22,13 +18,12 @@ pub(super) struct Captures {
 struct Waiting {
     to: Return,
     guest: usize,
-    missing: Vec<u32>,
-    files: BTreeMap<String, String>,
+    /// Number of the request to the daemon.
+    number: u32,
 }
 
 impl Captures {
-    /// Requests the files from a guest's daemon. The client gets an answer once all files are
-    /// there.
+    /// Requests the files from a guest's daemon. The client gets an answer once they have arrived.
     pub(super) fn begin(
         &mut self,
         guest: usize,
@@ -48,10 +43,9 @@ impl Captures {
             let text = format!("Guest {name} is managed by a host manager, which has its port");
             return Err(Failure::new(text));
         }
-        let missing: Option<Vec<u32>> =
-            wire::File::ALL.iter().copied().map(|file| fleet.capture(guest, file)).collect();
-        let missing = missing.ok_or_else(|| Failure::new(format!("Guest {name} is not up")))?;
-        self.waiting.push(Waiting { to, guest, missing, files: BTreeMap::new() });
+        let number = fleet.capture(guest);
+        let number = number.ok_or_else(|| Failure::new(format!("Guest {name} is not up")))?;
+        self.waiting.push(Waiting { to, guest, number });
         Ok(())
     }
 
@@ -82,7 +76,7 @@ impl Captures {
         }
     }
 
-    /// Takes a file that a guest has sent, or has failed to send.
+    /// Answers the client that waits for these files.
     pub(super) fn captured(
         &mut self,
         guest: usize,
@@ -90,22 +84,11 @@ impl Captures {
         fleet: &Fleet,
         control: &mut Server,
     ) {
-        let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
+        let asked = |w: &Waiting| w.guest == guest && w.number == captured.number;
         let Some(place) = self.waiting.iter().position(asked) else { return };
-        let waiting = &mut self.waiting[place];
-        waiting.missing.retain(|sequence| *sequence != captured.sequence);
-        if let Some(bytes) = &captured.bytes {
-            let name = captured.file.path().unwrap_or("rules");
-            waiting.files.insert(name.into(), String::from_utf8_lossy(bytes).into_owned());
-        }
-        if waiting.missing.is_empty() {
-            let mut waiting = self.waiting.swap_remove(place);
-            let pool_pages = fleet.members()[guest].status().map_or(0, |s| s.pool_pages);
-            waiting.files.insert(POOL.into(), format!("{pool_pages}\n"));
-            let answer = Answer::Capture(control::Captured { files: waiting.files });
-            let Return { client, id } = waiting.to;
-            control.answer(client, id, &Ok(answer), fleet.now_ms());
-        }
+        let Return { client, id } = self.waiting.swap_remove(place).to;
+        let files = control::Captured::new(captured, fleet.members()[guest].status());
+        control.answer(client, id, &Ok(Answer::Capture(files)), fleet.now_ms());
     }
 }
 
@@ -133,7 +116,7 @@ mod tests {
         };
         let [(mut its, first), (mut later, second), (mut other, third)] =
             std::array::from_fn(|_| ask());
-        let waiting = |to, guest| Waiting { to, guest, missing: vec![1], files: BTreeMap::new() };
+        let waiting = |to, guest| Waiting { to, guest, number: 1 };
         let waiting = vec![waiting(first, 0), waiting(third, 1)];
         let mut captures = Captures { waiting, later: vec![(0, second)] };
         let fleet = Fleet::of(vec![config("one"), config("two")], 1);

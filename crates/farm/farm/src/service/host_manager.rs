@@ -15,13 +15,20 @@ const LINE_MAX: usize = 4 * 1024;
 
 #[derive(Debug)]
 pub(super) struct HostManager {
+    /// Process of the manager.
+    pub(super) pid: u32,
     stream: UnixStream,
     lines: Lines,
 }
 
 impl HostManager {
-    pub(super) fn new(stream: UnixStream) -> HostManager {
-        HostManager { stream, lines: Lines::default() }
+    pub(super) fn new(pid: u32, stream: UnixStream) -> HostManager {
+        HostManager { pid, stream, lines: Lines::default() }
+    }
+
+    /// Returns true if the manager is part of this process.
+    pub(super) fn is_own(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

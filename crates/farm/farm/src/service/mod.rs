@@ -24,7 +24,6 @@ mod shells;
 #[cfg(test)]
 mod tests;
 
-pub use captures::POOL;
 pub(crate) use client::PATIENCE;
 pub use client::{ask, ask_within, exec, open, run, table, table_within};
 pub use ready::{ProbedPort, ReadyState};
@@ -100,6 +99,8 @@ pub struct Service {
     /// Connection of the host manager that controls the guests' ports and balloons while the
     /// connection is open.
     manager: Option<HostManager>,
+    /// Another manager that waits until this process's own manager has ended.
+    next_manager: Option<(u32, Return)>,
     /// Client that requested the end of the farm. Its connection closes with the end.
     ending: Option<UnixStream>,
 }
@@ -121,6 +122,7 @@ impl Service {
             readiness: Readiness::new(occupants.iter().map(|o| o.ports.clone()).collect()),
             occupants,
             manager: None,
+            next_manager: None,
             ending: None,
         })
     }
@@ -199,6 +201,10 @@ impl Service {
         {
             self.manager = None;
             fleet.take_back();
+            if let Some((pid, to)) = self.next_manager.take() {
+                let answer = self.lend(pid, to, fleet);
+                self.control.answer(to.client, to.id, &answer, now);
+            }
         }
         self.consoles.turn(ready.of(owner::CONSOLES), fleet);
         for guest in self.shells.turn(ready.of(owner::SHELLS), fleet) {
@@ -217,16 +223,34 @@ impl Service {
         }
         let mut asked = Vec::new();
         self.control.turn(ready.of(owner::CONTROL), now, &mut asked);
-        for Asked { client, id, ask, .. } in asked {
+        for Asked { client, id, peer, ask } in asked {
             let to = Return { client, id };
-            if let Some(answer) = self.serve(ask, to, fleet).transpose() {
+            if let Some(answer) = self.serve(ask, peer.pid, to, fleet).transpose() {
                 self.control.answer(client, id, &answer, now);
             }
         }
         for client in self.control.take_left() {
             self.parkings.has_left(client);
             self.captures.has_left(client);
+            self.next_manager.take_if(|(_, to)| to.client == client);
         }
+    }
+
+    /// Returns the process of the manager that has the guests, or that waits for them.
+    pub fn manager_pid(&self) -> Option<u32> {
+        let next = self.next_manager.map(|(pid, _)| pid);
+        next.or(self.manager.as_ref().map(|manager| manager.pid))
+    }
+
+    /// Hands over the guests' ports and balloons to a manager.
+    fn lend(&mut self, pid: u32, to: Return, fleet: &mut Fleet) -> Result<Answer, Failure> {
+        let names = fleet.members().iter().map(|member| member.spec().name.clone());
+        let classes = self.occupants.iter().map(|occupant| occupant.class.clone());
+        let lent = Answer::Lend(Lent { classes: names.zip(classes).collect() });
+        let stream = self.control.lease(to.client).ok_or_else(unkept)?;
+        self.manager = Some(HostManager::new(pid, stream));
+        fleet.yield_to_other_manager();
+        Ok(lent)
     }
 
     /// Sends a guest the password for its servers, if there is one.
@@ -244,13 +268,14 @@ impl Service {
         self.shells.drop_clients();
         self.captures = Captures::default();
         self.parkings = Parkings::default();
+        self.next_manager = None;
     }
 
     /// Takes back the guests' ports and balloons, and disconnects all clients. The service does not
     /// run after this call.
     pub fn drop_manager(&mut self, fleet: &mut Fleet) {
         self.drop_clients();
-        self.manager = None;
+        (self.manager, self.next_manager) = (None, None);
         fleet.take_back();
     }
 
@@ -273,6 +298,7 @@ impl Service {
     fn serve(
         &mut self,
         ask: Ask,
+        pid: u32,
         to: Return,
         fleet: &mut Fleet,
     ) -> Result<Option<Answer>, Failure> {
@@ -333,18 +359,14 @@ impl Service {
                 }
                 self.parkings.wake(guest, to, fleet)?
             }
-            Ask::Lend if self.manager.is_some() => {
-                return Err(Failure::new("Another host manager has these guests"));
-            }
-            Ask::Lend => {
-                let names = fleet.members().iter().map(|member| member.spec().name.clone());
-                let classes = self.occupants.iter().map(|occupant| occupant.class.clone());
-                let lent = Answer::Lend(Lent { classes: names.zip(classes).collect() });
-                let stream = self.control.lease(to.client).ok_or_else(unkept)?;
-                self.manager = Some(HostManager::new(stream));
-                fleet.yield_to_other_manager();
-                Some(lent)
-            }
+            Ask::Lend => match &self.manager {
+                None => Some(self.lend(pid, to, fleet)?),
+                Some(own) if own.is_own() && self.next_manager.is_none() => {
+                    self.next_manager = Some((pid, to));
+                    None
+                }
+                Some(_) => return Err(Failure::new("Another host manager has these guests")),
+            },
             Ask::Down => {
                 self.ending = Some(self.control.lease(to.client).ok_or_else(unkept)?);
                 Some(Answer::Down { guests: fleet.members().len() })

@@ -313,6 +313,11 @@ impl Hypervisor for QmpSource {
         }
     }
 
+    fn unclaimed(&self) -> BTreeSet<(PathBuf, Owner)> {
+        let unclaimed = self.places.values().filter_map(Place::unclaimed_in);
+        unclaimed.map(|(dir, owner)| (dir.to_path_buf(), owner)).collect()
+    }
+
     fn others(&self) -> BTreeSet<Owner> {
         self.others.clone()
     }

@@ -147,6 +147,16 @@ impl Place {
         self.path.parent().filter(|_| self.is_dead)
     }
 
+    /// Returns the directory of a monitor without a guest so far, and its owner. Some process
+    /// listens there.
+    pub(super) fn unclaimed_in(&self) -> Option<(&Path, Owner)> {
+        let is_unclaimed = match &self.active {
+            Some(active) => !matches!(active.stage, Stage::Up(_)),
+            None => self.failures > 0 && !self.is_dead,
+        };
+        self.path.parent().filter(|_| is_unclaimed).map(|dir| (dir, self.owner))
+    }
+
     /// Returns the rank for the choice of sockets, the best first: connected, not tried yet,
     /// failed.
     pub(super) fn rank(&self) -> u8 {

@@ -1,5 +1,5 @@
 //! Requests. A manager serves requests about a host's memory, a farm serves requests about its
-//! guests, and both serve `park` and `wake`.
+//! guests, and both serve `park`, `wake` and `capture`.
 
 use serde::{Serialize, Serializer};
 
@@ -67,6 +67,8 @@ pub enum Ask {
     Status,
     /// Read the settings again.
     Reload,
+    /// End the manager of a `pinhead up`, because another manager takes over its guests.
+    Yield,
     /// List a farm and its guests.
     Farm,
     /// Return the last output of a guest's console.
@@ -86,9 +88,9 @@ pub enum Ask {
         /// Line to run.
         command: String,
     },
-    /// Return the files that a guest's rules read.
+    /// Return the files that a guest's rules read. The request to the daemon wakes the guest.
     Capture {
-        /// Name of the guest.
+        /// Name of the guest; for a manager also its UUID or the path of its monitor.
         guest: String,
     },
     /// Hand over the ports and balloons of all guests to a manager.
@@ -114,14 +116,15 @@ impl Ask {
             | Ask::Reserve { .. }
             | Ask::Unreserve { .. }
             | Ask::Reload
+            | Ask::Yield
             | Ask::Console { .. }
             | Ask::Exec { .. }
-            | Ask::Capture { .. }
             | Ask::Lend
             | Ask::Down => true,
             Ask::Ps
             | Ask::Inputs { .. }
             | Ask::Scan { .. }
+            | Ask::Capture { .. }
             | Ask::Interval { .. }
             | Ask::Levers
             | Ask::Status

@@ -26,7 +26,7 @@ const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
 /// Values of `do`.
-pub const VERBS: [&str; 19] = [
+pub const VERBS: [&str; 20] = [
     "ps",
     "set",
     "park",
@@ -37,6 +37,7 @@ pub const VERBS: [&str; 19] = [
     "scan",
     "levers",
     "status",
+    "yield",
     "reload",
     "interval",
     "farm",
@@ -108,6 +109,7 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
         "levers" => Ask::Levers,
         "status" => Ask::Status,
         "reload" => Ask::Reload,
+        "yield" => Ask::Yield,
         "inputs" => Ask::Inputs { guest: members.text("guest")? },
         "interval" => Ask::Interval { processes: members.whose()? },
         "scan" => Ask::Scan { guest: members.text("guest")? },

@@ -84,11 +84,28 @@ pub struct ConsoleLog {
     pub lost_bytes: u64,
 }
 
+/// Name of the pool's size in [`Captured`], for any kind of pool.
+pub const POOL: &str = "proc/sys/vm/cmm_pages";
+
 /// Files that a guest's rules read, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     /// Contents of the files.
     pub files: BTreeMap<String, String>,
+}
+
+impl Captured {
+    /// Returns the files of a daemon, with the pool's size from its status.
+    pub fn new(captured: &agent::Captured, status: Option<&wire::Status>) -> Captured {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let files = captured.files.iter();
+        let mut files: BTreeMap<String, String> = files
+            .map(|(file, bytes)| (file.path().unwrap_or("rules").to_owned(), text(bytes)))
+            .collect();
+        let pool_pages = status.map_or(0, |status| status.pool_pages);
+        files.insert(POOL.to_owned(), format!("{pool_pages}\n"));
+        Captured { files }
+    }
 }
 
 /// Request of a farm for the next timer of a lent guest. It is sent on the manager's connection.

@@ -41,7 +41,7 @@ pub use codec::{
 };
 pub use error::Error;
 pub use farm::{
-    AskNextTimer, Captured, ConsoleLog, FarmGuest, FarmTable, Lent, NextTimer, ServedPort,
+    AskNextTimer, Captured, ConsoleLog, FarmGuest, FarmTable, Lent, NextTimer, POOL, ServedPort,
 };
 pub use host::{HostRow, OwnersRow};
 pub use levers::{LeverRow, Levers, PagedOutRow};

@@ -52,6 +52,7 @@ mod tests {
             Ask::Reserve { mib: 64, timeout_ms: 0, hold_ms: 1 },
             Ask::Unreserve { reservation: 1 },
             Ask::Reload,
+            Ask::Yield,
         ];
         let questions = [
             Ask::Ps,
@@ -59,6 +60,7 @@ mod tests {
             Ask::Status,
             Ask::Inputs { guest: guest() },
             Ask::Scan { guest: guest() },
+            Ask::Capture { guest: guest() },
             Ask::Interval { processes: Whose::Everybody },
         ];
         let peer = |uid| Peer { pid: 7, uid, gid: 100 };

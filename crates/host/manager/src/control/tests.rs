@@ -52,6 +52,7 @@ fn requests_come_back_as_they_were_written() {
     let asks = [
         Ask::Ps,
         Ask::Status,
+        Ask::Yield,
         Ask::Reload,
         Ask::Interval { processes: Whose::Everybody },
         Ask::Interval { processes: Whose::Nobody },
@@ -148,6 +149,7 @@ fn every_answer_comes_back_as_it_was_written() {
             ..Inputs::default()
         })),
         Ok(Answer::Reload(Reloaded::default())),
+        Ok(Answer::Yield {}),
         Ok(Answer::Farm(FarmTable {
             farm: Some("f".into()),
             pid: 7,

@@ -39,6 +39,12 @@ impl Failure {
     pub fn help(self, help: impl Into<String>) -> Failure {
         Failure { help: Some(help.into()), ..self }
     }
+
+    /// Returns the failure for a guest without a daemon on this manager's port.
+    pub(crate) fn no_daemon(guest: &str) -> Failure {
+        let text = format!("No daemon in {guest} speaks to this manager");
+        Failure::new(text).help("start pinheadd in it; see pinheadd(8)")
+    }
 }
 
 impl fmt::Display for Failure {
@@ -74,6 +80,8 @@ pub enum Answer {
     Status(Box<Status>),
     /// Response to `reload`.
     Reload(Reloaded),
+    /// Response to `yield`. The manager ends after it.
+    Yield {},
     /// Response to `farm`.
     Farm(FarmTable),
     /// Response to `logs`.

@@ -18,7 +18,7 @@ use crate::daemon_port::DaemonPort;
 use crate::effect::{Now, Override};
 use crate::groups::Member;
 use crate::outside::Outside;
-use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
+use agent::{Agent, AgentLink, DaemonEvent, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
 use hypervisor::{BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState};
@@ -183,11 +183,13 @@ impl ManagedGuest {
         }
     }
 
-    /// Serves the daemon's port and reads the virtual CPUs, up to four times a second.
-    pub fn tick(&mut self, now_ms: u64) {
-        if self.lent != Lent::No {
-            self.daemon.tick(now_ms);
-        }
+    /// Serves the daemon's port and reads the virtual CPUs, up to four times a second. Returns the
+    /// daemon's responses that are late.
+    pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
+        let late = match self.lent {
+            Lent::No => Vec::new(),
+            Lent::NotNeeded | Lent::Yes => self.daemon.tick(now_ms),
+        };
         // Reading the virtual CPUs causes most of the cost of a hundred sleeping guests.
         if let Some(cpu_percent) = self.cpu.tick(self.is_sound(now_ms), now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
@@ -195,6 +197,7 @@ impl ManagedGuest {
         if !self.cpu.is_asleep() {
             self.outside.has_run();
         }
+        late
     }
 
     /// Returns true if the guest sleeps soundly, because its usage has justified no request for

@@ -15,8 +15,7 @@ mod testing;
 
 use crate::attach::run_dir;
 use crate::config::Settings;
-use crate::control::Failure;
-use crate::control::NextTimer;
+use crate::control::{Failure, NextTimer, Return};
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, ParkEvent};
 use crate::groups::{Groups, Rooms};
 use crate::guest::ManagedGuest;
@@ -221,6 +220,11 @@ impl Guests {
                 // answer.
                 let _ = guest.daemon.link.ask_tasks();
             }),
+            GuestEvent::Capture { to, guest } => {
+                if let Err(failure) = self.capture(&guest, to, now) {
+                    return vec![to.answer(Err(failure))];
+                }
+            }
             GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
                 let sequence = guest.demand.sequence.take().unwrap_or(0);
                 guest.daemon.link.grant(sequence, keeps, reason);
@@ -265,11 +269,26 @@ impl Guests {
     }
 
     fn tick(&mut self, now: Now) -> Vec<Effect> {
-        self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
+        let mut late = Vec::new();
+        for (id, guest) in &mut self.guests {
+            late.extend(guest.tick(now.ms).into_iter().map(|event| (*id, event)));
+        }
+        let late = late.into_iter().flat_map(|(id, event)| self.react(id, event, now));
+        let mut effects: Vec<Effect> = late.collect();
         // A moving balloon is queried, because QEMU reports its size at most once a second.
         let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
         let moving = moving.filter_map(|(id, _)| self.guests.get(id));
-        moving.map(|guest| Effect::AskActual { guest: guest.id, source: guest.source }).collect()
+        let ask =
+            |guest: &ManagedGuest| Effect::AskActual { guest: guest.id, source: guest.source };
+        effects.extend(moving.map(ask));
+        effects
+    }
+
+    /// Requests the files that a guest's rules read, for a client.
+    fn capture(&mut self, name: &str, to: Return, now: Now) -> Result<(), Failure> {
+        let id = self.find(name)?.id;
+        let guest = self.guests.get_mut(&id).ok_or_else(|| Failure::new("The guest is gone"))?;
+        guest.daemon.capture(name, to, now.ms)
     }
 
     /// Sends requests to guests that have run since the last request.
@@ -364,7 +383,7 @@ impl Guests {
             Event::Gone(id, why) => {
                 self.overrides.remove(&id);
                 self.attended.remove(&id);
-                let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
+                let Some(mut guest) = self.guests.remove(&id) else { return Vec::new() };
                 let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
                 self.saved.keep(&guest.found, guest.memory.restore());
                 let mut effects = vec![
@@ -373,6 +392,7 @@ impl Guests {
                     Effect::Parking(ParkEvent::Gone(id, guest.found.process)),
                     Effect::Outcome { guest: id, row },
                 ];
+                effects.extend(guest.daemon.gone());
                 effects.extend(self.share_out(guest.found.owner, by));
                 return effects;
             }
@@ -434,6 +454,9 @@ impl Guests {
                 (guest.demand.request, guest.demand.sequence) = (keeps, Some(request.sequence));
             }
             DaemonEvent::Tasks(scan) => return vec![Effect::Scanned(id, scan)],
+            DaemonEvent::Files(files) => {
+                return guest.daemon.captured(&files).into_iter().collect();
+            }
             DaemonEvent::Need(Pressure::Memory) => {
                 guest.demand.is_urgent = true;
                 // The daemon sends a sample with the need. This request covers the case that it
@@ -450,12 +473,11 @@ impl Guests {
             }
             DaemonEvent::Bye => guest.demand.withdraw(),
             // A guest that waits for a CPU needs no action, because the host's scheduler serves it.
-            // The daemon's status is only shown and recorded. Files and names cannot arrive,
-            // because the manager requests none.
-            DaemonEvent::Need(Pressure::Cpu)
-            | DaemonEvent::Status
-            | DaemonEvent::File(_)
-            | DaemonEvent::Named(_) => return Vec::new(),
+            // The daemon's status is only shown and recorded. Names cannot arrive, because the
+            // manager requests none.
+            DaemonEvent::Need(Pressure::Cpu) | DaemonEvent::Status | DaemonEvent::Named(_) => {
+                return Vec::new();
+            }
         }
         self.hurry_for(id, now)
     }

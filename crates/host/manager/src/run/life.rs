@@ -3,9 +3,9 @@
 use super::parts::{Options, Parts};
 use super::timers::Timers;
 use super::{Devices, Manager, Run};
-use crate::attach::Attachments;
-use crate::config::{self, Place};
-use crate::control::{Failure, Reloaded};
+use crate::attach::{Attachments, run_dir};
+use crate::config::Place;
+use crate::control::{Answer, Failure, Reloaded};
 use crate::effect::{Effect, GuestEvent, Now};
 use crate::guests::Guests;
 use crate::journal::JournalWriter;
@@ -21,7 +21,7 @@ use crate::scrape::{ScrapeServer, host_name};
 use crate::sources::Sources;
 use crate::{Error, start};
 use counters::Bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::kinds;
 
 impl Manager {
@@ -50,6 +50,7 @@ impl Manager {
                 config_path,
                 config_in_force: loaded.path.clone(),
                 start_ms: now_ms,
+                has_yielded: false,
             },
             settings: loaded.settings,
             devices: Devices {
@@ -106,7 +107,8 @@ impl Manager {
         let total = self.host.machine().map(|machine| machine.total);
         let place = Place { host_total: total, ..self.run.place.clone() };
         let path = self.run.config_path.as_deref();
-        let loaded = config::load(path, &place).map_err(|error| refused(&error))?;
+        let loaded = start::load(path, &place, self.run.options);
+        let loaded = loaded.map_err(|error| refused(&error))?;
         let acts = !self.run.options.dry_run;
         let (engine, shadow) = engines(&loaded, acts, total.unwrap_or(Bytes::ZERO))
             .map_err(|error| refused(&error))?;
@@ -123,6 +125,16 @@ impl Manager {
         self.perform(vec![note, Effect::Hurry], now);
         let config = self.run.config_in_force.as_ref().map(|path| path.display().to_string());
         Ok(Reloaded { config, changed_guests, notes })
+    }
+
+    /// Lets the manager of a `pinhead up` end for a `pinhead host`, which takes over its guests.
+    pub(super) fn yield_to_another(&mut self) -> Result<Answer, Failure> {
+        if !self.run.options.for_farms {
+            let text = format!("This manager is a `pinhead host`, process {}", std::process::id());
+            return Err(Failure::new(text).help("end it first"));
+        }
+        self.run.has_yielded = true;
+        Ok(Answer::Yield {})
     }
 
     /// Reads the settings again after a signal, and reports the outcome.
@@ -143,6 +155,30 @@ impl Manager {
         }
     }
 
+    /// Returns messages for the terminal or the log, each once.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Returns the statuses of daemons in guests of farms, with the directory of the farm and the
+    /// guest's name there.
+    pub fn statuses(&self) -> impl Iterator<Item = (&Path, &str, &wire::Status)> {
+        self.guests.iter().filter_map(|guest| {
+            let status = guest.daemon.link.agent().status()?;
+            Some((run_dir(&guest.found)?, guest.farm_name()?, status))
+        })
+    }
+
+    /// Returns true if the given run time is over.
+    pub fn is_over(&self) -> bool {
+        let ran_ms = self.run.clock.ms().saturating_sub(self.run.start_ms);
+        self.run.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
+    }
+
+    pub fn guests(&self) -> usize {
+        self.guests.len()
+    }
+
     /// Ends the manager. It writes the journal, restores KSM's settings, and lets the keeper
     /// restore the guests. Returns messages to the operator.
     pub fn finish(mut self) -> Vec<String> {
@@ -156,12 +192,13 @@ impl Manager {
             self.notices.push(format!("{} could not be put back: {error}", path.display()));
         }
         self.notices.extend(self.devices.journal.flush());
+        let farms_restore = self.run.options.for_farms;
         let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;
         // A QEMU monitor serves one client, so the manager's connections must be closed before the
         // keeper opens its own.
         drop((sources, guests, attachments));
-        notices.extend(lease.finish());
+        notices.extend(lease.finish(farms_restore));
         // The monitor and the journal come last, because a disk may be slow, and a copy of a locked
         // journal takes time. The socket stays until then, so that no other manager writes to these
         // files.

@@ -17,7 +17,7 @@ pub use parts::{Options, Parts, Signals, Turn};
 
 use crate::Error;
 use crate::answers::{self, View};
-use crate::attach::{Attachments, run_dir};
+use crate::attach::Attachments;
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
 use crate::control::{Answer, Ask, Asked, Failure, Levers, Return, Server, Status};
@@ -42,8 +42,7 @@ use hypervisor::{Event, Id};
 use model::{HostField, Row};
 use policy::ksm;
 use reactor::{PollFlags, PollSet, Ready, Watcher};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use timers::Timers;
 
 /// Interval of KSM, the lease's heartbeat and the journal's pruning.
@@ -62,6 +61,8 @@ struct Run {
     /// Settings file in force: named by the user, or the default.
     config_in_force: Option<PathBuf>,
     start_ms: u64,
+    /// True once the manager has agreed to end for another manager.
+    has_yielded: bool,
 }
 
 /// Devices that the loop reads and writes. No owner has access to them.
@@ -152,6 +153,7 @@ impl Manager {
         }
         Ok(match (ready.has(owner::STOP), ready.has(owner::RELOAD)) {
             (true, _) => Turn::Stop,
+            _ if self.run.has_yielded => Turn::Stop,
             (_, true) => Turn::Reload,
             _ => Turn::On,
         })
@@ -243,15 +245,17 @@ impl Manager {
                 None => Err(Failure::new("This manager has no monitor")),
             },
             Ask::Reload => self.reload(now).map(Answer::Reload),
-            Ask::Scan { guest } => {
-                return self.step_scans(ScanEvent::Asked { to, guest }, now);
+            Ask::Yield => self.yield_to_another(),
+            Ask::Capture { guest } => {
+                return self.step_guests(GuestEvent::Capture { to, guest }, now);
             }
+            Ask::Scan { guest } => return self.step_scans(ScanEvent::Asked { to, guest }, now),
             Ask::Set { guest, change } => {
                 return self.step_requests(RequestEvent::Set { to, peer, guest, change }, now);
             }
             Ask::Reserve { mib, timeout_ms, hold_ms } => {
-                let reserve = RequestEvent::Reserve { to, mib, timeout_ms, hold_ms };
-                return self.step_requests(reserve, now);
+                return self
+                    .step_requests(RequestEvent::Reserve { to, mib, timeout_ms, hold_ms }, now);
             }
             Ask::Park { guest } => return self.step_parking(ParkEvent::park(to, peer, guest), now),
             Ask::Wake { guest } => return self.step_parking(ParkEvent::wake(to, peer, guest), now),
@@ -423,10 +427,7 @@ impl Manager {
         let complaints = lease.take_trouble().into_iter().chain(ksm.take_note());
         let complaints = complaints.map(Effect::Complain).collect();
         self.perform(complaints, now);
-        let dirs: BTreeSet<&Path> =
-            self.guests.iter().filter_map(|guest| run_dir(&guest.found)).collect();
-        let answers = self.devices.attachments.tick(|dir| dirs.contains(dir), now.ms);
-        self.attached(answers, now);
+        self.attach(now);
         self.step_scans(ScanEvent::Second, now);
         self.step_parking(ParkEvent::Second, now);
         let lack = self.lack();
@@ -481,20 +482,5 @@ impl Manager {
             }
             count => format!("Managing {}", base::counted(count as u64, "guest")),
         });
-    }
-
-    /// Returns messages for the terminal or the log, each once.
-    pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notices)
-    }
-
-    /// Returns true if the given run time is over.
-    pub fn is_over(&self) -> bool {
-        let ran_ms = self.run.clock.ms().saturating_sub(self.run.start_ms);
-        self.run.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
-    }
-
-    pub fn guests(&self) -> usize {
-        self.guests.len()
     }
 }

@@ -23,6 +23,9 @@ pub struct Options {
     pub for_ms: Option<u64>,
     /// Memory that the guests may use together, in place of the file's `[host] budget`.
     pub budget: Option<Share>,
+    /// True if the manager is part of a `pinhead up`. Such a manager has only guests of its user's
+    /// farms, leaves KSM to them, and ends when a `pinhead host` starts.
+    pub for_farms: bool,
 }
 
 /// Signals that wake the manager from outside.

@@ -2,11 +2,13 @@
 //! events from one owner to another.
 
 use super::Manager;
-use crate::attach::Answers;
+use crate::attach::{Answers, of_dir, run_dir};
 use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
 use crate::pageout::{Job, JobResult, PageOutEvent, Report};
 use crate::scan;
-use hypervisor::{Hypervisor, Id};
+use hypervisor::{Hypervisor, Id, Owner};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 impl Manager {
     /// Carries out effects in their order.
@@ -90,6 +92,25 @@ impl Manager {
             Effect::Hurry => self.schedule.hurry(now.ms),
             Effect::AllAnswered => self.schedule.all_answered(now.ms),
         }
+    }
+
+    /// Repeats requests for the guests of `pinhead up`, and requests guests that its own manager
+    /// has.
+    pub(super) fn attach(&mut self, now: Now) {
+        let unclaimed: Vec<(PathBuf, Owner)> = match self.run.options.dry_run {
+            true => Vec::new(),
+            false => self.devices.sources.unclaimed().into_iter().collect(),
+        };
+        let is_farm = |(dir, _): &&(PathBuf, Owner)| of_dir(dir).is_some();
+        for (dir, owner) in unclaimed.iter().filter(is_farm) {
+            let answers = self.devices.attachments.attach_dir(dir, *owner, now.ms);
+            self.attached(answers, now);
+        }
+        let guests = self.guests.iter().filter_map(|guest| run_dir(&guest.found));
+        let dirs: BTreeSet<&Path> =
+            guests.chain(unclaimed.iter().map(|(dir, _)| dir.as_path())).collect();
+        let answers = self.devices.attachments.tick(|dir| dirs.contains(dir), now.ms);
+        self.attached(answers, now);
     }
 
     /// Handles results of the handover by `pinhead up`.

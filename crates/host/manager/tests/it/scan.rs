@@ -1,4 +1,4 @@
-//! The request for a guest's tasks, through a manager with a manual clock. The client is at the
+//! The requests for a guest's tasks and files, through a manager with a manual clock. The client is at the
 //! control socket, and the test acts as the daemon.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -8,7 +8,7 @@ use counters::Bytes;
 use hypervisor::{Fake, Found, Id, IdSource, Pause, ProcessId, RunState, balloon_row};
 use manager::config::Place;
 use manager::control::{
-    Answer, Ask, Bounds, Request, Scanned, Server, decode_answer, encode_request,
+    Answer, Ask, Bounds, POOL, Request, Scanned, Server, decode_answer, encode_request,
 };
 use manager::ksm::Ksm;
 use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
@@ -22,7 +22,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use store::Writer;
-use wire::{Decoder, Hello, Memory, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals};
+use wire::{
+    Chunk, Decoder, File, Hello, Memory, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals,
+};
 
 struct Scene {
     dir: PathBuf,
@@ -138,7 +140,10 @@ impl Scene {
     }
 
     fn ask(&mut self, id: u64, guest: &str) {
-        let ask = Ask::Scan { guest: guest.to_owned() };
+        self.request(id, Ask::Scan { guest: guest.to_owned() });
+    }
+
+    fn request(&mut self, id: u64, ask: Ask) {
         let line = encode_request(&Request { id, ask });
         self.client.get_mut().write_all(&line).unwrap();
         self.run(100);
@@ -146,18 +151,24 @@ impl Scene {
 
     /// Returns the received response, if any: its number, and the scan or the failure's text.
     fn answer(&mut self) -> Option<(u64, Result<Scanned, String>)> {
+        let (id, answer) = self.response()?;
+        let answer = match answer {
+            Ok(Answer::Scan(scanned)) => Ok(*scanned),
+            Ok(other) => panic!("{other:?}"),
+            Err(failure) => Err(failure),
+        };
+        Some((id, answer))
+    }
+
+    /// Returns the received response, if any: its number, and the answer or the failure's text.
+    fn response(&mut self) -> Option<(u64, Result<Answer, String>)> {
         let mut line = Vec::new();
         match self.client.read_until(b'\n', &mut line) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
             read => assert!(read.unwrap() > 0),
         }
         let (id, answer) = decode_answer(line.trim_ascii_end()).unwrap();
-        let answer = match answer {
-            Ok(Answer::Scan(scanned)) => Ok(*scanned),
-            Ok(other) => panic!("{other:?}"),
-            Err(failure) => Err(failure.to_string()),
-        };
-        Some((id.unwrap(), answer))
+        Some((id.unwrap(), answer.map_err(|failure| failure.to_string())))
     }
 
     fn part(&mut self, sequence: u32, part: u8, tid: u32, last: bool) {
@@ -225,6 +236,38 @@ fn silent_daemon_is_reported_after_a_timeout() {
     assert!(answer.unwrap_err().contains("has not answered for 5000 ms"));
     scene.part(sequence, 0, 7, true);
     assert_eq!(scene.answer(), None, "a late response goes nowhere");
+}
+
+#[test]
+fn files_that_rules_read_are_requested_for_a_client() {
+    let mut scene = Scene::new("files");
+    let capture = |guest: &str| Ask::Capture { guest: guest.to_owned() };
+    scene.request(1, capture("mute"));
+    let (_, refused) = scene.response().unwrap();
+    assert!(refused.unwrap_err().contains("No daemon in mute speaks"));
+    scene.request(2, capture("g1"));
+    let heard = scene.heard().into_iter();
+    let all = heard.filter_map(|m| if let ToGuest::Capture(one) = m { Some(one) } else { None });
+    let asked: Vec<_> = all.collect();
+    assert_eq!(asked.iter().map(|one| one.file).collect::<Vec<_>>(), File::ALL);
+    for one in &asked[1..] {
+        let (sequence, file, bytes) = (one.sequence, one.file, b"some text".to_vec());
+        scene.send(&ToHost::Chunk(Chunk { sequence, file, offset: 0, last: true, bytes }));
+    }
+    scene.run(4_000);
+    assert_eq!(scene.response(), None, "a file is missing");
+    scene.run(2_000);
+    let (id, answer) = scene.response().unwrap();
+    let Ok(Answer::Capture(captured)) = answer else { panic!("{answer:?}") };
+    let files = &captured.files;
+    assert_eq!((id, files.len()), (2, File::ALL.len()), "the pool's size comes with the files");
+    assert_eq!((files["rules"].as_str(), files[POOL].as_str()), ("some text", "0\n"));
+    assert!(!files.contains_key("proc/stat"), "the file never came");
+    scene.request(3, capture("g1"));
+    scene.fake.remove(scene.guest, "it has ended");
+    scene.run(1_000);
+    let (id, answer) = scene.response().unwrap();
+    assert_eq!((id, answer), (3, Err("The guest is gone".to_owned())));
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod restore;
 mod signals;
 mod strangers;
 mod top_tmux;
+mod up_manager;
 mod zvm_appldata;
 mod zvm_cmm;
 mod zvm_monwriter;

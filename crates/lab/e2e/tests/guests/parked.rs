@@ -179,7 +179,7 @@ fn guest_is_woken_in_time_for_its_cron_job() {
     is_woken_for_cron(&farm, &["web1", "disk1"]);
 }
 
-/// A manager has the port of the guest's daemon, and passes on its next timer.
+/// A manager has the port of the guest's daemon, and passes on its next timer and its files.
 #[test]
 fn guest_of_a_manager_is_woken_in_time_for_its_cron_job() {
     let classes = CLASSES.replace("27280", "27370").replace("count = 2", "count = 1");
@@ -190,6 +190,10 @@ fn guest_of_a_manager_is_woken_in_time_for_its_cron_job() {
     let manager = Manager::start(&place, &place.settings_for(&sockets, &SIZE, ""));
     manager.knows(1);
     until(&farm, "taken by the manager", |states| states != ["up"]);
+    let (guest, socket) = (farm.guest("web1"), place.socket().display().to_string());
+    let explain = ["explain", "default", "--guest", &guest, "--socket", &socket];
+    let is_explained = || farm.run(&explain).status.success();
+    assert!(wait_until(PATIENCE, is_explained).is_some(), "{:?}", farm.run(&explain));
     is_woken_for_cron(&farm, &["web1"]);
     assert_eq!(manager.ps().guests.len(), 1);
 }

@@ -128,7 +128,7 @@ fn finding_03_a_farm_whose_qemus_stay_roots_says_so() {
     let farm = Farm::new("rootly", "[[class]]\nname = 'plain'\n", e2e::share(1));
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set", "-kill"]).arg(e2e::program());
-    command.args(["up", &farm.file(), "--detach"]).env("TMPDIR", &farm.dir);
+    command.args(["up", &farm.file(), "--detach", "--no-manager"]).env("TMPDIR", &farm.dir);
     let output = command.output().unwrap();
     let output = text(&output.stdout) + &text(&output.stderr);
     let why = "Guests' QEMUs run as root: pinhead needs CAP_KILL to make them other users";

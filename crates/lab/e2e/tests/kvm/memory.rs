@@ -39,7 +39,7 @@ fn a_parked_guest_is_paged_out_and_wakes_whole() {
     host.has_swap();
     host.sh(&format!("virsh -q destroy {LV1}"));
     host.write("/srv/farm.toml", "[[class]]\nname = \"g\"\ncount = 1\nmemory = \"160 MiB\"\n");
-    host.spawn("up", "pinhead up /srv/farm.toml");
+    host.spawn("up", "pinhead up --no-manager /srv/farm.toml");
     let fill = format!("dd if=/dev/urandom of=/dev/shm/own bs=1M count={FILLED_MIB} 2> /dev/null");
     host.until(&format!("pinhead exec g1 -- sh -c '{fill}'"));
     assert!(!host.sh("cat /srv/up.log").contains("emulat"), "it runs on KVM");

@@ -45,7 +45,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let mut host = KvmHost::installed();
     host.sh("virsh -q destroy lv1");
     host.write("/srv/farm.toml", "[[class]]\nname = \"g\"\ncount = 2\nmemory = \"160 MiB\"\n");
-    host.spawn("up", "pinhead up /srv/farm.toml");
+    host.spawn("up", "pinhead up --no-manager /srv/farm.toml");
     let (same, other) = (data(100_000), data(500_000));
     for guest in GUESTS {
         fill(&mut host, guest, &same);

@@ -93,7 +93,7 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
          park_with_connections = true\n\
          ports = [{ guest = 80, host = 8080 }, { guest = 443, host = 8443, probe = \"none\" }]\n",
     );
-    host.spawn("up", "pinhead up /srv/farm.toml");
+    host.spawn("up", "pinhead up --no-manager /srv/farm.toml");
     host.until("pinhead exec web1 -- true");
     assert!(!host.sh("cat /srv/up.log").contains("emulat"), "it runs on KVM");
 

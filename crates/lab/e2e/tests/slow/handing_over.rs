@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -51,6 +51,9 @@ const MOMENT_MAX_US: u64 = 4_000_000;
 /// answered.
 const PACE: Duration = Duration::from_millis(14);
 
+/// Requests sent to the guests that stay awake.
+static SENT: AtomicU64 = AtomicU64::new(0);
+
 /// Process, or pair of processes, that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
@@ -83,6 +86,9 @@ fn served(port: u16) -> Result<(), String> {
     let ask = || {
         let mut client = TcpStream::connect(("127.0.0.1", port))?;
         client.set_read_timeout(Some(PATIENCE))?;
+        if port < PORT + AWAKE {
+            SENT.fetch_add(1, Ordering::SeqCst);
+        }
         client.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
         let mut answer = Vec::new();
         client.read_to_end(&mut answer)?;
@@ -134,6 +140,16 @@ impl Load {
         self.counts.is_paused.store(false, Ordering::SeqCst);
     }
 
+    /// Checks that the guests have accepted a connection for each request, and no other, since they
+    /// had accepted `before`.
+    fn no_request_is_doubled(&self, scene: &Scene, before: u64) {
+        self.pause();
+        let (accepted, sent) = (scene.accepted() - before, SENT.load(Ordering::SeqCst));
+        assert_eq!(accepted, sent, "connections of the guests, and requests");
+        println!("{sent} requests, each on one connection of a guest");
+        self.go_on();
+    }
+
     fn failed(&self) -> Vec<String> {
         self.counts.failed.lock().unwrap().clone()
     }
@@ -157,6 +173,18 @@ struct Scene {
 impl Scene {
     fn up(&self) {
         self.farm.succeed(&["up", "--detach", &self.farm.file()]);
+    }
+
+    /// Returns the number of connections that the guests that stay awake have accepted.
+    fn accepted(&self) -> u64 {
+        let of_guest = |guest: &&str| {
+            let guest = self.farm.guest(guest);
+            let text = self.farm.succeed(&["exec", &guest, "--", "cat", "/proc/net/snmp"]);
+            // Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens
+            let numbers = text.lines().filter(|line| line.starts_with("Tcp:")).nth(1).unwrap();
+            numbers.split_whitespace().nth(6).unwrap().parse::<u64>().unwrap()
+        };
+        GUESTS[..usize::from(AWAKE)].iter().map(of_guest).sum()
     }
 
     fn pid(&self) -> u32 {
@@ -245,11 +273,15 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
     let any = sockets.parent().unwrap().join("*");
     scene.settings = scene.place.settings_for(&any, &SIZE, PIN);
 
+    let mut accepted = scene.accepted();
     let load = Load::start();
     let mut rng = Rng::new(20_261_129);
     let (mut longest, mut had_keeper, mut had_memory) = (Duration::ZERO, 0, 0);
     let mut fewest_after_2_s = GUESTS.len();
     for (number, victim) in (1..=MOMENTS).zip(VICTIMS.into_iter().cycle()) {
+        if victim == Victim::Farm {
+            load.no_request_is_doubled(&scene, accepted);
+        }
         for guest in ["ram1", "ram2", "disk1", "disk2"] {
             scene.park(guest);
         }
@@ -282,6 +314,8 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
             signal(farm_pid, "KILL");
             are_gone(&[farm_pid]);
             scene.up();
+            SENT.store(0, Ordering::SeqCst);
+            accepted = scene.accepted();
         }
         if victim == Victim::Keeper || victim == Victim::Farm {
             manager.signal("TERM");
@@ -296,6 +330,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
         load.go_on();
         assert_eq!(load.failed(), Vec::<String>::new(), "{what}");
     }
+    load.no_request_is_doubled(&scene, accepted);
     println!(
         "{} requests were served; memory was back after {longest:?} at the latest; {had_keeper} \
          managers had a keeper, {had_memory} had taken memory; {fewest_after_2_s} guests or more \

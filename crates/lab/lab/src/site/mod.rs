@@ -92,7 +92,9 @@ impl Site {
         let dir = Scratch::new("lab").map_err(Error::file("make a directory in", &all))?;
         let file = dir.join("FARM.toml");
         fs::write(&file, farm).map_err(Error::file("write", &file))?;
-        let process = Child::start("The farm", &tools.program, ["up".as_ref(), file.as_os_str()])?;
+        // An experiment starts its managers itself, with settings of its own.
+        let up = ["up".as_ref(), "--no-manager".as_ref(), file.as_os_str()];
+        let process = Child::start("The farm", &tools.program, up)?;
         let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
         Ok(Site { process, dir, socket, guests: Vec::new(), ready_s: 0.0 })
     }
