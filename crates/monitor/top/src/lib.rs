@@ -24,6 +24,8 @@ mod tape;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod text;
+mod value;
 mod vcpus;
 mod view;
 mod watch;
@@ -49,7 +51,7 @@ use terminal::Paint;
 use view::View;
 use watch::{From, watch};
 
-/// Width of a screen that is printed as text, and the matching height.
+/// Width of a screen that is printed as text elsewhere than on a terminal, and its height.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
 /// Maximum age of decisions shown at the start, if the journal can be read.
@@ -109,14 +111,12 @@ fn look<'a>(zone: &'a Local, options: &Options) -> Look<'a> {
     Look { zone, is_ascii: !speaks_utf8(), is_text: options.once || !is_terminal }
 }
 
-/// Returns the style of the first line.
+/// Returns the style of the screens.
 fn paint(options: &Options) -> Paint {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    match options.no_color || is_set("NO_COLOR") || is_dumb {
-        true => Paint::Plain,
-        false => Paint::Inverse,
-    }
+    let is_plain = options.no_color || is_set("NO_COLOR") || is_dumb;
+    if is_plain { Paint::Plain } else { Paint::Colour }
 }
 
 /// Returns the decisions of the last hour from the manager's journal. If the journal cannot be
@@ -193,8 +193,10 @@ fn write_tape(
 
 /// Prints a screen. Returns false if the reader has closed the output.
 fn write_one(model: &Model, view: &View, look: &Look<'_>) -> Result<bool, Error> {
-    let mut text = draw(model, view, (TEXT_WIDTH, TEXT_HEIGHT), look).join("\n");
-    text.push_str("\n\n");
+    let width = terminal::size().map_or(TEXT_WIDTH, |(width, _)| width);
+    let lines = draw(model, view, (width, TEXT_HEIGHT), look);
+    let mut text: String = lines.into_iter().map(|line| line.text + "\n").collect();
+    text.push('\n');
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),

@@ -2,17 +2,18 @@
 
 use super::keys::Key;
 use super::model::Model;
-use super::view::{Column, Shown, View};
+use super::value::Column;
+use super::view::{Shown, View};
 
-/// Maximum length of a filter.
-const FILTER_MAX: usize = 60;
+/// Maximum length of a typed text.
+const TYPED_MAX: usize = 60;
 /// Number of steps in a recording per press of the fast keys.
 const FAR: i64 = 10;
 /// Number of lines that stay visible when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
-/// Performs the action of a key, on a screen with `height` lines.
-pub(super) fn step(view: &mut View, key: Key, model: &Model, height: usize) {
+/// Performs the action of a key, on a screen of `width` and `height`.
+pub(super) fn step(view: &mut View, key: Key, model: &Model, size: (usize, usize)) {
     if key == Key::Interrupt {
         view.is_over = true;
     } else if view.typed.is_some() {
@@ -22,23 +23,22 @@ pub(super) fn step(view: &mut View, key: Key, model: &Model, height: usize) {
         view.has_help = false;
         view.is_over = key == Key::Char('q');
     } else {
-        command(view, key, model, height);
+        command(view, key, model, size.1);
     }
 }
 
 fn write(view: &mut View, key: Key) {
     let mut typed = view.typed.take().unwrap_or_default();
     match key {
-        Key::Enter => {
-            view.filter = typed;
+        Key::Enter | Key::Escape => {
+            view.filter = if key == Key::Enter { typed } else { String::new() };
             view.scroll = 0;
             return;
         }
-        Key::Escape => return,
         Key::Backspace => {
             typed.pop();
         }
-        Key::Char(c) if typed.chars().count() < FILTER_MAX => typed.push(c),
+        Key::Char(c) if typed.chars().count() < TYPED_MAX => typed.push(c),
         _ => {}
     }
     view.typed = Some(typed);
@@ -57,7 +57,8 @@ fn command(view: &mut View, key: Key, model: &Model, height: usize) {
         Key::Char('[') => view.travel -= 1,
         Key::Char('}') => view.travel += FAR,
         Key::Char('{') => view.travel -= FAR,
-        Key::Char(' ') => view.is_frozen = !view.is_frozen,
+        // Without a first sample there is nothing to hold on to.
+        Key::Char(' ') => view.is_frozen = !view.is_frozen && model.sample.is_some(),
         Key::Char('/') => view.typed = Some(String::new()),
         Key::Char('r') => view.is_reversed = !view.is_reversed,
         Key::Char('s') => {
@@ -86,16 +87,16 @@ fn show(view: &mut View, shown: Shown) {
     view.scroll = 0;
 }
 
-/// Opens the guest at the cursor, or the guest of the top decision.
+/// Opens the marked guest, or the guest of the top decision.
 fn open(view: &mut View, model: &Model) {
+    if view.open.is_some() {
+        return;
+    }
     let id = match view.shown {
-        Shown::Overview | Shown::Memory => return show(view, Shown::Guests),
+        Shown::Memory => return show(view, Shown::Guests),
+        // The guest of a decision may be gone, which its screen then says.
         Shown::Decisions => view.decisions(model).get(view.scroll).map(|one| one.id),
-        Shown::Guests => {
-            let guests = view.guests(model);
-            let marked = guests.iter().find(|guest| Some(guest.row.id) == view.selected);
-            marked.or(guests.first()).map(|guest| guest.row.id)
-        }
+        Shown::Overview | Shown::Guests => view.marked(model).map(|row| row.id),
     };
     if id.is_some() {
         show(view, Shown::Guests);
@@ -103,13 +104,13 @@ fn open(view: &mut View, model: &Model) {
     }
 }
 
-/// Moves the cursor among guests, or scrolls.
+/// Moves the mark among guests, or scrolls.
 fn travel(view: &mut View, model: &Model, by: isize) {
-    if view.shown == Shown::Guests && view.open.is_none() {
-        let ids: Vec<u64> = view.guests(model).iter().map(|guest| guest.row.id).collect();
-        let at = ids.iter().position(|id| Some(*id) == view.selected).unwrap_or(0);
-        let to = at.saturating_add_signed(by).min(ids.len().saturating_sub(1));
-        view.selected = ids.get(to).copied();
+    if matches!(view.shown, Shown::Overview | Shown::Guests) && view.open.is_none() {
+        let guests = view.guests(model);
+        let at = view.marked_line(&guests);
+        let to = at.saturating_add_signed(by).min(guests.len().saturating_sub(1));
+        view.selected = guests.get(to).map(|guest| guest.row.id);
         return;
     }
     let most = match (view.shown, view.open) {

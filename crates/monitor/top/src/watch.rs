@@ -87,7 +87,8 @@ pub(super) fn watch(
     let mut decoder = Decoder::default();
     loop {
         let model = frozen.as_ref().unwrap_or(&shown);
-        terminal.show(draw(model, &view, terminal.size(), look)).map_err(failed("Cannot draw"))?;
+        let size = terminal.size();
+        terminal.show(draw(model, &view, size, look), size).map_err(failed("Cannot draw"))?;
         let ready = wait_for_input(&from, &signals, decoder.is_open())?;
         if ready.resized {
             signals.resized_seen();
@@ -97,7 +98,7 @@ pub(super) fn watch(
         let was_open = view.open;
         for key in keys {
             let model = frozen.as_ref().unwrap_or(&shown);
-            step::step(&mut view, key, model, terminal.size().1);
+            step::step(&mut view, key, model, size);
         }
         match &mut from {
             From::Manager(feed) => {
