@@ -4,6 +4,7 @@
 //!   manager ─► feed (a thread: interval, ps) ─┐
 //!   recordings, journal ─► tape ──────────────┴─► Model ─┐
 //!   terminal ─► keys ─► View ────────────────────────────┴─► screens ─► lines ─► terminal
+//!                        └─► orders: console, logs, park, pin, why ─► the caller's functions
 //! ```
 //!
 //! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns them
@@ -16,6 +17,8 @@ mod error;
 mod feed;
 mod keys;
 mod model;
+mod orders;
+mod page;
 mod past;
 mod sample;
 mod screens;
@@ -31,6 +34,7 @@ mod view;
 mod watch;
 
 pub use error::{Error, Trouble};
+pub use orders::{Action, Acts, Order, Target};
 pub use sample::Manager;
 pub use tape::Wanted;
 pub use view::Shown;
@@ -40,6 +44,7 @@ use feed::{Feed, TURN, let_pass};
 use jiff::tz::TimeZone;
 use manager::control::{Answer, Ask, Ps, Whose};
 use model::{Decided, Model};
+use orders::Orders;
 use reports::Zone;
 use screens::{Look, draw};
 use std::collections::VecDeque;
@@ -81,8 +86,8 @@ impl Zone for Local {
     }
 }
 
-/// Shows the manager's state until the user quits.
-pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
+/// Shows the manager's state until the user quits. `acts` carries out actions on guests.
+pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error> {
     let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
     let look = look(&zone, options);
     if look.is_text {
@@ -91,7 +96,8 @@ pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
     // Errors are reported before anything is drawn, so that they stay readable.
     let model = Model::after(decided_before(&manager)?);
     let feed = Feed::start(manager, options.seconds).map_err(failed("Cannot ask the manager"))?;
-    watch(From::Manager(feed), model, view, &look, paint(options))
+    let orders = Orders::new(acts).map_err(failed("Cannot prepare for actions"))?;
+    watch(From::Manager(feed, orders), model, view, &look, paint(options))
 }
 
 /// Shows a recording until the user quits.

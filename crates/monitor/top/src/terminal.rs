@@ -79,12 +79,18 @@ impl Terminal {
         Ok(terminal)
     }
 
-    fn enter(&mut self) -> io::Result<()> {
+    /// Sets the terminal up again after `leave`.
+    pub(super) fn enter(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         self.forget();
         // The sequence selects the alternate screen, hides the cursor and disables line wrap.
         let all = Clear(ClearType::All);
         execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap, all)
+    }
+
+    /// Restores the terminal for another program, until `enter`.
+    pub(super) fn leave(&self) {
+        give_back();
     }
 
     /// Returns the number of columns and of lines.

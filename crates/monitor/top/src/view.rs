@@ -1,6 +1,8 @@
-//! View of the user: screen, sort order, and filter.
+//! View of the user: screen, sort order, filter, and the action to carry out.
 
 use super::model::{Decided, Model};
+use super::orders::{Order, Target};
+use super::page::Page;
 use super::sample::Seen;
 use super::value::Column;
 use manager::control::GuestRow;
@@ -20,6 +22,17 @@ pub enum Shown {
     Decisions,
 }
 
+/// Text being typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// Filter, which already applies.
+    Filter(String),
+    /// Size to pin a guest at.
+    Size(Target, String),
+    /// Answer to the question whether a guest should be parked.
+    Park(Target),
+}
+
 /// State of the view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
@@ -33,8 +46,13 @@ pub(super) struct View {
     pub(super) sort: Column,
     pub(super) is_reversed: bool,
     pub(super) filter: String,
-    /// Filter being typed, which already applies.
-    pub(super) typed: Option<String>,
+    pub(super) typed: Option<Typed>,
+    /// Page of text in place of the screen.
+    pub(super) page: Option<Page>,
+    /// Remark in the last line, until the next key.
+    pub(super) note: Option<String>,
+    /// Action to carry out.
+    pub(super) order: Option<Order>,
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
@@ -50,7 +68,10 @@ impl View {
 
     /// Returns the filter, also while it is typed.
     pub(super) fn filter(&self) -> &str {
-        self.typed.as_ref().unwrap_or(&self.filter)
+        match &self.typed {
+            Some(Typed::Filter(typed)) => typed,
+            _ => &self.filter,
+        }
     }
 
     /// Returns the guest that a key acts on: the open one, the marked one, or the guest of the top

@@ -26,6 +26,8 @@ const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
   up down j k  move the mark (>), or scroll; page up and down, home, end
   Enter        the marked guest alone: its waits, memory, processes, wakers
   Esc          back; removes the filter
+  c l w        the marked guest's console (Ctrl-] leaves), its log, why its size
+  p i          park or wake the marked guest; pin its size, or unpin it
   s r          sort by the next column (*); reverse the order (^)
   /            filter by name or class: text, or a pattern such as LNX1*
   space        freeze the screen, and resume

@@ -13,9 +13,11 @@ mod room;
 pub(crate) use room::{Line, Look, Tint};
 
 use super::model::{Model, Replay};
+use super::orders::Target;
 use super::text::wrapped;
-use super::view::{Shown, View};
+use super::view::{Shown, Typed, View};
 use base::{columns, padded, plain};
+use manager::control::{GuestMode, GuestRow, GuestRunState};
 use reports::date_text;
 use room::{Room, step_text, time};
 
@@ -23,6 +25,9 @@ use room::{Room, step_text, time};
 const NOTE_MAX: usize = 4;
 /// Mark of an error in the last lines.
 const ERROR: &str = "! ";
+/// Maximum width of a guest's name in the last line.
+const NAME_MAX: usize = 30;
+
 /// Returns the lines of the current screen. No line is wider than the terminal or contains control
 /// characters.
 pub(super) fn draw(
@@ -34,17 +39,27 @@ pub(super) fn draw(
     // A table needs all guests in their order, and every use of them the same ones.
     let has_table = view.open.is_none() && matches!(view.shown, Shown::Overview | Shown::Guests);
     let guests = if has_table { view.guests(model) } else { Vec::new() };
-    let foot = if look.is_text { Vec::new() } else { foot(model, view, width) };
+    let marked = if has_table {
+        guests.get(view.marked_line(&guests)).map(|guest| guest.row)
+    } else {
+        view.marked(model)
+    };
+    let foot = if look.is_text { Vec::new() } else { foot(model, view, marked, width) };
     let room = Room { width, height: height.saturating_sub(1 + foot.len()), look };
     let note = |text: &str| vec![Line::default(), format!("  {text}").into()];
-    let mut body = match (view.has_help, &model.sample) {
-        (true, _) => help::lines(width),
-        (_, None) => note("The manager has not answered yet."),
-        (_, Some(_)) if nothing(model).is_some() && view.shown != Shown::Decisions => {
+    let mut body = match (view.has_help, &view.page, &model.sample) {
+        (true, ..) => help::lines(width),
+        (_, Some(page), _) => {
+            let lines = page.lines(width);
+            let first = page.scroll.min(lines.len().saturating_sub(room.height));
+            lines.into_iter().skip(first).map(Line::from).collect()
+        }
+        (.., None) => note("The manager has not answered yet."),
+        (.., Some(_)) if nothing(model).is_some() && view.shown != Shown::Decisions => {
             let lines = wrapped(nothing(model).unwrap_or_default(), 2, width);
             [String::new()].into_iter().chain(lines).map(Line::from).collect()
         }
-        (_, Some(sample)) => match (view.shown, view.open) {
+        (.., Some(sample)) => match (view.shown, view.open) {
             (Shown::Guests, Some(id)) => guest::lines(model, sample, id, view, &room),
             (Shown::Guests, None) => guests::lines(model, view, &guests, room.height, &room),
             (Shown::Overview, _) => overview::lines(model, sample, view, &guests, &room),
@@ -108,6 +123,9 @@ fn head_with(model: &Model, view: &View, is_long: bool, look: &Look<'_>) -> Stri
         tab(3, "memory", Shown::Memory),
         tab(4, "decisions", Shown::Decisions),
     );
+    if let Some(page) = view.page.as_ref().filter(|_| !view.has_help) {
+        head = format!("pinhead  {}", page.title);
+    }
     if view.is_frozen {
         head.push_str(" FROZEN");
     }
@@ -124,17 +142,20 @@ fn filter_word(view: &View) -> String {
 }
 
 /// Returns the last lines: a question, a remark, an error, or the keys.
-fn foot(model: &Model, view: &View, width: usize) -> Vec<Line> {
+fn foot(model: &Model, view: &View, marked: Option<&GuestRow>, width: usize) -> Vec<Line> {
     if let Some(typed) = &view.typed {
-        let text = format!("Guests or classes like: {typed}_   (Enter keeps it, Esc shows all)");
-        return said(&text, Tint::Title, width);
+        return said(&question(typed), Tint::Title, width);
+    }
+    if let Some(note) = &view.note {
+        let tint = if note.starts_with(ERROR) { Tint::Bad } else { Tint::Title };
+        return said(note, tint, width);
     }
     if let Some(trouble) = &model.trouble {
         return said(&format!("{ERROR}{trouble}"), Tint::Bad, width);
     }
     let keys = match &model.replay {
-        Some(replay) if !view.has_help => replay_keys(replay, view),
-        _ => fitted(&keys(view), width),
+        Some(replay) if !view.has_help && view.page.is_none() => replay_keys(replay, view),
+        _ => fitted(&keys(view, marked), width),
     };
     vec![Line::new(keys, Tint::Calm)]
 }
@@ -150,6 +171,22 @@ fn said(text: &str, tint: Tint, width: usize) -> Vec<Line> {
     lines.into_iter().take(NOTE_MAX).map(marked).collect()
 }
 
+fn question(typed: &Typed) -> String {
+    let name = |guest: &Target| plain(&guest.name, NAME_MAX);
+    match typed {
+        Typed::Filter(text) => {
+            format!("Guests or classes like: {text}_   (Enter keeps it, Esc shows all)")
+        }
+        Typed::Size(guest, text) => {
+            format!("Fix the memory of {} at: {text}_   (Enter pins, Esc does not)", name(guest))
+        }
+        Typed::Park(guest) => {
+            let name = name(guest);
+            format!("Park {name}? It stops until p wakes it.   (y parks, other keys do not)")
+        }
+    }
+}
+
 fn replay_keys(replay: &Replay, view: &View) -> String {
     let step = step_text(replay.length_ms);
     let note = replay.at_end.map(|end| format!("   {end}")).unwrap_or_default();
@@ -158,10 +195,22 @@ fn replay_keys(replay: &Replay, view: &View) -> String {
 }
 
 /// Returns the keys of a screen, in the order of their worth.
-fn keys(view: &View) -> Vec<&'static str> {
+fn keys(view: &View, marked: Option<&GuestRow>) -> Vec<&'static str> {
     if view.has_help {
         return vec!["any key leads back", "q quit"];
     }
+    if view.page.is_some() {
+        return vec!["Esc back", "up/down scroll", "page up/down", "home end"];
+    }
+    let park = match marked.map(|row| row.state) {
+        Some(GuestRunState::Parked) => "p wake",
+        _ => "p park",
+    };
+    let pin = match marked.map(|row| row.mode) {
+        Some(GuestMode::Pinned) => "i unpin",
+        _ => "i pin",
+    };
+    let acts = ["c console", "l log", "w why", park, pin];
     let (first, more) = match (view.shown, view.open) {
         (Shown::Memory, _) => return vec!["? help", "q quit", "1-4 screens", "space freeze"],
         (Shown::Guests, Some(_)) => ("Esc back", ["up/down scroll", "1-4 screens"]),
@@ -169,7 +218,7 @@ fn keys(view: &View) -> Vec<&'static str> {
         (Shown::Guests, None) => ("Enter open", ["s sort", "/ filter"]),
         (Shown::Decisions, _) => ("Enter open", ["/ filter", "up/down scroll"]),
     };
-    [["? help", "q quit", first].as_slice(), &more, &["space freeze"]].concat()
+    [["? help", "q quit", first].as_slice(), &acts, &more, &["space freeze"]].concat()
 }
 
 /// Returns as many keys as fit. The first are the most important.

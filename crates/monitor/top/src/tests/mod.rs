@@ -1,5 +1,6 @@
 //! Tests of screens with generated data, and of keys without a terminal.
 
+mod acts;
 mod fit;
 
 use super::keys::{Decoder, Key};
@@ -9,7 +10,7 @@ use super::screens::{self, Look};
 use super::step::step;
 use super::value::Column;
 use super::vcpus::{Share, Vcpus};
-use super::view::{Shown, View};
+use super::view::{Shown, Typed, View};
 use manager::control::KsmPhase;
 use manager::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps, SizeAction};
 use model::clause::Clause;
@@ -256,7 +257,7 @@ fn hostile_text_is_never_drawn_at_any_size() {
     for (width, height) in [(1, 1), (2, 3), (20, 5), (79, 23), (300, 200)] {
         for (shown, open) in shown.into_iter().flat_map(|one| [(one, None), (one, Some(5))]) {
             let hostile = "\u{1b}[A\u{202e}".to_owned();
-            let typed = Some(hostile.clone());
+            let typed = Some(Typed::Filter(hostile.clone()));
             let view = View { open, typed, filter: String::new(), ..on(shown) };
             let filtered = View { typed: None, filter: hostile, ..view.clone() };
             for look in [LOOK, Look { is_ascii: true, ..LOOK }, Look { is_text: true, ..LOOK }] {
