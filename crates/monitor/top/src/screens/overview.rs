@@ -9,6 +9,7 @@ use super::history::pane_min;
 use super::room::{Line, Room, Tint, fill, name, size, size_of};
 use super::{guests, memory};
 use manager::control::KsmPhase;
+use model::HostField as H;
 use reports::{Scope, shown};
 
 /// Heights of a screen from which the host's graphs have two and four lines.
@@ -16,6 +17,8 @@ const TALL: usize = 34;
 const TALLER: usize = 44;
 /// Lines of the table of guests that a low screen keeps: the head, a guest and its reason.
 const TABLE_MIN: usize = 3;
+/// Part of the host's memory, as a divisor, by which two readings of its free memory may differ.
+const NEAR_PART: u64 = 20;
 /// Share of CPU time from which the host counts as busy, in percent.
 const BUSY_PERCENT: f64 = 90.0;
 /// Share of time with a task that waits for memory from which the host counts as short of it.
@@ -116,10 +119,20 @@ fn memory_line(sample: &Sample) -> String {
             size(bound.free_mib),
             host("host {total_mib} MiB, {available_mib} available"),
         )
+    } else if is_within_budget(sample) {
+        // A recording has no size of the budget, only what is free in it.
+        host("{spare_mib} free in the budget; host {total_mib} MiB, {available_mib} available")
     } else {
         host("{total_mib} MiB   available {available_mib}   free {free_mib}")
     };
     format!("Memory   {sizes}   wanted {wanted}   reserve {reserve}")
+}
+
+/// Returns true if guests may use less of a recorded host's memory than was available there.
+fn is_within_budget(sample: &Sample) -> bool {
+    let sizes = [H::Spare, H::Available, H::Total].map(|field| sample.raw(field));
+    let [Some(spare), Some(available), Some(total)] = sizes else { return false };
+    sample.is_recorded() && spare.saturating_add(total / NEAR_PART) < available
 }
 
 /// Returns the colour of the memory: free memory is below the reserve, or below the set point.
@@ -136,7 +149,6 @@ fn memory_tint(sample: &Sample) -> Tint {
 }
 
 fn swap(sample: &Sample) -> String {
-    use model::HostField as H;
     let used = sample.raw(H::SwapTotal).zip(sample.raw(H::SwapFree));
     let used = used.map(|(total, free)| total.saturating_sub(free));
     let rate = |value: Option<f64>| shown(value, 1);

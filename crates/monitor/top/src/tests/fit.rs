@@ -80,6 +80,14 @@ fn budget_is_named_where_it_bounds_guests() {
     assert!(text.contains("wanted 1024 reserve 512"), "{text}");
     let graph = "USED MiB 0-480";
     assert!(text.contains(graph), "{text}");
+    let mut past = past();
+    let old = past.sample.unwrap();
+    let mut interval = old.interval().clone();
+    interval.host.row.set(H::Spare, Some(7 * MIB));
+    past.sample = Some(Sample::new(interval, old.ps, None));
+    let recorded = words(&draw(&past, &on(Shown::Overview), (80, 24), &LOOK));
+    let memory = "Memory 7 free in the budget; host 8000 MiB, 2600 available wanted 1024";
+    assert!(recorded.contains(memory), "{recorded}");
     let host = words(&draw(&model(), &on(Shown::Overview), (80, 24), &LOOK));
     assert!(host.contains("Memory 8000 MiB available 2600 free 1600"), "{host}");
     assert!(host.contains("USED MiB 0-7500"), "{host}");
