@@ -3,6 +3,7 @@
 use super::*;
 use crate::orders::Action;
 use crate::page::Page;
+use base::Rng;
 use manager::control::GuestMode;
 
 fn ordered(view: &mut View, model: &Model, keys: &[u8]) -> Option<(Action, String)> {
@@ -87,4 +88,31 @@ fn errors_of_actions_are_whole_on_narrow_terminals() {
     let view = View { note: Some(error), ..on(Shown::Guests) };
     let lines = draw(&model, &view, (40, 24), &LOOK);
     assert_eq!(lines[22..], ["! No farm of yours runs: `pinhead up", "! FARM.toml` starts one"]);
+}
+
+/// Keys that are pressed in any order, as bytes of a terminal.
+const KEYS: [&[u8]; 24] = [
+    b"1", b"2", b"3", b"4", b"j", b"k", b"s", b"r", b"/", b"w", b"p", b"i", b"c", b"y", b"?", b"[",
+    b" ", b"\r", b"\x1b", b"\x7f", b"\x1b[5~", b"\x1b[6~", b"\x1b[H", b"\x1b[F",
+];
+
+#[test]
+fn keys_in_any_order_leave_a_screen_at_any_size() {
+    let (live, past, nothing) = (model(), past(), Model::default());
+    let mut rng = Rng::new(41);
+    for model in [&live, &past, &nothing] {
+        let mut view = View::default();
+        for _ in 0..2_000 {
+            let key = KEYS[rng.within(0, KEYS.len() as u64 - 1) as usize];
+            let size = (rng.within(1, 220) as usize, rng.within(1, 60) as usize);
+            let mut decoder = Decoder::default();
+            let keys = decoder.feed(key).into_iter().chain(decoder.finish());
+            keys.for_each(|key| step(&mut view, key, model, size));
+            if view.order.take().is_some() {
+                view.page = Some(Page::at_end("log".into(), &"a log's line\n".repeat(70)));
+            }
+            let lines = draw(model, &view, size, &LOOK);
+            assert!(!view.is_over && lines.len() == size.1, "{size:?} {view:?}");
+        }
+    }
 }
