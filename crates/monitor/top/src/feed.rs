@@ -8,12 +8,16 @@ use rustix::event::Timespec;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Time between two requests to the manager, which samples as often.
 pub(super) const TURN: Duration = Duration::from_secs(1);
+
+/// Maximum number of responses that wait while a guest's console has the terminal. After that no
+/// further ones are requested.
+const WAITING: usize = 4;
 
 type Answer = Result<sample::Sample, String>;
 
@@ -31,7 +35,7 @@ impl Feed {
     /// Starts the thread. The thread ends after `count` requests, with the process, or once the
     /// receiver is dropped.
     pub(super) fn start(manager: sample::Manager, count: Option<u64>) -> std::io::Result<Feed> {
-        let (sender, answers) = channel();
+        let (sender, answers) = sync_channel(WAITING);
         let (waker, mut ours) = UnixStream::pair()?;
         let looked_at = Arc::new(Mutex::new(None));
         let wanted = Arc::clone(&looked_at);

@@ -4,6 +4,7 @@
 //!   manager ─► feed (a thread: interval, ps) ─┐
 //!   recordings, journal ─► tape ──────────────┴─► Model ─┐
 //!   terminal ─► keys ─► View ────────────────────────────┴─► screens ─► lines ─► terminal
+//!                        └─► orders: console, logs, park, pin, why ─► the caller's functions
 //! ```
 //!
 //! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns them
@@ -16,6 +17,8 @@ mod error;
 mod feed;
 mod keys;
 mod model;
+mod orders;
+mod page;
 mod past;
 mod sample;
 mod screens;
@@ -24,11 +27,14 @@ mod tape;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod text;
+mod value;
 mod vcpus;
 mod view;
 mod watch;
 
 pub use error::{Error, Trouble};
+pub use orders::{Action, Acts, Order, Target};
 pub use sample::Manager;
 pub use tape::Wanted;
 pub use view::Shown;
@@ -38,6 +44,7 @@ use feed::{Feed, TURN, let_pass};
 use jiff::tz::TimeZone;
 use manager::control::{Answer, Ask, Ps, Whose};
 use model::{Decided, Model};
+use orders::Orders;
 use reports::Zone;
 use screens::{Look, draw};
 use std::collections::VecDeque;
@@ -49,7 +56,7 @@ use terminal::Paint;
 use view::View;
 use watch::{From, watch};
 
-/// Width of a screen that is printed as text, and the matching height.
+/// Width of a screen that is printed as text elsewhere than on a terminal, and its height.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
 /// Maximum age of decisions shown at the start, if the journal can be read.
@@ -79,8 +86,8 @@ impl Zone for Local {
     }
 }
 
-/// Shows the manager's state until the user quits.
-pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
+/// Shows the manager's state until the user quits. `acts` carries out actions on guests.
+pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error> {
     let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
     let look = look(&zone, options);
     if look.is_text {
@@ -89,7 +96,8 @@ pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
     // Errors are reported before anything is drawn, so that they stay readable.
     let model = Model::after(decided_before(&manager)?);
     let feed = Feed::start(manager, options.seconds).map_err(failed("Cannot ask the manager"))?;
-    watch(From::Manager(feed), model, view, &look, paint(options))
+    let orders = Orders::new(acts).map_err(failed("Cannot prepare for actions"))?;
+    watch(From::Manager(feed, orders), model, view, &look, paint(options))
 }
 
 /// Shows a recording until the user quits.
@@ -109,14 +117,12 @@ fn look<'a>(zone: &'a Local, options: &Options) -> Look<'a> {
     Look { zone, is_ascii: !speaks_utf8(), is_text: options.once || !is_terminal }
 }
 
-/// Returns the style of the first line.
+/// Returns the style of the screens.
 fn paint(options: &Options) -> Paint {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    match options.no_color || is_set("NO_COLOR") || is_dumb {
-        true => Paint::Plain,
-        false => Paint::Inverse,
-    }
+    let is_plain = options.no_color || is_set("NO_COLOR") || is_dumb;
+    if is_plain { Paint::Plain } else { Paint::Colour }
 }
 
 /// Returns the decisions of the last hour from the manager's journal. If the journal cannot be
@@ -193,8 +199,10 @@ fn write_tape(
 
 /// Prints a screen. Returns false if the reader has closed the output.
 fn write_one(model: &Model, view: &View, look: &Look<'_>) -> Result<bool, Error> {
-    let mut text = draw(model, view, (TEXT_WIDTH, TEXT_HEIGHT), look).join("\n");
-    text.push_str("\n\n");
+    let width = terminal::size().map_or(TEXT_WIDTH, |(width, _)| width);
+    let lines = draw(model, view, (width, TEXT_HEIGHT), look);
+    let mut text: String = lines.into_iter().map(|line| line.text + "\n").collect();
+    text.push('\n');
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),

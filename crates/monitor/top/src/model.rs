@@ -1,14 +1,23 @@
-//! Data of the screens: the newest sample, the history of two values, and the decisions.
+//! Data of the screens: the newest sample, the past of the host and its guests, and the decisions.
 
-use super::sample::{Sample, host_field};
+use super::sample::{Sample, Seen};
+use super::value::Column;
 use super::vcpus::Vcpus;
 use manager::control::{GuestRow, SizeAction};
-use model::Interval;
 use model::clause::Clause;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of points of the history: a minute, or the same number of steps.
-pub(super) const HISTORY: usize = 60;
+/// Number of points of the past: three minutes, or the same number of steps.
+pub(super) const HISTORY: usize = 180;
+/// Columns with a past, in the order of their worth, with the labels of their graphs.
+pub(super) const KEPT: [(Column, &str); 6] = [
+    (Column::Cpu, "CPU %"),
+    (Column::Has, "HAS MiB"),
+    (Column::Available, "AVAIL MiB"),
+    (Column::Resident, "RES MiB"),
+    (Column::Pressure, "PSI %"),
+    (Column::Wait, "STL %"),
+];
 /// Maximum number of decisions kept. A user does not scroll through more.
 pub(super) const DECISIONS_MAX: usize = 1_000;
 
@@ -45,13 +54,18 @@ pub(super) struct Replay {
     pub(super) has_journal: bool,
 }
 
+/// Values of a guest over time, oldest first, in the order of `KEPT`.
+pub(super) type Past = VecDeque<[Option<f32>; KEPT.len()]>;
+
 /// All data of the screens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     pub(super) sample: Option<Sample>,
-    /// The host's busy share and free memory, oldest first.
-    pub(super) busy: VecDeque<Option<f64>>,
-    pub(super) free: VecDeque<Option<f64>>,
+    /// The host's busy share and used memory, oldest first.
+    pub(super) busy: VecDeque<Option<f32>>,
+    pub(super) used: VecDeque<Option<f32>>,
+    /// Past of each guest.
+    pub(super) pasts: BTreeMap<u64, Past>,
     /// Decisions, newest first.
     pub(super) decisions: VecDeque<Decided>,
     marks: BTreeMap<u64, Mark>,
@@ -74,7 +88,7 @@ impl Model {
         // Two requests may return the same sample of the manager.
         let is_new = self.sample.as_ref().is_none_or(|old| old.at_ms() != sample.at_ms());
         if is_new {
-            self.show_host(sample.interval());
+            self.remember(&sample);
         }
         let mut marks = BTreeMap::new();
         for row in &sample.ps.guests {
@@ -92,10 +106,27 @@ impl Model {
         self.trouble = None;
     }
 
-    /// Adds an interval of the host to the history.
-    pub(super) fn show_host(&mut self, interval: &Interval) {
-        push(&mut self.busy, host_field(interval, "busy_percent"));
-        push(&mut self.free, host_field(interval, "available_mib"));
+    /// Adds a sample to the past. The past of a guest that is gone is dropped.
+    pub(super) fn remember(&mut self, sample: &Sample) {
+        push(&mut self.busy, sample.host("busy_percent").map(|busy| busy as f32));
+        push(&mut self.used, sample.bound().used_mib.map(|used| used as f32));
+        let mut before = std::mem::take(&mut self.pasts);
+        for row in &sample.ps.guests {
+            let mut past = before.remove(&row.id).unwrap_or_default();
+            push(&mut past, values(&sample.seen(row)));
+            self.pasts.insert(row.id, past);
+        }
+    }
+
+    /// Returns a guest's number in a column, which is computed only once for a column with a past.
+    /// The last step of a recording's past may be shorter than the step shown.
+    pub(super) fn number(&self, column: Column, guest: &Seen<'_>) -> Option<f64> {
+        let kept = KEPT.iter().position(|(kept, _)| *kept == column);
+        let newest = self.pasts.get(&guest.row.id).and_then(VecDeque::back);
+        match (newest.zip(kept), &self.replay) {
+            (Some((values, index)), None) => values[index].map(f64::from),
+            _ => column.number(guest),
+        }
     }
 
     /// Returns true if the first decision seen for a guest equals the last one in the journal.
@@ -110,7 +141,11 @@ impl Model {
     }
 }
 
-fn push(line: &mut VecDeque<Option<f64>>, value: Option<f64>) {
+fn values(guest: &Seen<'_>) -> [Option<f32>; KEPT.len()] {
+    KEPT.map(|(column, _)| column.number(guest).map(|value| value as f32))
+}
+
+fn push<T>(line: &mut VecDeque<T>, value: T) {
     line.push_back(value);
     while line.len() > HISTORY {
         line.pop_front();

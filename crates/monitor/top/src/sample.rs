@@ -54,6 +54,18 @@ impl Sample {
         self.single.host(id)
     }
 
+    /// Returns the memory that bounds the guests: the budget if there is one, else the host's.
+    pub(super) fn bound(&self) -> Bound {
+        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        let budget = self.ps.host.budget_bytes.map(mib);
+        let (all_mib, free_mib) = match budget {
+            Some(_) => (budget, self.ps.host.available_bytes.map(mib)),
+            None => (self.host("total_mib"), self.host("available_mib")),
+        };
+        let used_mib = all_mib.zip(free_mib).map(|(all, free)| (all - free).max(0.0));
+        Bound { is_budget: budget.is_some(), all_mib, free_mib, used_mib }
+    }
+
     /// Returns a report field of the sum of all guests.
     pub(super) fn all_guests(&self, id: &str) -> Option<f64> {
         self.single.all_guests(id)
@@ -77,6 +89,16 @@ impl Sample {
     }
 }
 
+/// Memory that all guests together may use, and its use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// True for a budget, false for the memory of the host.
+    pub(super) is_budget: bool,
+    pub(super) all_mib: Option<f64>,
+    pub(super) free_mib: Option<f64>,
+    pub(super) used_mib: Option<f64>,
+}
+
 /// A guest together with the monitor's data about it.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<'a> {
@@ -90,6 +112,12 @@ impl Seen<'_> {
     /// Returns a report field, or `None` if the monitor did not sample the guest.
     pub(super) fn field(&self, id: &str) -> Option<f64> {
         self.sample.single.guest(self.over?, id)
+    }
+
+    /// Returns true if a decision cannot be made about the guest, or if it does not answer.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        let is_silent = matches!(self.row.state, GuestRunState::Silent | GuestRunState::Dead);
+        !self.sample.is_recorded() && (is_silent || self.row.unusable.is_some())
     }
 
     /// Returns the guest's state as a word.
@@ -145,10 +173,4 @@ pub(super) struct Process {
     pub(super) wake_ms: Option<f64>,
     /// Resident memory in MiB.
     pub(super) mib: Option<f64>,
-}
-
-/// Returns a report field of the host in an interval.
-pub(super) fn host_field(interval: &Interval, id: &str) -> Option<f64> {
-    let host = Interval { host: interval.host.clone(), ..Interval::default() };
-    Single::new(host, None).host(id)
 }

@@ -2,17 +2,25 @@
 
 use super::keys::Key;
 use super::model::Model;
-use super::view::{Column, Shown, View};
+use super::orders::{Action, Order, Target};
+use super::value::Column;
+use super::view::{Shown, Typed, View};
+use base::MIB;
+use manager::control::{GuestMode, GuestRow, GuestRunState};
 
-/// Maximum length of a filter.
-const FILTER_MAX: usize = 60;
+/// Maximum length of a typed text.
+const TYPED_MAX: usize = 60;
 /// Number of steps in a recording per press of the fast keys.
 const FAR: i64 = 10;
 /// Number of lines that stay visible when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
-/// Performs the action of a key, on a screen with `height` lines.
-pub(super) fn step(view: &mut View, key: Key, model: &Model, height: usize) {
+/// Number of lines of a page's screen besides its text.
+const FRAME: usize = 2;
+
+/// Performs the action of a key, on a screen of `width` and `height`.
+pub(super) fn step(view: &mut View, key: Key, model: &Model, size: (usize, usize)) {
+    view.note = None;
     if key == Key::Interrupt {
         view.is_over = true;
     } else if view.typed.is_some() {
@@ -21,27 +29,70 @@ pub(super) fn step(view: &mut View, key: Key, model: &Model, height: usize) {
         // Any key closes the help.
         view.has_help = false;
         view.is_over = key == Key::Char('q');
+    } else if view.page.is_some() {
+        read(view, key, size);
     } else {
-        command(view, key, model, height);
+        command(view, key, model, size.1);
     }
 }
 
+/// Performs the action of a key while a text is typed.
 fn write(view: &mut View, key: Key) {
-    let mut typed = view.typed.take().unwrap_or_default();
-    match key {
-        Key::Enter => {
-            view.filter = typed;
+    let Some(mut typed) = view.typed.take() else { return };
+    match (&mut typed, key) {
+        (Typed::Park(guest), Key::Char('y')) => {
+            view.order = Some(Order { action: Action::Park, guest: std::mem::take(guest) });
+            return;
+        }
+        (Typed::Park(_), _) | (Typed::Size(..), Key::Escape) => return,
+        (Typed::Filter(_), Key::Escape) => {
+            view.filter.clear();
             view.scroll = 0;
             return;
         }
-        Key::Escape => return,
-        Key::Backspace => {
-            typed.pop();
+        (Typed::Filter(text), Key::Enter) => {
+            view.filter = std::mem::take(text);
+            view.scroll = 0;
+            return;
         }
-        Key::Char(c) if typed.chars().count() < FILTER_MAX => typed.push(c),
+        (Typed::Size(guest, text), Key::Enter) => {
+            let action = Action::Pin(text.trim().to_owned());
+            view.order = Some(Order { action, guest: std::mem::take(guest) });
+            return;
+        }
+        (Typed::Filter(text) | Typed::Size(_, text), Key::Backspace) => {
+            text.pop();
+        }
+        (Typed::Filter(text) | Typed::Size(_, text), Key::Char(c))
+            if text.chars().count() < TYPED_MAX =>
+        {
+            text.push(c);
+        }
         _ => {}
     }
     view.typed = Some(typed);
+}
+
+/// Performs the action of a key on a page of text.
+fn read(view: &mut View, key: Key, (width, height): (usize, usize)) {
+    let height = height.saturating_sub(FRAME);
+    let far = height.saturating_sub(1).max(1) as isize;
+    let by = match key {
+        Key::Escape | Key::Enter | Key::Backspace | Key::Char('q') => {
+            view.page = None;
+            return;
+        }
+        Key::Up | Key::Char('k') => -1,
+        Key::Down | Key::Char('j') => 1,
+        Key::PageUp => -far,
+        Key::PageDown | Key::Char(' ') => far,
+        Key::Home => isize::MIN,
+        Key::End => isize::MAX,
+        _ => 0,
+    };
+    if let Some(page) = &mut view.page {
+        page.travel(by, (width, height));
+    }
 }
 
 fn command(view: &mut View, key: Key, model: &Model, height: usize) {
@@ -57,8 +108,10 @@ fn command(view: &mut View, key: Key, model: &Model, height: usize) {
         Key::Char('[') => view.travel -= 1,
         Key::Char('}') => view.travel += FAR,
         Key::Char('{') => view.travel -= FAR,
-        Key::Char(' ') => view.is_frozen = !view.is_frozen,
-        Key::Char('/') => view.typed = Some(String::new()),
+        // Without a first sample there is nothing to hold on to.
+        Key::Char(' ') => view.is_frozen = !view.is_frozen && model.sample.is_some(),
+        Key::Char('/') => view.typed = Some(Typed::Filter(String::new())),
+        Key::Char(act @ ('c' | 'l' | 'w' | 'p' | 'i')) => order(view, act, model),
         Key::Char('r') => view.is_reversed = !view.is_reversed,
         Key::Char('s') => {
             let at = Column::ALL.iter().position(|(column, _)| *column == view.sort).unwrap_or(0);
@@ -86,16 +139,54 @@ fn show(view: &mut View, shown: Shown) {
     view.scroll = 0;
 }
 
-/// Opens the guest at the cursor, or the guest of the top decision.
-fn open(view: &mut View, model: &Model) {
-    let id = match view.shown {
-        Shown::Overview | Shown::Memory => return show(view, Shown::Guests),
-        Shown::Decisions => view.decisions(model).get(view.scroll).map(|one| one.id),
-        Shown::Guests => {
-            let guests = view.guests(model);
-            let marked = guests.iter().find(|guest| Some(guest.row.id) == view.selected);
-            marked.or(guests.first()).map(|guest| guest.row.id)
+/// Notes the action that a key stands for, or asks for what is missing.
+fn order(view: &mut View, key: char, model: &Model) {
+    if model.replay.is_some() {
+        let remark = "A recording shows the past: the keys c l w p i act on running guests";
+        view.note = Some(remark.to_owned());
+        return;
+    }
+    let Some(row) = view.marked(model) else {
+        view.note = Some("No guest is marked: 2 lists the guests".to_owned());
+        return;
+    };
+    // The mark stays with this guest, also if the order of the rows changes.
+    view.selected = Some(row.id);
+    let guest = Target::of(row);
+    let action = match key {
+        'c' => Action::Console,
+        'l' => Action::Logs,
+        'w' => Action::Why,
+        'p' if row.state == GuestRunState::Parked => Action::Wake,
+        'p' => {
+            view.typed = Some(Typed::Park(guest));
+            return;
         }
+        _ if row.mode == GuestMode::Pinned => Action::Manage,
+        _ => {
+            view.typed = Some(Typed::Size(guest, present_size(row)));
+            return;
+        }
+    };
+    view.order = Some(Order { action, guest });
+}
+
+/// Returns the guest's present size in the notation of `pinhead set`.
+fn present_size(row: &GuestRow) -> String {
+    let mib = |bytes: u64| bytes.saturating_add(MIB / 2) / MIB;
+    row.actual_bytes.map_or_else(String::new, |bytes| format!("{} MiB", mib(bytes)))
+}
+
+/// Opens the marked guest, or the guest of the top decision.
+fn open(view: &mut View, model: &Model) {
+    if view.open.is_some() {
+        return;
+    }
+    let id = match view.shown {
+        Shown::Memory => return show(view, Shown::Guests),
+        // The guest of a decision may be gone, which its screen then says.
+        Shown::Decisions => view.decisions(model).get(view.scroll).map(|one| one.id),
+        Shown::Overview | Shown::Guests => view.marked(model).map(|row| row.id),
     };
     if id.is_some() {
         show(view, Shown::Guests);
@@ -103,13 +194,13 @@ fn open(view: &mut View, model: &Model) {
     }
 }
 
-/// Moves the cursor among guests, or scrolls.
+/// Moves the mark among guests, or scrolls.
 fn travel(view: &mut View, model: &Model, by: isize) {
-    if view.shown == Shown::Guests && view.open.is_none() {
-        let ids: Vec<u64> = view.guests(model).iter().map(|guest| guest.row.id).collect();
-        let at = ids.iter().position(|id| Some(*id) == view.selected).unwrap_or(0);
-        let to = at.saturating_add_signed(by).min(ids.len().saturating_sub(1));
-        view.selected = ids.get(to).copied();
+    if matches!(view.shown, Shown::Overview | Shown::Guests) && view.open.is_none() {
+        let guests = view.guests(model);
+        let at = view.marked_line(&guests);
+        let to = at.saturating_add_signed(by).min(guests.len().saturating_sub(1));
+        view.selected = guests.get(to).map(|guest| guest.row.id);
         return;
     }
     let most = match (view.shown, view.open) {

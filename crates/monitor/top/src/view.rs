@@ -1,7 +1,11 @@
-//! View of the user: screen, sort order, and filter.
+//! View of the user: screen, sort order, filter, and the action to carry out.
 
 use super::model::{Decided, Model};
+use super::orders::{Order, Target};
+use super::page::Page;
 use super::sample::Seen;
+use super::value::Column;
+use manager::control::GuestRow;
 use reports::Pattern;
 
 /// A screen.
@@ -18,63 +22,15 @@ pub enum Shown {
     Decisions,
 }
 
-/// Column that guests are sorted by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Column {
-    Name,
-    State,
-    #[default]
-    Cpu,
-    Wait,
-    Ratio,
-    Has,
-    Of,
-    Resident,
-    Available,
-    Need,
-    Pressure,
-}
-
-impl Column {
-    /// Columns with their heads, from left to right.
-    pub(super) const ALL: [(Column, &str); 11] = [
-        (Column::Name, "GUEST"),
-        (Column::State, "STATE"),
-        (Column::Cpu, "CPU%"),
-        (Column::Wait, "STL%"),
-        (Column::Ratio, "T:V"),
-        (Column::Has, "HAS"),
-        (Column::Of, "OF"),
-        (Column::Resident, "RES"),
-        (Column::Available, "AVAIL"),
-        (Column::Need, "NEED"),
-        (Column::Pressure, "PSI%"),
-    ];
-
-    /// Returns the number in the column. The monitor may have no new data for a guest that has not
-    /// run. The manager's last value is used then.
-    pub(super) fn number(self, guest: &Seen<'_>) -> Option<f64> {
-        let row = guest.row;
-        let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1_048_576.0);
-        match self {
-            Column::Name | Column::State => None,
-            Column::Cpu => guest.field("cpu_percent").or(row.cpu_percent),
-            Column::Wait => guest.field("cpu_wait_percent"),
-            Column::Ratio => guest.field("t_v_ratio"),
-            Column::Has => mib(row.actual_bytes),
-            Column::Of => mib(guest.known(row.memory_bytes)),
-            Column::Resident => {
-                let private = guest.field("private_mib").or(mib(row.private_bytes));
-                private.or_else(|| guest.field("resident_mib")).or(mib(row.resident_bytes))
-            }
-            Column::Available => mib(row.available_bytes),
-            Column::Need => mib(row.need_bytes),
-            Column::Pressure => {
-                let reported = row.psi_permille.map(|permille| permille / 10.0);
-                reported.or_else(|| guest.field("own_psi_some_percent"))
-            }
-        }
-    }
+/// Text being typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// Filter, which already applies.
+    Filter(String),
+    /// Size to pin a guest at.
+    Size(Target, String),
+    /// Answer to the question whether a guest should be parked.
+    Park(Target),
 }
 
 /// State of the view.
@@ -83,15 +39,20 @@ pub(super) struct View {
     pub(super) shown: Shown,
     /// Guest that is shown alone, on the screen of guests.
     pub(super) open: Option<u64>,
-    /// Guest at the cursor.
+    /// Marked guest.
     pub(super) selected: Option<u64>,
     /// Scroll position of the decisions, or of one guest's lines.
     pub(super) scroll: usize,
     pub(super) sort: Column,
     pub(super) is_reversed: bool,
     pub(super) filter: String,
-    /// Filter being typed.
-    pub(super) typed: Option<String>,
+    pub(super) typed: Option<Typed>,
+    /// Page of text in place of the screen.
+    pub(super) page: Option<Page>,
+    /// Remark in the last line, until the next key.
+    pub(super) note: Option<String>,
+    /// Action to carry out.
+    pub(super) order: Option<Order>,
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
@@ -105,18 +66,49 @@ impl View {
         View { shown, filter: filter.to_owned(), ..View::default() }
     }
 
+    /// Returns the filter, also while it is typed.
+    pub(super) fn filter(&self) -> &str {
+        match &self.typed {
+            Some(Typed::Filter(typed)) => typed,
+            _ => &self.filter,
+        }
+    }
+
+    /// Returns the guest that a key acts on: the open one, the marked one, or the guest of the top
+    /// decision.
+    pub(super) fn marked<'a>(&self, model: &'a Model) -> Option<&'a GuestRow> {
+        let rows = &model.sample.as_ref()?.ps.guests;
+        let row = |id| rows.iter().find(|row| row.id == id);
+        match (self.shown, self.open) {
+            (_, Some(id)) => row(id),
+            (Shown::Memory, None) => None,
+            (Shown::Decisions, None) => {
+                row(self.decisions(model).get(self.scroll).map(|one| one.id)?)
+            }
+            (Shown::Overview | Shown::Guests, None) => {
+                let guests = self.guests(model);
+                guests.get(self.marked_line(&guests)).map(|guest| guest.row)
+            }
+        }
+    }
+
+    /// Returns the line of the marked guest. Without a mark it is the first.
+    pub(super) fn marked_line(&self, guests: &[Seen<'_>]) -> usize {
+        guests.iter().position(|guest| Some(guest.row.id) == self.selected).unwrap_or(0)
+    }
+
     /// Returns the guests, filtered and sorted. Numbers are sorted largest first, and names in
     /// ascending order. Missing values come last in either order.
     pub(super) fn guests<'a>(&self, model: &'a Model) -> Vec<Seen<'a>> {
         let Some(sample) = &model.sample else { return Vec::new() };
-        let filter = Filter::new(&self.filter);
+        let filter = Filter::new(self.filter());
         let mut all: Vec<(Option<f64>, Seen<'a>)> = sample
             .ps
             .guests
             .iter()
             .filter(|row| filter.takes(&row.name, row.class.as_deref().unwrap_or_default()))
             .map(|row| sample.seen(row))
-            .map(|seen| (self.sort.number(&seen), seen))
+            .map(|seen| (model.number(self.sort, &seen), seen))
             .collect();
         all.sort_by(|(a, one), (b, other)| {
             let order = match self.sort {
@@ -135,7 +127,7 @@ impl View {
 
     /// Returns the decisions, filtered.
     pub(super) fn decisions<'a>(&self, model: &'a Model) -> Vec<&'a Decided> {
-        let filter = Filter::new(&self.filter);
+        let filter = Filter::new(self.filter());
         model.decisions.iter().filter(|one| filter.takes(&one.guest, &one.class)).collect()
     }
 }

@@ -3,6 +3,8 @@
 use super::feed::Feed;
 use super::keys::Decoder;
 use super::model::Model;
+use super::orders::{Action, Order, Orders, Outcome};
+use super::page::Page;
 use super::screens::{Look, draw};
 use super::step;
 use super::tape::Tape;
@@ -24,19 +26,20 @@ const WORD_MAX: usize = 255;
 
 /// Source of the data shown.
 pub(super) enum From {
-    /// A manager, second by second.
-    Manager(Feed),
+    /// A manager, second by second, and the actions on its guests.
+    Manager(Feed, Orders),
     /// A recording, step by step.
     Tape(Box<Tape>),
 }
 
-/// Inputs that can be ready at the same time: keys, signals, and the manager.
+/// Inputs that can be ready at the same time: keys, signals, the manager, and ended actions.
 #[derive(Debug, Default)]
 struct ReadyInputs {
     keys: bool,
     end: bool,
     resized: bool,
     fed: bool,
+    acted: bool,
 }
 
 fn wait_for_input(from: &From, signals: &Signals, is_key_open: bool) -> Result<ReadyInputs, Error> {
@@ -46,8 +49,9 @@ fn wait_for_input(from: &From, signals: &Signals, is_key_open: bool) -> Result<R
         PollFd::from_borrowed_fd(signals.end.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(signals.resized.as_fd(), PollFlags::IN),
     ];
-    if let From::Manager(feed) = from {
+    if let From::Manager(feed, orders) = from {
         fds.push(PollFd::from_borrowed_fd(feed.waker(), PollFlags::IN));
+        fds.push(PollFd::from_borrowed_fd(orders.waker(), PollFlags::IN));
     }
     let short = Timespec { tv_sec: 0, tv_nsec: KEY_MS * 1_000_000 };
     match poll(&mut fds, is_key_open.then_some(&short)) {
@@ -56,7 +60,13 @@ fn wait_for_input(from: &From, signals: &Signals, is_key_open: bool) -> Result<R
         Err(e) => return Err(failed("Cannot wait for keys")(e.into())),
     }
     let is_ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-    Ok(ReadyInputs { keys: is_ready(0), end: is_ready(1), resized: is_ready(2), fed: is_ready(3) })
+    Ok(ReadyInputs {
+        keys: is_ready(0),
+        end: is_ready(1),
+        resized: is_ready(2),
+        fed: is_ready(3),
+        acted: is_ready(4),
+    })
 }
 
 /// Returns the keys typed since the last call. Returns `None` at the end of the input.
@@ -87,7 +97,8 @@ pub(super) fn watch(
     let mut decoder = Decoder::default();
     loop {
         let model = frozen.as_ref().unwrap_or(&shown);
-        terminal.show(draw(model, &view, terminal.size(), look)).map_err(failed("Cannot draw"))?;
+        let size = terminal.size();
+        terminal.show(draw(model, &view, size, look), size).map_err(failed("Cannot draw"))?;
         let ready = wait_for_input(&from, &signals, decoder.is_open())?;
         if ready.resized {
             signals.resized_seen();
@@ -97,11 +108,23 @@ pub(super) fn watch(
         let was_open = view.open;
         for key in keys {
             let model = frozen.as_ref().unwrap_or(&shown);
-            step::step(&mut view, key, model, terminal.size().1);
+            step::step(&mut view, key, model, size);
+            if view.order.is_some() {
+                // Keys that were typed ahead are not meant for a screen that they do not show.
+                break;
+            }
         }
         match &mut from {
-            From::Manager(feed) => {
+            From::Manager(feed, orders) => {
                 view.travel = 0;
+                if let Some(order) = view.order.take() {
+                    carry_out(order, orders, &mut view, &mut terminal)?;
+                }
+                if ready.acted
+                    && let Some((order, outcome)) = orders.ended()
+                {
+                    show_outcome(&order, outcome, &mut view);
+                }
                 match (view.is_frozen, frozen.is_some()) {
                     (true, false) => frozen = Some(shown.clone()),
                     (false, true) => frozen = None,
@@ -129,6 +152,45 @@ pub(super) fn watch(
     }
 }
 
+/// Carries out an action: the console in place of the screens, all others beside them.
+fn carry_out(
+    order: Order,
+    orders: &mut Orders,
+    view: &mut View,
+    terminal: &mut Terminal,
+) -> Result<(), Error> {
+    if order.action != Action::Console {
+        view.note = Some(orders.start(order));
+        return Ok(());
+    }
+    terminal.leave();
+    let outcome = orders.run(&order);
+    terminal.enter().map_err(failed("Cannot have the terminal back"))?;
+    show_outcome(&order, outcome, view);
+    Ok(())
+}
+
+/// Shows the result of an action: a text on a page, all else in the last lines.
+fn show_outcome(order: &Order, outcome: Outcome, view: &mut View) {
+    let name = &order.guest.name;
+    let title = match order.action {
+        Action::Logs => Some(format!("log of {name}")),
+        Action::Why => Some(format!("decisions about {name}")),
+        _ => None,
+    };
+    match (outcome, title) {
+        (Ok(text), Some(title)) if !text.trim().is_empty() => {
+            view.page = Some(Page::at_end(title, &text));
+            view.note = None;
+        }
+        (Ok(_), Some(title)) => view.note = Some(format!("Nothing is kept: {title}")),
+        (Ok(text), None) => {
+            view.note = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        }
+        (Err(error), _) => view.note = Some(format!("! {error}")),
+    }
+}
+
 /// Returns milliseconds of a monotonic clock.
 fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -143,5 +205,28 @@ fn look_at(model: &mut Model, view: &View, feed: &Feed, now_ms: u64) {
     feed.look_at(word.map(String::as_str).filter(|word| (1..=WORD_MAX).contains(&word.len())));
     if let Some(row) = row {
         model.vcpus.look(Path::new("/"), row, now_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::orders::Target;
+
+    #[test]
+    fn results_are_pages_or_remarks() {
+        let mut view = View::default();
+        let guest = Target { name: "web1".into(), ..Target::default() };
+        let order = |action| Order { action, guest: guest.clone() };
+        show_outcome(&order(Action::Park), Ok("web1: parked after 7 ms\n".into()), &mut view);
+        assert_eq!(view.note.as_deref(), Some("web1: parked after 7 ms"));
+        show_outcome(&order(Action::Logs), Ok("booted\n".into()), &mut view);
+        let page = view.page.take().unwrap();
+        assert_eq!((page.title.as_str(), page.lines(80)), ("log of web1", vec!["booted".into()]));
+        assert_eq!(view.note, None, "the remark about the work in progress goes");
+        show_outcome(&order(Action::Why), Ok("\n".into()), &mut view);
+        assert_eq!(view.note.as_deref(), Some("Nothing is kept: decisions about web1"));
+        show_outcome(&order(Action::Console), Err("No farm runs".into()), &mut view);
+        assert_eq!((view.note.as_deref(), view.page), (Some("! No farm runs"), None));
     }
 }

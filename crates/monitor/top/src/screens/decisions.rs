@@ -2,25 +2,25 @@
 //! or those of a recording up to the current position.
 
 use super::super::model::{Decided, Model};
+use super::super::text::{LABEL, wrapped};
 use super::super::view::View;
-use super::room::{Room, name, size_of, time};
-use base::plain;
+use super::room::{Line, Room, Tint, name, size_of, time};
+use base::{columns, plain};
 
 /// Width of names on narrow and on wide terminals, in columns.
 const NAME_NARROW: usize = 12;
 const NAME_WIDE: usize = 20;
 const WIDE: usize = 110;
 
-/// Returns one line per decision.
-pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> {
+/// Returns the decisions.
+pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
     let width = name_width(room);
-    let mut lines = vec![format!(
-        "{:<8} {:<width$} {:>6}  {:<12} WHAT, AND WHY",
-        "TIME", "GUEST", "TOLD", "CLAUSE"
-    )];
+    let head =
+        format!("{:<8} {:<width$} {:>6}  {:<12} WHAT, AND WHY", "TIME", "GUEST", "TOLD", "CLAUSE");
+    let mut lines = vec![Line::new(head, Tint::Title)];
     let all = view.decisions(model);
     let fit = room.height.saturating_sub(1);
-    lines.extend(all.iter().skip(view.scroll).take(fit).map(|one| line(one, room)));
+    lines.extend(all.iter().skip(view.scroll).take(fit).flat_map(|one| entry(one, room)));
     if all.is_empty() {
         let has_journal = model.replay.as_ref().is_none_or(|replay| replay.has_journal);
         lines.push(
@@ -29,23 +29,29 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> 
                 (true, true) => "nothing was decided yet",
                 (true, false) => "nothing of this filter was decided",
             }
-            .to_owned(),
+            .to_owned()
+            .into(),
         );
     }
     lines
 }
 
-/// Returns the line of a decision.
-pub(super) fn line(one: &Decided, room: &Room<'_>) -> String {
+/// Returns a decision, with its reason on lines of its own if one line is too short.
+pub(super) fn entry(one: &Decided, room: &Room<'_>) -> Vec<Line> {
     let at = one.at_ms.map_or_else(|| "before".to_owned(), |at_ms| time(at_ms, room.look));
-    format!(
-        "{at:<8} {} {:>6}  {} {}: {}",
+    let head = format!(
+        "{at:<8} {} {:>6}  {} {}",
         name(&one.guest, name_width(room)),
         size_of(one.target_bytes),
         name(&one.clause, 12),
         plain(&one.action, 20),
-        plain(&one.reason, 300),
-    )
+    );
+    let reason = plain(&one.reason, 300);
+    if columns(&head) + 2 + columns(&reason) <= room.width {
+        return vec![format!("{head}: {reason}").into()];
+    }
+    let reason = wrapped(&reason, LABEL, room.width);
+    [head].into_iter().chain(reason).map(Line::from).collect()
 }
 
 fn name_width(room: &Room<'_>) -> usize {

@@ -2,10 +2,11 @@
 
 use super::super::model::Model;
 use super::super::sample::{Process, Sample, Seen};
+use super::super::text::flowed;
 use super::super::vcpus::Share;
 use super::super::view::View;
-use super::decisions;
-use super::room::{Room, fill, last, name, size_of, wrapped};
+use super::history::{labelled, past};
+use super::room::{Line, Room, Tint, fill, last, name, size_of, tint};
 use base::plain;
 use model::clause::Clause;
 use reports::{Scope, shown};
@@ -15,6 +16,11 @@ const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
 const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
 /// Number of lines between head and foot from which a terminal counts as tall.
 const TALL: usize = 30;
+/// Number of lines below which a terminal counts as low, and the lines of its headline.
+const LOW: usize = 12;
+const HEAD_LOW: usize = 2;
+/// Maximum number of lines of the reason.
+const REASON_MAX: usize = 5;
 /// Maximum width of a UUID, or of the monitor's path that replaces it.
 const UUID_MAX: usize = 107;
 /// Width of a process's name.
@@ -26,30 +32,39 @@ struct Most {
     wakers: usize,
 }
 
-/// Returns the lines: CPUs, waits, memory, the daemon's report, processes, wakers, and decisions.
+/// Returns the lines: reason, CPUs, waits, memory, the daemon's report, processes, wakers, graphs
+/// and decisions.
 pub(super) fn lines(
     model: &Model,
     sample: &Sample,
     id: u64,
     view: &View,
     room: &Room<'_>,
-) -> Vec<String> {
+) -> Vec<Line> {
     let Some(row) = sample.ps.guests.iter().find(|row| row.id == id) else {
-        return vec![String::new(), "  This guest is not there any more. Esc leads back.".into()];
+        let gone = "  This guest is not there any more. Esc leads back.";
+        return vec![Line::default(), gone.to_owned().into()];
     };
     let most = if room.height >= TALL { MANY } else { FEW };
     let guest = sample.seen(row);
-    let mut lines = vec![who(&guest), cpu(&guest)];
-    lines.extend(vcpus(model, sample, &guest, most.vcpus, room));
-    lines.extend(waits(&guest));
-    lines.extend(memory(&guest));
-    lines.extend(inside(&guest));
-    lines.extend(processes(&guest, sample, &most));
-    lines.push(format!("LAST     {}", row.clause.map_or("-", Clause::name)));
-    lines.extend(wrapped(&last(row), 9, room.width));
+    let mut head = flowed(who(&guest), room.width);
+    if room.height < LOW {
+        head.truncate(HEAD_LOW);
+    }
+    let mut lines: Vec<Line> = head.into_iter().map(|line| Line::new(line, tint(&guest))).collect();
+    let words = [row.clause.map_or("-", Clause::name).to_owned(), last(row)];
+    let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let rest = labelled("LAST", &words.join(": "), REASON_MAX, room);
+    lines.extend(rest.into_iter().map(|line| Line::new(line, Tint::Title)));
+    let mut rest = vec![cpu(&guest)];
+    rest.extend(vcpus(model, sample, &guest, most.vcpus, room));
+    rest.extend(waits(&guest));
+    rest.extend(memory(&guest));
+    rest.extend(inside(&guest));
+    lines.extend(rest.into_iter().flat_map(|line| flowed(line, room.width)).map(Line::from));
+    lines.extend(processes(&guest, sample, &most).into_iter().map(Line::from));
     let left = room.height.saturating_sub(lines.len());
-    let all = model.decisions.iter().filter(|one| one.id == id).skip(view.scroll).take(left);
-    lines.extend(all.map(|one| decisions::line(one, room)));
+    lines.extend(past(model, &guest, view.scroll, left, room));
     lines
 }
 

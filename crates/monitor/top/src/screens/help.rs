@@ -1,27 +1,46 @@
 //! Screen of the keys and the columns.
 
-/// Returns the lines, which fit on the smallest terminal.
-pub(super) fn lines() -> Vec<String> {
-    TEXT.lines().map(str::to_owned).collect()
+use super::super::text::wrapped;
+use super::room::Line;
+use base::columns;
+
+/// Width of the first column.
+const FIRST: usize = 15;
+
+/// Returns the lines, which fit on a terminal of 80 columns and 24 lines.
+pub(super) fn lines(width: usize) -> Vec<Line> {
+    TEXT.lines().flat_map(|line| fitted(line, width)).map(Line::from).collect()
 }
 
-const TEXT: &str = "
-  1 2 3 4      overview, guests, memory, decisions
-  up down j k  move the mark, or scroll; also page up and down, home, end
-  Enter        one guest: its CPUs, waits, memory, processes, wakers, decisions
-  Esc          back; takes a filter away
-  s r          sort by the next column (*); the other way round (^)
+fn fitted(line: &str, width: usize) -> Vec<String> {
+    let rest = line.get(FIRST..).filter(|_| columns(line) > width);
+    let Some(rest) = rest else { return vec![line.to_owned()] };
+    let mut lines = wrapped(rest, FIRST, width);
+    if let Some(first) = lines.first_mut() {
+        first.replace_range(..FIRST, &line[..FIRST]);
+    }
+    lines
+}
+
+const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
+  up down j k  move the mark (>), or scroll; page up and down, home, end
+  Enter        the marked guest alone: its waits, memory, processes, wakers
+  Esc          back; removes the filter
+  c l w        the marked guest's console (Ctrl-] leaves), its log, why its size
+  p i          park or wake the marked guest; pin its size, or unpin it
+  s r          sort by the next column (*); reverse the order (^)
   /            filter by name or class: text, or a pattern such as LNX1*
-  space        freeze the screen, and let it go on
+  space        freeze the screen, and resume
   [ ] { }      in a recording: a step back, a step on; ten back, ten on
   q            quit
 
-  CPU%  CPU time of its process, of one CPU
-  STL%  time its virtual CPUs were ready and others ran, of their time
-  T:V   CPU time of its process over what the guest itself got
-  HAS   MiB that its balloon leaves it, OF what it was started with
-  RES   MiB of it in the host's memory
-  AVAIL MiB it could hand out without swapping, NEED what it lacks
-  PSI%  time some task in it waited for memory
-  LAST  the last decision about it, and why
-  -     not known;  0 it did not happen;  0.0 it did, below the resolution";
+  graphs       newest at the right, a column a second or a step
+  CPU%         CPU time of its process, of one CPU
+  STL%         time its virtual CPUs were ready while others ran
+  T:V          CPU time of its process over the time that the guest got
+  HAS OF       MiB that its balloon leaves it, of the MiB at its start
+  RES          MiB of it in the host's memory
+  AVAIL NEED   MiB it could hand out without swapping; MiB that it lacks
+  PSI%         time in which some task in it waited for memory
+  LAST         the last decision about it, and why
+  -            unknown; 0 it did not happen; 0.0 below the resolution";

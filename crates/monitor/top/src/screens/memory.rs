@@ -1,9 +1,17 @@
 //! Screen of the host's memory by use, and of the tiers below it.
 
+use super::super::model::{HISTORY, Model};
 use super::super::sample::Sample;
-use super::room::{Room, fill, name, size};
+use super::super::text::flowed;
+use super::graph::{Graph, MARGIN, end};
+use super::room::{Line, Room, Tint, fill, name, size};
 use reports::{Scope, shown};
 
+/// Width from which the parts stand in two columns.
+const BESIDE: usize = 78;
+/// Widths of a tier's name and of its other cells.
+const TIER: usize = 16;
+const CELL: usize = 7;
 /// Length of the bar for a part that has all of the memory.
 const BAR: usize = 14;
 
@@ -27,15 +35,16 @@ const PARTS: [(&str, &str); 16] = [
     ("other", "other_mib"),
 ];
 
-/// Returns the parts, which sum to the total, and then the tiers.
-pub(super) fn lines(sample: &Sample, room: &Room<'_>) -> Vec<String> {
+/// Returns the parts, which sum to the total, then the tiers, and a graph in the remaining lines.
+pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
     let total = sample.host("total_mib");
     let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];
-    // The list has two columns, with the first half on the left.
-    let (left, right) = PARTS.split_at(PARTS.len() / 2);
-    for (left, right) in left.iter().zip(right) {
-        let parts = [left, right].map(|(name, id)| part(name, sample.host(id), total, room));
-        lines.push(format!("  {}  {}", parts[0], parts[1]));
+    let half = PARTS.len() / if room.width >= BESIDE { 2 } else { 1 };
+    let text = |(name, id): &(&str, &str)| part(name, sample.host(id), total, room);
+    // The first half is on the left.
+    for (index, left) in PARTS.iter().take(half).enumerate() {
+        let right = PARTS.get(index + half).map(text).unwrap_or_default();
+        lines.push(format!("  {}  {right}", text(left)));
     }
     lines.push(String::new());
     let reclaim = [
@@ -47,10 +56,27 @@ pub(super) fn lines(sample: &Sample, room: &Room<'_>) -> Vec<String> {
         "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   \
          {ksm_ms_per_min} ms/min",
     ];
-    lines.extend(reclaim.map(|line| fill(line, Scope::Host, |id| sample.host(id))));
+    let filled = reclaim.map(|line| fill(line, Scope::Host, |id| sample.host(id)));
+    lines.extend(filled.into_iter().flat_map(|line| flowed(line, room.width)));
     lines.push(String::new());
-    lines.extend(tiers(sample));
+    lines.extend(tiers(sample, room));
+    let left = room.height.saturating_sub(lines.len() + 1);
+    let mut lines: Vec<Line> = lines.into_iter().map(Line::from).collect();
+    if left > 0 && !room.look.is_text {
+        lines.push(Line::default());
+        let graph = used(model, sample, left, room);
+        lines.extend(graph.into_iter().map(|line| Line::new(line, Tint::Runs)));
+    }
     lines
+}
+
+/// Returns the graph of the used memory: of the budget if there is one, else of the host.
+pub(super) fn used(model: &Model, sample: &Sample, rows: usize, room: &Room<'_>) -> Vec<String> {
+    let bound = sample.bound();
+    let values: Vec<_> = model.used.iter().copied().collect();
+    let top = end(&values, 1.0, bound.all_mib);
+    let graph = Graph { label: "USED MiB", now: size(bound.used_mib), values, top };
+    graph.lines(rows, room.width.min(MARGIN + HISTORY), room.look)
 }
 
 fn part(name: &str, mib: Option<f64>, total: Option<f64>, room: &Room<'_>) -> String {
@@ -62,7 +88,9 @@ fn part(name: &str, mib: Option<f64>, total: Option<f64>, room: &Room<'_>) -> St
     format!("{name:<9} {:>6} {percent:>5}% {bar:<BAR$}", size(mib))
 }
 
-fn tiers(sample: &Sample) -> Vec<String> {
+/// Returns the tiers, with as many columns as fit.
+fn tiers(sample: &Sample, room: &Room<'_>) -> Vec<String> {
+    let fit = room.width.saturating_sub(TIER) / CELL;
     let heads = ["SIZE", "USED", "STORED", "TAKES", "RATIO", "IN/s", "OUT/s", "READms", "WRTms"];
     let ids = [
         ("size_mib", 0),
@@ -75,13 +103,14 @@ fn tiers(sample: &Sample) -> Vec<String> {
         ("read_ms", 2),
         ("write_ms", 2),
     ];
-    let cells =
-        |texts: Vec<String>| texts.iter().map(|text| format!(" {text:>6}")).collect::<String>();
+    let cells = |texts: Vec<String>| {
+        texts.iter().take(fit).map(|text| format!("{text:>CELL$}")).collect::<String>()
+    };
     let head = cells(heads.map(str::to_owned).to_vec());
-    let mut lines = vec![format!("{:<16}{head}", "TIER")];
+    let mut lines = vec![format!("{:<TIER$}{head}", "TIER")];
     for (path, tier) in &sample.interval().tiers {
         let text = |(id, decimals): &(&str, u8)| shown(sample.tier(tier, id), *decimals);
-        lines.push(format!("{}{}", name(path, 16), cells(ids.iter().map(text).collect())));
+        lines.push(format!("{}{}", name(path, TIER), cells(ids.iter().map(text).collect())));
     }
     if sample.interval().tiers.is_empty() {
         lines.push("there is nothing below memory: no swap, no zram, no zswap".to_owned());

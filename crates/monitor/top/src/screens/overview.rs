@@ -1,68 +1,154 @@
-//! Screen with an overview of the host.
+//! Screen with an overview of the host, and its guests below.
 
 use super::super::model::{HISTORY, Model};
-use super::super::sample::Sample;
-use super::super::view::{Shown, View};
-use super::guests;
-use super::room::{Room, bars, fill, name, size, size_of};
+use super::super::sample::{Sample, Seen};
+use super::super::text::flowed;
+use super::super::view::View;
+use super::graph::{Graph, MARGIN};
+use super::history::pane_min;
+use super::room::{Line, Room, Tint, fill, name, size, size_of};
+use super::{guests, memory};
 use manager::control::KsmPhase;
+use model::HostField as H;
 use reports::{Scope, shown};
 
+/// Heights of a screen from which the host's graphs have two and four lines.
+const TALL: usize = 34;
+const TALLER: usize = 44;
+/// Lines of the table of guests that a low screen keeps: the head, a guest and its reason.
+const TABLE_MIN: usize = 3;
+/// Part of the host's memory, as a divisor, by which two readings of its free memory may differ.
+const NEAR_PART: u64 = 20;
+/// Share of CPU time from which the host counts as busy, in percent.
+const BUSY_PERCENT: f64 = 90.0;
+/// Share of time with a task that waits for memory from which the host counts as short of it.
+const WAITS_PERCENT: f64 = 10.0;
+
 /// Returns the lines: CPU, memory, waits, tiers below memory, guests, and the busiest guests.
-pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<String> {
+pub(super) fn lines(
+    model: &Model,
+    sample: &Sample,
+    view: &View,
+    guests: &[Seen<'_>],
+    room: &Room<'_>,
+) -> Vec<Line> {
+    let mut lines = host(model, sample, room);
+    let marked = guests.get(view.marked_line(guests));
+    let kept = TABLE_MIN + if room.look.is_text { 0 } else { pane_min(marked, room) };
+    lines.push(Line::default());
+    if lines.len() + kept > room.height {
+        lines.truncate(room.height.saturating_sub(kept));
+    }
+    let left = room.height.saturating_sub(lines.len());
+    lines.extend(guests::lines(model, view, guests, left, room));
+    lines
+}
+
+fn host(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
     let host = |line| fill(line, Scope::Host, |id| sample.host(id));
-    let row = &sample.ps.host;
-    // A recording does not contain the settings, so a zero means unknown.
-    let known = |bytes: u64| (!sample.is_recorded() || bytes > 0).then_some(bytes);
-    let mut lines = vec![
+    let is_over = |id, most| sample.host(id).is_some_and(|value| value >= most);
+    let when = |is_so, tint| if is_so { tint } else { Tint::Usual };
+    let mut lines: Vec<Line> = Vec::new();
+    let mut push = |tint, line: String| {
+        lines.extend(flowed(line, room.width).into_iter().map(|line| Line::new(line, tint)));
+    };
+    push(
+        when(is_over("busy_percent", BUSY_PERCENT), Tint::Short),
         host(
             "CPU      {busy_percent} %  of {cpus} CPUs   guests {virtual_percent} %   \
              stolen from us {steal_percent} %   wakes {wakes_per_s} /s",
         ),
-        format!("         {:>HISTORY$}", bars(model.busy.iter().copied(), 100.0, room.look)),
-        format!(
-            "{}   wanted {}   reserve {}",
-            host("Memory   {total_mib} MiB   available {available_mib}   free {free_mib}"),
-            size_of(known(row.set_point_bytes)),
-            size_of(known(row.reserve_bytes)),
-        ),
-        format!(
-            "         {:>HISTORY$}",
-            bars(model.free.iter().copied(), sample.host("total_mib").unwrap_or(0.0), room.look)
-        ),
-    ];
-    lines.push(swap(sample));
-    lines.push(host(
-        "Waits    CPU {psi_cpu_percent} %   \
-         memory {psi_memory_percent} %  full {psi_memory_full_percent} %   \
-         I/O {psi_io_percent} %  full {psi_io_full_percent} %   stalls {stalls_per_s} /s",
-    ));
-    let unless_driven = if sample.is_recorded() { "" } else { "left as it is" };
-    lines.push(format!(
-        "{}   {}",
+    );
+    let rows = graph_rows(room);
+    busy(model, sample, rows, room).into_iter().for_each(|line| push(Tint::Runs, line));
+    push(memory_tint(sample), memory_line(sample));
+    memory::used(model, sample, rows, room).into_iter().for_each(|line| push(Tint::Runs, line));
+    push(Tint::Usual, swap(sample));
+    push(
+        when(is_over("psi_memory_percent", WAITS_PERCENT), Tint::Short),
         host(
-            "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   \
-             {ksm_ms_per_min} ms/min"
+            "Waits    CPU {psi_cpu_percent} %   \
+             memory {psi_memory_percent} %  full {psi_memory_full_percent} %   \
+             I/O {psi_io_percent} %  full {psi_io_full_percent} %   stalls {stalls_per_s} /s",
         ),
-        name(sample.ps.ksm.phase.map_or(unless_driven, KsmPhase::name), 20),
-    ));
-    lines.push(tiers(sample));
-    lines.push(inhabitants(sample));
-    lines.push(format!(
-        "{}   a look takes {} ms",
-        host("pinhead  {manager_ms_per_min} ms/min   {manager_mib} MiB"),
-        shown(sample.round_us.map(|us| us as f64 / 1000.0), 1),
-    ));
-    lines.push(String::new());
-    let mut busiest = guests::table(model, &View::new(Shown::Guests, ""), room, false);
-    let left = room.height.saturating_sub(lines.len());
-    busiest.truncate(left);
-    lines.extend(busiest);
+    );
+    let unless_driven = if sample.is_recorded() { "" } else { "left as it is" };
+    let phase = sample.ps.ksm.phase.map_or(unless_driven, KsmPhase::name);
+    let ksm = host(
+        "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   {ksm_ms_per_min} ms/min",
+    );
+    push(Tint::Usual, format!("{ksm}   {}", name(phase, 20).trim_end()));
+    push(Tint::Usual, tiers(sample));
+    push(Tint::Usual, inhabitants(sample));
+    let own = host("pinhead  {manager_ms_per_min} ms/min   {manager_mib} MiB");
+    let round = shown(sample.round_us.map(|us| us as f64 / 1000.0), 1);
+    push(Tint::Usual, format!("{own}   a look takes {round} ms"));
     lines
 }
 
+/// Returns the number of lines of each graph of the host.
+fn graph_rows(room: &Room<'_>) -> usize {
+    match room.height {
+        _ if room.look.is_text => 1,
+        TALLER.. => 4,
+        TALL.. => 2,
+        _ => 1,
+    }
+}
+
+/// Returns the graph of the host's CPU time.
+fn busy(model: &Model, sample: &Sample, rows: usize, room: &Room<'_>) -> Vec<String> {
+    let now = shown(sample.host("busy_percent"), 1);
+    let values = model.busy.iter().copied().collect();
+    let graph = Graph { label: "CPU %", now, values, top: 100.0 };
+    graph.lines(rows, room.width.min(MARGIN + HISTORY), room.look)
+}
+
+/// Returns the memory with its bound: the budget if there is one.
+fn memory_line(sample: &Sample) -> String {
+    let row = &sample.ps.host;
+    // A recording does not contain the settings, so a zero means unknown.
+    let known = |bytes: u64| size_of((!sample.is_recorded() || bytes > 0).then_some(bytes));
+    let (wanted, reserve) = (known(row.set_point_bytes), known(row.reserve_bytes));
+    let bound = sample.bound();
+    let host = |line| fill(line, Scope::Host, |id| sample.host(id));
+    let sizes = if bound.is_budget {
+        format!(
+            "budget {} MiB, {} free in it; {}",
+            size(bound.all_mib),
+            size(bound.free_mib),
+            host("host {total_mib} MiB, {available_mib} available"),
+        )
+    } else if is_within_budget(sample) {
+        // A recording has no size of the budget, only what is free in it.
+        host("{spare_mib} free in the budget; host {total_mib} MiB, {available_mib} available")
+    } else {
+        host("{total_mib} MiB   available {available_mib}   free {free_mib}")
+    };
+    format!("Memory   {sizes}   wanted {wanted}   reserve {reserve}")
+}
+
+/// Returns true if guests may use less of a recorded host's memory than was available there.
+fn is_within_budget(sample: &Sample) -> bool {
+    let sizes = [H::Spare, H::Available, H::Total].map(|field| sample.raw(field));
+    let [Some(spare), Some(available), Some(total)] = sizes else { return false };
+    sample.is_recorded() && spare.saturating_add(total / NEAR_PART) < available
+}
+
+/// Returns the colour of the memory: free memory is below the reserve, or below the set point.
+fn memory_tint(sample: &Sample) -> Tint {
+    let row = &sample.ps.host;
+    let free = sample.bound().free_mib.map(|mib| (mib * 1_048_576.0) as u64);
+    match free {
+        Some(free) if free < row.reserve_bytes => Tint::Bad,
+        Some(free) if free < row.set_point_bytes.saturating_sub(row.hysteresis_bytes) => {
+            Tint::Short
+        }
+        _ => Tint::Usual,
+    }
+}
+
 fn swap(sample: &Sample) -> String {
-    use model::HostField as H;
     let used = sample.raw(H::SwapTotal).zip(sample.raw(H::SwapFree));
     let used = used.map(|(total, free)| total.saturating_sub(free));
     let rate = |value: Option<f64>| shown(value, 1);

@@ -1,6 +1,7 @@
-//! Helpers for all screens: available size, and formats of numbers and names.
+//! Helpers for all screens: lines with their colours, available size, formats of numbers and names.
 
-use base::{columns, padded, plain};
+use super::super::sample::Seen;
+use base::{padded, plain};
 use manager::control::SizeAction;
 use reports::{Measure, Scope, Zone, clock_text, shown};
 
@@ -11,6 +12,46 @@ pub(crate) struct Look<'a> {
     pub(crate) is_ascii: bool,
     /// True if lines are printed as text, without keys.
     pub(crate) is_text: bool,
+}
+
+/// Meaning of a line's colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tint {
+    #[default]
+    Usual,
+    /// First line, and titles.
+    Title,
+    /// The guest runs.
+    Runs,
+    /// The guest sleeps, or the line is less important.
+    Calm,
+    /// The guest is parked.
+    Parked,
+    /// Something is short.
+    Short,
+    /// Something is missing or in trouble.
+    Bad,
+}
+
+/// A line of a screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) tint: Tint,
+    /// True for the line of the marked guest.
+    pub(crate) is_marked: bool,
+}
+
+impl Line {
+    pub(super) fn new(text: String, tint: Tint) -> Line {
+        Line { text, tint, is_marked: false }
+    }
+}
+
+impl From<String> for Line {
+    fn from(text: String) -> Line {
+        Line::new(text, Tint::Usual)
+    }
 }
 
 /// Available size of a screen.
@@ -27,23 +68,12 @@ pub(super) fn time(at_ms: i64, look: &Look<'_>) -> String {
     if text.len() == "00:00".len() { text + ":00" } else { text }
 }
 
-/// Characters of a bar chart, lowest first.
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
-
-/// Returns values as a bar chart from 0 to the maximum, newest last. Missing values are gaps.
-pub(super) fn bars(
-    values: impl Iterator<Item = Option<f64>>,
-    most: f64,
-    look: &Look<'_>,
-) -> String {
-    let levels = if look.is_ascii { ASCII_BARS } else { BARS };
-    let bar = |value: Option<f64>| {
-        let Some(value) = value.filter(|_| most > 0.0) else { return ' ' };
-        let level = (value / most * levels.len() as f64).clamp(0.0, (levels.len() - 1) as f64);
-        levels[level as usize]
-    };
-    values.map(bar).collect()
+/// Formats the length of a step in a recording.
+pub(super) fn step_text(length_ms: i64) -> String {
+    match length_ms {
+        ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
+        ms => format!("{} s", ms / 1000),
+    }
 }
 
 /// Formats a size in MiB with five characters. If the size does not fit, GiB are used.
@@ -74,7 +104,20 @@ pub(super) fn name(text: &str, width: usize) -> String {
     padded(&plain(text, width), width)
 }
 
-/// Returns the guest's last action with its reason, or the reason why nothing changed.
+/// Returns the colour of a guest's state.
+pub(super) fn tint(guest: &Seen<'_>) -> Tint {
+    match guest.state() {
+        "asleep" => Tint::Calm,
+        "parked" => Tint::Parked,
+        _ if guest.is_out_of_reach() => Tint::Bad,
+        _ if guest.row.need_bytes.is_some_and(|need| need > 0) => Tint::Short,
+        "running" => Tint::Runs,
+        _ => Tint::Usual,
+    }
+}
+
+/// Returns the guest's last action with its reason, or the reason why nothing changed. The text is
+/// empty if nothing was decided.
 pub(super) fn last(row: &manager::control::GuestRow) -> String {
     if let Some(why) = &row.unusable {
         return why.clone();
@@ -83,32 +126,15 @@ pub(super) fn last(row: &manager::control::GuestRow) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
-/// Breaks a text into lines between words.
-pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> Vec<String> {
-    let room = width.saturating_sub(indent).max(1);
-    let text = plain(text, 2_000);
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(word) <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.into_iter().map(|line| format!("{:indent$}{line}", "")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::columns;
 
     #[test]
     fn name_takes_just_its_columns_with_wide_letters() {
         for text in ["web1", "网页1", "数据库服务器", "🦀🦀🦀🦀🦀"] {
             assert_eq!(columns(&name(text, 9)), 9, "{text}");
         }
-        assert_eq!(wrapped("网页 网页", 0, 8), ["网页", "网页"]);
     }
 }

@@ -29,8 +29,13 @@ use store::{Journal, Period, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
-/// Parts that are read for the history, which contains only the host.
+/// Parts that are read for the past of the host, and for that of the guests.
 const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };
+const WITH_GUESTS: Parts = Parts { guests: true, ..HOST_ONLY };
+/// Maximum length of the guests' past, because each step reads it again.
+const GUESTS_PAST_MS: i64 = 3 * 60 * MINUTE_MS;
+/// Number of steps of which the decisions are read.
+const DECIDED_STEPS: i64 = 60;
 
 /// Recording, and the time in it to show.
 #[derive(Clone, Debug)]
@@ -146,6 +151,7 @@ impl Tape {
         let mut ps = rows::ps(&interval, &mut self.ids);
         let mut model = Model::default();
         if let Some(journal) = &self.journal {
+            let before_ms = from_ms - (DECIDED_STEPS - 1) * length_ms;
             let range = Range { from_ms: before_ms, to_ms: to_ms - 1 };
             let ids = &mut self.ids;
             model.decisions = past::decisions(journal, range, |guest| Some(ids.of_guest(guest)))?;
@@ -157,8 +163,9 @@ impl Tape {
                 row.reason = Some(last.reason.clone());
             }
         }
-        for one in &history {
-            model.show_host(one);
+        for one in history {
+            let ps = rows::ps(&one, &mut self.ids);
+            model.remember(&Sample::new(one, ps, None));
         }
         let is_known = interval.host.covered_ms > 0;
         let why = if is_known { None } else { Some(self.why_nothing(from_ms, to_ms)?) };
@@ -173,7 +180,7 @@ impl Tape {
         Ok(model)
     }
 
-    /// Reads the interval at a position from rows, and the host's intervals before it.
+    /// Reads the interval at a position from rows, and the intervals before it.
     fn minutes(
         &self,
         before_ms: i64,
@@ -182,11 +189,20 @@ impl Tape {
     ) -> Result<(Interval, Vec<Interval>), Error> {
         let to_ms = from_ms.saturating_add(length_ms);
         let mut history = Vec::new();
-        let span = Span { from_ms: before_ms, to_ms, step_ms: length_ms };
-        self.records.visit(span, HOST_ONLY, |interval| {
-            history.push(interval);
-            ControlFlow::Continue(())
-        })?;
+        // The host's past is read alone up to a whole step, from which the guests' past begins.
+        let steps = (GUESTS_PAST_MS / length_ms).max(1) - 1;
+        let guests_ms = before_ms.max(from_ms - steps * length_ms);
+        for (from_ms, to_ms, parts) in
+            [(before_ms, guests_ms, HOST_ONLY), (guests_ms, to_ms, WITH_GUESTS)]
+        {
+            if from_ms < to_ms {
+                let span = Span { from_ms, to_ms, step_ms: length_ms };
+                self.records.visit(span, parts, |interval| {
+                    history.push(interval);
+                    ControlFlow::Continue(())
+                })?;
+            }
+        }
         let mut shown =
             Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..Interval::default() };
         let span = Span { from_ms, to_ms, step_ms: length_ms };

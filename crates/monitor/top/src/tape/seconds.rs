@@ -14,7 +14,7 @@ const GONE_MS: i64 = 60_000;
 /// Time span that contains two reports of processes, because daemons send one per minute.
 const LOOK_BACK_MS: i64 = 150_000;
 
-/// Returns the interval at a position, and the host's intervals from `before_ms` up to it.
+/// Returns the interval at a position, and the intervals from `before_ms` up to it.
 pub(super) fn read(
     records: &Records,
     before_ms: i64,
@@ -25,13 +25,13 @@ pub(super) fn read(
     let mut state = State::default();
     let mut begin: Option<State> = None;
     let mut history = Vec::new();
-    let mut host: Option<(i64, Row<HostField>)> = None;
+    let mut last: Option<State> = None;
     let mut end_ms = before_ms;
     let begin_ms = before_ms.min(from_ms - LOOK_BACK_MS);
     // The sample at the end of an interval belongs to the interval, and is its last.
     records.raw(begin_ms, to_ms + 1, |moment| {
         while moment.at_ms > end_ms {
-            push_host(&mut history, &mut host, &state);
+            push_since(&mut history, &mut last, &state);
             end_ms += length_ms;
         }
         if moment.at_ms > from_ms && begin.is_none() {
@@ -40,24 +40,21 @@ pub(super) fn read(
         state.take(moment);
         ControlFlow::Continue(())
     })?;
-    push_host(&mut history, &mut host, &state);
+    push_since(&mut history, &mut last, &state);
     let nothing = Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..Interval::default() };
     let shown = begin.and_then(|begin| state.since(&begin)).unwrap_or(nothing);
     Ok((shown, history))
 }
 
-/// Ends an interval of the host if there is new data.
-fn push_host(
-    history: &mut Vec<Interval>,
-    before: &mut Option<(i64, Row<HostField>)>,
-    state: &State,
-) {
-    let Some(now) = &state.host else { return };
-    let Some((then_ms, then)) = before.replace(now.clone()) else { return };
-    let length_ms = now.0.abs_diff(then_ms);
-    if length_ms > 0 {
-        let host = Over::between(&then, &now.1, length_ms);
-        history.push(Interval { from_ms: then_ms, length_ms, host, ..Interval::default() });
+/// Ends an interval of the past if there is new data.
+fn push_since(history: &mut Vec<Interval>, last: &mut Option<State>, state: &State) {
+    let at_ms = |state: &State| state.host.as_ref().map(|(at_ms, _)| *at_ms);
+    if at_ms(state).is_none() || last.as_ref().and_then(at_ms) == at_ms(state) {
+        return;
+    }
+    let now = State { host: state.host.clone(), guests: state.guests.clone(), ..State::default() };
+    if let Some(before) = last.replace(now) {
+        history.extend(state.since_without_processes(&before));
     }
 }
 
@@ -88,6 +85,17 @@ impl State {
 
     /// Returns the interval since an earlier state.
     fn since(&self, begin: &State) -> Option<Interval> {
+        let interval = self.since_without_processes(begin)?;
+        let processes = self
+            .reports
+            .iter()
+            .filter(|(who, _)| interval.guests.contains_key(who))
+            .filter_map(|(who, (before, last))| Some((who.clone(), grown(before.as_ref()?, last))))
+            .collect();
+        Some(Interval { processes, ..interval })
+    }
+
+    fn since_without_processes(&self, begin: &State) -> Option<Interval> {
         let ((from_ms, before), (to_ms, now)) = (begin.host.as_ref()?, self.host.as_ref()?);
         let length_ms = to_ms.abs_diff(*from_ms);
         let guest = |(who, (seen_ms, row)): (&GuestIdentity, &(i64, Row<GuestField>))| {
@@ -98,20 +106,13 @@ impl State {
         let tier = |(name, row): (&String, &Row<TierField>)| {
             Some((name.clone(), Over::between(begin.tiers.get(name)?, row, length_ms)))
         };
-        let guests: BTreeMap<GuestIdentity, _> = self.guests.iter().filter_map(guest).collect();
-        let processes = self
-            .reports
-            .iter()
-            .filter(|(who, _)| guests.contains_key(who))
-            .filter_map(|(who, (before, last))| Some((who.clone(), grown(before.as_ref()?, last))))
-            .collect();
         Some(Interval {
             from_ms: *from_ms,
             length_ms,
             host: Over::between(before, now, length_ms),
-            guests,
+            guests: self.guests.iter().filter_map(guest).collect(),
             tiers: self.tiers.iter().filter_map(tier).collect(),
-            processes,
+            ..Interval::default()
         })
     }
 }

@@ -167,7 +167,8 @@ fn ran(model: &Model) -> Option<f64> {
 
 fn screen(model: &Model, view: &View) -> Vec<String> {
     let look = Look { zone: &Utc, is_ascii: false, is_text: false };
-    let lines = draw(model, view, (80, 24), &look);
+    let lines = draw(model, view, (80, 24), &look).into_iter().map(|line| line.text);
+    let lines: Vec<String> = lines.collect();
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
     assert!(!lines.iter().any(|line| line.contains('\u{1b}')), "{lines:?}");
     lines
@@ -183,6 +184,10 @@ fn a_time_is_found_and_left_in_both_directions() {
     assert_eq!((replay.from_ms, replay.length_ms), (START_MS + 180_000, 60_000));
     assert_eq!(ran(&model).map(f64::round), Some(3.0));
     assert_eq!(model.busy.len(), 4, "the minutes before, and this one");
+    let row = model.sample.as_ref().unwrap().ps.guests.iter().find(|row| row.name == "web1");
+    let past: Vec<_> =
+        model.pasts[&row.unwrap().id].iter().map(|at| at[0].map(f32::round)).collect();
+    assert_eq!(past, [Some(0.0), Some(1.0), Some(2.0), Some(3.0)], "the guest's past as well");
     tape.travel(1);
     assert_eq!(ran(&tape.model().unwrap()).map(f64::round), Some(4.0));
     tape.travel(-3);
@@ -240,7 +245,9 @@ fn single_seconds_are_shown_where_they_are_left() {
     let model = tape.model().unwrap();
     assert_eq!(model.replay.as_ref().unwrap().from_ms, START_MS + 210_000);
     assert_eq!(ran(&model), Some(3.0));
-    assert_eq!(model.busy.len(), 60);
+    assert_eq!(model.busy.len(), HISTORY);
+    let past = &model.pasts[&model.sample.as_ref().unwrap().ps.guests[1].id];
+    assert_eq!((past.len(), past[HISTORY - 1][0]), (HISTORY, Some(3.0)));
     let sample = model.sample.as_ref().unwrap();
     // The idle guest was not reported in this second, but is present.
     let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
@@ -315,7 +322,7 @@ fn keys_ask_for_steps() {
     let mut view = View::new(Shown::Guests, "");
     for (keys, steps) in [("]", 1), ("[[[", -3), ("}", 10), ("{", -10)] {
         for key in Decoder::default().feed(keys.as_bytes()) {
-            press(&mut view, key, &Model::default(), 24);
+            press(&mut view, key, &Model::default(), (80, 24));
         }
         assert_eq!(std::mem::take(&mut view.travel), steps, "{keys}");
     }

@@ -1,12 +1,16 @@
 //! Tests of screens with generated data, and of keys without a terminal.
 
+mod acts;
+mod fit;
+
 use super::keys::{Decoder, Key};
-use super::model::{Decided, Model, Replay};
+use super::model::{Decided, HISTORY, Model, Replay};
 use super::sample::Sample;
-use super::screens::{Look, draw};
+use super::screens::{self, Look};
 use super::step::step;
+use super::value::Column;
 use super::vcpus::{Share, Vcpus};
-use super::view::{Column, Shown, View};
+use super::view::{Shown, Typed, View};
 use manager::control::KsmPhase;
 use manager::control::{GuestRow, GuestRunState, HostRow, KsmRow, Ps, SizeAction};
 use model::clause::Clause;
@@ -189,6 +193,10 @@ fn model() -> Model {
 
 const LOOK: Look<'_> = Look { zone: &Utc, is_ascii: false, is_text: false };
 
+fn draw(model: &Model, view: &View, size: (usize, usize), look: &Look<'_>) -> Vec<String> {
+    screens::draw(model, view, size, look).into_iter().map(|line| line.text).collect()
+}
+
 fn on(shown: Shown) -> View {
     View::new(shown, "")
 }
@@ -208,10 +216,10 @@ fn past() -> Model {
     model
 }
 
-/// Compares the screen with a file under `snapshots`, in both sizes. With `UPDATE_GOLDEN` set, the
+/// Compares the screen with a file under `snapshots`, in three sizes. With `UPDATE_GOLDEN` set, the
 /// files are written instead.
 fn is_as_kept(name: &str, model: &Model, view: &View) {
-    for (width, height) in [(80, 24), (120, 40)] {
+    for (width, height) in [(80, 24), (120, 40), (200, 50)] {
         let lines = draw(model, view, (width, height), &LOOK);
         assert_eq!(lines.len(), height, "{name}");
         for line in &lines {
@@ -249,8 +257,8 @@ fn hostile_text_is_never_drawn_at_any_size() {
     for (width, height) in [(1, 1), (2, 3), (20, 5), (79, 23), (300, 200)] {
         for (shown, open) in shown.into_iter().flat_map(|one| [(one, None), (one, Some(5))]) {
             let hostile = "\u{1b}[A\u{202e}".to_owned();
-            let view =
-                View { open, typed: Some(hostile.clone()), filter: String::new(), ..on(shown) };
+            let typed = Some(Typed::Filter(hostile.clone()));
+            let view = View { open, typed, filter: String::new(), ..on(shown) };
             let filtered = View { typed: None, filter: hostile, ..view.clone() };
             for look in [LOOK, Look { is_ascii: true, ..LOOK }, Look { is_text: true, ..LOOK }] {
                 for view in [&view, &filtered] {
@@ -283,7 +291,7 @@ fn decisions_are_listed_only_when_they_change() {
     assert_eq!(guests.len(), 6, "{guests:?}");
     assert_eq!((guests[0], model.decisions[0].action.as_str()), ("db", "grow"));
     assert_eq!((model.decisions[1].at_ms, model.decisions[0].at_ms.is_some()), (None, true));
-    assert_eq!(model.busy.len(), 60);
+    assert_eq!(model.busy.len(), 75.min(HISTORY));
     assert!(model.busy.iter().all(|busy| busy.is_some_and(|busy| (0.0..=100.0).contains(&busy))));
 }
 
@@ -323,7 +331,9 @@ fn each_virtual_cpu_has_a_place_of_its_own() {
     row.vcpu_tids = (0..9).collect();
     let row = row.clone();
     let view = View { open: Some(1), ..on(Shown::Guests) };
-    let line = |model: &Model, at: usize| draw(model, &view, (80, 24), &LOOK)[at].clone();
+    let after = |lines: Vec<String>| {
+        lines.into_iter().skip_while(|line| !line.starts_with("run+stl%")).collect::<Vec<_>>()
+    };
     for second in 0..2 {
         for tid in 0..9 {
             let dir = root.join(format!("proc/1001/task/{tid}"));
@@ -335,9 +345,10 @@ fn each_virtual_cpu_has_a_place_of_its_own() {
     }
     std::fs::remove_dir_all(&root).unwrap();
     let expected = "run+stl%  0     0+0       1  10.0+0.1     2  20.0+0.2     3  30.0+0.3";
-    assert_eq!(line(&model, 3), format!("{expected}  +5"));
-    let tall = draw(&model, &view, (80, 40), &LOOK);
-    assert!(tall[4].contains(" 7  70.0+0.7") && tall[5].contains(" 8  80.0+0.8"), "{tall:?}");
+    let low = after(draw(&model, &view, (80, 24), &LOOK));
+    assert_eq!(low[0], format!("{expected}  +5"));
+    let tall = after(draw(&model, &view, (80, 40), &LOOK));
+    assert!(tall[1].contains(" 7  70.0+0.7") && tall[2].contains(" 8  80.0+0.8"), "{tall:?}");
 }
 
 /// A decision that the journal already has is not listed twice.
@@ -368,7 +379,7 @@ fn names(view: &View, model: &Model) -> Vec<String> {
 fn press(view: &mut View, model: &Model, bytes: &[u8]) {
     let mut decoder = Decoder::default();
     let keys = decoder.feed(bytes).into_iter().chain(decoder.finish());
-    keys.for_each(|key| step(view, key, model, 24));
+    keys.for_each(|key| step(view, key, model, (80, 24)));
 }
 
 #[test]
@@ -384,10 +395,12 @@ fn keys_sort_and_reverse_and_filter() {
     assert_eq!(names(&view, &model), ["web2", "web1"]);
     press(&mut view, &model, b"/w*x\x7f2\r");
     assert_eq!((names(&view, &model), view.filter.as_str()), (vec!["web2".into()], "w*2"));
-    press(&mut view, &model, b"/other\x1b");
-    assert_eq!(view.filter, "w*2", "Esc does not take it");
+    press(&mut view, &model, b"/db");
+    assert_eq!(names(&view, &model), ["db"], "a filter applies while it is typed");
     press(&mut view, &model, b"\x1b");
-    assert_eq!(names(&view, &model).len(), 5);
+    assert_eq!(names(&view, &model).len(), 5, "Esc removes the typed filter and the old one");
+    press(&mut view, &model, b"/web\r\x1b");
+    assert_eq!(names(&view, &model).len(), 5, "Esc removes a filter");
     (0..Column::ALL.len()).for_each(|_| press(&mut view, &model, b"s"));
     assert_eq!(view.sort, Column::Cpu, "the columns wrap around");
 }
@@ -419,6 +432,8 @@ fn freeze_help_and_quit() {
     assert!(view.is_frozen && draw(&model, &view, (80, 24), &LOOK)[0].contains("FROZEN"));
     press(&mut view, &model, b" ??");
     assert!(!view.is_frozen && !view.has_help && !view.is_over);
+    press(&mut view, &Model::default(), b" ");
+    assert!(!view.is_frozen, "nothing was shown yet that could be kept");
     press(&mut view, &model, b"q");
     assert!(view.is_over);
     // A filter may contain a q, while an interrupt always ends the program.
