@@ -8,6 +8,7 @@ use crate::effect::Now;
 use crate::guest::{MUTE, ManagedGuest};
 use crate::memory::{Memory, context_of, value};
 use crate::world::World;
+use base::natural;
 use counters::{Bytes, HostCounter};
 use hypervisor::RunState;
 use policy::arbiter::{Mode, Usable};
@@ -26,7 +27,7 @@ pub(crate) struct View<'a> {
 pub(crate) fn ps(view: &View<'_>) -> Ps {
     let mut guests: Vec<GuestRow> =
         view.world.guests.iter().map(|guest| guest_row(view, guest)).collect();
-    guests.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    guests.sort_by(|a, b| natural(&a.name, &b.name).then(a.id.cmp(&b.id)));
     Ps { host: host_row(view), ksm: view.ksm.clone(), guests }
 }
 
