@@ -89,7 +89,11 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         state: state(guest),
         unusable: match sample.usable {
             Usable::No(why) => Some(why.to_owned()),
-            Usable::Yes => guest.memory.is_mute().then(|| MUTE.to_owned()),
+            // Only management needs the balloon's numbers.
+            Usable::Yes => {
+                let is_managed = guest.limits.mode == Mode::Managed;
+                (is_managed && guest.memory.is_mute()).then(|| MUTE.to_owned())
+            }
         },
         daemon: guest.daemon.link.agent().is_up(),
         memory_bytes: guest.found.memory.0,
