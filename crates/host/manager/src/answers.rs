@@ -47,7 +47,8 @@ fn host_row(view: &View<'_>) -> HostRow {
     HostRow {
         total_bytes: total.map(|size| size.0),
         available_bytes: host.available(settings, used).map(|size| size.0),
-        owners: OwnersRow {
+        machine_available_bytes: machine.map(|m| m.available.0),
+        owners: Box::new(OwnersRow {
             used_bytes: all.map(|size| size.0),
             guests_bytes: owners.guests.less(owners.hypervisors).0,
             hypervisors_bytes: owners.hypervisors.0,
@@ -57,7 +58,7 @@ fn host_row(view: &View<'_>) -> HostRow {
             huge_pages_bytes: machine.map_or(0, |m| m.huge_pages.0),
             zfs_bytes: apart.0,
             other_bytes: all.zip(known).map(|(all, known)| all.less(known).0),
-        },
+        }),
         set_point_bytes: plan.set_point.0,
         hysteresis_bytes: plan.hysteresis.0,
         reserve_bytes: plan.reserve.0,
