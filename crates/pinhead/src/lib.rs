@@ -29,6 +29,7 @@ pub mod size;
 pub mod sql;
 mod tell;
 pub mod top;
+pub mod terminal;
 pub mod tune;
 pub mod up;
 pub mod web;

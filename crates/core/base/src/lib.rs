@@ -31,6 +31,8 @@ mod spread;
 #[cfg(feature = "terminal")]
 mod table;
 mod units;
+#[cfg(feature = "terminal")]
+mod wrap;
 
 #[cfg(feature = "terminal")]
 pub use columns::{clip, columns, padded, plain};
@@ -51,5 +53,7 @@ pub use spread::Spread;
 #[cfg(feature = "terminal")]
 pub use table::{Column, Table, left, right};
 pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
+#[cfg(feature = "terminal")]
+pub use wrap::wrapped;
 
 pub(crate) use quantity::split;

@@ -13,6 +13,7 @@ use super::{json, leftovers, setup};
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
 use crate::tell::tell;
+use crate::terminal::{fitted, width};
 use crate::{Error, UpError};
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
@@ -314,7 +315,8 @@ impl Running {
             self.progress = Progress::silent();
         } else if self.screen.is_table() {
             // The reader may have gone; the next table detects that.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            let mut stdout = std::io::stdout();
+            let _ = stdout.write_all(fitted(&text, width(&stdout)).as_bytes());
         }
     }
 
@@ -335,7 +337,8 @@ impl Running {
             tell("pinhead", &base::plain(&fault, NOTE_WIDTH));
         }
         drop(run_dir);
-        let _ = std::io::stderr().write_all(failures.as_bytes());
+        let mut stderr = std::io::stderr();
+        let _ = stderr.write_all(fitted(&failures, width(&stderr)).as_bytes());
         match is_empty && outcome.is_ok() {
             true => Err(UpError::AllEnded.into()),
             false => outcome,
