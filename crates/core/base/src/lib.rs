@@ -51,7 +51,7 @@ pub use shell::shell_word;
 pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
 pub use spread::Spread;
 #[cfg(feature = "terminal")]
-pub use table::{Column, Table, left, right};
+pub use table::{Column, Fitted, Table, left, prose, right};
 pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
 #[cfg(feature = "terminal")]
 pub use wrap::wrapped;

@@ -14,7 +14,7 @@ pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, guest};
 pub use park::{park, wake};
-pub(crate) use ps::{Beside, beside};
+pub(crate) use ps::{Beside, beside, is_any};
 pub use ps::{ps, shown};
 
 use crate::escape::Lines;

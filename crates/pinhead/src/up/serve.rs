@@ -253,7 +253,8 @@ impl Running {
         let running = members.filter(|member| member.pid().is_some()).count();
         self.tiers.turn(running, now);
         self.notes.extend(self.tiers.take_notes());
-        if self.starting.is_none() {
+        if self.starting.is_none() && !self.notes.is_empty() {
+            self.screen.erase();
             for note in self.notes.drain(..) {
                 tell("pinhead", &base::plain(&note, NOTE_WIDTH));
             }
