@@ -106,7 +106,7 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
 /// error.
 fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
     if let Some(remark) = sql::run(args, &mut std::io::stdout().lock())? {
-        eprintln!("pinhead: {remark}");
+        terminal::complain(&format!("pinhead: {remark}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,7 @@ pub use ps::{ps, shown};
 
 use crate::escape::Lines;
 use crate::manage::SocketArg;
+use crate::terminal::complain;
 use crate::{Error, FarmCommandError};
 use base::chain;
 use clap::Args;
@@ -120,7 +121,7 @@ pub fn exec(args: &ExecArgs) -> ExitCode {
         // A process has no exit status above 255.
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
-            eprintln!("pinhead: {}", base::plain(&chain(&error), 2000));
+            complain(&format!("pinhead: {}", base::plain(&chain(&error), 2000)));
             ExitCode::from(CANNOT)
         }
     }
