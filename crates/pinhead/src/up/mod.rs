@@ -6,6 +6,7 @@
 pub mod detach;
 mod json;
 pub(crate) mod leftovers;
+mod managed;
 pub mod plan;
 pub mod progress;
 mod screen;

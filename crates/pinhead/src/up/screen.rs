@@ -1,5 +1,6 @@
 //! Screen of running guests. The screen shows a table, or nothing until the end.
 
+use super::managed::Managed;
 use super::table;
 use crate::args::UpFormat;
 use base::{Fitted, clip, columns, wrapped};
@@ -24,14 +25,15 @@ pub(super) struct Screen {
     /// Lengths of the lines on the terminal that the next table replaces.
     drawn: Vec<usize>,
     /// Formats the table, for a terminal of this many columns or for other output.
-    pub(super) draw: fn(&Fleet, Option<usize>) -> Fitted,
+    pub(super) draw: fn(&Fleet, &Managed, Option<usize>) -> Fitted,
+    managed: Managed,
 }
 
 impl Screen {
     pub(super) fn new(format: UpFormat) -> Screen {
         let terminal = std::io::stdout().is_terminal();
-        let draw = |fleet: &Fleet, width| table::draw(fleet.members().iter(), width);
-        Screen { format, terminal, next_ms: 0, drawn: Vec::new(), draw }
+        let (drawn, managed) = (Vec::new(), Managed::default());
+        Screen { format, terminal, next_ms: 0, drawn, draw: table::draw, managed }
     }
 
     /// Returns true if the screen shows a table instead of one object at the end.
@@ -50,14 +52,15 @@ impl Screen {
             return true;
         }
         self.next_ms = now + if self.terminal { REDRAW_MS } else { REWRITE_MS };
+        self.managed.refresh(fleet, now);
         let out = if self.terminal {
             let size @ (width, _) = size();
-            let table = (self.draw)(fleet, Some(width));
+            let table = (self.draw)(fleet, &self.managed, Some(width));
             let is_managed = |member: &Member| *member.state() == State::Managed;
             let foot = footer(now / 1000, fleet.members().iter().any(is_managed));
             self.redraw(page(table, &foot, size), width)
         } else {
-            format!("{} s\n{}\n", now / 1000, (self.draw)(fleet, None).text())
+            format!("{} s\n{}\n", now / 1000, (self.draw)(fleet, &self.managed, None).text())
         };
         let written = std::io::stdout().write_all(out.as_bytes());
         written.and_then(|()| std::io::stdout().flush()).is_ok()

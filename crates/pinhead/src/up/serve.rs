@@ -368,7 +368,7 @@ mod tests {
         let dir = vm::Scratch::new("panic").unwrap();
         let service = Service::open(dir.path(), None, Vec::new()).unwrap();
         let mut screen = Screen::new(UpFormat::Table);
-        screen.draw = |_, _| panic!("a column that is not there");
+        screen.draw = |_, _, _| panic!("a column that is not there");
         let mut running = Running {
             fleet: Fleet::of(Vec::new(), 1),
             tiers: Tiers::open(&farm::config::Limits::default()).unwrap(),

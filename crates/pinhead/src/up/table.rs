@@ -1,7 +1,9 @@
 //! Live table of guests, with one row per guest.
 
+use super::managed::{self, Managed};
 use base::{Column, Fitted, Table, left, prose, right};
-use farm::fleet::{Member, State};
+use farm::fleet::{Fleet, Member, State};
+use manager::control::GuestRow;
 use vm::{Accel, WhyEmulation};
 
 const COLUMNS: [Column; 8] = [
@@ -16,8 +18,9 @@ const COLUMNS: [Column; 8] = [
 ];
 
 /// Formats the table of all guests, on a terminal within its width.
-pub fn draw<'a>(members: impl Iterator<Item = &'a Member>, width: Option<usize>) -> Fitted {
-    table(members.map(row)).fit(width.unwrap_or(usize::MAX))
+pub(super) fn draw(fleet: &Fleet, managed: &Managed, width: Option<usize>) -> Fitted {
+    let rows = fleet.members().iter().map(|member| row(member, managed.of(member)));
+    table(rows).fit(width.unwrap_or(usize::MAX))
 }
 
 fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
@@ -26,15 +29,20 @@ fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
     table
 }
 
-fn row(member: &Member) -> [String; 8] {
+/// Returns the cells of a guest, with the manager's row of a managed one.
+fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
     let spec = member.spec();
-    let (cpus, pool, reason) = match member.status() {
-        Some(status) => (
+    let (cpus, pool, reason) = match (member.status(), managed) {
+        (_, Some(row)) => {
+            let (pool, reason) = managed::cells(row);
+            (format!("-/{}", spec.cpus), pool, reason)
+        }
+        (Some(status), None) => (
             format!("{}/{}", status.cpus_online, status.cpus_present),
             format!("{}M", status.pool_pages / 256),
             status.reason.clone(),
         ),
-        None => (format!("-/{}", spec.cpus), "-".into(), String::new()),
+        (None, None) => (format!("-/{}", spec.cpus), "-".into(), String::new()),
     };
     let (cpu, steal) = match member.usage() {
         Some(usage) => (format!("{:.1}", usage.cpu_percent), format!("{:.1}", usage.steal_percent)),
