@@ -9,7 +9,7 @@ use pinhead::record::RecordArgs;
 use pinhead::sql::SqlArgs;
 use pinhead::{
     Error, cache, capacity, conform, escape, explain, farm_cmds, fleet, idle, presets, record,
-    replay, report, schema, size, sql, top, tune, up, web, why, zvm,
+    replay, report, schema, size, sql, terminal, top, tune, up, web, why, zvm,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -62,15 +62,16 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("pinhead: {}", base::chain(&error));
+            terminal::complain(&format!("pinhead: {}", base::chain(&error)));
             ExitCode::from(2)
         }
     }
 }
 
 fn parsed() -> Cli {
-    let matches = cli::command().get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    let matches = cli::command().try_get_matches();
+    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| terminal::leave(&error))
 }
 
 /// Writes to standard output. A reader that closes early (`| head`) is no error.
@@ -107,7 +108,7 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
 /// error.
 fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
     if let Some(remark) = sql::run(args, &mut std::io::stdout().lock())? {
-        eprintln!("pinhead: {remark}");
+        terminal::complain(&format!("pinhead: {remark}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! Messages of a process that must survive the loss of its reader, and early parts of an answer.
 
 use crate::Error;
+use crate::terminal::complain;
 use std::io::Write;
 
 /// Maximum length of a message, in characters.
@@ -10,9 +11,7 @@ const WIDTH: usize = 600;
 /// without a reader, a lost terminal or a full disk. A panic would end the process, and with it the
 /// guests of a farm.
 pub(crate) fn tell(by: &str, text: &str) {
-    // The line is written in one call, so that no other process can write into it.
-    let line = format!("{by}: {}\n", base::plain(text, WIDTH));
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    complain(&format!("{by}: {}", base::plain(text, WIDTH)));
 }
 
 /// Writes a part of the answer to standard output at once, before the rest is known.

@@ -31,6 +31,8 @@ mod spread;
 #[cfg(feature = "terminal")]
 mod table;
 mod units;
+#[cfg(feature = "terminal")]
+mod wrap;
 
 #[cfg(feature = "terminal")]
 pub use columns::{clip, columns, padded, plain};
@@ -40,7 +42,7 @@ pub use encoding::foreign_encoding;
 pub use error::chain;
 pub use fall::is_small_fall;
 pub use hash::StableHash;
-pub use names::{edits, nearest};
+pub use names::{edits, natural, nearest};
 pub use page_run::PageRun;
 pub use plain::{is_plain, plain_json};
 pub use quantity::{Bad, Kind, thousandths};
@@ -49,7 +51,9 @@ pub use shell::shell_word;
 pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
 pub use spread::Spread;
 #[cfg(feature = "terminal")]
-pub use table::{Column, Table, left, right};
+pub use table::{Column, Fitted, Table, left, prose, right};
 pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
+#[cfg(feature = "terminal")]
+pub use wrap::wrapped;
 
 pub(crate) use quantity::split;

@@ -1,4 +1,6 @@
-//! Known names that a misspelt name may have meant.
+//! The order of names, and the known names that a misspelt name may have meant.
+
+use std::cmp::Ordering;
 
 const OFFERED: usize = 3;
 /// Number of characters of a name that are compared. Longer names are never typed, and the time of
@@ -59,9 +61,51 @@ pub fn edits(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
+/// Compares names in the order that people expect: numbers in them by their value, so that `vm2`
+/// comes before `vm10`.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (mut one, mut other) = (a, b);
+    while let (Some(x), Some(y)) = (one.chars().next(), other.chars().next()) {
+        let order = if x.is_ascii_digit() && y.is_ascii_digit() {
+            let (left, right) = (digits(&mut one), digits(&mut other));
+            left.len().cmp(&right.len()).then(left.cmp(right))
+        } else {
+            (one, other) = (&one[x.len_utf8()..], &other[y.len_utf8()..]);
+            x.cmp(&y)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    // Names that differ only in leading zeros still have an order.
+    one.len().cmp(&other.len()).then_with(|| a.cmp(b))
+}
+
+/// Takes the digits at the beginning of a text, and returns them without leading zeros.
+fn digits<'a>(text: &mut &'a str) -> &'a str {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    *text = rest;
+    number.trim_start_matches('0')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn natural_order_compares_numbers_by_value() {
+        let sorted =
+            ["", "7", "vm", "vm1", "vm01a", "vm2", "vm10", "vm10-2", "vm10-10", "vn1", "ü2"];
+        let mut names = sorted;
+        names.reverse();
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(names, sorted);
+        let long = |last| format!("vm{}{last}", "9".repeat(100));
+        assert_eq!(natural(&long(1), &long(2)), Ordering::Less, "no number is too long");
+        assert_eq!(natural("vm07", "vm7"), Ordering::Less);
+        assert_eq!(natural("vm7", "vm7"), Ordering::Equal);
+    }
 
     #[test]
     fn typing_errors_find_their_word() {

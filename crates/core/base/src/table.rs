@@ -1,28 +1,44 @@
 //! Tables for a terminal: columns as wide as their cells, without control characters.
+//!
+//! A table fits a width. Its column of prose, such as a reason, continues on further lines, and
+//! columns with a rank are left out.
 
-use crate::{columns, plain};
+use crate::wrap::{broken, wrapped};
+use crate::{clip, columns, natural, plain};
 
 /// Blanks between two columns, if the column does not set another number.
 const GAP: usize = 2;
+/// Minimum room for prose beside the other columns. With less room it stands below them.
+const PROSE_MIN: usize = 40;
+/// Indent of prose below its row.
+const INDENT: usize = 2;
 
 /// A column: its head, its alignment and its width.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     head: &'static str,
     is_right: bool,
+    is_prose: bool,
     gap: usize,
     least: usize,
     most: usize,
+    rank: u8,
 }
 
-/// Creates a left-aligned column, for texts.
+/// Creates a left-aligned column, for words.
 pub const fn left(head: &'static str) -> Column {
-    Column { head, is_right: false, gap: GAP, least: 0, most: usize::MAX }
+    let (is_right, is_prose) = (false, false);
+    Column { head, is_right, is_prose, gap: GAP, least: 0, most: usize::MAX, rank: 0 }
 }
 
 /// Creates a right-aligned column, for numbers.
 pub const fn right(head: &'static str) -> Column {
     Column { is_right: true, ..left(head) }
+}
+
+/// Creates the last column, for sentences. In a narrow table they continue on further lines.
+pub const fn prose(head: &'static str) -> Column {
+    Column { is_prose: true, ..left(head) }
 }
 
 impl Column {
@@ -45,6 +61,12 @@ impl Column {
     pub const fn gap(self, gap: usize) -> Column {
         Column { gap, ..self }
     }
+
+    /// Sets the order in which columns are left out of a narrow table: the highest rank first.
+    /// Columns without a rank stay.
+    pub const fn rank(self, rank: u8) -> Column {
+        Column { rank, ..self }
+    }
 }
 
 /// A table that is filled row by row.
@@ -59,6 +81,33 @@ enum Row {
     Cells(Vec<String>),
     /// A line across the columns.
     Note(String),
+}
+
+/// A table in the lines of a terminal.
+#[derive(Clone, Debug, Default)]
+pub struct Fitted {
+    /// Line of the heads; none if no column has a head.
+    pub head: Option<String>,
+    /// Lines of each row.
+    pub rows: Vec<Vec<String>>,
+    /// Heads of the columns that are left out.
+    pub hidden: Vec<&'static str>,
+}
+
+impl Fitted {
+    /// Returns all lines.
+    pub fn text(&self) -> String {
+        let lines = self.head.iter().chain(self.rows.iter().flatten());
+        lines.map(|line| line.clone() + "\n").collect()
+    }
+}
+
+/// The columns that are shown, with their widths.
+struct Layout {
+    shown: Vec<(usize, usize)>,
+    /// Column of prose, and its room beside the others; no room if it stands below them.
+    prose: Option<(usize, Option<usize>)>,
+    hidden: Vec<&'static str>,
 }
 
 impl Table {
@@ -79,23 +128,115 @@ impl Table {
         self.rows.push(Row::Note(plain(note, usize::MAX)));
     }
 
-    /// Returns the table; with heads only if a column has one.
-    pub fn text(&self) -> String {
-        self.text_within(usize::MAX)
+    /// Returns the heads of all columns.
+    pub fn heads(&self) -> Vec<&'static str> {
+        self.columns.iter().map(|column| column.head).collect()
     }
 
-    /// Returns the table, with every line clipped to this width.
-    pub fn text_within(&self, width: usize) -> String {
-        let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width(at)).collect();
-        let mut lines = Vec::with_capacity(self.rows.len() + 1);
-        if self.columns.iter().any(|column| !column.head.is_empty()) {
-            lines.push(self.line(&widths, self.columns.iter().map(|column| column.head)));
+    /// Returns the index of the column with a head. Case, blanks and signs do not count, so
+    /// `in-host` is `IN HOST` and `cpu` is `CPU%`. A part before a comma is enough.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        let key = |text: &str| -> String {
+            text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+        };
+        let name = key(name);
+        let is_it =
+            |head: &str| key(head) == name || head.split(',').next().map(key) == Some(name.clone());
+        self.columns.iter().position(|column| !name.is_empty() && is_it(column.head))
+    }
+
+    /// Keeps only these columns, in this order. A column of prose stays the last one.
+    pub fn choose(&mut self, chosen: &[usize]) {
+        let (texts, others): (Vec<usize>, Vec<usize>) =
+            chosen.iter().partition(|at| self.columns[**at].is_prose);
+        let order: Vec<usize> = others.into_iter().chain(texts).collect();
+        self.columns = order.iter().map(|at| self.columns[*at]).collect();
+        for row in &mut self.rows {
+            if let Row::Cells(cells) = row {
+                *cells =
+                    order.iter().map(|at| cells.get(*at).cloned().unwrap_or_default()).collect();
+            }
         }
-        lines.extend(self.rows.iter().map(|row| match row {
-            Row::Cells(cells) => self.line(&widths, cells.iter().map(String::as_str)),
-            Row::Note(note) => note.clone(),
-        }));
-        lines.iter().map(|line| crate::clip(line, width) + "\n").collect()
+    }
+
+    /// Sorts the rows by a column: numbers largest first, words in natural order. Rows without a
+    /// number come last.
+    pub fn sort(&mut self, at: usize) {
+        let cell = |row: &Row| match row {
+            Row::Cells(cells) => cells.get(at).cloned().unwrap_or_default(),
+            Row::Note(_) => String::new(),
+        };
+        let number = |row: &Row| cell(row).trim_start_matches('~').parse::<f64>().ok();
+        let is_right = self.columns.get(at).is_some_and(|column| column.is_right);
+        self.rows.sort_by(|one, other| match (is_right, number(one), number(other)) {
+            (false, ..) => natural(&cell(one), &cell(other)),
+            (true, Some(one), Some(other)) => other.total_cmp(&one),
+            (true, one, other) => other.is_some().cmp(&one.is_some()),
+        });
+    }
+
+    /// Returns the whole table, with one line for each row.
+    pub fn text(&self) -> String {
+        self.fit(usize::MAX).text()
+    }
+
+    /// Returns the table within a width. If prose does not fit, it continues on further lines,
+    /// beside the other columns or below them. If the others do not fit, a first
+    /// cell longer than its column takes lines of its own, and columns with a rank are left out.
+    pub fn fit(&self, width: usize) -> Fitted {
+        let layout = self.layout(width);
+        let has_heads = self.columns.iter().any(|column| !column.head.is_empty());
+        let head = has_heads.then(|| {
+            let text = layout.prose.filter(|(_, room)| room.is_some());
+            let text = text.map_or("", |(at, _)| self.columns[at].head);
+            clip(&self.line(&layout, |at| self.columns[at].head, text), width)
+        });
+        let rows = self.rows.iter().map(|row| match row {
+            Row::Cells(cells) => self.lines(&layout, cells, width),
+            Row::Note(note) => {
+                wrapped(note, width, INDENT).split('\n').map(str::to_owned).collect()
+            }
+        });
+        Fitted { head, rows: rows.collect(), hidden: layout.hidden }
+    }
+
+    fn layout(&self, width: usize) -> Layout {
+        let whole = |at: &usize| (*at, self.width(*at));
+        let (prose, others): (Vec<usize>, Vec<usize>) =
+            (0..self.columns.len()).partition(|at| self.columns[*at].is_prose);
+        let mut shown: Vec<(usize, usize)> = others.iter().map(whole).collect();
+        let is_over = |shown: &[(usize, usize)]| self.taken(shown) > width;
+        let longest = shown.first().map_or(0, |(_, longest)| *longest);
+        if is_over(&shown)
+            && let Some((at, width)) = shown.first_mut()
+            && !self.columns[*at].is_right
+        {
+            *width = self.columns[*at].least.max(columns(self.columns[*at].head)).min(longest);
+        }
+        let mut hidden = Vec::new();
+        while is_over(&shown) {
+            let others = shown.iter().enumerate().skip(1);
+            let ranks = others.map(|(place, (at, _))| (self.columns[*at].rank, place));
+            let Some((_, place)) = ranks.filter(|(rank, _)| *rank > 0).max() else { break };
+            hidden.push(self.columns[shown.remove(place).0].head);
+        }
+        let spare = width.saturating_sub(self.taken(&shown));
+        if let Some((_, width)) = shown.first_mut() {
+            *width = longest.min(width.saturating_add(spare));
+        }
+        let prose = prose.first().map(whole).map(|(at, longest)| {
+            let gap = if shown.is_empty() { 0 } else { self.columns[at].gap };
+            let room = width.saturating_sub(self.taken(&shown)).saturating_sub(gap);
+            let is_beside = shown.is_empty() || room >= longest.min(PROSE_MIN);
+            (at, is_beside.then_some(room))
+        });
+        Layout { shown, prose, hidden }
+    }
+
+    /// Returns the width of columns together, with the blanks between them.
+    fn taken(&self, shown: &[(usize, usize)]) -> usize {
+        let gaps = shown.iter().skip(1).map(|(at, _)| self.columns[*at].gap);
+        shown.iter().map(|(_, width)| *width).chain(gaps).sum()
     }
 
     fn width(&self, at: usize) -> usize {
@@ -108,15 +249,47 @@ impl Table {
         cells.max().unwrap_or(0).max(column.least)
     }
 
-    fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
+    /// Returns the lines of a row.
+    fn lines(&self, layout: &Layout, cells: &[String], width: usize) -> Vec<String> {
+        let cell = |at: usize| cells.get(at).map_or("", String::as_str);
+        let mut lines = Vec::new();
+        let long = layout.shown.first().filter(|(at, width)| columns(cell(*at)) > *width);
+        let long = long.map(|(at, _)| *at);
+        lines.extend(long.into_iter().flat_map(|at| broken(cell(at), [width, width])));
+        let short = |at| if Some(at) == long { "" } else { cell(at) };
+        let text = layout.prose.map_or("", |(at, _)| cell(at));
+        let Some(room) = layout.prose.and_then(|(_, room)| room) else {
+            lines.push(clip(&self.line(layout, short, ""), width));
+            if !text.is_empty() {
+                let room = width.saturating_sub(INDENT);
+                lines.extend(
+                    broken(text, [room, room]).iter().map(|line| format!("{:INDENT$}{line}", "")),
+                );
+            }
+            return lines;
+        };
+        let mut texts = broken(text, [room, room]).into_iter();
+        lines.push(self.line(layout, short, &texts.next().unwrap_or_default()));
+        lines.extend(texts.map(|text| self.line(layout, |_| "", &text)));
+        lines
+    }
+
+    /// Returns a line with the cells of the shown columns, and prose beside them.
+    fn line<'a>(&self, layout: &Layout, cell: impl Fn(usize) -> &'a str, text: &str) -> String {
         let mut line = String::new();
-        for (at, ((cell, column), width)) in cells.zip(&self.columns).zip(widths).enumerate() {
+        for (place, (at, width)) in layout.shown.iter().enumerate() {
+            let (column, cell) = (&self.columns[*at], cell(*at));
             let pad = " ".repeat(width.saturating_sub(columns(cell)));
-            line.push_str(&" ".repeat(if at == 0 { 0 } else { column.gap }));
+            line.push_str(&" ".repeat(if place == 0 { 0 } else { column.gap }));
             let (before, behind) = if column.is_right { (pad.as_str(), "") } else { ("", &*pad) };
             line.push_str(before);
             line.push_str(cell);
             line.push_str(behind);
+        }
+        if let Some((at, Some(_))) = layout.prose {
+            let gap = if layout.shown.is_empty() { 0 } else { self.columns[at].gap };
+            line.push_str(&" ".repeat(gap));
+            line.push_str(text);
         }
         line.truncate(line.trim_end().len());
         line
@@ -140,7 +313,6 @@ mod tests {
             "\u{fffd}[2Jm…   1024",
         ];
         assert_eq!(table.text().lines().collect::<Vec<_>>(), lines);
-        assert_eq!(table.text_within(20).lines().nth(1), Some("web1       96  it h…"));
     }
 
     #[test]
@@ -157,5 +329,80 @@ mod tests {
         table.row(["a", "1"]);
         table.row(["bc", "12"]);
         assert_eq!(table.text(), "a   1\nbc 12\n");
+    }
+
+    fn guests() -> Table {
+        let columns = [
+            left("GUEST").least(5),
+            right("IN HOST").gap(1).rank(1),
+            right("VMM").gap(1).rank(2),
+            prose("LAST, AND WHY").most(200),
+        ];
+        let mut table = Table::new(&columns);
+        let why = "hold at 96 MiB: the host has enough memory, and this guest keeps its cache";
+        table.row(["vm10", "140", "~48", why]);
+        table.row(["vm2-of-the-shop", "7", "3", "no demand"]);
+        table.row(["vm1", "-", "50", ""]);
+        table
+    }
+
+    #[test]
+    fn narrow_table_leaves_columns_out_and_keeps_its_prose() {
+        let fitted = guests().fit(16);
+        assert_eq!(fitted.hidden, ["VMM"]);
+        let lines = [
+            "GUEST    IN HOST",
+            "vm10         140",
+            "  hold at 96",
+            "  MiB: the host",
+            "  has enough",
+            "  memory, and",
+            "  this guest",
+            "  keeps its",
+            "  cache",
+            "vm2-of-the-shop",
+            "               7",
+            "  no demand",
+            "vm1            -",
+        ];
+        assert_eq!(fitted.text().lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn prose_continues_beside_columns_when_there_is_room() {
+        let fitted = guests().fit(72);
+        let why = "hold at 96 MiB: the host has enough memory,";
+        let lines = [
+            format!("{:27}  {}", "GUEST           IN HOST VMM", "LAST, AND WHY"),
+            format!("{:27}  {why}", "vm10                140 ~48"),
+            format!("{:27}  {}", "", "and this guest keeps its cache"),
+        ];
+        assert_eq!(fitted.text().lines().take(3).collect::<Vec<_>>(), lines);
+        assert_eq!(fitted.rows.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1]);
+    }
+
+    #[test]
+    fn columns_are_found_chosen_and_sorted_by() {
+        let mut table = guests();
+        let found =
+            ["in-host", "last", "VMM", "Last and why", "", "n"].map(|name| table.column(name));
+        assert_eq!(found, [Some(1), Some(3), Some(2), Some(3), None, None]);
+        let first = |table: &Table| -> Vec<String> {
+            let rows = table.fit(99).rows;
+            rows.iter().map(|row| row[0].split(' ').next().unwrap_or_default().to_owned()).collect()
+        };
+        table.sort(0);
+        assert_eq!(first(&table), ["vm1", "vm2-of-the-shop", "vm10"]);
+        table.sort(1);
+        assert_eq!(
+            first(&table),
+            ["vm10", "vm2-of-the-shop", "vm1"],
+            "an unknown value comes last"
+        );
+        table.sort(2);
+        assert_eq!(first(&table), ["vm1", "vm10", "vm2-of-the-shop"]);
+        table.choose(&[3, 2, 0]);
+        assert_eq!(table.heads(), ["VMM", "GUEST", "LAST, AND WHY"]);
+        assert_eq!(table.text().lines().nth(1), Some(" 50  vm1"));
     }
 }

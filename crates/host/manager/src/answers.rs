@@ -8,6 +8,7 @@ use crate::effect::Now;
 use crate::guest::{MUTE, ManagedGuest};
 use crate::memory::{Memory, context_of, value};
 use crate::world::World;
+use base::natural;
 use counters::{Bytes, HostCounter};
 use hypervisor::RunState;
 use policy::arbiter::{Mode, Usable};
@@ -26,7 +27,7 @@ pub(crate) struct View<'a> {
 pub(crate) fn ps(view: &View<'_>) -> Ps {
     let mut guests: Vec<GuestRow> =
         view.world.guests.iter().map(|guest| guest_row(view, guest)).collect();
-    guests.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    guests.sort_by(|a, b| natural(&a.name, &b.name).then(a.id.cmp(&b.id)));
     Ps { host: host_row(view), ksm: view.ksm.clone(), guests }
 }
 
@@ -46,7 +47,8 @@ fn host_row(view: &View<'_>) -> HostRow {
     HostRow {
         total_bytes: total.map(|size| size.0),
         available_bytes: host.available(settings, used).map(|size| size.0),
-        owners: OwnersRow {
+        machine_available_bytes: machine.map(|m| m.available.0),
+        owners: Box::new(OwnersRow {
             used_bytes: all.map(|size| size.0),
             guests_bytes: owners.guests.less(owners.hypervisors).0,
             hypervisors_bytes: owners.hypervisors.0,
@@ -56,7 +58,7 @@ fn host_row(view: &View<'_>) -> HostRow {
             huge_pages_bytes: machine.map_or(0, |m| m.huge_pages.0),
             zfs_bytes: apart.0,
             other_bytes: all.zip(known).map(|(all, known)| all.less(known).0),
-        },
+        }),
         set_point_bytes: plan.set_point.0,
         hysteresis_bytes: plan.hysteresis.0,
         reserve_bytes: plan.reserve.0,
@@ -88,7 +90,11 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         state: state(guest),
         unusable: match sample.usable {
             Usable::No(why) => Some(why.to_owned()),
-            Usable::Yes => guest.memory.is_mute().then(|| MUTE.to_owned()),
+            // Only management needs the balloon's numbers.
+            Usable::Yes => {
+                let is_managed = guest.limits.mode == Mode::Managed;
+                (is_managed && guest.memory.is_mute()).then(|| MUTE.to_owned())
+            }
         },
         daemon: guest.daemon.link.agent().is_up(),
         memory_bytes: guest.found.memory.0,

@@ -4,6 +4,7 @@ use crate::input::stand_in;
 use ::farm::config::parse;
 use manager::control::{Answer, decode_answer};
 use pinhead::args::Format;
+use pinhead::listing::ListingArgs;
 use vm::Mark;
 
 /// Reads a `FARM.toml`. In an accepted file no two guests share a name or a port of the host. A
@@ -65,8 +66,11 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };
-        for format in [Format::Text, Format::Json] {
-            let shown = pinhead::farm_cmds::shown(vec![table.clone()], format);
+        let listing = ListingArgs::default();
+        for (format, width) in
+            [(Format::Text, None), (Format::Text, Some(40)), (Format::Json, None)]
+        {
+            let shown = pinhead::farm_cmds::shown(vec![table.clone()], format, &listing, width);
             let is_shown = |c| base::is_plain(c) || c == '\n';
             assert!(shown.is_ok_and(|text| text.chars().all(is_shown)));
         }

@@ -11,6 +11,12 @@ pub enum ManageError {
     NoSize { word: String, help: String },
     #[error("`shares` is a whole number from 1 on")]
     NoShares,
+    #[error("No guest matches `{}`: there are {guests}", .pattern.escape_debug())]
+    NoMatch { pattern: String, guests: String },
+    #[error("The table has no column `{}`: its columns are {known}", .name.escape_debug())]
+    NoColumn { name: String, known: String },
+    #[error("`--columns` and `--sort` arrange a table: leave them out, as JSON has all fields")]
+    TextOnly,
     #[error("The manager's answer is to another question: is it of another version?")]
     OtherAnswer,
     #[error("The guest, its daemon or the manager has restarted meanwhile: ask again")]

@@ -14,11 +14,12 @@ pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, guest};
 pub use park::{park, wake};
-pub(crate) use ps::{Beside, beside};
+pub(crate) use ps::{Beside, beside, is_any};
 pub use ps::{ps, shown};
 
 use crate::escape::Lines;
 use crate::manage::SocketArg;
+use crate::terminal::complain;
 use crate::{Error, FarmCommandError};
 use base::chain;
 use clap::Args;
@@ -120,7 +121,7 @@ pub fn exec(args: &ExecArgs) -> ExitCode {
         // A process has no exit status above 255.
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
-            eprintln!("pinhead: {}", base::plain(&chain(&error), 2000));
+            complain(&format!("pinhead: {}", base::plain(&chain(&error), 2000)));
             ExitCode::from(CANNOT)
         }
     }

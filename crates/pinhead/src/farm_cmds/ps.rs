@@ -4,10 +4,12 @@ use super::find;
 use crate::Error;
 use crate::args::Format;
 use crate::escape;
-use base::{Column, Table, counted, left, plain, right};
-use farm::running::{Farms, tables_within};
+use crate::listing::ListingArgs;
+use crate::terminal::fitted;
+use base::{Column, Table, counted, left, plain, prose, right};
+use farm::running::{self, Farms, tables_within};
 use farm::service;
-use manager::control::{FarmGuest, FarmTable, Ps};
+use manager::control::{FarmGuest, FarmTable, Ps, ServedPort};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
@@ -27,14 +29,24 @@ pub(crate) struct Measured {
     swapped_kib: Option<u64>,
 }
 
+/// Returns true if a farm of this user runs.
+pub(crate) fn is_any() -> bool {
+    running::all().is_ok_and(|farms| !farms.is_empty())
+}
+
 /// Lists the guests of one farm, or of all.
-pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
+pub fn ps(
+    named: Option<&str>,
+    format: Format,
+    listing: &ListingArgs,
+    width: Option<usize>,
+) -> Result<String, Error> {
     let found = match named {
         Some(_) => vec![find::farm(named)?],
         None => find::farms()?,
     };
     let tables = found.iter().map(|found| Ok(service::table(&found.socket)?));
-    shown(tables.collect::<Result<_, Error>>()?, format)
+    shown(tables.collect::<Result<_, Error>>()?, format, listing, width)
 }
 
 /// Returns guests of this user's farms that a manager does not have. Such guests are parked on
@@ -64,20 +76,53 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
+    /// Returns the guests' names. Guests of a farm have no UUID there.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
+        names(&self.farms)
+    }
+
+    /// Keeps the listed guests.
+    pub(crate) fn retain(&mut self, listing: &ListingArgs) {
+        retain(&mut self.farms, listing);
+    }
+
     /// Formats the farms for people.
-    pub(crate) fn text(self) -> String {
+    pub(crate) fn text(self, listing: &ListingArgs, width: Option<usize>) -> String {
         let silent: String =
             self.silent.iter().map(|line| format!("farm {}\n", plain(line, 300))).collect();
-        self.farms.into_iter().map(text).collect::<String>() + &silent
+        let farms: String = self.farms.into_iter().map(|farm| text(farm, listing, width)).collect();
+        farms + &fitted(&silent, width)
     }
 }
 
 /// Formats the farms' tables.
-pub fn shown(tables: Vec<FarmTable>, format: Format) -> Result<String, Error> {
-    let tables: Vec<FarmTable<Measured>> = tables.into_iter().map(measure).collect();
+pub fn shown(
+    tables: Vec<FarmTable>,
+    format: Format,
+    listing: &ListingArgs,
+    width: Option<usize>,
+) -> Result<String, Error> {
+    let mut tables: Vec<FarmTable<Measured>> = tables.into_iter().map(measure).collect();
+    listing.check_guests(names(&tables))?;
+    listing.check_columns(&Table::new(&COLUMNS))?;
+    retain(&mut tables, listing);
     match format {
         Format::Json => escape::json(&json!({ "farms": tables })),
-        Format::Text => Ok(tables.into_iter().map(text).collect()),
+        Format::Text => Ok(tables.into_iter().map(|farm| text(farm, listing, width)).collect()),
+    }
+}
+
+fn names(farms: &[FarmTable<Measured>]) -> impl Iterator<Item = (&str, &str)> + Clone {
+    farms.iter().flat_map(|farm| &farm.guests).map(|one| (one.guest.name.as_str(), ""))
+}
+
+/// Keeps the listed guests. Farms without such guests are left out.
+fn retain(farms: &mut Vec<FarmTable<Measured>>, listing: &ListingArgs) {
+    if !listing.guests.is_empty() {
+        farms
+            .iter_mut()
+            .for_each(|farm| farm.guests.retain(|one| listing.takes(&one.guest.name, "")));
+        farms.retain(|farm| !farm.guests.is_empty());
     }
 }
 
@@ -98,38 +143,38 @@ fn measured(guest: FarmGuest) -> Measured {
 }
 
 const COLUMNS: [Column; 9] = [
-    left("GUEST").width(16),
-    left("CLASS").gap(1).width(12),
-    right("PID").gap(1).least(8),
+    left("GUEST").least(16).most(64),
+    left("CLASS").gap(1).least(12).most(64).rank(4),
+    right("PID").gap(1).least(8).rank(5),
     left("STATE").gap(1).width(9),
     right("IN HOST").gap(1).least(7),
-    right("ITS OWN").gap(1).least(7),
-    right("OF").gap(1).least(6),
-    right("CPU%").gap(1).least(6),
-    left("ADDRESS, PORTS").most(100),
+    right("ITS OWN").gap(1).least(7).rank(3),
+    right("OF").gap(1).least(6).rank(2),
+    right("CPU%").gap(1).least(6).rank(1),
+    prose("ADDRESS, PORTS").most(400),
 ];
 
-fn text(farm: FarmTable<Measured>) -> String {
+fn text(farm: FarmTable<Measured>, listing: &ListingArgs, width: Option<usize>) -> String {
     let sum_kib: u64 = farm.guests.iter().filter_map(|guest| guest.proportional_kib).sum();
     let count = counted(farm.guests.len() as u64, "guest");
-    let mut table = Table::new(&COLUMNS);
-    farm.guests.into_iter().for_each(|guest| table.row(row(guest)));
-    format!(
-        "{}farm {}: {count} in {} MiB, for {} s (process {})\n",
-        table.text(),
+    let foot = format!(
+        "farm {}: {count} in {} MiB, for {} s (process {})\n",
         plain(farm.farm.as_deref().unwrap_or("-"), 60),
         sum_kib / 1024,
         farm.uptime_ms / 1000,
         farm.pid
-    )
+    );
+    let mut table = Table::new(&COLUMNS);
+    farm.guests.into_iter().for_each(|guest| table.row(row(guest)));
+    listing.show(table, width) + &fitted(&foot, width)
 }
 
 fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [String; 9] {
     let or_none = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
     let state = guest.shown_state().to_owned();
-    let ports: Vec<String> =
-        guest.ports.iter().map(|port| format!("127.0.0.1:{}>{}", port.host, port.guest)).collect();
-    let address = guest.address.as_deref().unwrap_or("-");
+    let port = |port: &ServedPort| format!("127.0.0.1:{}>{}", port.host, port.guest);
+    let places = guest.address.clone().into_iter().chain(guest.ports.iter().map(port));
+    let places = places.collect::<Vec<_>>().join(" ");
     [
         guest.name,
         guest.class,
@@ -139,14 +184,15 @@ fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [Str
         or_none(proportional_kib.map(|kib| kib / 1024)),
         guest.memory_mib.to_string(),
         guest.cpu_percent.map_or("-".to_owned(), |cpu| format!("{cpu:.1}")),
-        guest.reason.unwrap_or_else(|| format!("{address} {}", ports.join(" "))),
+        guest.reason.unwrap_or(places),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manager::control::{GuestRow, HostRow, KsmRow, ServedPort};
+    use crate::listing::testing::{WIDTHS, Words, check_fits};
+    use manager::control::{GuestRow, HostRow, KsmRow};
 
     #[test]
     fn guests_beside_a_manager_are_those_it_does_not_have() {
@@ -172,7 +218,7 @@ mod tests {
         let json = serde_json::to_value(&beside).unwrap();
         assert_eq!(json["farms"][0]["guests"][0]["name"], "on-disk");
         assert_eq!(json["farms"][0]["guests"][0]["resident_kib"], json!(null));
-        let text = beside.text();
+        let text = beside.text(&ListingArgs::default(), None);
         assert!(text.ends_with("farm c: it hung up\u{fffd}[2J\n"), "{text}");
     }
 
@@ -205,7 +251,8 @@ mod tests {
             swapped_kib: None,
         });
         let farm = Some("f".to_owned());
-        let text = text(FarmTable { farm, pid: 9, uptime_ms: 5000, guests: guests.into() });
+        let table = FarmTable { farm, pid: 9, uptime_ms: 5000, guests: guests.into() };
+        let text = text(table, &ListingArgs::default(), None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[1],
@@ -215,5 +262,28 @@ mod tests {
         assert!(lines[2].contains("QEMU ended\u{fffd}") && !text.contains('\u{1b}'));
         assert!(lines[2].contains("       - "), "an unknown value is not 0: {}", lines[2]);
         assert_eq!(lines[3], "farm f: 2 guests in 20 MiB, for 5 s (process 9)");
+    }
+
+    #[test]
+    fn table_of_a_farm_fits_every_width() {
+        Words::each(|mut words| {
+            let guest = |words: &mut Words| FarmGuest {
+                name: words.name(),
+                class: words.name(),
+                memory_mib: words.number(1 << 20),
+                reason: Some(words.sentence()),
+                ..FarmGuest::default()
+            };
+            let guests: Vec<FarmGuest> = (0..words.number(9)).map(|_| guest(&mut words)).collect();
+            let farm = FarmTable { farm: Some("shop".into()), pid: 9, uptime_ms: 5000, guests };
+            for width in WIDTHS {
+                let listing = ListingArgs::default();
+                let shown = shown(vec![farm.clone()], Format::Text, &listing, Some(width)).unwrap();
+                let texts = farm.guests.iter().flat_map(|guest| {
+                    [Some(guest.name.as_str()), guest.reason.as_deref()].into_iter().flatten()
+                });
+                check_fits(&shown, width, texts);
+            }
+        });
     }
 }

@@ -2,7 +2,8 @@
 //! screen.
 
 use crate::cells::number;
-use base::{Column, Table, duration, left, plain, right};
+use crate::terminal::fitted;
+use base::{Column, Table, duration, left, plain, prose, right};
 use manager::control::{LeverRow, Levers, PagedOutRow};
 use policy::pageout::PROMOTION_PERMILLE;
 use std::fmt::Write as _;
@@ -10,30 +11,38 @@ use std::fmt::Write as _;
 const LEVERS: [Column; 8] = [
     left("LEVER").width(14),
     left("STATE").gap(2).least(8),
-    right("GUESTS").gap(2),
-    right("TIMES").gap(2),
+    right("GUESTS").gap(2).rank(4),
+    right("TIMES").gap(2).rank(5),
     right("GAINED").gap(2),
-    right("IN SWAP").gap(2),
-    right("BACK").gap(2),
-    left("COST").gap(2),
+    right("IN SWAP").gap(2).rank(2),
+    right("BACK").gap(2).rank(3),
+    prose("COST").gap(2),
 ];
 
 const GUESTS: [Column; 8] = [
-    left("GUEST").width(16),
+    left("GUEST").least(16).most(128),
     left("PAGE-OUT").gap(2).least(8),
-    right("TIMES").gap(2),
-    right("GAINED").gap(2),
-    right("IN SWAP").gap(2),
-    right("BACK").gap(2),
-    right("WORKING SET").gap(2),
-    right("CPU MS").gap(2),
+    right("TIMES").gap(2).rank(6),
+    right("GAINED").gap(2).rank(1),
+    right("IN SWAP").gap(2).rank(3),
+    right("BACK").gap(2).rank(4),
+    right("WORKING SET").gap(2).rank(2),
+    right("CPU MS").gap(2).rank(5),
 ];
 
 /// Formats the screen.
-pub fn table(answer: &Levers) -> String {
+pub fn show(answer: &Levers, width: Option<usize>) -> String {
+    let shown = |table: &Table| width.map_or_else(|| table.text(), |width| table.fit(width).text());
     let mut levers = Table::new(&LEVERS);
     answer.levers.iter().for_each(|row| levers.row(lever(row)));
-    let mut out = levers.text();
+    let mut guests = Table::new(&GUESTS);
+    answer.guests.iter().for_each(|row| guests.row(guest(row)));
+    shown(&levers) + &fitted(&remarks(answer), width) + &shown(&guests)
+}
+
+/// Formats the lines between the two tables.
+fn remarks(answer: &Levers) -> String {
+    let mut out = String::new();
     for row in &answer.levers {
         if let Some(why) = &row.why {
             let _ = writeln!(out, "{} is off: {}", plain(&row.name, 20), plain(why, 300));
@@ -47,9 +56,6 @@ pub fn table(answer: &Levers) -> String {
     let own = answer.manager_cpu_us as f64 / 10.0 / answer.uptime_ms.max(1) as f64;
     let up = duration::show(i64::try_from(answer.uptime_ms).unwrap_or(i64::MAX));
     let _ = writeln!(out, "The manager itself took {own:.2} % of a core over {up}.\n");
-    let mut guests = Table::new(&GUESTS);
-    answer.guests.iter().for_each(|row| guests.row(guest(row)));
-    out.push_str(&guests.text());
     out
 }
 
@@ -109,6 +115,7 @@ fn mib(bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::testing::{WIDTHS, Words, check_fits};
 
     #[test]
     fn levers_have_lines_and_guest_names_are_escaped() {
@@ -138,7 +145,7 @@ mod tests {
             ..PagedOutRow::default()
         }];
         let answer = Levers { levers, guests, manager_cpu_us: 300_000, uptime_ms: 60_000 };
-        let text = table(&answer);
+        let text = show(&answer, None);
         assert!(text.contains("24.0"), "{text}");
         assert!(text.contains("1.2 s of CPU") && text.contains("4.0 % of a core"), "{text}");
         assert!(text.contains("page-out is off: this host has no swap"), "{text}");
@@ -146,5 +153,34 @@ mod tests {
         assert!(text.contains("12.50 % a minute") && text.contains("rested 2 times"), "{text}");
         assert!(text.contains("0.50 % of a core over 1 min"), "{text}");
         assert!(text.contains("8.0") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn levers_fit_every_width() {
+        Words::each(|mut words| {
+            let lever = |words: &mut Words| LeverRow {
+                name: "page-reporting".into(),
+                state: "incompressible".into(),
+                why: Some(words.sentence()),
+                gained_bytes: Some(words.number(1 << 43)),
+                cost_us: Some(words.number(1 << 43)),
+                ..LeverRow::default()
+            };
+            let levers: Vec<LeverRow> = (0..4).map(|_| lever(&mut words)).collect();
+            let guest = |words: &mut Words| PagedOutRow {
+                name: words.name(),
+                state: "incompressible".into(),
+                gained_bytes: Some(words.number(1 << 40)),
+                ..PagedOutRow::default()
+            };
+            let guests = (0..words.number(9)).map(|_| guest(&mut words)).collect();
+            let answer = Levers { levers, guests, manager_cpu_us: 300_000, uptime_ms: 60_000 };
+            let texts: Vec<&str> =
+                answer.levers.iter().filter_map(|row| row.why.as_deref()).collect();
+            let names: Vec<&str> = answer.guests.iter().map(|row| row.name.as_str()).collect();
+            for width in WIDTHS {
+                check_fits(&show(&answer, Some(width)), width, texts.iter().chain(&names).copied());
+            }
+        });
     }
 }

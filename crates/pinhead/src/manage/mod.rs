@@ -12,6 +12,8 @@ pub use run::{keep, run};
 use crate::args::Format;
 use crate::escape::json;
 use crate::farm_cmds::Beside;
+use crate::listing::ListingArgs;
+use crate::terminal;
 use crate::why::DiffArgs;
 use crate::{Error, ManageError};
 use clap::{Args, Subcommand, ValueEnum};
@@ -58,6 +60,8 @@ pub enum HostCommand {
 /// `pinhead ps`
 #[derive(Debug, Args)]
 pub struct PsArgs {
+    #[command(flatten)]
+    pub(crate) listing: ListingArgs,
     /// Output format
     ///
     /// JSON also contains identity, limits, class, reversals, and memory that page reporting
@@ -65,7 +69,7 @@ pub struct PsArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
     /// Show the manager itself: host, sources, lease, journal and overhead
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["guests", "columns", "sort"])]
     pub status: bool,
     /// Show the gain and cost of each lever, and page-out per guest
     ///
@@ -75,7 +79,7 @@ pub struct PsArgs {
     /// automatically. KSM keeps one copy of equal pages. GAINED is memory that the host has or had
     /// from a lever. IN SWAP is the growth of compressed memory for it, and BACK the memory that
     /// came back. A guest's working set is its resident memory one minute after its page-out.
-    #[arg(long, conflicts_with_all = ["status", "farm"])]
+    #[arg(long, conflicts_with_all = ["status", "farm", "guests", "columns", "sort"])]
     pub levers: bool,
     /// Show guests of all farms or of one, as the farm sees them
     ///
@@ -158,8 +162,12 @@ fn budget(text: &str) -> Result<Share, String> {
 
 /// Lists the guests, or reports on the manager.
 pub fn ps(args: &PsArgs) -> Result<String, Error> {
+    let (listing, width) = (&args.listing, terminal::width(std::io::stdout()));
+    if args.format == Format::Json {
+        listing.check_text()?;
+    }
     if let Some(farm) = &args.farm {
-        return crate::farm_cmds::ps(farm.as_deref(), args.format);
+        return crate::farm_cmds::ps(farm.as_deref(), args.format, listing, width);
     }
     let ask = match (args.status, args.levers) {
         (true, _) => Ask::Status,
@@ -169,26 +177,42 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     let answered = match ask_manager(&args.socket, &ask) {
         // Without a manager, the farms still list their guests.
         Err(error) if ask == Ask::Ps && args.socket.socket.is_none() => {
-            let shown = crate::farm_cmds::ps(None, args.format);
-            return shown.map_err(|_| error);
+            if !crate::farm_cmds::is_any() {
+                return Err(error);
+            }
+            return crate::farm_cmds::ps(None, args.format, listing, width);
         }
         answered => answered?,
     };
     match (answered, args.format) {
-        (Answer::Ps(answer), Format::Json) => {
-            let beside = beside(args, &answer)?;
-            json(&Everything { answer, beside })
-        }
+        (Answer::Ps(answer), format) => list(answer, args, format, width),
         (Answer::Status(answer), Format::Json) => json(&answer),
         (Answer::Levers(answer), Format::Json) => json(&answer),
-        (Answer::Ps(answer), Format::Text) => {
-            let beside = beside(args, &answer)?.map(Beside::text).unwrap_or_default();
-            Ok(ps::table(&answer) + &beside)
-        }
-        (Answer::Status(answer), Format::Text) => Ok(ps::status(&answer)),
-        (Answer::Levers(answer), Format::Text) => Ok(levers::table(&answer)),
+        (Answer::Status(answer), Format::Text) => Ok(ps::status(&answer, width)),
+        (Answer::Levers(answer), Format::Text) => Ok(levers::show(&answer, width)),
         _ => Err(unexpected()),
     }
+}
+
+/// Lists the manager's guests, and guests of farms that the manager does not have.
+fn list(
+    mut answer: Ps,
+    args: &PsArgs,
+    format: Format,
+    width: Option<usize>,
+) -> Result<String, Error> {
+    let listing = &args.listing;
+    let mut beside = beside(args, &answer)?;
+    let rows = answer.guests.iter().map(|guest| (guest.name.as_str(), guest.uuid.as_str()));
+    listing.check_guests(rows.chain(beside.iter().flat_map(Beside::names)))?;
+    answer.guests.retain(|guest| listing.takes(&guest.name, &guest.uuid));
+    beside.iter_mut().for_each(|beside| beside.retain(listing));
+    if format == Format::Json {
+        return json(&Everything { answer, beside });
+    }
+    listing.check_columns(&ps::table(&answer))?;
+    let beside = beside.map(|beside| beside.text(listing, width)).unwrap_or_default();
+    Ok(ps::show(&answer, listing, width) + &beside)
 }
 
 /// A manager's guests, and guests of farms that the manager does not have.

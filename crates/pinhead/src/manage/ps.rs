@@ -1,6 +1,8 @@
 //! Guests and their manager in a table.
 
-use base::{Column, Table, counted, left, plain, right};
+use crate::listing::ListingArgs;
+use crate::terminal::fitted;
+use base::{Column, Table, counted, left, plain, prose, right};
 use manager::control::{GuestRow, HostRow, KsmRow, OwnersRow, Ps, Status};
 use model::label;
 use policy::ksm::Phase;
@@ -9,37 +11,51 @@ use std::fmt::Write as _;
 
 /// Maximum length of a name with a monitor's path, in characters. The path has at most 107 bytes.
 const LABEL_MAX: usize = 128;
+/// Maximum length of a reason, in characters.
+const REASON_MAX: usize = 400;
 
+/// The columns. A narrow terminal lacks those that explain a guest's place in the host's memory.
 const COLUMNS: [Column; 14] = [
-    left("GUEST").width(16),
+    left("GUEST").least(16).most(LABEL_MAX),
     left("STATE").gap(1).width(9),
     right("HAS").gap(1).least(7),
-    right("OF").gap(1).least(7),
-    right("IN HOST").gap(1).least(7),
-    right("VMM").gap(1).least(4),
-    right("SHARED").gap(1).least(6),
-    right("SWAPPED").gap(1).least(7),
-    right("COMPR").gap(1).least(5),
-    right("AVAIL").gap(1).least(7),
-    right("NEEDS").gap(1).least(6),
-    right("CPU%").gap(1).least(6),
-    right("PSI%").gap(1).least(5),
-    left("LAST, AND WHY").most(100),
+    right("OF").gap(1).least(7).rank(3),
+    right("IN HOST").gap(1).least(7).rank(2),
+    right("VMM").gap(1).least(4).rank(10),
+    right("SHARED").gap(1).least(6).rank(9),
+    right("SWAPPED").gap(1).least(7).rank(7),
+    right("COMPR").gap(1).least(5).rank(8),
+    right("AVAIL").gap(1).least(7).rank(5),
+    right("NEEDS").gap(1).least(6).rank(4),
+    right("CPU%").gap(1).least(6).rank(1),
+    right("PSI%").gap(1).least(5).rank(6),
+    prose("LAST, AND WHY").most(REASON_MAX),
 ];
 
-/// Formats the table, with one line per guest.
-pub fn table(answer: &Ps) -> String {
-    let mut columns = COLUMNS;
+/// Returns the table, with one row per guest.
+pub fn table(answer: &Ps) -> Table {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     answer.guests.iter().for_each(|guest| *names.entry(&guest.name).or_default() += 1);
-    let labels: Vec<String> = answer.guests.iter().map(|guest| name(guest, &names)).collect();
-    if labels.iter().zip(&answer.guests).any(|(label, guest)| *label != guest.name) {
-        columns[0] = left("GUEST").least(16).most(LABEL_MAX);
+    let mut table = Table::new(&COLUMNS);
+    answer.guests.iter().for_each(|guest| table.row(row(guest, name(guest, &names))));
+    table
+}
+
+/// Formats guests and, unless the options name guests, the host.
+pub fn show(answer: &Ps, listing: &ListingArgs, width: Option<usize>) -> String {
+    let mut out = String::new();
+    if !answer.guests.is_empty() || listing.guests.is_empty() {
+        out.push_str(&listing.show(table(answer), width));
     }
-    let mut table = Table::new(&columns);
-    let rows = answer.guests.iter().zip(labels);
-    rows.for_each(|(guest, label)| table.row(row(guest, label)));
-    let mut out = table.text();
+    if listing.guests.is_empty() {
+        out.push_str(&fitted(&foot(answer), width));
+    }
+    out
+}
+
+/// Formats the host's memory, below the table.
+fn foot(answer: &Ps) -> String {
+    let mut out = String::new();
     if answer.guests.is_empty() {
         out.push_str("no guest was found yet\n");
     }
@@ -113,19 +129,27 @@ fn part(name: &str, size: u64) -> String {
     if mib > 0 { format!(" + {name} {mib}") } else { String::new() }
 }
 
+/// Formats the host's memory. With a budget, the memory of guests is bounded by the budget, and the
+/// host's own memory may be free.
 fn host(out: &mut String, host: &HostRow) {
+    let total = mib(host.total_bytes);
+    let available = mib(host.available_bytes);
+    let _ = match host.budget_bytes {
+        None => write!(out, "host {total} MiB, {available} available"),
+        Some(budget) => write!(
+            out,
+            "budget {} MiB, {available} free in it; host {total} MiB, {} available",
+            budget >> 20,
+            mib(host.machine_available_bytes)
+        ),
+    };
     let _ = write!(
         out,
-        "host: {} MiB free of {} MiB; wants {} ± {}, keeps {}",
-        mib(host.available_bytes),
-        mib(host.total_bytes),
+        "; wants {} ± {}, keeps {}",
         mib(Some(host.set_point_bytes)),
         mib(Some(host.hysteresis_bytes)),
         mib(Some(host.reserve_bytes))
     );
-    if let Some(budget) = host.budget_bytes {
-        let _ = write!(out, "; guests may use {} MiB together", mib(Some(budget)));
-    }
     for (what, size) in [("promised", host.promised_bytes), ("reserved", host.reserved_bytes)] {
         if size.is_some_and(|size| size > 0) {
             let _ = write!(out, "; {} MiB {what}", mib(size));
@@ -146,7 +170,7 @@ fn ksm(out: &mut String, ksm: &KsmRow) {
 }
 
 /// Formats the status of the manager.
-pub fn status(answer: &Status) -> String {
+pub fn status(answer: &Status, width: Option<usize>) -> String {
     let mut out = String::new();
     let or_none = |text: &Option<String>| plain(text.as_deref().unwrap_or("none"), 200);
     let dry = if answer.dry_run { ", without changing anything (--dry-run)" } else { "" };
@@ -198,7 +222,7 @@ pub fn status(answer: &Status) -> String {
     for trouble in &answer.troubles {
         let _ = writeln!(out, "trouble: {}", plain(trouble, 300));
     }
-    out
+    fitted(&out, width)
 }
 
 fn mib(bytes: Option<u64>) -> String {
@@ -208,6 +232,7 @@ fn mib(bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::testing::{WIDTHS, Words, check_fits};
 
     #[test]
     fn report_h13_namesakes_have_their_monitors_behind_them() {
@@ -218,12 +243,98 @@ mod tests {
         };
         let (host, ksm) = (HostRow::default(), KsmRow::default());
         let mut answer = Ps { host, ksm, guests: vec![row("windows", "/run/a.qmp")] };
-        assert!(table(&answer).contains("\nwindows  "), "{}", table(&answer));
+        let text = |answer: &Ps| show(answer, &ListingArgs::default(), None);
+        assert!(text(&answer).contains("\nwindows  "), "{}", text(&answer));
         answer.guests.push(row("windows", "/run/b.qmp"));
         answer.guests.push(row("web", "/run/c.qmp"));
-        let text = table(&answer);
+        let text = text(&answer);
         for line in ["windows [/run/a.qmp] ", "windows [/run/b.qmp] ", "web  "] {
             assert!(text.lines().any(|found| found.starts_with(line)), "{line}: {text}");
         }
+    }
+
+    fn random(words: &mut Words) -> Ps {
+        let guest = |words: &mut Words| GuestRow {
+            name: words.name(),
+            actual_bytes: Some(words.number(1 << 43)),
+            memory_bytes: words.number(1 << 43),
+            own_bytes: Some(words.number(1 << 40)),
+            cpu_percent: Some(words.number(6400) as f64),
+            reason: Some(words.sentence()),
+            ..GuestRow::default()
+        };
+        let guests = (0..words.number(9)).map(|_| guest(words)).collect();
+        let host = HostRow {
+            total_bytes: Some(words.number(1 << 43)),
+            budget_bytes: Some(words.number(1 << 43)).filter(|size| size % 2 == 0),
+            owners: Box::new(OwnersRow { used_bytes: Some(7 << 40), ..OwnersRow::default() }),
+            ..HostRow::default()
+        };
+        Ps { host, ksm: KsmRow { gain_bytes: Some(7), ..KsmRow::default() }, guests }
+    }
+
+    #[test]
+    fn table_of_guests_fits_every_width() {
+        Words::each(|mut words| {
+            let answer = random(&mut words);
+            for width in WIDTHS {
+                let shown = show(&answer, &ListingArgs::default(), Some(width));
+                let texts = answer.guests.iter().flat_map(|guest| {
+                    [Some(guest.name.as_str()), guest.reason.as_deref()].into_iter().flatten()
+                });
+                check_fits(&shown, width, texts);
+            }
+        });
+    }
+
+    #[test]
+    fn status_fits_every_width() {
+        Words::each(|mut words| {
+            let trouble = [words.sentence(), words.sentence()];
+            let status = Status { troubles: trouble.to_vec(), ..Status::default() };
+            for width in WIDTHS {
+                check_fits(
+                    &super::status(&status, Some(width)),
+                    width,
+                    trouble.iter().map(String::as_str),
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn columns_of_least_worth_are_left_out_at_80() {
+        let guests = vec![GuestRow { name: "g1".into(), ..GuestRow::default() }];
+        let answer = Ps { host: HostRow::default(), ksm: KsmRow::default(), guests };
+        let fitted = table(&answer).fit(80);
+        assert_eq!(fitted.hidden, ["VMM", "SHARED", "COMPR", "SWAPPED"]);
+        assert!(table(&answer).fit(120).hidden.is_empty());
+    }
+
+    #[test]
+    fn budget_is_named_with_what_is_free_in_it() {
+        let mib = |mib: u64| Some(mib << 20);
+        let row = HostRow {
+            total_bytes: mib(24105),
+            available_bytes: mib(0),
+            machine_available_bytes: mib(23130),
+            set_point_bytes: 48 << 20,
+            hysteresis_bytes: 4 << 20,
+            reserve_bytes: 14 << 20,
+            budget_bytes: mib(480),
+            ..HostRow::default()
+        };
+        let shown = |row: &HostRow| {
+            let mut out = String::new();
+            host(&mut out, row);
+            out
+        };
+        assert_eq!(
+            shown(&row),
+            "budget 480 MiB, 0 free in it; host 24105 MiB, 23130 available; wants 48 ± 4, \
+             keeps 14\n"
+        );
+        let row = HostRow { available_bytes: mib(23130), budget_bytes: None, ..row };
+        assert_eq!(shown(&row), "host 24105 MiB, 23130 available; wants 48 ± 4, keeps 14\n");
     }
 }

@@ -5,6 +5,7 @@
 //!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
 //! ```
 
+use crate::terminal;
 use crate::why::time_between;
 use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
@@ -108,10 +109,7 @@ pub fn run(args: &ReportArgs) -> Result<String, Error> {
     // An unknown name is an error before any recording is opened.
     reports::find(name)?;
     let now = why::now();
-    let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
-        _ => WIDTH,
-    };
+    let width = terminal::width(std::io::stdout()).filter(|width| *width >= 40).unwrap_or(WIDTH);
     let host = args.host.as_deref();
     let source = |wanted: &Wanted| -> Result<Vec<HostData>, Error> {
         Ok(match &args.from_prometheus {

@@ -11,6 +11,7 @@
 use super::progress::{Progress, Step};
 use super::serve::{self, Guests, Run, Watcher};
 use crate::args::{ServiceArgs, UpArgs};
+use crate::terminal::{fitted, width};
 use crate::{Error, UpError};
 use serde_json::json;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
@@ -43,7 +44,8 @@ pub fn start(path: &Path, args: &UpArgs) -> Result<(), Error> {
     };
     match relay(BufReader::new(pipe)) {
         Some(Ok(text)) => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            let mut stdout = std::io::stdout();
+            let _ = stdout.write_all(fitted(&text, width(&stdout)).as_bytes());
             Ok(())
         }
         Some(Err(message)) => {

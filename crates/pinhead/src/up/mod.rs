@@ -6,7 +6,8 @@
 pub mod detach;
 mod json;
 pub(crate) mod leftovers;
-mod manager;
+mod managed;
+mod own_manager;
 pub mod plan;
 pub mod progress;
 mod screen;

@@ -2,13 +2,14 @@
 //! detached farm sends the progress as JSON to the command that waits.
 
 use crate::tell::tell;
+use crate::terminal::width;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io::{IsTerminal, PipeWriter, Write};
 use vm::Clock;
 
 const BAR_CELLS: usize = 24;
-/// Maximum length of a line, which fits into any terminal.
+/// Maximum length of a line.
 const WIDTH: usize = 78;
 /// Maximum length of a warning, which may need several lines.
 const WARNING_WIDTH: usize = 400;
@@ -132,7 +133,9 @@ impl Progress {
         }
         let written = match &mut self.out {
             Out::Terminal => {
-                let line = base::plain(&step.line(), WIDTH);
+                // A line that the terminal breaks could not be replaced by the next.
+                let room = width(std::io::stderr()).map_or(WIDTH, |width| width.saturating_sub(1));
+                let line = base::plain(&step.line(), room.min(WIDTH));
                 self.is_drawn = true;
                 std::io::stderr().write_all(format!("\r{line}\x1b[K").as_bytes())
             }

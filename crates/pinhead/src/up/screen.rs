@@ -1,7 +1,9 @@
 //! Screen of running guests. The screen shows a table, or nothing until the end.
 
+use super::managed::Managed;
 use super::table;
 use crate::args::UpFormat;
+use base::{Fitted, clip, columns, wrapped};
 use farm::fleet::{Fleet, Member, State};
 use std::io::{IsTerminal, Write};
 
@@ -20,16 +22,18 @@ pub(super) struct Screen {
     format: UpFormat,
     terminal: bool,
     pub(super) next_ms: u64,
-    drawn_lines: usize,
-    /// Formats the table for a number of columns.
-    pub(super) draw: fn(&Fleet, usize) -> String,
+    /// Lengths of the lines on the terminal that the next table replaces.
+    drawn: Vec<usize>,
+    /// Formats the table, for a terminal of this many columns or for other output.
+    pub(super) draw: fn(&Fleet, &Managed, Option<usize>) -> Fitted,
+    managed: Managed,
 }
 
 impl Screen {
     pub(super) fn new(format: UpFormat) -> Screen {
         let terminal = std::io::stdout().is_terminal();
-        let draw = |fleet: &Fleet, columns| table::draw(fleet.members().iter(), columns);
-        Screen { format, terminal, next_ms: 0, drawn_lines: 0, draw }
+        let (drawn, managed) = (Vec::new(), Managed::default());
+        Screen { format, terminal, next_ms: 0, drawn, draw: table::draw, managed }
     }
 
     /// Returns true if the screen shows a table instead of one object at the end.
@@ -48,33 +52,69 @@ impl Screen {
             return true;
         }
         self.next_ms = now + if self.terminal { REDRAW_MS } else { REWRITE_MS };
-        let (columns, lines) = size();
-        let mut text = (self.draw)(fleet, columns);
-        let mut out = String::new();
-        if self.terminal {
-            // If there are more guests than lines, only some guests are shown, with the number of
-            // the others.
-            let room = lines.saturating_sub(3).max(3);
-            let count = text.lines().count();
-            if count > room {
-                text = text.lines().take(room).map(|line| format!("{line}\n")).collect();
-                text.push_str(&format!("... and {} more\n", count - room));
-            }
+        self.managed.refresh(fleet, now);
+        let out = if self.terminal {
+            let size @ (width, _) = size();
+            let table = (self.draw)(fleet, &self.managed, Some(width));
             let is_managed = |member: &Member| *member.state() == State::Managed;
-            text.push_str(&footer(now / 1000, fleet.members().iter().any(is_managed)));
-            if self.drawn_lines > 0 {
-                out.push_str(&format!("\x1b[{}A", self.drawn_lines));
-            }
-            self.drawn_lines = text.lines().count();
-            // Each line is cleared to its end, so that nothing remains of a longer line.
-            out.extend(text.lines().map(|line| format!("{line}\x1b[K\n")));
-            out.push_str("\x1b[J");
+            let foot = footer(now / 1000, fleet.members().iter().any(is_managed));
+            self.redraw(page(table, &foot, size), width)
         } else {
-            out = format!("{} s\n{text}\n", now / 1000);
-        }
+            format!("{} s\n{}\n", now / 1000, (self.draw)(fleet, &self.managed, None).text())
+        };
         let written = std::io::stdout().write_all(out.as_bytes());
         written.and_then(|()| std::io::stdout().flush()).is_ok()
     }
+
+    /// Removes the table from the terminal, so that a message can take its place. The next table
+    /// follows below the message.
+    pub(super) fn erase(&mut self) {
+        if !self.drawn.is_empty() {
+            let out = format!("{}\x1b[J", up(&self.drawn, size().0));
+            // The next table detects that the reader has gone.
+            let _ = std::io::stdout().write_all(out.as_bytes());
+            (self.drawn, self.next_ms) = (Vec::new(), 0);
+        }
+    }
+
+    /// Returns the output that replaces the drawn lines with new lines.
+    fn redraw(&mut self, lines: Vec<String>, width: usize) -> String {
+        let mut out = up(&self.drawn, width);
+        self.drawn = lines.iter().map(|line| columns(line)).collect();
+        // Each line is cleared to its end, so that nothing remains of a longer line.
+        out.extend(lines.iter().map(|line| format!("{line}\x1b[K\n")));
+        out + "\x1b[J"
+    }
+}
+
+/// Returns the sequence that moves the cursor up to the first of the drawn lines. A terminal that
+/// has become narrower has broken lines that were as wide as it was. Some terminals cut them
+/// instead, and lose earlier output then.
+fn up(drawn: &[usize], width: usize) -> String {
+    let lines: usize = drawn.iter().map(|length| length.div_ceil(width.max(1)).max(1)).sum();
+    if lines > 0 { format!("\x1b[{lines}A\r") } else { String::new() }
+}
+
+/// Returns the lines of a screen: the guests that it has room for, the number of the others, and
+/// the line below the table.
+fn page(table: Fitted, foot: &str, (width, height): (usize, usize)) -> Vec<String> {
+    let foot: Vec<String> = wrapped(foot, width, 2).lines().map(str::to_owned).collect();
+    let mut room = height.saturating_sub(3 + foot.len()).max(1);
+    let count = table.rows.len();
+    let mut lines: Vec<String> = table.head.into_iter().collect();
+    let fits = |row: &Vec<String>| {
+        let is_fitting = row.len() <= room;
+        room = room.saturating_sub(row.len());
+        is_fitting
+    };
+    let shown: Vec<Vec<String>> = table.rows.into_iter().take_while(fits).collect();
+    let others = count - shown.len();
+    lines.extend(shown.into_iter().flatten());
+    if others > 0 {
+        lines.push(format!("... and {others} more"));
+    }
+    lines.extend(foot);
+    lines.iter().map(|line| clip(line, width)).collect()
 }
 
 fn size() -> (usize, usize) {
@@ -109,6 +149,34 @@ fn footer(seconds: u64, is_managed: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn fitted(rows: &[&[&str]]) -> Fitted {
+        let rows = rows.iter().map(|row| row.iter().map(|&line| line.to_owned()).collect());
+        Fitted { head: Some("GUEST".into()), rows: rows.collect(), hidden: Vec::new() }
+    }
+
+    #[test]
+    fn page_has_whole_rows_and_the_number_of_others() {
+        let rows = || fitted(&[&["g1", "  busy"], &["g2"], &["g3", "  busy"], &["g4"]]);
+        let shown = |height| page(rows(), "7 s; Ctrl-C", (80, height));
+        assert_eq!(shown(24), ["GUEST", "g1", "  busy", "g2", "g3", "  busy", "g4", "7 s; Ctrl-C"]);
+        assert_eq!(shown(8), ["GUEST", "g1", "  busy", "g2", "... and 2 more", "7 s; Ctrl-C"]);
+        assert!(
+            (1..=24).all(|height| shown(height).len() < height.max(5)),
+            "the last line is free"
+        );
+    }
+
+    #[test]
+    fn narrower_terminal_keeps_nothing_of_a_wider_table() {
+        let mut screen = Screen::new(UpFormat::Table);
+        let wide = vec!["x".repeat(80), String::new(), "x".repeat(41)];
+        assert!(screen.redraw(wide.clone(), 80).starts_with('x'), "nothing was drawn");
+        assert!(screen.redraw(wide.clone(), 80).starts_with("\x1b[3A\r"));
+        let narrow = screen.redraw(vec!["y".to_owned()], 40);
+        assert_eq!(narrow, "\x1b[5A\ry\x1b[K\n\x1b[J", "the lines took 2, 1 and 2 lines");
+        assert!(screen.redraw(wide, 200).starts_with("\x1b[1A\r"));
+    }
 
     #[test]
     fn footer_leads_to_top_when_a_manager_has_guests() {

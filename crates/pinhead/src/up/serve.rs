@@ -7,7 +7,7 @@
 //!                  manager, a thread ┘
 //! ```
 
-use super::manager::OwnManager;
+use super::own_manager::OwnManager;
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::screen::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures};
@@ -16,6 +16,7 @@ use super::{json, leftovers, setup};
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
 use crate::tell::tell;
+use crate::terminal::{fitted, width};
 use crate::{Error, UpError};
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
@@ -279,7 +280,8 @@ impl Running {
         let running = members.filter(|member| member.pid().is_some()).count();
         self.tiers.turn(running, now);
         self.notes.extend(self.tiers.take_notes());
-        if self.starting.is_none() {
+        if self.starting.is_none() && !self.notes.is_empty() {
+            self.screen.erase();
             for note in self.notes.drain(..) {
                 tell("pinhead", &base::plain(&note, NOTE_WIDTH));
             }
@@ -341,7 +343,8 @@ impl Running {
             self.progress = Progress::silent();
         } else if self.screen.is_table() {
             // The reader may have gone; the next table detects that.
-            let _ = std::io::stdout().write_all(text.as_bytes());
+            let mut stdout = std::io::stdout();
+            let _ = stdout.write_all(fitted(&text, width(&stdout)).as_bytes());
         }
     }
 
@@ -365,7 +368,8 @@ impl Running {
             tell("pinhead", &base::plain(&fault, NOTE_WIDTH));
         }
         drop(run_dir);
-        let _ = std::io::stderr().write_all(failures.as_bytes());
+        let mut stderr = std::io::stderr();
+        let _ = stderr.write_all(fitted(&failures, width(&stderr)).as_bytes());
         match is_empty && outcome.is_ok() {
             true => Err(UpError::AllEnded.into()),
             false => outcome,
@@ -394,7 +398,7 @@ mod tests {
         let dir = vm::Scratch::new("panic").unwrap();
         let service = Service::open(dir.path(), None, Vec::new()).unwrap();
         let mut screen = Screen::new(UpFormat::Table);
-        screen.draw = |_, _| panic!("a column that is not there");
+        screen.draw = |_, _, _| panic!("a column that is not there");
         let mut running = Running {
             fleet: Fleet::of(Vec::new(), 1),
             tiers: Tiers::open(&farm::config::Limits::default()).unwrap(),

@@ -4,6 +4,7 @@ use super::plan::{Plan, checked_rules, daemon_files, find_daemon, translation_mi
 use crate::Error;
 use crate::args::{ArchArg, UpArgs, UpFormat};
 use crate::cache::warning;
+use crate::terminal::{fitted, width};
 use base::counted;
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
@@ -19,7 +20,8 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let show = |line: &str| {
         if args.format == UpFormat::Table {
             // The error of a missing reader is ignored here, because showing the table reports it.
-            let _ = writeln!(std::io::stdout(), "{line}");
+            let mut out = std::io::stdout();
+            let _ = out.write_all(fitted(&format!("{line}\n"), width(&out)).as_bytes());
         }
     };
     let rules = checked_rules(&args.rules)?;

@@ -1,39 +1,48 @@
-//! Live table, with one line per guest and at least 80 columns.
+//! Live table of guests, with one row per guest.
 
-use base::{Column, Table, left, right};
-use farm::fleet::{Member, State};
+use super::managed::{self, Managed};
+use base::{Column, Fitted, Table, left, prose, right};
+use farm::fleet::{Fleet, Member, State};
+use manager::control::GuestRow;
 use vm::{Accel, WhyEmulation};
 
-/// Minimum width of the table, in columns.
-const NARROWEST: usize = 20;
-
 const COLUMNS: [Column; 8] = [
-    left("GUEST").least(8),
+    left("GUEST").least(8).most(64),
     left("STATE").gap(1).least(9),
-    right("CPUS").gap(1).least(5),
-    right("MEMORY").gap(1).least(7),
-    right("POOL").gap(1).least(7),
-    right("CPU%").gap(1).least(6),
-    right("STEAL%").gap(1).least(6),
-    left("LAST, AND WHY"),
+    right("CPUS").gap(1).least(5).rank(2),
+    right("MEMORY").gap(1).least(7).rank(1),
+    right("POOL").gap(1).least(7).rank(3),
+    right("CPU%").gap(1).least(6).rank(4),
+    right("STEAL%").gap(1).least(6).rank(5),
+    prose("LAST, AND WHY").least(40).most(400),
 ];
 
-/// Formats the table of all guests.
-pub fn draw<'a>(members: impl Iterator<Item = &'a Member>, width: usize) -> String {
-    let mut table = Table::new(&COLUMNS);
-    members.for_each(|member| table.row(row(member)));
-    table.text_within(width.max(NARROWEST))
+/// Formats the table of all guests, on a terminal within its width.
+pub(super) fn draw(fleet: &Fleet, managed: &Managed, width: Option<usize>) -> Fitted {
+    let rows = fleet.members().iter().map(|member| row(member, managed.of(member)));
+    table(rows).fit(width.unwrap_or(usize::MAX))
 }
 
-fn row(member: &Member) -> [String; 8] {
+fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
+    let mut table = Table::new(&COLUMNS);
+    rows.for_each(|row| table.row(row));
+    table
+}
+
+/// Returns the cells of a guest, with the manager's row of a managed one.
+fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
     let spec = member.spec();
-    let (cpus, pool, reason) = match member.status() {
-        Some(status) => (
+    let (cpus, pool, reason) = match (member.status(), managed) {
+        (_, Some(row)) => {
+            let (pool, reason) = managed::cells(row);
+            (format!("-/{}", spec.cpus), pool, reason)
+        }
+        (Some(status), None) => (
             format!("{}/{}", status.cpus_online, status.cpus_present),
             format!("{}M", status.pool_pages / 256),
             status.reason.clone(),
         ),
-        None => (format!("-/{}", spec.cpus), "-".into(), String::new()),
+        (None, None) => (format!("-/{}", spec.cpus), "-".into(), String::new()),
     };
     let (cpu, steal) = match member.usage() {
         Some(usage) => (format!("{:.1}", usage.cpu_percent), format!("{:.1}", usage.steal_percent)),
@@ -56,4 +65,29 @@ fn row(member: &Member) -> [String; 8] {
         steal,
         last,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::testing::{WIDTHS, Words, check_fits};
+
+    #[test]
+    fn live_table_fits_every_width() {
+        Words::each(|mut words| {
+            let row = |words: &mut Words| {
+                let number = |words: &mut Words| words.number(99_999).to_string();
+                let cells = [(); 5].map(|()| number(words));
+                let [cpus, memory, pool, cpu, steal] = cells;
+                let (name, state, why) = (words.name(), "unmanaged".to_owned(), words.sentence());
+                [name, state, cpus, memory, pool, cpu, steal, why]
+            };
+            let rows: Vec<[String; 8]> = (0..words.number(9)).map(|_| row(&mut words)).collect();
+            for width in WIDTHS {
+                let shown = table(rows.iter().cloned()).fit(width).text();
+                let texts = rows.iter().flat_map(|row| [row[0].as_str(), row[7].as_str()]);
+                check_fits(&shown, width, texts);
+            }
+        });
+    }
 }

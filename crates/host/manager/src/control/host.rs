@@ -36,9 +36,12 @@ pub struct HostRow {
     pub total_bytes: Option<u64>,
     /// Memory available without swapping, within the budget if there is one.
     pub available_bytes: Option<u64>,
+    /// Memory available without swapping on the whole machine, with or without a budget.
+    #[serde(default)]
+    pub machine_available_bytes: Option<u64>,
     /// Owners of the memory in use.
     #[serde(default)]
-    pub owners: OwnersRow,
+    pub owners: Box<OwnersRow>,
     /// Set point: the free memory to keep.
     pub set_point_bytes: u64,
     /// Tolerance of the set point.

@@ -22,8 +22,11 @@ const SLACK: Bytes = Bytes::mib(8);
 const MUTE_QUESTIONS: u32 = 10;
 
 /// Message about a mute balloon, with advice.
-pub(crate) const MUTE: &str = "its balloon reports no numbers: its driver or its service is not \
-    there; load virtio_balloon in it, or start BLNSVR in Windows";
+pub(crate) const MUTE: &str = "its balloon reports no numbers: load virtio_balloon in the guest, \
+    start BLNSVR in Windows, or `pinhead set NAME release`";
+/// Message about a missing balloon, with advice.
+pub(crate) const NO_BALLOON: &str = "it has no balloon: add a virtio-balloon device \
+    (libvirt: <memballoon model='virtio'/>)";
 
 /// Memory of a guest.
 #[derive(Debug, Default)]
@@ -232,6 +235,12 @@ impl GuestMemory {
     /// balloon that responded before is not mute, because its guest may only hang.
     pub fn is_mute(&self) -> bool {
         !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
+    }
+
+    /// Returns true if the balloon has reported no number since the guest's start, and may still do
+    /// so.
+    pub fn may_be_mute(&self) -> bool {
+        !self.answers.by_balloon && !self.is_mute()
     }
 
     /// Takes the balloon's statistics, dated at the time of the request.

@@ -11,6 +11,7 @@ pub(crate) use cpu::SOUND_TICK_MS;
 pub use demand::GuestDemand;
 pub use memory::GuestMemory;
 pub(crate) use memory::MUTE;
+use memory::NO_BALLOON;
 
 use crate::attach::{Lent, run_dir};
 use crate::config::{Settings, UserPart};
@@ -239,11 +240,13 @@ impl ManagedGuest {
 
     /// Returns true if the memory sample is still valid, so that a request need not wake the guest.
     /// A balloon's sample becomes invalid when a daemon connects, because the daemon reports more.
+    /// An empty sample of a balloon is followed by requests until the balloon counts as mute.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
         let is_balloons = self.memory.is_sample_balloons();
         let is_to_tell = is_balloons && agent.hello().is_some() && agent.is_worth_waiting();
-        !is_to_tell && self.is_idle_since_sample(now_ms)
+        let is_empty = is_balloons && self.memory.may_be_mute();
+        !is_to_tell && !is_empty && self.is_idle_since_sample(now_ms)
     }
 
     /// Stores the daemon's memory sample, which is at least as new as `true_ms`.
@@ -388,7 +391,7 @@ impl ManagedGuest {
         if !self.found.can.balloon {
             return Usable::No(match self.memory.counted {
                 Some(_) => "[zvm] does not name it",
-                None => "it has no balloon",
+                None => NO_BALLOON,
             });
         }
         if self.part.is_some() && self.found.process.is_none() {

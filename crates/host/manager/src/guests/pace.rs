@@ -58,6 +58,8 @@ mod tests {
     use super::*;
     use crate::effect::GuestEvent;
     use crate::guests::testing::{OneGuest, now};
+    use hypervisor::{Event, balloon_row};
+    use model::GuestField;
 
     #[test]
     fn sleeping_guests_are_read_once_a_second_until_one_moves() {
@@ -79,6 +81,22 @@ mod tests {
         assert_eq!(step(GuestEvent::Attend(id, Attention::default()), 9), SOUND_TICK_MS);
         // Page-out must end when its guest wakes.
         assert_eq!(step(GuestEvent::PageOutBegins(id), 9), TICK_MS);
+    }
+
+    #[test]
+    fn sleeping_guest_with_empty_samples_is_asked_until_mute() {
+        let memory = Bytes::mib(256);
+        let mut one = OneGuest::start(memory, memory);
+        let id = one.id;
+        for second in 1..=12 {
+            one.step(GuestEvent::Tick, second);
+            one.step(GuestEvent::Ask, second);
+            let empty = balloon_row(second, memory, [(GuestField::BalloonFree, None)]);
+            one.step(GuestEvent::Source(0, Event::Stats(id, empty)), second);
+        }
+        let guest = one.guests.get(id).unwrap();
+        assert!(guest.memory.is_mute(), "its requests have not ended with its sleep");
+        assert!(guest.is_known(13_000), "a mute guest is not woken again");
     }
 
     #[test]

@@ -362,7 +362,7 @@ impl PageOuts {
             account.row(&guest.found.name, standing.name(), working_set)
         };
         let mut rows: Vec<PagedOutRow> = world.guests.iter().map(row).collect();
-        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows.sort_by(|a, b| base::natural(&a.name, &b.name));
         rows
     }
 }

@@ -1,0 +1,83 @@
+//! The terminal's width, and text broken between words to fit it. Other output is not broken, so
+//! that scripts can read it line by line.
+
+use base::wrapped;
+use rustix::termios::tcgetwinsize;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::process::exit;
+
+/// Maximum width of a help text, which is harder to read in longer lines.
+const HELP_WIDTH: usize = 100;
+/// Indent of the further lines of a message.
+const INDENT: usize = 2;
+
+/// Returns the columns of a terminal; `None` for other output.
+pub fn width(of: impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(of).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Returns messages in lines of this width.
+pub(crate) fn fitted(text: &str, width: Option<usize>) -> String {
+    width.map_or_else(|| text.to_owned(), |width| wrapped(text, width, INDENT))
+}
+
+/// Writes a message to standard error in one call, so that no other process can write into it. A
+/// missing reader is no error.
+pub fn complain(text: &str) {
+    let mut stderr = std::io::stderr();
+    let _ = stderr.write_all(fitted(&format!("{text}\n"), width(&stderr)).as_bytes());
+}
+
+/// Prints the help that was requested, or an error of the command line, and ends the process.
+pub fn leave(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        complain(text.trim_end());
+    } else {
+        let mut stdout = std::io::stdout();
+        let width = width(&stdout).map(|width| width.min(HELP_WIDTH));
+        let text = width.map_or_else(|| text.clone(), |width| wrapped(&text, width, 0));
+        let _ = stdout.write_all(text.as_bytes());
+    }
+    exit(error.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_help_is_broken_between_words() {
+        fn check(command: &mut clap::Command, path: &str) {
+            for help in [command.render_help(), command.render_long_help()] {
+                let help = help.to_string();
+                for width in [40, 80, 100] {
+                    let shown = wrapped(&help, width, 0);
+                    let same = shown.split_whitespace().eq(help.split_whitespace());
+                    assert!(same, "{path}: a word is broken at {width}:\n{shown}");
+                    let is_wide =
+                        |line: &&str| line.chars().count() > width && line.trim().contains(' ');
+                    let wide = shown.lines().find(|line| width >= 80 && is_wide(line));
+                    assert_eq!(wide, None, "{path} at {width}");
+                }
+            }
+            for below in command.get_subcommands_mut() {
+                let path = format!("{path} {}", below.get_name());
+                check(below, &path);
+            }
+        }
+        let mut command = crate::cli::command();
+        command.build();
+        check(&mut command, "pinhead");
+    }
+
+    #[test]
+    fn messages_are_broken_on_a_terminal_only() {
+        let text = "pinhead: No guest `g9` runs; there are g1, g2\n";
+        assert_eq!(fitted(text, None), text);
+        assert_eq!(fitted(text, Some(30)), "pinhead: No guest `g9` runs;\n  there are g1, g2\n");
+        assert_eq!(width(std::fs::File::open("/dev/null").unwrap()), None);
+    }
+}

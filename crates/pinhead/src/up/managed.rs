@@ -1,0 +1,101 @@
+//! Rows of the manager for guests that it manages. Their daemons report to the manager only, so the
+//! live table asks the manager about them.
+
+use farm::fleet::{Fleet, Member, State};
+use manager::control::{Answer, Ask, GuestRow, ask_manager};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+
+/// Interval between two requests. An answer costs the manager about as much as a guest's sample.
+const ASK_MS: u64 = 5_000;
+
+/// The manager's last rows of guests.
+#[derive(Debug, Default)]
+pub(super) struct Managed {
+    /// Rows by the process of the guest.
+    rows: BTreeMap<u32, GuestRow>,
+    open: Option<Receiver<Vec<GuestRow>>>,
+    next_ms: u64,
+}
+
+impl Managed {
+    /// Takes an answer that has arrived, and sends the next request when it is due. The request has
+    /// a thread of its own, because a manager may answer late and the guests must not wait.
+    pub(super) fn refresh(&mut self, fleet: &Fleet, now_ms: u64) {
+        match self.open.as_ref().map(Receiver::try_recv) {
+            Some(Ok(rows)) => self.take(rows),
+            // The request has failed.
+            Some(Err(TryRecvError::Disconnected)) => self.take(Vec::new()),
+            Some(Err(TryRecvError::Empty)) => return,
+            None => {}
+        }
+        let is_managed = |member: &Member| *member.state() == State::Managed;
+        if now_ms < self.next_ms || !fleet.members().iter().any(is_managed) {
+            return;
+        }
+        self.next_ms = now_ms + ASK_MS;
+        let (sender, receiver) = channel();
+        let asking = thread::Builder::new().spawn(move || {
+            if let Ok(Answer::Ps(ps)) = ask_manager(None, &Ask::Ps) {
+                // The table may have ended.
+                let _ = sender.send(ps.guests);
+            }
+        });
+        self.open = asking.ok().map(|_| receiver);
+    }
+
+    fn take(&mut self, rows: Vec<GuestRow>) {
+        self.rows = rows.into_iter().filter_map(|row| Some((row.pid?, row))).collect();
+        self.open = None;
+    }
+
+    /// Returns the manager's row of a guest.
+    pub(super) fn of(&self, member: &Member) -> Option<&GuestRow> {
+        self.rows.get(&member.pid()?).filter(|_| *member.state() == State::Managed)
+    }
+}
+
+/// Returns the memory that the balloon has taken, and the reason for the last decision.
+pub(super) fn cells(row: &GuestRow) -> (String, String) {
+    let taken = row.actual_bytes.map(|actual| row.memory_bytes.saturating_sub(actual) >> 20);
+    let pool = taken.map_or_else(|| "-".to_owned(), |mib| format!("{mib}M"));
+    (pool, row.unusable.as_ref().or(row.reason.as_ref()).cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managed_guest_has_its_pool_and_the_managers_reason() {
+        let row = GuestRow {
+            memory_bytes: 256 << 20,
+            actual_bytes: Some(96 << 20),
+            reason: Some("hold at 96 MiB: no demand".into()),
+            ..GuestRow::default()
+        };
+        assert_eq!(cells(&row), ("160M".into(), "hold at 96 MiB: no demand".into()));
+        let unusable = Some("it is parked".to_owned());
+        let row = GuestRow { actual_bytes: None, unusable, ..row };
+        assert_eq!(cells(&row), ("-".into(), "it is parked".into()));
+    }
+
+    #[test]
+    fn rows_are_those_of_the_last_answer() {
+        let row = |pid| GuestRow { pid, ..GuestRow::default() };
+        let (sender, receiver) = channel();
+        let mut managed = Managed { open: Some(receiver), ..Managed::default() };
+        let fleet = Fleet::of(Vec::new(), 1);
+        managed.refresh(&fleet, 0);
+        assert!(managed.open.is_some() && managed.rows.is_empty(), "the answer is not there yet");
+        sender.send(vec![row(Some(7)), row(None)]).unwrap();
+        managed.refresh(&fleet, 1_000);
+        assert_eq!(managed.rows.keys().collect::<Vec<_>>(), [&7]);
+        assert!(managed.open.is_none(), "without managed guests nothing is asked");
+        let (_, failed) = channel();
+        managed.open = Some(failed);
+        managed.refresh(&fleet, 2_000);
+        assert!(managed.rows.is_empty(), "a manager that is gone has no rows");
+    }
+}
