@@ -40,7 +40,7 @@ pub use encoding::foreign_encoding;
 pub use error::chain;
 pub use fall::is_small_fall;
 pub use hash::StableHash;
-pub use names::{edits, nearest};
+pub use names::{correction, edits, nearest};
 pub use page_run::PageRun;
 pub use plain::{is_plain, plain_json};
 pub use quantity::{Bad, Kind, thousandths};
