@@ -1,6 +1,8 @@
 //! Arguments that several commands share, and those of the small ones. A command with a module of
 //! its own has its arguments there.
 
+use crate::quantities::mib;
+use base::duration::{parse_bare_ms, parse_seconds};
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -42,8 +44,8 @@ pub struct ServiceArgs {
     /// Only these classes
     #[arg(long)]
     pub only: Vec<String>,
-    /// Exit after this many seconds
-    #[arg(long = "for")]
+    /// Exit after this time
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
 }
 
@@ -75,8 +77,8 @@ pub struct UpArgs {
     /// Rules file, or name of a preset
     #[arg(long, default_value = "default")]
     pub rules: String,
-    /// Exit after this many seconds
-    #[arg(long = "for", value_name = "SECONDS")]
+    /// Exit after this time, such as 90s or 10m; a number alone means seconds
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
@@ -84,8 +86,8 @@ pub struct UpArgs {
     /// CPUs of each guest, 1 to 64
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cpus: u32,
-    /// Memory of each guest, 128 to 65536 MiB
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(128..=65_536))]
+    /// Memory of each guest, 128M to 64G; a number alone means MiB
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mib(128..=65_536))]
     pub memory: u64,
     /// Sampling pace of the guest daemons
     ///
@@ -161,8 +163,10 @@ pub struct ExplainArgs {
     /// Each counter has its readings, newest first; see pinhead-host-rules(5).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "guest", "interval"])]
     pub values: Option<PathBuf>,
-    /// Milliseconds between two samples, instead of the file's UPDATE
-    #[arg(long, value_name = "MS")]
+    /// Time between two samples instead of the file's UPDATE, such as 500ms or 2s
+    ///
+    /// A number alone means milliseconds.
+    #[arg(long, value_name = "SPAN", value_parser = parse_bare_ms)]
     pub interval: Option<u64>,
 }
 

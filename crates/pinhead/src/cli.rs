@@ -188,7 +188,7 @@ mod tests {
         assert!(["480 MiB", "1GiB", "50%"].iter().all(|budget| parsed(budget).is_ok()));
         let refused = |budget| parsed(budget).unwrap_err().to_string();
         assert!(refused("0 MiB").contains("guests could use nothing: leave it out"));
-        assert!(refused("480").contains("MiB"), "{}", refused("480"));
+        assert!(refused("480").contains("256M"), "{}", refused("480"));
     }
 
     #[test]

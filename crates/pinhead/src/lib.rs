@@ -19,6 +19,7 @@ pub mod machine;
 mod making;
 pub mod manage;
 pub mod presets;
+mod quantities;
 pub mod record;
 pub mod replay;
 pub mod report;

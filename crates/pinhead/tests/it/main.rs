@@ -7,6 +7,7 @@ mod docs;
 mod fleet;
 mod host_rules;
 mod manpage;
+mod quantities;
 mod surface;
 mod units;
 mod web;
