@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 /// Run many Linux servers on one small machine
 #[derive(Debug, Parser)]
-#[command(name = "pinhead", version, about, disable_help_subcommand = true)]
+#[command(name = "pinhead", version, about)]
 pub struct Cli {
     /// Command to run.
     #[command(subcommand)]
@@ -138,7 +138,8 @@ pub fn command() -> clap::Command {
         list.push('\n');
     }
     cli.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}"
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}\n\n\
+         `pinhead help COMMAND` describes a command."
     ))
 }
 
@@ -189,6 +190,22 @@ mod tests {
         let refused = |budget| parsed(budget).unwrap_err().to_string();
         assert!(refused("0 MiB").contains("guests could use nothing: leave it out"));
         assert!(refused("480").contains("256M"), "{}", refused("480"));
+    }
+
+    #[test]
+    fn help_command_describes_a_command() {
+        let shown = |words: &[&str]| {
+            let words = ["pinhead"].iter().chain(words);
+            let help = command().try_get_matches_from(words).unwrap_err();
+            (help.kind(), help.to_string())
+        };
+        let (kind, text) = shown(&["help"]);
+        assert_eq!(kind, clap::error::ErrorKind::DisplayHelp);
+        assert!(text.contains("Manage memory and CPUs:"), "{text}");
+        let (kind, text) = shown(&["help", "reserve"]);
+        assert_eq!(kind, clap::error::ErrorKind::DisplayHelp);
+        assert!(text.contains("--hold <SPAN>"), "{text}");
+        assert!(shown(&["help", "reserv"]).1.contains("reserv"));
     }
 
     #[test]
