@@ -36,6 +36,15 @@ pub enum ArchArg {
     S390x,
 }
 
+impl From<ArchArg> for images::Arch {
+    fn from(arch: ArchArg) -> images::Arch {
+        match arch {
+            ArchArg::X86_64 => images::Arch::X86_64,
+            ArchArg::S390x => images::Arch::S390x,
+        }
+    }
+}
+
 /// The farm's own process, started by `pinhead up FARM.toml --detach`.
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -63,6 +72,12 @@ pub struct UpArgs {
     /// farm stops too.
     #[arg(long, requires = "farm", conflicts_with = "format")]
     pub detach: bool,
+    /// Check the farm file or the options, print what would be in force, and exit
+    ///
+    /// Keys with their defaults are comments. Nothing is started or changed. An error is printed
+    /// with its line, and the exit status is then 2.
+    #[arg(long, conflicts_with_all = ["detach", "seconds"])]
+    pub check: bool,
     /// Only the guests of this class; may be given several times
     #[arg(long, value_name = "CLASS", requires = "farm")]
     pub only: Vec<String>,
@@ -116,7 +131,10 @@ pub enum PaceArg {
 /// `pinhead check`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Rules files, or names of presets
+    /// Rules files, names of presets, or files of a farm or of the manager's settings
+    ///
+    /// A name that ends in .toml is a farm's file or the manager's settings, as recognised by its
+    /// tables.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Output format

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),
         Command::Host(args) => match &args.command {
             Some(HostCommand::Diff(args)) => why::run_diff(args).and_then(|text| print(&text)),
+            None if args.check => manage::check(&args).and_then(|text| print(&text)),
             None => manage::run(&args).map(|()| ExitCode::SUCCESS),
         },
         Command::Ps(args) => manage::ps(&args).and_then(|text| print(&text)),

@@ -2,17 +2,21 @@
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings, ZvmSettings};
+use crate::config::{
+    self, Libvirt, LibvirtUri, Loaded, MonitorSettings, Place, Settings, ZvmSettings,
+};
 use crate::control::{Bounds, Server};
 use crate::keeper::spare_manager;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
+use crate::memory::engines;
 use crate::monitor::{Monitor, Recording, Sink};
 use crate::pageout::PageOutWorker;
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use crate::users::Users;
+use counters::Bytes;
 use hypervisor::{Hypervisor, IdSource, QmpSource, Trust, Zvm, ZvmOptions};
 use policy::rivals::Kind;
 use procfs::Root;
@@ -34,10 +38,8 @@ pub(crate) fn parts(
     if !options.dry_run {
         spare_manager(&Root::default());
     }
-    let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
-    let total = reader.read().map_err(Error::Machine)?.total;
-    let place = Place { budget: options.budget, ..Place::of_this_process(Some(total)) };
-    let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
+    let (reader, place, loaded) = load(config_path.as_deref(), options)?;
+    let total = place.host_total.unwrap_or(Bytes::ZERO);
     let settings = &loaded.settings;
     let total = settings.zvm.host_total().unwrap_or(total);
     let control = control(settings, &place)?;
@@ -79,6 +81,28 @@ pub(crate) fn parts(
         monitor,
     };
     Ok((parts, notices))
+}
+
+/// Loads the settings for this host and user.
+fn load(
+    config_path: Option<&Path>,
+    options: Options,
+) -> Result<(MachineReader, Place, Loaded), Error> {
+    let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
+    let total = reader.read().map_err(Error::Machine)?.total;
+    let place = Place { budget: options.budget, ..Place::of_this_process(Some(total)) };
+    let loaded = config::load(config_path, &place).map_err(Error::Settings)?;
+    Ok((reader, place, loaded))
+}
+
+/// Loads the settings and the files that they name, as a manager does at its start. Nothing is
+/// started or changed.
+pub fn check(config_path: Option<&Path>, options: Options) -> Result<Loaded, Error> {
+    let (_, place, loaded) = load(config_path, options)?;
+    let total = place.host_total.unwrap_or(Bytes::ZERO);
+    Users::find(&loaded.settings.sources.users, Path::new("/etc/passwd"), total)?;
+    engines(&loaded, false, total)?;
+    Ok(loaded)
 }
 
 /// Returns a message if the rules of another manager move memory.

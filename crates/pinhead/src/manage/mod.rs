@@ -3,10 +3,12 @@
 // Printing panics without a reader, but the manager must keep running.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod check;
 mod levers;
 mod ps;
 mod run;
 
+pub use check::check;
 pub use run::{keep, run};
 
 use crate::args::Format;
@@ -14,10 +16,10 @@ use crate::escape::json;
 use crate::farm_cmds::Beside;
 use crate::why::DiffArgs;
 use crate::{Error, ManageError};
-use clap::{Args, Subcommand, ValueEnum};
-use manager::config::{NO_BUDGET, Share, is_no_budget};
 use base::duration::parse_seconds;
 use base::parse_mib;
+use clap::{Args, Subcommand, ValueEnum};
+use manager::config::{NO_BUDGET, Share, is_no_budget};
 use manager::control::{self, Answer, Ask, Change, Inputs, Ps};
 use serde::Serialize;
 use std::path::{Path, PathBuf};

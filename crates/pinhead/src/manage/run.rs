@@ -27,12 +27,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     // any interrupt.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;
-    let options = Options {
-        dry_run: args.dry_run,
-        for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
-        budget: args.budget,
-    };
-    let mut manager = Manager::start(args.config.clone(), options).map_err(to_error)?;
+    let mut manager = Manager::start(args.config.clone(), options(args)).map_err(to_error)?;
     loop {
         let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
         let turn = manager.turn(&signals).map_err(Error::Host)?;
@@ -46,6 +41,14 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     }
     manager.finish().iter().for_each(|text| log(text));
     Ok(())
+}
+
+pub(super) fn options(args: &HostArgs) -> Options {
+    Options {
+        dry_run: args.dry_run,
+        for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
+        budget: args.budget,
+    }
 }
 
 /// Runs the keeper, which holds the lease of the manager that started it.
@@ -63,7 +66,7 @@ pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
 }
 
 /// Converts an error of the manager. All faults of a settings file are shown at once.
-fn to_error(error: manager::Error) -> Error {
+pub(super) fn to_error(error: manager::Error) -> Error {
     if let manager::Error::Settings(settings) = &error
         && let Some(faults) = settings.faults()
     {

@@ -80,7 +80,7 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
 
 /// Rejects host ports below the first unprivileged one. Only root may listen on such a port, so
 /// QEMU would exit at its start.
-fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
+pub(super) fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
     let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));
     match ports.into_iter().find(|(_, port)| port.host < first) {
         None => Ok(()),
@@ -100,7 +100,7 @@ struct Maker<'a> {
 }
 
 /// Image, disk and kernel arguments of a class.
-struct Root {
+pub(super) struct Root {
     image: Image,
     disk: Option<Disk>,
     words: Vec<String>,
@@ -275,7 +275,7 @@ fn disk_of(class: &Class, path: PathBuf) -> Disk {
     }
 }
 
-fn files(
+pub(super) fn files(
     class: &Class,
     kernel: &Path,
     initramfs: &Path,

@@ -8,6 +8,7 @@ mod fleet;
 mod host_rules;
 mod manpage;
 mod quantities;
+mod settings_files;
 mod surface;
 mod units;
 mod web;
