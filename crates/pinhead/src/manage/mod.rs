@@ -44,7 +44,8 @@ pub struct HostArgs {
     /// Write decisions to the journal, but change nothing
     ///
     /// Guests of `pinhead up` stay under its control. If it moves their balloons itself, the
-    /// manager leaves those guests alone and reports that.
+    /// manager leaves those guests alone and reports that. At its end it reports how often and how
+    /// far it would have moved each guest.
     #[arg(long)]
     pub dry_run: bool,
     /// Check the settings, print those that would be in force, and exit
