@@ -32,6 +32,7 @@ mod tell;
 pub mod top;
 pub mod tune;
 pub mod up;
+mod waiting;
 pub mod web;
 pub mod why;
 pub mod zvm;

@@ -240,13 +240,13 @@ fn remake(cache: &Cache, wanted: &Wanted, progress: &mut Progress) -> Result<(),
     match wanted {
         Wanted::Packages(name) => {
             let making = format!("packages {name}: fetching the newest");
-            progress.report(Step::Making { making, permille: None });
+            progress.report(Step::Making { making, permille: None, bytes: None });
             Ok(cache.refresh_packages(name)?)
         }
         Wanted::Disk(software) => {
             let mut report = |at: images::rootfs::Progress| {
                 let making = format!("image {}: {}", software.name(), at.what);
-                progress.report(Step::Making { making, permille: Some(at.permille) });
+                progress.report(Step::Making { making, permille: Some(at.permille), bytes: None });
             };
             Ok(software.rebuild(cache, &mut report).map(drop)?)
         }

@@ -15,6 +15,7 @@ use crate::args::Format;
 use crate::escape::json;
 use crate::manage::{SocketArg, ask_manager, unexpected};
 use crate::quantities::seconds;
+use crate::waiting::Waiting;
 use clap::Args;
 use manager::control::{Answer, Ask, Scanned};
 use std::time::Duration;
@@ -49,7 +50,8 @@ pub struct IdleArgs {
 /// Watches a guest, and shows the tasks that woke it.
 pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let first = scan(args)?;
-    std::thread::sleep(Duration::from_secs(args.seconds));
+    let time = Duration::from_secs(args.seconds);
+    Waiting::new(format!("watching {}", base::plain(&args.guest, 30)), time).wait(time);
     let second = scan(args)?;
     let wakers = Wakers::between(&first, &second)?;
     match args.format {

@@ -222,20 +222,22 @@ impl Maker<'_> {
         let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
         let name = builtin.name();
         let making = format!("image {name} for {}", class.name);
-        self.progress.report(Step::Making { making, permille: None });
+        self.progress.report(Step::Making { making: making.clone(), permille: None, bytes: None });
         if builtin == Builtin::Web {
             files.extend(web_files(&self.cache, class.arch)?);
             self.used.insert(self.cache.packages_of(class.arch, images::WEB_SET));
         }
         self.used.insert(self.cache.packages_of(class.arch, ""));
-        let image = ImageSpec { arch: class.arch, daemon, files }.build(&self.cache)?;
+        let progress = &mut *self.progress;
+        let spec = ImageSpec { arch: class.arch, daemon, files };
+        let image = spec.build_with(&self.cache, &mut |at| progress.fetch(&making, at))?;
         let Some(software) = Software::from_name(name) else {
             return Ok(Root { image, disk: None, words: Vec::new() });
         };
         let progress = &mut *self.progress;
         let mut report = |at: images::rootfs::Progress| {
             let making = format!("image {name}: {}", at.what);
-            progress.report(Step::Making { making, permille: Some(at.permille) });
+            progress.report(Step::Making { making, permille: Some(at.permille), bytes: None });
         };
         let rootfs = software.build(&self.cache, &mut report)?;
         self.used.insert(rootfs.clone());
@@ -245,7 +247,7 @@ impl Maker<'_> {
 
     fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
         let making = format!("template of {}", class.name);
-        self.progress.report(Step::Making { making, permille: None });
+        self.progress.report(Step::Making { making, permille: None, bytes: None });
         let deadline = Deadline::after(TEMPLATE_PATIENCE);
         let clones = if class.copy { Clones::Copy } else { Clones::Share };
         Ok(Template::make(spec, clones, &self.cache, deadline)?)

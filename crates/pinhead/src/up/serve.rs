@@ -88,7 +88,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
             check_name(&farm.name)?;
             plan::prepare(farm, &mut progress).inspect_err(|_| progress.clear())?
         }
-        Guests::Alike(args) => setup::prepare(args)?,
+        Guests::Alike(args) => setup::prepare(args, &mut progress)?,
     };
     plan.warning.iter().for_each(|text| progress.warn(text));
     // Signals are handled before the first guest starts, so that all guests are ended properly.
