@@ -202,6 +202,26 @@ pub struct PresetsArgs {
     pub name: Option<String>,
 }
 
+/// Kinds of names that a shell completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NamesOf {
+    /// Running guests
+    Guests,
+    /// Running farms
+    Farms,
+    /// Reports
+    Reports,
+    /// Presets
+    Presets,
+}
+
+/// Names for the completion of a shell.
+#[derive(Debug, Args)]
+pub struct NamesArgs {
+    /// Kind of names
+    pub kind: NamesOf,
+}
+
 /// `pinhead completions`
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {

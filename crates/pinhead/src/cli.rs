@@ -1,10 +1,12 @@
 //! The command line.
 
 use crate::args::{
-    CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs,
+    CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, NamesArgs, PresetsArgs, ServiceArgs,
+    UpArgs,
 };
 use crate::cache::CacheArgs;
 use crate::capacity::CapacityArgs;
+use crate::completions;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::fleet::FleetArgs;
 use crate::idle::IdleArgs;
@@ -109,6 +111,9 @@ pub enum Command {
     Conform(ConformArgs),
     /// List the built-in rules files, or print one
     Presets(PresetsArgs),
+    /// Print names for the completion of a shell
+    #[command(hide = true)]
+    Names(NamesArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
 }
@@ -147,10 +152,7 @@ pub fn command() -> clap::Command {
 pub fn completions(shell: Shell) -> String {
     let whole = Cli::command();
     let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut cli = clap::Command::new("pinhead").version("").subcommands(shown);
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli, "pinhead", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
+    completions::script(shell, clap::Command::new("pinhead").version("").subcommands(shown))
 }
 
 /// Adds a line for a command, and a line for each of its arguments and values. The same is done for
