@@ -350,11 +350,16 @@ fn how_to_reach(farm: &Farm) -> String {
         out.push_str(&format!("  {names}{arch}: {ports}\n"));
     }
     let guest = farm.classes.first().map_or_else(String::new, |class| class.guest_name(1));
-    out.push_str(&format!(
-        "  pinhead ps --farm {0} | console {guest} | exec {guest} -- CMD | logs {guest} | \
-         down {0}\n",
-        farm.name
-    ));
+    let farm = &farm.name;
+    for command in [
+        format!("ps --farm {farm}"),
+        format!("console {guest}"),
+        format!("exec {guest} -- CMD"),
+        format!("logs {guest}"),
+        format!("down {farm}"),
+    ] {
+        out.push_str(&format!("  pinhead {command}\n"));
+    }
     out
 }
 
@@ -452,6 +457,6 @@ mod tests {
         let farm = farm::config::parse(text, "f").unwrap();
         let text = how_to_reach(&farm);
         assert!(text.contains("web1 to web3: http://127.0.0.1:18000 to 18002 (port 80)"), "{text}");
-        assert!(text.contains("db1: no ports") && text.contains("down f"), "{text}");
+        assert!(text.contains("db1: no ports") && text.contains("  pinhead down f\n"), "{text}");
     }
 }
