@@ -1,6 +1,8 @@
 //! Arguments that several commands share, and those of the small ones. A command with a module of
 //! its own has its arguments there.
 
+use crate::quantities::mib;
+use base::duration::{parse_bare_ms, parse_seconds};
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -34,6 +36,15 @@ pub enum ArchArg {
     S390x,
 }
 
+impl From<ArchArg> for images::Arch {
+    fn from(arch: ArchArg) -> images::Arch {
+        match arch {
+            ArchArg::X86_64 => images::Arch::X86_64,
+            ArchArg::S390x => images::Arch::S390x,
+        }
+    }
+}
+
 /// The farm's own process, started by `pinhead up FARM.toml --detach`.
 #[derive(Debug, Args)]
 pub struct ServiceArgs {
@@ -42,8 +53,8 @@ pub struct ServiceArgs {
     /// Only these classes
     #[arg(long)]
     pub only: Vec<String>,
-    /// Exit after this many seconds
-    #[arg(long = "for")]
+    /// Exit after this time
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
     /// Leave the guests' memory to their own rules
     #[arg(long)]
@@ -64,6 +75,12 @@ pub struct UpArgs {
     /// farm stops too.
     #[arg(long, requires = "farm", conflicts_with = "format")]
     pub detach: bool,
+    /// Check the farm file or the options, print what would be in force, and exit
+    ///
+    /// Keys with their defaults are comments. Nothing is started or changed. An error is printed
+    /// with its line, and the exit status is then 2.
+    #[arg(long, conflicts_with_all = ["detach", "seconds"])]
+    pub check: bool,
     /// Only the guests of this class; may be given several times
     #[arg(long, value_name = "CLASS", requires = "farm")]
     pub only: Vec<String>,
@@ -78,8 +95,8 @@ pub struct UpArgs {
     /// Rules file, or name of a preset
     #[arg(long, default_value = "default")]
     pub rules: String,
-    /// Exit after this many seconds
-    #[arg(long = "for", value_name = "SECONDS")]
+    /// Exit after this time, such as 90s or 10m; a number alone means seconds
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
@@ -87,8 +104,8 @@ pub struct UpArgs {
     /// CPUs of each guest, 1 to 64
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub cpus: u32,
-    /// Memory of each guest, 128 to 65536 MiB
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(128..=65_536))]
+    /// Memory of each guest, 128M to 64G; a number alone means MiB
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = mib(128..=65_536))]
     pub memory: u64,
     /// Sampling pace of the guest daemons
     ///
@@ -123,7 +140,10 @@ pub enum PaceArg {
 /// `pinhead check`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Rules files, or names of presets
+    /// Rules files, names of presets, or files of a farm or of the manager's settings
+    ///
+    /// A name that ends in .toml is a farm's file or the manager's settings, as recognised by its
+    /// tables.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Output format
@@ -170,8 +190,10 @@ pub struct ExplainArgs {
     /// Each counter has its readings, newest first; see pinhead-host-rules(5).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "guest", "interval"])]
     pub values: Option<PathBuf>,
-    /// Milliseconds between two samples, instead of the file's UPDATE
-    #[arg(long, value_name = "MS")]
+    /// Time between two samples instead of the file's UPDATE, such as 500ms or 2s
+    ///
+    /// A number alone means milliseconds.
+    #[arg(long, value_name = "SPAN", value_parser = parse_bare_ms)]
     pub interval: Option<u64>,
 }
 
@@ -187,6 +209,26 @@ pub struct ConformArgs {
 pub struct PresetsArgs {
     /// Preset to print
     pub name: Option<String>,
+}
+
+/// Kinds of names that a shell completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NamesOf {
+    /// Running guests
+    Guests,
+    /// Running farms
+    Farms,
+    /// Reports
+    Reports,
+    /// Presets
+    Presets,
+}
+
+/// Names for the completion of a shell.
+#[derive(Debug, Args)]
+pub struct NamesArgs {
+    /// Kind of names
+    pub kind: NamesOf,
 }
 
 /// `pinhead completions`

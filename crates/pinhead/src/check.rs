@@ -1,5 +1,7 @@
 //! `pinhead check`: errors and warnings, as text and as JSON.
 
+mod settings_file;
+
 use crate::rulesfile::{self, RulesText};
 use crate::{Error, machine};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -16,6 +18,8 @@ pub struct Checked {
     pub rules: RulesText,
     /// The findings, in the file's order.
     pub found: Vec<Diagnostic>,
+    /// Kind of a file that has no rules.
+    pub what: Option<&'static str>,
 }
 
 impl Checked {
@@ -38,6 +42,10 @@ pub enum Against {
 
 /// Checks one file.
 pub fn file(path: &Path, against: &Against) -> Result<Checked, Error> {
+    if settings_file::is_toml(path) && !matches!(against, Against::Host) {
+        let (rules, found, what) = settings_file::file(path)?;
+        return Ok(Checked { rules, found, what: Some(what) });
+    }
     let rules = rulesfile::read(path)?;
     // Rules of the host's manager are recognised by the names that they set, and need no machine.
     let is_host = rules::host::recognise(&rules.text) == FileKind::Host;
@@ -47,7 +55,7 @@ pub fn file(path: &Path, against: &Against) -> Result<Checked, Error> {
         Against::Nothing => text(&rules.text, &Machine::default()),
         Against::Machine(root) => text(&rules.text, &machine::of(root)?),
     };
-    Ok(Checked { rules, found })
+    Ok(Checked { rules, found, what: None })
 }
 
 /// Checks the text of a host's rules.
@@ -151,14 +159,15 @@ pub fn render(checked: &Checked, color: bool) -> String {
         (0, 0) => "no errors, no warnings".to_owned(),
         _ => format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
     };
-    out.push_str(&format!("{}: {verdict}\n", checked.rules.name));
+    let what = checked.what.map(|what| format!(" ({what})")).unwrap_or_default();
+    out.push_str(&format!("{}{what}: {verdict}\n", checked.rules.name));
     out
 }
 
 /// Formats the errors among the findings as compilers do.
 pub fn errors(rules: RulesText, mut found: Vec<Diagnostic>) -> String {
     found.retain(|d| d.severity == Severity::Error);
-    render(&Checked { rules, found }, false)
+    render(&Checked { rules, found, what: None }, false)
 }
 
 /// Converts the findings of all files to one JSON object.

@@ -1,10 +1,12 @@
 //! The command line.
 
 use crate::args::{
-    CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs,
+    CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, NamesArgs, PresetsArgs, ServiceArgs,
+    UpArgs,
 };
 use crate::cache::CacheArgs;
 use crate::capacity::CapacityArgs;
+use crate::completions;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::fleet::FleetArgs;
 use crate::idle::IdleArgs;
@@ -28,7 +30,7 @@ use std::path::PathBuf;
 
 /// Run many Linux servers on one small machine
 #[derive(Debug, Parser)]
-#[command(name = "pinhead", version, about, disable_help_subcommand = true)]
+#[command(name = "pinhead", version, about)]
 pub struct Cli {
     /// Command to run.
     #[command(subcommand)]
@@ -112,6 +114,9 @@ pub enum Command {
     Conform(ConformArgs),
     /// List the built-in rules files, or print one
     Presets(PresetsArgs),
+    /// Print names for the completion of a shell
+    #[command(hide = true)]
+    Names(NamesArgs),
     /// Print a shell completion script
     Completions(CompletionsArgs),
 }
@@ -141,7 +146,8 @@ pub fn command() -> clap::Command {
         list.push('\n');
     }
     cli.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}"
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}\n\n\
+         `pinhead help COMMAND` describes a command."
     ))
 }
 
@@ -149,10 +155,7 @@ pub fn command() -> clap::Command {
 pub fn completions(shell: Shell) -> String {
     let whole = Cli::command();
     let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut cli = clap::Command::new("pinhead").version("").subcommands(shown);
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli, "pinhead", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
+    completions::script(shell, clap::Command::new("pinhead").version("").subcommands(shown))
 }
 
 /// Adds a line for a command, and a line for each of its arguments and values. The same is done for
@@ -191,7 +194,23 @@ mod tests {
         assert!(["480 MiB", "1GiB", "50%"].iter().all(|budget| parsed(budget).is_ok()));
         let refused = |budget| parsed(budget).unwrap_err().to_string();
         assert!(refused("0 MiB").contains("guests could use nothing: leave it out"));
-        assert!(refused("480").contains("MiB"), "{}", refused("480"));
+        assert!(refused("480").contains("256M"), "{}", refused("480"));
+    }
+
+    #[test]
+    fn help_command_describes_a_command() {
+        let shown = |words: &[&str]| {
+            let words = ["pinhead"].iter().chain(words);
+            let help = command().try_get_matches_from(words).unwrap_err();
+            (help.kind(), help.to_string())
+        };
+        let (kind, text) = shown(&["help"]);
+        assert_eq!(kind, clap::error::ErrorKind::DisplayHelp);
+        assert!(text.contains("Manage memory and CPUs:"), "{text}");
+        let (kind, text) = shown(&["help", "reserve"]);
+        assert_eq!(kind, clap::error::ErrorKind::DisplayHelp);
+        assert!(text.contains("--hold <SPAN>"), "{text}");
+        assert!(shown(&["help", "reserv"]).1.contains("reserv"));
     }
 
     #[test]

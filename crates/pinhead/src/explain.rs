@@ -6,6 +6,7 @@ mod host_rules;
 use crate::args::ExplainArgs;
 use crate::farm_cmds::{self, At};
 use crate::rulesfile;
+use crate::waiting::Waiting;
 use crate::{Error, ManageError, RulesError, check, machine};
 use counters::{History, Pages};
 use farm::service;
@@ -204,9 +205,11 @@ fn gather(
     let is_live = matches!(trees, Trees::Live(_) | Trees::Guest { .. });
     let mut root = trees.first();
     let mut reader = Reader::open(&root, &program.counters)?;
+    let pauses = u32::try_from(program.intervals).unwrap_or(u32::MAX);
+    let mut waiting = Waiting::new("reading counters".to_owned(), pause.saturating_mul(pauses));
     for look in 0..looks {
         if is_live && look > 0 {
-            std::thread::sleep(pause);
+            waiting.wait(pause);
         }
         if let Some(next) = trees.next(look, looks)? {
             root = next;

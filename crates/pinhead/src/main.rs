@@ -8,8 +8,8 @@ use pinhead::manage::{self, HostCommand};
 use pinhead::record::RecordArgs;
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, cache, capacity, conform, escape, explain, farm_cmds, fleet, idle, presets, record,
-    replay, report, schema, size, sql, terminal, top, tune, up, web, why, zvm,
+    Error, cache, capacity, conform, escape, explain, farm_cmds, fleet, idle, names, presets,
+    record, replay, report, schema, size, sql, terminal, top, tune, up, web, why, zvm,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Check(args) => run_check(&args),
         Command::Conform(args) => run_conform(&args),
         Command::Presets(args) => presets::show(&args).and_then(|text| print(&text)),
+        Command::Names(args) => print(&names::show(&args)),
         Command::Completions(args) => print(&cli::completions(args.shell)),
         Command::Explain(args) => {
             explain::run(&args).and_then(|it| it.show(args.format)).and_then(|text| print(&text))
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),
         Command::Host(args) => match &args.command {
             Some(HostCommand::Diff(args)) => why::run_diff(args).and_then(|text| print(&text)),
+            None if args.check => manage::check(&args).and_then(|text| print(&text)),
             None => manage::run(&args).map(|()| ExitCode::SUCCESS),
         },
         Command::Ps(args) => manage::ps(&args).and_then(|text| print(&text)),

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 pub fn show(args: &PresetsArgs) -> Result<String, Error> {
     match args.name.as_deref() {
         Some(name) => find_preset(name).map(|preset| preset.text()).ok_or_else(|| {
-            let known = PRESETS.iter().map(|p| p.name).collect();
-            RulesError::NoPreset { name: name.to_owned(), known }.into()
+            let hint = base::correction(name, PRESETS.iter().map(|preset| preset.name));
+            RulesError::NoPreset { name: name.to_owned(), hint }.into()
         }),
         None => {
             let mut out = String::new();

@@ -23,7 +23,15 @@ pub fn read(path: &Path) -> Result<RulesText, Error> {
     std::fs::File::open(path)
         .and_then(|file| file.take(rules::MAX_FILE as u64 + 1).read_to_end(&mut text))
         .map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => RulesError::NoFile { path: path.into() }.into(),
+            std::io::ErrorKind::NotFound => {
+                let presets = rules::PRESETS.iter().map(|preset| preset.name);
+                let near = base::nearest(&path.to_string_lossy(), presets);
+                let hint = match near.first() {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "`pinhead presets` lists them".to_owned(),
+                };
+                RulesError::NoFile { path: path.into(), hint }.into()
+            }
             _ => Error::read(path, source),
         })?;
     Ok(RulesText { name: path.display().to_string(), text })

@@ -3,7 +3,8 @@
 use crate::farm_cmds::{self, ConsoleArgs, LogsArgs, ParkArgs};
 use crate::manage::{self, SetArgs, SocketArg, ask_manager};
 use crate::why::WhyArgs;
-use crate::{Error, why};
+use crate::{Error, quantities, why};
+use base::duration::parse_seconds;
 use clap::{Args, ValueEnum};
 use manager::control::{Answer, Ask};
 use std::path::{Path, PathBuf};
@@ -35,8 +36,8 @@ pub struct TopArgs {
     /// Print one screen and exit
     #[arg(long)]
     pub once: bool,
-    /// Exit after this many seconds; with --replay, print this many steps
-    #[arg(long = "for", value_name = "SECONDS")]
+    /// Exit after this time, in seconds if without unit; with --replay, print this many steps
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
     /// Show the past: a recordings directory, or a day's file in it
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
@@ -47,10 +48,11 @@ pub struct TopArgs {
     /// recorded times.
     #[arg(long, value_name = "TIME", requires = "replay")]
     pub at: Option<String>,
-    /// Length of a step of the past, in seconds
+    /// Length of a step of the past, such as 1s or 5m; a number alone means seconds
     ///
-    /// The length is whole minutes, or 1 to 59 while samples of single seconds exist.
-    #[arg(long, value_name = "SECONDS", requires = "replay", default_value_t = 60)]
+    /// The length is whole minutes, or 1 to 59 seconds while samples of single seconds exist.
+    #[arg(long, value_name = "SPAN", requires = "replay", default_value = "60s",
+          value_parser = quantities::seconds::<u32>(0..=u32::MAX.into()))]
     pub step: u32,
     /// Journal file, if it is not next to the recordings
     #[arg(long, value_name = "PATH", requires = "replay")]

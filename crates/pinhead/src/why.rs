@@ -2,6 +2,7 @@
 
 use crate::args::Format;
 use crate::escape::json;
+use crate::quantities::span;
 use crate::{Error, RecordingsError, TimeError};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub struct WhyArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "last")]
     pub at: Option<String>,
     /// Time span to look back: 30s, 5m, 1h, 2d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub last: String,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
@@ -46,7 +47,7 @@ pub enum PolicyArg {
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// Time span to look back: 30s, 5m, 1h, 2d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub last: String,
     /// Only these guests: name, pattern with * and ?, UUID, monitor path
     #[arg(long, value_name = "GUEST")]

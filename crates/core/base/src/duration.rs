@@ -21,7 +21,7 @@ pub const DAY_MS: i64 = 24 * HOUR_MS;
 const LONGEST_MS: u64 = 3650 * DAY_MS as u64;
 
 const HELP: &str =
-    "write a time with its unit: \"500ms\", \"1s\", \"10min\", \"1h30m\", \"12h\", \"30d\"";
+    "write a time with its unit, such as \"500ms\", \"90s\", \"10m\", \"1h30m\" or \"30d\"";
 
 fn unit_ms(name: &str) -> Option<u64> {
     Some(match name {
@@ -59,11 +59,19 @@ pub fn parse_ms(text: &str) -> Result<u64, Bad> {
     Ok(sum)
 }
 
-/// Parses whole seconds, where a number without a unit means seconds.
+/// Parses milliseconds, where a number without a unit means milliseconds.
+pub fn parse_bare_ms(text: &str) -> Result<u64, Bad> {
+    match text.trim().parse::<u64>() {
+        Ok(ms) if ms <= LONGEST_MS => Ok(ms),
+        _ => parse_ms(text),
+    }
+}
+
+/// Parses whole seconds, rounded up. A number without a unit means seconds.
 pub fn parse_seconds(text: &str) -> Result<u64, Bad> {
     match text.trim().parse::<u64>() {
         Ok(seconds) if seconds <= LONGEST_MS / 1000 => Ok(seconds),
-        _ => parse_ms(text).map(|ms| ms / 1000),
+        _ => parse_ms(text).map(|ms| ms.div_ceil(1000)),
     }
 }
 
@@ -130,8 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn a_number_alone_may_mean_seconds() {
+    fn number_alone_may_mean_seconds() {
         assert_eq!((parse_seconds("60"), parse_seconds("2m")), (Ok(60), Ok(120)));
+        assert_eq!((parse_seconds("500ms"), parse_seconds("1.5s")), (Ok(1), Ok(2)));
+        assert_eq!((parse_bare_ms("60"), parse_bare_ms("2s")), (Ok(60), Ok(2_000)));
         assert!(parse_seconds("many").is_err() && parse_seconds("99999999999").is_err());
     }
 

@@ -42,13 +42,13 @@ pub use encoding::foreign_encoding;
 pub use error::chain;
 pub use fall::is_small_fall;
 pub use hash::StableHash;
-pub use names::{edits, natural, nearest};
+pub use names::{correction, edits, natural, nearest};
 pub use page_run::PageRun;
 pub use plain::{is_plain, plain_json};
-pub use quantity::{Bad, Kind, thousandths};
+pub use quantity::{Bad, Kind, WHOLE, parse_percent, thousandths};
 pub use rng::Rng;
 pub use shell::shell_word;
-pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
+pub use size::{SIZE_HELP, exact_size, parse_mib, parse_size, size_text};
 pub use spread::Spread;
 #[cfg(feature = "terminal")]
 pub use table::{Column, Fitted, Table, left, prose, right};

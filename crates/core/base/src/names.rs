@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 
 const OFFERED: usize = 3;
+/// Maximum number of known names in a message if none is near.
+const LISTED: usize = 20;
 /// Number of characters of a name that are compared. Longer names are never typed, and the time of
 /// a comparison grows with the product of the lengths.
 const LONGEST: usize = 64;
@@ -23,6 +25,25 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
     found.sort_unstable();
     found.dedup();
     found.into_iter().take(OFFERED).map(|(_, name)| name).collect()
+}
+
+/// Returns a correction for an unknown name: the nearest known names, or else some of the known
+/// ones. Names are escaped.
+pub fn correction<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let near = nearest(wanted, known.iter().copied());
+    let quoted = |name: &&str| format!("`{}`", name.escape_debug());
+    if !near.is_empty() {
+        let near: Vec<String> = near.iter().map(quoted).collect();
+        return format!("did you mean {}?", near.join(" or "));
+    }
+    let listed = known.iter().take(LISTED).map(|name| name.escape_debug().to_string());
+    let listed: Vec<String> = listed.collect();
+    match known.len().saturating_sub(LISTED) {
+        _ if known.is_empty() => "there are none".to_owned(),
+        0 => format!("there are {}", listed.join(", ")),
+        more => format!("there are {} and {more} more", listed.join(", ")),
+    }
 }
 
 /// Returns the distance of a name. A difference only in case is the nearest miss; a name with a
@@ -117,6 +138,16 @@ mod tests {
         assert_eq!(near("pgscan_dirct"), ["pgscan_direct"]);
         assert_eq!(near("loadavg"), Vec::<&str>::new());
         assert_eq!(near(&"x".repeat(1000)), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn correction_names_near_or_known_names() {
+        let hint = |wanted, known: &[&'static str]| correction(wanted, known.iter().copied());
+        assert_eq!(hint("gest1", &["GUEST1", "MAIN"]), "did you mean `GUEST1`?");
+        assert_eq!(hint("web3", &["web1", "web2"]), "did you mean `web1` or `web2`?");
+        assert_eq!(hint("nosuch", &["g1", "g2"]), "there are g1, g2");
+        assert_eq!(hint("nosuch", &[]), "there are none");
+        assert!(hint("nosuch", &["g\x1b"; 23]).ends_with("g\\u{1b} and 3 more"));
     }
 
     #[test]

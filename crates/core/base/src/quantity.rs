@@ -1,12 +1,21 @@
 //! Numbers with a unit, as users write them.
 //!
-//! A unit is always required, so that a number is unambiguous: `4` could be bytes, MiB or GiB, and
-//! `4G` two different amounts.
+//! ```text
+//!   size       = number [ " " ] ( "B" | "K" | "M" | "G" | "T" [ "iB" ] )     256M, 1 GiB
+//!   percentage = number [ " " ] "%"                                          25%
+//!   duration   = see `duration`                                              10m, 1h30m
+//! ```
+//!
+//! A unit is required, because `4` could be bytes, MiB or GiB. Only parsers of options that were
+//! plain numbers before accept a number alone.
 
 use std::fmt;
 
 /// Maximum number of digits of a typed number. More digits are a mistake, and would overflow.
 const DIGITS_MAX: usize = 15;
+
+/// The whole, in thousandths.
+pub const WHOLE: u64 = 1000;
 
 /// The error of an invalid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +43,9 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Kind::Number => "no number",
-            Kind::Unit => "no unit that is known",
-            Kind::Overflow => "more than any machine has",
-            Kind::MoreThanAll => "more than all of it",
+            Kind::Unit => "no known unit",
+            Kind::Overflow => "too large",
+            Kind::MoreThanAll => "more than the whole",
         })
     }
 }
@@ -47,6 +56,19 @@ impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.help)
     }
+}
+
+/// Parses `12.5%`, in thousandths. The percentage is at most `most`, also in thousandths.
+pub fn parse_percent(text: &str, most: u64) -> Result<u64, Bad> {
+    let bad = |kind| {
+        let help =
+            format!("write a percentage from \"0%\" to \"{}%\", at most to a tenth", most / 10);
+        Bad { kind, help }
+    };
+    let number = text.trim().strip_suffix('%').ok_or_else(|| bad(Kind::Unit))?.trim_end();
+    let permille = thousandths(number, 1).ok_or_else(|| bad(Kind::Number))? / 100;
+    let excess = if most == WHOLE { Kind::MoreThanAll } else { Kind::Overflow };
+    if permille <= most { Ok(permille) } else { Err(bad(excess)) }
 }
 
 /// Splits a text into the number at its start and the rest.
@@ -67,4 +89,21 @@ pub fn thousandths(number: &str, places: usize) -> Option<u64> {
     }
     let padded = format!("{part:0<3}");
     whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(padded.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentage_has_a_sign_and_a_maximum() {
+        let percent = |text| parse_percent(text, WHOLE).map_err(|bad| bad.kind);
+        assert_eq!((percent("12.5 %"), percent("100%")), (Ok(125), Ok(1000)));
+        assert_eq!(percent("100.1%"), Err(Kind::MoreThanAll));
+        assert_eq!(percent("12.55%"), Err(Kind::Number));
+        assert_eq!(percent("25"), Err(Kind::Unit));
+        assert_eq!(parse_percent("1000%", 10_000), Ok(10_000));
+        let over = parse_percent("1001%", 10_000).unwrap_err();
+        assert!(over.kind == Kind::Overflow && over.help.contains("\"1000%\""), "{over}");
+    }
 }

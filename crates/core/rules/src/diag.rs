@@ -67,6 +67,7 @@ pub const CODES: &[&str] = &[
     "quotes",
     "recursion",
     "retired-counter",
+    "settings",
     "shared-in-cache",
     "steal-as-active",
     "syntax",

@@ -23,10 +23,24 @@ use crate::cache::is_root;
 use crate::error::FileContext;
 use crate::files::{create_dir, write_new};
 use crate::ours::create_dir_mode;
-use crate::tool::{last_part, run};
+use crate::tool::{last_part, run, run_and_follow};
 use crate::{Arch, Error, sources};
 
 const NOT_DEBIAN: &str = "it belongs to apt; guests are made from Debian packages";
+
+/// Step of fetching packages from Debian.
+pub(crate) const DOWNLOAD: &str = "downloading";
+
+/// Progress of fetching packages from Debian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Description of the current step.
+    pub what: &'static str,
+    /// Completed part of the step in thousandths, if known.
+    pub permille: Option<u16>,
+    /// Size of all packages in bytes; 0 until it is known.
+    pub bytes: u64,
+}
 
 /// apt with its own configuration.
 pub(crate) struct Apt {
@@ -120,15 +134,23 @@ impl Apt {
         packages: &[String],
         into: &Path,
         update_stderr: &str,
+        report: &mut dyn FnMut(Fetch),
     ) -> Result<Vec<PathBuf>, Error> {
-        let get = |option: &[&str]| {
+        let get = |option: &str| {
             let mut get = self.command("apt-get");
-            let get = get.args(["-qq", "download"]).args(option).args(packages);
-            run(get, NOT_DEBIAN).map_err(|error| with_reason(error, update_stderr))
+            get.args(["-qq", "download", option]).args(packages);
+            get
         };
-        let listed = get(&["--print-uris"])?;
-        get(&[])?;
+        let reason = |error| with_reason(error, update_stderr);
+        let listed = run(&mut get("--print-uris"), NOT_DEBIAN).map_err(reason)?;
         let listed = String::from_utf8_lossy(&listed.stdout);
+        let bytes = listed.lines().filter_map(ListedFile::parse).map(|file| file.size).sum();
+        let mut follow = |line: &str| {
+            let permille = fetched(line);
+            report(Fetch { what: DOWNLOAD, permille, bytes });
+            permille.is_some()
+        };
+        run_and_follow(&mut get("-oAPT::Status-Fd=2"), NOT_DEBIAN, &mut follow).map_err(reason)?;
         let mut copies = Vec::new();
         for line in listed.lines().filter(|line| !line.trim().is_empty()) {
             let wrong = |reason: &str| Error::Package {
@@ -147,6 +169,13 @@ impl Apt {
             }),
         }
     }
+}
+
+/// Parses a line of apt's progress, `dlstatus:FILE:PERCENT:TEXT`, in thousandths.
+fn fetched(line: &str) -> Option<u16> {
+    let percent = line.strip_prefix("dlstatus:")?.split(':').nth(1)?;
+    let percent: f64 = percent.parse().ok()?;
+    Some((percent.clamp(0.0, 100.0) * 10.0) as u16)
 }
 
 /// Adds apt's messages about its lists, which may explain a missing package.
@@ -259,6 +288,15 @@ fn dependencies(description: &str, start: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_of_apt_is_parsed() {
+        assert_eq!(fetched("dlstatus:1:34.5667:Retrieving file 1 of 3"), Some(345));
+        assert_eq!(fetched("dlstatus:2:1e9:"), Some(1000));
+        for line in ["W: dlstatus:1:2:x", "dlstatus:1", "dlstatus:1:x:y", "E: no such package"] {
+            assert_eq!(fetched(line), None, "{line}");
+        }
+    }
     use std::fs;
 
     const SUM_OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

@@ -14,7 +14,7 @@ use crate::cpio::Archive;
 use crate::error::FileContext;
 use crate::files::{by_age, write_whole};
 use crate::kernel::{Module, Modules};
-use crate::{Arch, Cache, Error, GuestPackages, vmlinux};
+use crate::{Arch, Cache, Error, Fetch, GuestPackages, vmlinux};
 
 /// Specification of a guest's image.
 #[derive(Clone, Debug)]
@@ -105,7 +105,12 @@ const IN_USE: Duration = Duration::from_secs(3600);
 impl ImageSpec {
     /// Makes the image, or finds it in the cache.
     pub fn build(&self, cache: &Cache) -> Result<Image, Error> {
-        let packages = cache.packages(self.arch)?;
+        self.build_with(cache, &mut |_| ())
+    }
+
+    /// Makes the image like [`Self::build`], and reports the progress of fetching its packages.
+    pub fn build_with(&self, cache: &Cache, report: &mut dyn FnMut(Fetch)) -> Result<Image, Error> {
+        let packages = cache.packages_with(self.arch, report)?;
         let archive = self.archive(&packages)?.to_bytes();
         let initramfs = store(cache, self.arch, &archive)?;
         let kernel = match self.arch {

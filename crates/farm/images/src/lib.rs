@@ -39,6 +39,7 @@ mod vmlinux;
 mod web;
 
 pub use accounts::is_private;
+pub use apt::Fetch;
 pub use arch::Arch;
 pub use cache::{Cache, SYSTEM};
 pub use clock::time_of_day;

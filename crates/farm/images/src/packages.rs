@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::apt::Apt;
+use crate::apt::{Apt, DOWNLOAD, Fetch};
 use crate::clock::time_of_day;
 use crate::files::{create_dir, entries, exchange, remove_dir};
 use crate::ours::check_dir;
@@ -58,7 +58,16 @@ impl Cache {
     /// Returns the packages for guests of this architecture. The packages come from the cache
     /// without using the network, or else from Debian.
     pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
-        find_parts(arch, &self.unpacked(arch, arch.name(), Set::Guest)?)
+        self.packages_with(arch, &mut |_| ())
+    }
+
+    /// Returns packages like [`Self::packages`], and reports the progress of fetching them.
+    pub(crate) fn packages_with(
+        &self,
+        arch: Arch,
+        report: &mut dyn FnMut(Fetch),
+    ) -> Result<GuestPackages, Error> {
+        find_parts(arch, &self.unpacked(arch, arch.name(), Set::Guest, report)?)
     }
 
     /// Returns one package, unpacked in its own directory. The package comes from the cache, or
@@ -70,12 +79,12 @@ impl Cache {
     /// Returns packages unpacked into one directory with the set's name. The packages come from the
     /// cache, or else from Debian. Their dependencies are not added.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
-        self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
+        self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names), &mut |_| ())
     }
 
     /// Returns the packages of a web server, from the cache or else from Debian.
     pub(crate) fn web_packages(&self, arch: Arch) -> Result<PathBuf, Error> {
-        self.unpacked(arch, &format!("{arch}{WEB_SET}"), Set::Web)
+        self.unpacked(arch, &format!("{arch}{WEB_SET}"), Set::Web, &mut |_| ())
     }
 
     /// Returns the directory of a set of packages. The set for all guests has an empty name.
@@ -95,17 +104,23 @@ impl Cache {
             one => Set::Named(&[one.strip_prefix('-').ok_or_else(unknown)?]),
         };
         let _lock = self.lock()?;
-        self.fetch(arch, directory, set)
+        self.fetch(arch, directory, set, &mut |_| ())
     }
 
     /// Returns the directory of this name with its packages: from the cache, or else fetched.
-    fn unpacked(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<PathBuf, Error> {
+    fn unpacked(
+        &self,
+        arch: Arch,
+        directory: &str,
+        set: Set<'_>,
+        report: &mut dyn FnMut(Fetch),
+    ) -> Result<PathBuf, Error> {
         let unpacked = self.root().join("packages").join(directory);
         if !unpacked.is_dir() {
             let _lock = self.lock()?;
             // Another process may have fetched the packages while it held the lock.
             if !unpacked.is_dir() {
-                self.fetch(arch, directory, set)?;
+                self.fetch(arch, directory, set, report)?;
             }
         }
         // The directory's rights may have changed since it was created.
@@ -114,7 +129,14 @@ impl Cache {
 
     /// Fetches packages. Complete packages are moved to their final directory. The caller holds the
     /// lock.
-    fn fetch(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<(), Error> {
+    fn fetch(
+        &self,
+        arch: Arch,
+        directory: &str,
+        set: Set<'_>,
+        report: &mut dyn FnMut(Fetch),
+    ) -> Result<(), Error> {
+        let mut step = |what| report(Fetch { what, permille: None, bytes: 0 });
         let unpacked = self.directory("packages")?.join(directory);
         // The lock is held, so a directory with that name was left by a killed process.
         let scratch = unpacked.with_added_extension("part");
@@ -124,6 +146,7 @@ impl Cache {
         let work = self.work(&format!("apt-{arch}"))?;
         let apt = Apt::prepare(work.path(), arch)?;
         let made_s = time_of_day().as_secs();
+        step("reading Debian's lists of packages");
         let update_stderr = apt.update()?;
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let names: Vec<String> = match set {
@@ -136,7 +159,10 @@ impl Cache {
             Set::Named(names) => named(names),
         };
         let mut versions = String::new();
-        for deb in apt.download(&names, &scratch, &update_stderr)? {
+        step(DOWNLOAD);
+        let debs = apt.download(&names, &scratch, &update_stderr, report)?;
+        report(Fetch { what: "unpacking", permille: None, bytes: 0 });
+        for deb in debs {
             let dpkg_deb = || Command::new("dpkg-deb");
             run(dpkg_deb().arg("-x").arg(&deb).arg(&tree), NOT_DPKG)?;
             let shown = run(dpkg_deb().arg("-W").arg(SHOW_FORMAT).arg(&deb), NOT_DPKG)?;

@@ -29,12 +29,13 @@ pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
     Ok(Output { stdout: output.stdout, stderr })
 }
 
-/// Runs a tool like [`run`], and passes on each line of its standard error as it arrives. The
-/// tool's standard output is discarded. The tool does not outlive this process.
+/// Runs a tool like [`run`], and passes on each line of its standard error as it arrives. A line
+/// for which `follow` returns true was progress, and is no part of an error's message. The tool's
+/// standard output is discarded. The tool does not outlive this process.
 pub(crate) fn run_and_follow(
     command: &mut Command,
     hint: &str,
-    follow: &mut dyn FnMut(&str),
+    follow: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), Error> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // The tool is bound to this thread, which stays in this function until the tool has ended.
@@ -49,8 +50,9 @@ pub(crate) fn run_and_follow(
         let limit = STDERR_BYTES_MAX as u64;
         while let Ok(1..) = reader.by_ref().take(limit).read_until(b'\n', &mut line) {
             let text = String::from_utf8_lossy(&line);
-            follow(text.trim_end());
-            stderr_end = last_part(&(stderr_end + &text));
+            if !follow(text.trim_end()) {
+                stderr_end = last_part(&(stderr_end + &text));
+            }
             line.clear();
         }
     }
@@ -90,7 +92,10 @@ mod tests {
     #[test]
     fn a_tool_is_followed_and_its_failure_has_its_last_words() {
         let mut lines = Vec::new();
-        let mut follow = |line: &str| lines.push(line.to_owned());
+        let mut follow = |line: &str| {
+            lines.push(line.to_owned());
+            line == "progress"
+        };
         let script = |text: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", text]);
@@ -98,10 +103,11 @@ mod tests {
         };
         run_and_follow(&mut script("echo one >&2; echo two >&2"), "", &mut follow).unwrap();
         assert_eq!(lines, ["one", "two"]);
-        let error = run_and_follow(&mut script("echo broken >&2; exit 3"), "", &mut |_| ());
-        let error = error.unwrap_err();
-        assert!(error.to_string().contains("broken"), "{error}");
-        let error = run_and_follow(&mut Command::new("no-such-tool"), "get it", &mut |_| ());
+        let mut broken = script("echo progress >&2; echo broken >&2; exit 3");
+        let error = run_and_follow(&mut broken, "", &mut |line| line == "progress").unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("broken") && !error.ends_with("progress\nbroken"), "{error}");
+        let error = run_and_follow(&mut Command::new("no-such-tool"), "get it", &mut |_| false);
         assert!(matches!(error, Err(Error::ToolMissing { hint, .. }) if hint == "get it"));
     }
 

@@ -8,6 +8,7 @@
 //! touched. Page-out may therefore end at any time without a loss of data, and guests need not
 //! cooperate. The kernel skips pages that several processes map.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -38,6 +39,20 @@ pub enum PageOutError {
     /// The kernel lacks the call, or does not permit it.
     Refused(io::Error),
 }
+
+impl fmt::Display for PageOutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PageOutError::Gone => f.write_str("the process has ended"),
+            PageOutError::Refused(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "page-out needs root, or CAP_SYS_PTRACE and CAP_SYS_NICE: {error}")
+            }
+            PageOutError::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PageOutError {}
 
 /// A process with memory that can be paged out.
 #[derive(Debug)]
@@ -266,6 +281,13 @@ mod tests {
 not a line
 7f0050000000-6f0050000000 rw-p 00000000 00:00 0
 ";
+
+    #[test]
+    fn refused_page_out_names_the_rights_it_needs() {
+        let refused = |errno: Errno| PageOutError::Refused(errno.into()).to_string();
+        assert!(refused(Errno::PERM).contains("needs root, or CAP_SYS_PTRACE and CAP_SYS_NICE"));
+        assert!(!refused(Errno::NOSYS).contains("CAP_SYS_NICE"));
+    }
 
     #[test]
     fn own_memory_is_cut_into_slices_and_nothing_else_is() {

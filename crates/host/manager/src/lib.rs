@@ -59,4 +59,5 @@ pub use pageout::PageOutWorker;
 pub use parked::record_again;
 pub use run::{Manager, Options, Parts, Signals, Turn};
 pub use scrape::{Listen, ScrapeServer};
+pub use start::check;
 pub use users::Users;

@@ -10,11 +10,13 @@ use crate::keeper::spare_manager;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
+use crate::memory::engines;
 use crate::monitor::{Monitor, Recording, Sink};
 use crate::pageout::PageOutWorker;
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use crate::users::Users;
+use counters::Bytes;
 use hypervisor::{Hypervisor, IdSource, QmpSource, Trust, Zvm, ZvmOptions};
 use policy::rivals::Kind;
 use procfs::Root;
@@ -36,10 +38,8 @@ pub(crate) fn parts(
     if !options.dry_run {
         spare_manager(&Root::default());
     }
-    let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
-    let total = reader.read().map_err(Error::Machine)?.total;
-    let place = Place { budget: options.budget, ..Place::of_this_process(Some(total)) };
-    let loaded = load(config_path.as_deref(), &place, options).map_err(Error::Settings)?;
+    let (reader, place, loaded) = load(config_path.as_deref(), options)?;
+    let total = place.host_total.unwrap_or(Bytes::ZERO);
     let settings = &loaded.settings;
     let total = settings.zvm.host_total().unwrap_or(total);
     let control = control(settings, &place)?;
@@ -87,7 +87,7 @@ pub(crate) fn parts(
 }
 
 /// Reads the settings in force with these options.
-pub(crate) fn load(
+pub(crate) fn in_force(
     path: Option<&Path>,
     place: &Place,
     options: Options,
@@ -104,6 +104,28 @@ pub(crate) fn load(
         settings.ksm = config::KsmMode::Leave;
         settings.zvm.mode = config::ZvmMode::Off;
     }
+    Ok(loaded)
+}
+
+/// Loads the settings for this host and user.
+fn load(
+    config_path: Option<&Path>,
+    options: Options,
+) -> Result<(MachineReader, Place, Loaded), Error> {
+    let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
+    let total = reader.read().map_err(Error::Machine)?.total;
+    let place = Place { budget: options.budget, ..Place::of_this_process(Some(total)) };
+    let loaded = in_force(config_path, &place, options).map_err(Error::Settings)?;
+    Ok((reader, place, loaded))
+}
+
+/// Loads the settings and the files that they name, as a manager does at its start. Nothing is
+/// started or changed.
+pub fn check(config_path: Option<&Path>, options: Options) -> Result<Loaded, Error> {
+    let (_, place, loaded) = load(config_path, options)?;
+    let total = place.host_total.unwrap_or(Bytes::ZERO);
+    Users::find(&loaded.settings.sources.users, Path::new("/etc/passwd"), total)?;
+    engines(&loaded, false, total)?;
     Ok(loaded)
 }
 

@@ -4,11 +4,10 @@
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(
-        "No report is called {}: there are {}, and their old names, such as ESAUSR2",
-        .name.escape_debug().take(40).collect::<String>(),
-        .known.join(" ")
+        "No report is called {}: {hint}",
+        .name.escape_debug().take(40).collect::<String>()
     )]
-    UnknownReport { name: String, known: Vec<&'static str> },
+    UnknownReport { name: String, hint: String },
     #[error(
         "{count} intervals are too many for a report, which may have {most}: ask for \
                      longer ones with --interval"

@@ -12,10 +12,11 @@ mod in_use;
 
 pub use age::warning;
 
+use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::up::progress::{Progress, Step};
-use crate::{Error, ValueError};
+use base::duration::parse_seconds;
 use base::{Bytes, Table, duration, left, nearest, right, size_text};
 use clap::{Args, Subcommand};
 use images::rootfs::Software;
@@ -68,7 +69,8 @@ pub struct RefreshArgs {
     #[arg(value_name = "NAME", conflicts_with = "older_than_s")]
     pub names: Vec<String>,
     /// Rebuild packages and disks older than this
-    #[arg(long = "older-than", value_name = "TIME", default_value = "30d", value_parser = age)]
+    #[arg(long = "older-than", value_name = "SPAN", default_value = "30d",
+          value_parser = parse_seconds)]
     pub older_than_s: u64,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
@@ -84,10 +86,6 @@ pub struct PruneArgs {
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-}
-
-fn age(text: &str) -> Result<u64, ValueError> {
-    duration::parse_seconds(text).map_err(|_| ValueError::Age)
 }
 
 /// Runs a `pinhead cache` command.
@@ -242,13 +240,13 @@ fn remake(cache: &Cache, wanted: &Wanted, progress: &mut Progress) -> Result<(),
     match wanted {
         Wanted::Packages(name) => {
             let making = format!("packages {name}: fetching the newest");
-            progress.report(Step::Making { making, permille: None });
+            progress.report(Step::Making { making, permille: None, bytes: None });
             Ok(cache.refresh_packages(name)?)
         }
         Wanted::Disk(software) => {
             let mut report = |at: images::rootfs::Progress| {
                 let making = format!("image {}: {}", software.name(), at.what);
-                progress.report(Step::Making { making, permille: Some(at.permille) });
+                progress.report(Step::Making { making, permille: Some(at.permille), bytes: None });
             };
             Ok(software.rebuild(cache, &mut report).map(drop)?)
         }

@@ -7,15 +7,15 @@ pub enum FarmCommandError {
     NoFarm,
     #[error("Several farms run: name one of {names}")]
     SeveralFarms { names: String },
-    #[error("No farm `{}` runs; there are {known}", .name.escape_debug())]
-    UnknownFarm { name: String, known: String },
+    #[error("No farm `{}` runs: {hint}", .name.escape_debug())]
+    UnknownFarm { name: String, hint: String },
     /// Farms of one name. A process id cannot be used twice.
     #[error("{count} farms are called {name}: take a process id, {pids}")]
     SameName { name: String, count: usize, pids: String },
     #[error("No guest `{}` runs", .name.escape_debug())]
     NoGuest { name: String },
-    #[error("No guest `{}` runs; there are {near}", .name.escape_debug())]
-    UnknownGuest { name: String, near: String },
+    #[error("No guest `{}` runs: {hint}", .name.escape_debug())]
+    UnknownGuest { name: String, hint: String },
     #[error("Several farms have a guest `{}`: name one of {places}", .name.escape_debug())]
     SeveralGuests { name: String, places: String },
     #[error("Farm {name} (process {pid}) does not end")]

@@ -7,8 +7,8 @@ pub enum ManageError {
     NoValue { word: String, example: &'static str },
     #[error("`{word}` takes no value")]
     NeedlessValue { word: String },
-    #[error("`{word}`: {help}")]
-    NoSize { word: String, help: String },
+    #[error("`{word}` cannot be `{value}`")]
+    NoSize { word: String, value: String, source: base::Bad },
     #[error("`shares` is a whole number from 1 on")]
     NoShares,
     #[error("No guest matches `{}`: there are {guests}", .pattern.escape_debug())]

@@ -8,10 +8,10 @@ pub enum RulesError {
     /// All errors of a rules file, as compilers show them.
     #[error("{0}")]
     Faults(String),
-    #[error("There is no file {path}, and no preset of that name; `pinhead presets` lists them")]
-    NoFile { path: PathBuf },
-    #[error("There is no preset {name}; there are {}", .known.join(", "))]
-    NoPreset { name: String, known: Vec<&'static str> },
+    #[error("There is no file {path}, and no preset of that name; {hint}")]
+    NoFile { path: PathBuf, hint: String },
+    #[error("There is no preset {}: {hint}", .name.escape_debug())]
+    NoPreset { name: String, hint: String },
     #[error("{root} is no captured tree: it has neither proc/ nor 0/proc/")]
     NoTree { root: PathBuf },
     #[error("The rules look at {looks} snapshots, but there are only {found}: 0 to {}", .found - 1)]

@@ -7,9 +7,6 @@ use farm::service;
 use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of similar names in the error about an unknown guest.
-const NEAR_MAX: usize = 5;
-
 /// A guest of a farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct At {
@@ -47,13 +44,14 @@ fn only(mut found: Vec<Running>) -> Result<Running, Error> {
 
 /// Returns the farm with this name or process id.
 fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
-    let known = listed(all.iter().map(|found| found.name.clone()));
+    let hint = base::correction(name, all.iter().map(|found| &*found.name));
+    let is_none = all.is_empty();
     all.retain(|found| found.name == name || found.pid.to_string() == name);
     let name = name.to_owned();
     Err(match all.len() {
         1 => return Ok(all.swap_remove(0)),
-        0 if known.is_empty() => FarmCommandError::NoFarm,
-        0 => FarmCommandError::UnknownFarm { name, known },
+        0 if is_none => FarmCommandError::NoFarm,
+        0 => FarmCommandError::UnknownFarm { name, hint },
         count => {
             let pids = listed(all.iter().map(|found| found.pid.to_string()));
             FarmCommandError::SameName { name, count, pids }
@@ -98,9 +96,8 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
         1 => return Ok(At { socket: having.swap_remove(0).socket, guest: name }),
         0 if near.is_empty() => FarmCommandError::NoGuest { name },
         0 => {
-            let more = if near.len() > NEAR_MAX { " and others" } else { "" };
-            let near = listed(near.into_iter().take(NEAR_MAX)) + more;
-            FarmCommandError::UnknownGuest { name, near }
+            let hint = base::correction(named, near.iter().map(String::as_str));
+            FarmCommandError::UnknownGuest { name, hint }
         }
         _ => {
             let places = listed(having.iter().map(|farm| format!("{}/{named}", farm.name)));
@@ -158,7 +155,7 @@ mod tests {
             asked("g1", [&["g1"], &["g1"]]),
             Err("Several farms have a guest `g1`: name one of 11/g1, 12/g1".into())
         );
-        let none = "No guest `g9` runs; there are g1, g2";
+        let none = "No guest `g9` runs: did you mean `g1` or `g2`?";
         assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
         assert_eq!(asked("g9", [&[], &[]]), Err("No guest `g9` runs".into()));
     }
@@ -181,7 +178,7 @@ mod tests {
         assert_eq!((pid("test"), pid("12"), pid("14")), (Ok(13), Ok(12), Ok(14)));
         let twice = "2 farms are called shop: take a process id, 11, 12";
         assert_eq!(pid("shop"), Err(twice.into()));
-        let none = "No farm `15` runs; there are shop, shop, test, 14";
+        let none = "No farm `15` runs: did you mean `14`?";
         assert_eq!(pid("15"), Err(none.into()));
         assert!(
             chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm of yours runs")

@@ -20,7 +20,7 @@ pub use ps::{ps, shown};
 use crate::escape::Lines;
 use crate::manage::SocketArg;
 use crate::terminal::complain;
-use crate::{Error, FarmCommandError};
+use crate::{Error, FarmCommandError, quantities};
 use base::chain;
 use clap::Args;
 use farm::service;
@@ -60,9 +60,9 @@ pub struct ConsoleArgs {
 pub struct ExecArgs {
     /// Guest, or FARM/GUEST with the farm's name or process id
     pub guest: String,
-    /// Kill the command in the guest after this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    /// Kill the command in the guest after this time; a number alone means seconds
+    #[arg(long, value_name = "SPAN", default_value = "60s",
+          value_parser = quantities::seconds::<u32>(1..=86_400))]
     pub timeout: u32,
     /// Command and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "CMD")]

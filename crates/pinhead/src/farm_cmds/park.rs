@@ -2,10 +2,10 @@
 //! manager parks guests outside farms.
 
 use super::{ParkArgs, find};
-use crate::Error;
 use crate::manage::{ask_manager, unexpected};
+use crate::{Error, FarmCommandError};
 use farm::service;
-use manager::control::{Answer, Ask, Parked};
+use manager::control::{Answer, Ask, GuestRow, Parked};
 use std::time::Duration;
 use vm::Clock;
 
@@ -55,16 +55,17 @@ fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, E
 /// Returns the process that parks a guest: the farm if it has the guest, else the manager.
 fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
     let named = guest.to_owned();
-    let at_manager = |error: Error| match ask_manager(&args.socket, &Ask::Ps) {
-        Ok(Answer::Ps(ps))
-            if ps
-                .guests
-                .iter()
-                .any(|row| [&row.name, &row.uuid, &row.source].contains(&&named)) =>
-        {
-            Ok(Host::Manager(guest.to_owned()))
+    let at_manager = |error: Error| {
+        let Ok(Answer::Ps(ps)) = ask_manager(&args.socket, &Ask::Ps) else { return Err(error) };
+        let is_it = |row: &GuestRow| [&row.name, &row.uuid, &row.source].contains(&&named);
+        match error {
+            _ if ps.guests.iter().any(is_it) => Ok(Host::Manager(named.clone())),
+            Error::FarmCommand(FarmCommandError::NoFarm | FarmCommandError::NoGuest { .. }) => {
+                let hint = base::correction(guest, ps.guests.iter().map(|row| &*row.name));
+                Err(FarmCommandError::UnknownGuest { name: named.clone(), hint }.into())
+            }
+            error => Err(error),
         }
-        _ => Err(error),
     };
     match args.socket.socket {
         // The manager's own error about an unknown guest is the best one.

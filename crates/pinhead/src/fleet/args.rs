@@ -2,6 +2,7 @@
 
 use super::watch::WatchArgs;
 use crate::args::Format;
+use crate::quantities::span;
 use clap::{Args, Subcommand};
 
 /// `pinhead fleet`
@@ -14,7 +15,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "URL", required = true)]
     pub from: Option<String>,
     /// Time span to analyse and simulate: 30m, 1h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub last: String,
     /// Maximum number of proposed moves; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 5)]

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::cells::{mib, number};
+use crate::quantities::span;
 use crate::tell::say;
 use crate::{Error, FleetError, TimeError};
 use base::{Bytes, Table, chain, duration, left, plain, right};
@@ -38,7 +39,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// Interval between two polls
-    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    #[arg(long, value_name = "SPAN", default_value = "15s", value_parser = span)]
     pub every: String,
 }
 

@@ -10,11 +10,12 @@ pub mod wakers;
 
 pub use wakers::{Kind, Waker, Wakers};
 
+use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::manage::{SocketArg, ask_manager, unexpected};
-use crate::{Error, ValueError};
-use base::duration;
+use crate::quantities::seconds;
+use crate::waiting::Waiting;
 use clap::Args;
 use manager::control::{Answer, Ask, Scanned};
 use std::time::Duration;
@@ -30,10 +31,9 @@ const SECONDS_MAX: u64 = 86_400;
 pub struct IdleArgs {
     /// Guest name or UUID
     pub guest: String,
-    /// Time to watch the guest, such as 60s or 5m
-    ///
-    /// The minimum is 11s.
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    /// Time to watch the guest, such as 60s or 5m; at least 11s
+    #[arg(long = "for", value_name = "SPAN", default_value = "60s",
+          value_parser = seconds::<u64>(SECONDS_MIN..=SECONDS_MAX))]
     pub seconds: u64,
     /// Maximum number of tasks to show
     ///
@@ -47,17 +47,11 @@ pub struct IdleArgs {
     pub(crate) socket: SocketArg,
 }
 
-/// Parses a duration: seconds, or a number with a unit.
-fn seconds(text: &str) -> Result<u64, ValueError> {
-    let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
-    let wrong = ValueError::Watch { min_s: SECONDS_MIN, max_s: SECONDS_MAX };
-    duration::parse_seconds(text).ok().filter(fits).ok_or(wrong)
-}
-
 /// Watches a guest, and shows the tasks that woke it.
 pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let first = scan(args)?;
-    std::thread::sleep(Duration::from_secs(args.seconds));
+    let time = Duration::from_secs(args.seconds);
+    Waiting::new(format!("watching {}", base::plain(&args.guest, 30)), time).wait(time);
     let second = scan(args)?;
     let wakers = Wakers::between(&first, &second)?;
     match args.format {
@@ -70,22 +64,5 @@ fn scan(args: &IdleArgs) -> Result<Scanned, Error> {
     match ask_manager(&args.socket, &Ask::Scan { guest: args.guest.clone() })? {
         Answer::Scan(scanned) => Ok(*scanned),
         _ => Err(unexpected()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_has_a_unit_and_is_long_enough_for_two_questions() {
-        assert_eq!(seconds("60s"), Ok(60));
-        assert_eq!(seconds("60"), Ok(60));
-        assert_eq!(seconds("5m"), Ok(300));
-        assert_eq!(seconds("1h"), Ok(3600));
-        for wrong in ["10s", "", "m", "25h", "-20s", "99999999999999999999m", "307445734561825861m"]
-        {
-            assert!(seconds(wrong).unwrap_err().to_string().contains("such as 60s"), "{wrong}");
-        }
     }
 }

@@ -3,10 +3,12 @@
 // Printing panics without a reader, but the manager must keep running.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod check;
 mod levers;
 mod ps;
 mod run;
 
+pub use check::check;
 pub use run::{keep, run};
 
 use crate::args::Format;
@@ -16,6 +18,8 @@ use crate::listing::ListingArgs;
 use crate::terminal;
 use crate::why::DiffArgs;
 use crate::{Error, ManageError};
+use base::duration::parse_seconds;
+use base::parse_mib;
 use clap::{Args, Subcommand, ValueEnum};
 use manager::config::{NO_BUDGET, Share, is_no_budget};
 use manager::control::{self, Answer, Ask, Change, Inputs, Ps};
@@ -34,7 +38,7 @@ pub struct HostArgs {
     /// All keys are optional, and the default file may be missing.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Memory that all guests may use together, as `480 MiB` or `50%`
+    /// Memory that all guests may use together, such as 480M or 50%
     ///
     /// It precedes `[host] budget` in the settings.
     #[arg(long, value_name = "SIZE", value_parser = budget)]
@@ -42,11 +46,18 @@ pub struct HostArgs {
     /// Write decisions to the journal, but change nothing
     ///
     /// Guests of `pinhead up` stay under its control. If it moves their balloons itself, the
-    /// manager leaves those guests alone and reports that.
+    /// manager leaves those guests alone and reports that. At its end it reports how often and how
+    /// far it would have moved each guest.
     #[arg(long)]
     pub dry_run: bool,
-    /// Exit after this many seconds
-    #[arg(long = "for", value_name = "SECONDS")]
+    /// Check the settings, print those that would be in force, and exit
+    ///
+    /// Keys with their defaults are comments. Nothing is started or changed. An error is printed
+    /// with its line, and the exit status is then 2.
+    #[arg(long, conflicts_with_all = ["dry_run", "seconds"])]
+    pub check: bool,
+    /// Exit after this time, such as 90s or 10m; a number alone means seconds
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
 }
 
@@ -129,7 +140,7 @@ pub struct SetArgs {
     /// Setting to change, until the guest or the manager ends
     #[arg(value_enum)]
     pub what: What,
-    /// Size ("512 MiB", "25%") or number of shares
+    /// Size (512M, 25%) or number of shares
     pub value: Option<String>,
     #[command(flatten)]
     pub(crate) socket: SocketArg,
@@ -138,14 +149,14 @@ pub struct SetArgs {
 /// `pinhead reserve`
 #[derive(Debug, Args)]
 pub struct ReserveArgs {
-    /// Memory to reserve, in MiB
-    #[arg(required_unless_present = "release")]
+    /// Memory to reserve, such as 512M; a number alone means MiB
+    #[arg(value_name = "SIZE", required_unless_present = "release", value_parser = parse_mib)]
     pub mib: Option<u64>,
-    /// Seconds to wait for the memory
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    /// Time to wait for the memory; a number alone means seconds
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_seconds)]
     pub timeout: u64,
-    /// Seconds to hold the memory once it is free
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// Time to hold the memory once it is free; a number alone means seconds
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_seconds)]
     pub hold: u64,
     /// Cancel this reservation
     #[arg(long, value_name = "NUMBER", conflicts_with = "mib")]
@@ -155,7 +166,7 @@ pub struct ReserveArgs {
 }
 
 fn budget(text: &str) -> Result<Share, String> {
-    let budget = Share::parse(text).map_err(|bad| format!("{}: {}", bad.kind, bad.help))?;
+    let budget = Share::parse(text).map_err(|bad| bad.to_string())?;
     let (wrong, help) = NO_BUDGET;
     if is_no_budget(budget) { Err(format!("{wrong}: {help}")) } else { Ok(budget) }
 }
@@ -257,8 +268,12 @@ fn change(what: What, value: Option<&str>) -> Result<Change, Error> {
     let word = what.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
     let missing = || ManageError::NoValue { word: word.clone(), example: example(what) };
     let size = || -> Result<Share, Error> {
-        let wrong = |bad: base::Bad| ManageError::NoSize { word: word.clone(), help: bad.help };
-        Ok(Share::parse(value.ok_or_else(missing)?).map_err(wrong)?)
+        let value = value.ok_or_else(missing)?;
+        let wrong = |source| {
+            let value = base::plain(value, 40);
+            ManageError::NoSize { word: word.clone(), value, source }
+        };
+        Ok(Share::parse(value).map_err(wrong)?)
     };
     match what {
         What::Release | What::Manage if value.is_some() => {
@@ -279,7 +294,7 @@ fn change(what: What, value: Option<&str>) -> Result<Change, Error> {
 fn example(what: What) -> &'static str {
     match what {
         What::Shares => "200",
-        _ => "\"512 MiB\" or \"25%\"",
+        _ => "512M or 25%",
     }
 }
 

@@ -35,13 +35,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     // any interrupt.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;
-    let options = Options {
-        dry_run: args.dry_run,
-        for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
-        budget: args.budget,
-        for_farms: false,
-    };
-    let mut manager = start(args, options)?;
+    let mut manager = start(args)?;
     loop {
         let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
         let turn = manager.turn(&signals).map_err(Error::Host)?;
@@ -57,12 +51,21 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     Ok(())
 }
 
+pub(super) fn options(args: &HostArgs) -> Options {
+    Options {
+        dry_run: args.dry_run,
+        for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
+        budget: args.budget,
+        for_farms: false,
+    }
+}
+
 /// Starts the manager. The manager of a `pinhead up` with the same socket yields to it.
-fn start(args: &HostArgs, options: Options) -> Result<Manager, Error> {
+fn start(args: &HostArgs) -> Result<Manager, Error> {
     let deadline = Deadline::after(YIELD_MAX);
     let mut has_yielded = false;
     loop {
-        let error = match Manager::start(args.config.clone(), options) {
+        let error = match Manager::start(args.config.clone(), options(args)) {
             Err(manager::Error::Control(ControlError::Taken { path, pid })) => {
                 has_yielded = has_yielded
                     || matches!(ask(&path, &Ask::Yield, YIELD_MAX), Ok(Answer::Yield {}));
@@ -102,7 +105,7 @@ pub fn keep(parked: Option<PathBuf>, is_quiet: bool) -> Result<(), Error> {
 }
 
 /// Converts an error of the manager. All faults of a settings file are shown at once.
-fn to_error(error: manager::Error) -> Error {
+pub(super) fn to_error(error: manager::Error) -> Error {
     if let manager::Error::Settings(settings) = &error
         && let Some(faults) = settings.faults()
     {

@@ -10,9 +10,9 @@ mod show;
 
 use crate::args::Format;
 use crate::why::time_between;
-use crate::{Error, RecordingsError, ValueError};
+use crate::{Error, RecordingsError};
 use backtest::{Played, Replay, World};
-use base::{Bytes, duration, parse_size};
+use base::{Bad, Bytes, duration, parse_percent, parse_size};
 use clap::Args;
 use std::path::PathBuf;
 use whatif::{Agreement, Change};
@@ -22,6 +22,9 @@ use why::when::Now;
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
 /// Maximum number of decisions of another policy that are kept. The policies diverge much sooner.
 const DECISIONS_MAX: usize = 100_000;
+
+/// Maximum growth, in thousandths of the recorded use.
+const GROWTH_MAX: u64 = 10_000;
 
 /// Recordings and their time.
 #[derive(Debug, Args)]
@@ -53,7 +56,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
     /// Assumed memory of the host, or of all guests together
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub host: Option<Bytes>,
     /// Journal file with the recorded decisions, instead of the manager's
     #[arg(long, value_name = "PATH")]
@@ -71,7 +74,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
     /// Assumed memory of the host, or of all guests together
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub host: Option<Bytes>,
     /// Percentage by which every guest uses more memory
     #[arg(long, value_name = "PERCENT", value_parser = growth)]
@@ -90,15 +93,8 @@ pub struct SimulateArgs {
     pub like: Option<String>,
 }
 
-fn size(text: &str) -> Result<Bytes, ValueError> {
-    parse_size(text).map_err(|bad| ValueError::Size { help: bad.help })
-}
-
-fn growth(text: &str) -> Result<u64, ValueError> {
-    let number = text.trim().strip_suffix('%').and_then(|number| base::thousandths(number, 1));
-    let permille =
-        number.map(|thousandths| thousandths / 100).filter(|permille| *permille <= 10_000);
-    permille.ok_or(ValueError::Growth)
+fn growth(text: &str) -> Result<u64, Bad> {
+    parse_percent(text, GROWTH_MAX)
 }
 
 /// Opens the recording of the requested time span.

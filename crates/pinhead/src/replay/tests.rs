@@ -214,7 +214,6 @@ fn impossible_replay_is_refused_with_remedy() {
     let with_rules = refused(&["--policy", &rules.to_string_lossy()]);
     assert!(with_rules.contains("cannot be replayed"), "{with_rules}");
     assert!(growth("3%") == Ok(30) && growth("2000%").is_err() && growth("3").is_err());
-    assert!(size("16 GiB").is_ok() && size("much").is_err());
 }
 
 #[test]

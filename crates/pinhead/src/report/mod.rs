@@ -6,6 +6,7 @@
 //! ```
 
 use crate::terminal;
+use crate::quantities::span;
 use crate::why::time_between;
 use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
@@ -40,7 +41,7 @@ pub struct ReportArgs {
     /// Interval of a row: 1m, 15m, 1h
     ///
     /// The default depends on the length of the time.
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
     pub interval: Option<String>,
     /// Maximum number of rows, without the sums
     #[arg(long, value_name = "N", default_value_t = 10,

@@ -1,9 +1,8 @@
 //! The arguments of `pinhead size`.
 
-use crate::ValueError;
 use crate::manage::SocketArg;
+use crate::quantities::{part, span};
 use clap::{Args, ValueEnum};
-use settings::Share;
 use std::path::PathBuf;
 
 /// `pinhead size`
@@ -30,7 +29,7 @@ pub struct SizeArgs {
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part)]
     pub headroom: u64,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "3h")]
+    #[arg(long, value_name = "SPAN", default_value = "3h", value_parser = span)]
     pub enough: String,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
@@ -67,12 +66,4 @@ pub enum Apply {
     Virsh,
     /// Set the sizes in the running manager, until it ends
     Manager,
-}
-
-/// Parses a percentage. Returns it in thousandths.
-fn part(text: &str) -> Result<u64, ValueError> {
-    match Share::parse(text) {
-        Ok(Share::Permille(permille)) => Ok(permille),
-        Ok(Share::Bytes(_)) | Err(_) => Err(ValueError::Part),
-    }
 }

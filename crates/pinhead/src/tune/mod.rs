@@ -3,6 +3,7 @@
 mod show;
 
 use crate::args::Format;
+use crate::quantities::span;
 use crate::why::time_between;
 use crate::{Error, TimeError};
 use base::duration;
@@ -33,7 +34,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "3h")]
+    #[arg(long, value_name = "SPAN", default_value = "3h", value_parser = span)]
     pub enough: String,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]

@@ -3,6 +3,7 @@
 // Printing panics without a reader, and a panic would end all guests.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod check;
 pub mod detach;
 mod json;
 pub(crate) mod leftovers;
@@ -23,6 +24,9 @@ use serve::{Guests, Run, Watcher};
 /// Runs guests until their time is over or the user ends the command. All guests end with this
 /// command.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
+    if args.check {
+        return check::run(args);
+    }
     let guests = match &args.farm {
         Some(path) if args.detach => return detach::start(path, args),
         Some(path) => Guests::Farm(serve::load(path, &args.only)?),

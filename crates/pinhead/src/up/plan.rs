@@ -80,7 +80,7 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
 
 /// Rejects host ports below the first unprivileged one. Only root may listen on such a port, so
 /// QEMU would exit at its start.
-fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
+pub(super) fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
     let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));
     match ports.into_iter().find(|(_, port)| port.host < first) {
         None => Ok(()),
@@ -100,7 +100,7 @@ struct Maker<'a> {
 }
 
 /// Image, disk and kernel arguments of a class.
-struct Root {
+pub(super) struct Root {
     image: Image,
     disk: Option<Disk>,
     words: Vec<String>,
@@ -222,20 +222,22 @@ impl Maker<'_> {
         let daemon = class.daemon.then(|| find_daemon(class.arch)).transpose()?;
         let name = builtin.name();
         let making = format!("image {name} for {}", class.name);
-        self.progress.report(Step::Making { making, permille: None });
+        self.progress.report(Step::Making { making: making.clone(), permille: None, bytes: None });
         if builtin == Builtin::Web {
             files.extend(web_files(&self.cache, class.arch)?);
             self.used.insert(self.cache.packages_of(class.arch, images::WEB_SET));
         }
         self.used.insert(self.cache.packages_of(class.arch, ""));
-        let image = ImageSpec { arch: class.arch, daemon, files }.build(&self.cache)?;
+        let progress = &mut *self.progress;
+        let spec = ImageSpec { arch: class.arch, daemon, files };
+        let image = spec.build_with(&self.cache, &mut |at| progress.fetch(&making, at))?;
         let Some(software) = Software::from_name(name) else {
             return Ok(Root { image, disk: None, words: Vec::new() });
         };
         let progress = &mut *self.progress;
         let mut report = |at: images::rootfs::Progress| {
             let making = format!("image {name}: {}", at.what);
-            progress.report(Step::Making { making, permille: Some(at.permille) });
+            progress.report(Step::Making { making, permille: Some(at.permille), bytes: None });
         };
         let rootfs = software.build(&self.cache, &mut report)?;
         self.used.insert(rootfs.clone());
@@ -245,7 +247,7 @@ impl Maker<'_> {
 
     fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
         let making = format!("template of {}", class.name);
-        self.progress.report(Step::Making { making, permille: None });
+        self.progress.report(Step::Making { making, permille: None, bytes: None });
         let deadline = Deadline::after(TEMPLATE_PATIENCE);
         let clones = if class.copy { Clones::Copy } else { Clones::Share };
         Ok(Template::make(spec, clones, &self.cache, deadline)?)
@@ -275,7 +277,7 @@ fn disk_of(class: &Class, path: PathBuf) -> Disk {
     }
 }
 
-fn files(
+pub(super) fn files(
     class: &Class,
     kernel: &Path,
     initramfs: &Path,
@@ -348,11 +350,16 @@ fn how_to_reach(farm: &Farm) -> String {
         out.push_str(&format!("  {names}{arch}: {ports}\n"));
     }
     let guest = farm.classes.first().map_or_else(String::new, |class| class.guest_name(1));
-    out.push_str(&format!(
-        "  pinhead ps --farm {0} | console {guest} | exec {guest} -- CMD | logs {guest} | \
-         down {0}\n",
-        farm.name
-    ));
+    let farm = &farm.name;
+    for command in [
+        format!("ps --farm {farm}"),
+        format!("console {guest}"),
+        format!("exec {guest} -- CMD"),
+        format!("logs {guest}"),
+        format!("down {farm}"),
+    ] {
+        out.push_str(&format!("  pinhead {command}\n"));
+    }
     out
 }
 
@@ -450,6 +457,6 @@ mod tests {
         let farm = farm::config::parse(text, "f").unwrap();
         let text = how_to_reach(&farm);
         assert!(text.contains("web1 to web3: http://127.0.0.1:18000 to 18002 (port 80)"), "{text}");
-        assert!(text.contains("db1: no ports") && text.contains("down f"), "{text}");
+        assert!(text.contains("db1: no ports") && text.contains("  pinhead down f\n"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::tell::tell;
 use crate::terminal::width;
+use base::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io::{IsTerminal, PipeWriter, Write};
@@ -26,6 +27,9 @@ pub enum Step {
         making: String,
         /// Completed part, in thousandths, if known.
         permille: Option<u16>,
+        /// Size of the whole in bytes, if known.
+        #[serde(default)]
+        bytes: Option<u64>,
     },
     /// Guests start.
     Guests {
@@ -59,10 +63,15 @@ impl Step {
     /// Formats the step as a line for people.
     fn line(&self) -> String {
         match self {
-            Step::Making { making, permille: Some(permille) } => {
-                format!("{} {:>3} %  {making}", bar(usize::from(*permille), 1000), permille / 10)
+            Step::Making { making, permille: Some(permille), bytes } => {
+                let bar = bar(usize::from(*permille), 1000);
+                let size = bytes.map(|all| {
+                    let done = Bytes(all).permille((*permille).into());
+                    format!(", {} of {} MiB", done.as_mib(), Bytes(all).as_mib())
+                });
+                format!("{bar} {:>3} %  {making}{}", permille / 10, size.unwrap_or_default())
             }
-            Step::Making { making, permille: None } => making.clone(),
+            Step::Making { making, permille: None, .. } => making.clone(),
             Step::Guests { up, ready, ended, of } => {
                 let all = base::counted(*of as u64, "guest");
                 let mut line = format!("{} {ready} of {all} ready", bar(*ready, *of));
@@ -112,6 +121,12 @@ impl Progress {
         Progress::to(out)
     }
 
+    /// Creates progress for a user at a terminal. Other output gets nothing.
+    pub fn on_terminal() -> Progress {
+        let is_terminal = std::io::stderr().is_terminal();
+        Progress::to(if is_terminal { Out::Terminal } else { Out::Nobody })
+    }
+
     /// Creates progress for a command that waits at the other end of a pipe.
     pub fn piped(pipe: PipeWriter) -> Progress {
         Progress::to(Out::Pipe(pipe))
@@ -156,6 +171,13 @@ impl Progress {
         written.is_ok()
     }
 
+    /// Shows the progress of fetching the packages of an image.
+    pub fn fetch(&mut self, image: &str, at: images::Fetch) {
+        let making = format!("{image}: {}", at.what);
+        let bytes = Some(at.bytes).filter(|bytes| *bytes > 0);
+        self.report(Step::Making { making, permille: at.permille, bytes });
+    }
+
     /// Shows a warning, which stays on the terminal.
     pub fn warn(&mut self, text: &str) {
         if let Out::Pipe(_) = self.out {
@@ -194,8 +216,8 @@ mod tests {
     #[test]
     fn steps_cross_a_pipe() {
         for step in [
-            Step::Making { making: "an image".into(), permille: Some(500) },
-            Step::Making { making: "a template".into(), permille: None },
+            Step::Making { making: "an image".into(), permille: Some(500), bytes: Some(7) },
+            Step::Making { making: "a template".into(), permille: None, bytes: None },
             Step::Guests { up: 3, ready: 2, ended: 1, of: 9 },
             Step::Done { done: "http://127.0.0.1:18000".into() },
             Step::Warned { warned: "old".into() },
@@ -214,8 +236,11 @@ mod tests {
         assert_eq!(line, "[############............] 3 of 6 guests ready, 2 more up, 1 ended");
         let line = Step::Guests { up: 1, ready: 1, ended: 0, of: 1 }.line();
         assert!(line.ends_with("] 1 of 1 guest ready"), "{line}");
-        let line = Step::Making { making: "x".into(), permille: Some(1000) }.line();
+        let line = Step::Making { making: "x".into(), permille: Some(1000), bytes: None }.line();
         assert_eq!(line, "[########################] 100 %  x");
+        let bytes = Some(64 << 20);
+        let line = Step::Making { making: "x".into(), permille: Some(250), bytes }.line();
+        assert_eq!(line, "[######..................]  25 %  x, 16 of 64 MiB");
         assert_eq!(bar(0, 0), format!("[{}]", "#".repeat(BAR_CELLS)));
     }
 }

@@ -101,7 +101,7 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
             check_name(&farm.name)?;
             plan::prepare(farm, &mut progress).inspect_err(|_| progress.clear())?
         }
-        Guests::Alike(args) => setup::prepare(args)?,
+        Guests::Alike(args) => setup::prepare(args, &mut progress)?,
     };
     plan.warning.iter().for_each(|text| progress.warn(text));
     // Signals are handled before the first guest starts, so that all guests are ended properly.

@@ -1,8 +1,9 @@
 //! Requirements of guests without a farm's file: rules, daemon and image.
 
 use super::plan::{Plan, checked_rules, daemon_files, find_daemon, translation_mib};
+use super::progress::Progress;
 use crate::Error;
-use crate::args::{ArchArg, UpArgs, UpFormat};
+use crate::args::{UpArgs, UpFormat};
 use crate::cache::warning;
 use crate::terminal::{fitted, width};
 use base::counted;
@@ -16,7 +17,7 @@ use std::io::Write;
 use vm::{GuestSpec, probe_kvm};
 
 /// Makes everything that guests without a farm's file need.
-pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
+pub fn prepare(args: &UpArgs, progress: &mut Progress) -> Result<Plan, Error> {
     let show = |line: &str| {
         if args.format == UpFormat::Table {
             // The error of a missing reader is ignored here, because showing the table reports it.
@@ -25,15 +26,13 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         }
     };
     let rules = checked_rules(&args.rules)?;
-    let arch = match args.arch {
-        ArchArg::X86_64 => Arch::X86_64,
-        ArchArg::S390x => Arch::S390x,
-    };
+    let arch = Arch::from(args.arch);
     let pace =
         args.pace.to_possible_value().map_or_else(String::new, |pace| pace.get_name().into());
     let daemon = find_daemon(arch)?;
     let cache = Cache::from_environment()?;
-    show("Making the guest image (the first time: Debian's kernel is fetched)");
+    let packages = cache.packages_of(arch, "");
+    let is_cached = packages.is_dir();
     let loads = if args.idle { &[Load::Idle] } else { Load::IN_TURN.as_slice() };
     let mut images = Vec::new();
     for load in loads.iter().take(args.guests as usize) {
@@ -41,8 +40,15 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         if let Some(script) = load_script(*load, args.cpus, args.memory) {
             files.push(GuestFile::text("/etc/load.sh", script));
         }
-        images.push(ImageSpec { arch, daemon: Some(daemon.clone()), files }.build(&cache)?);
+        let spec = ImageSpec { arch, daemon: Some(daemon.clone()), files };
+        let built = spec.build_with(&cache, &mut |at| progress.fetch("guest image", at));
+        images.push(built.inspect_err(|_| progress.clear())?);
     }
+    progress.clear();
+    show(match is_cached {
+        true => "Guest image: Debian's kernel is cached",
+        false => "Guest image: Debian's kernel was downloaded, and is cached from now on",
+    });
     let accel = probe_kvm(arch);
     let spec = |(number, image): (u32, &Image)| GuestSpec {
         cpus: args.cpus,
@@ -68,7 +74,7 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     };
     let occupants = vec![occupant; members.len()];
     let limits = Limits::default();
-    let used = BTreeSet::from([cache.packages_of(arch, "")]);
+    let used = BTreeSet::from([packages]);
     let warning = warning(&cache, &used, time_of_day().as_secs());
     Ok(Plan {
         name: None,

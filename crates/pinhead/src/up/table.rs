@@ -32,17 +32,15 @@ fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
 /// Returns the cells of a guest, with the manager's row of a managed one.
 fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
     let spec = member.spec();
-    let (cpus, pool, reason) = match (member.status(), managed) {
-        (_, Some(row)) => {
-            let (pool, reason) = managed::cells(row);
-            (format!("-/{}", spec.cpus), pool, reason)
-        }
-        (Some(status), None) => (
-            format!("{}/{}", status.cpus_online, status.cpus_present),
-            format!("{}M", status.pool_pages / 256),
-            status.reason.clone(),
-        ),
-        (None, None) => (format!("-/{}", spec.cpus), "-".into(), String::new()),
+    let status = member.status();
+    let cpus = match status {
+        Some(status) => format!("{}/{}", status.cpus_online, status.cpus_present),
+        None => format!("-/{}", spec.cpus),
+    };
+    let (pool, reason) = match (managed, status) {
+        (Some(row), _) => managed::cells(row),
+        (None, Some(status)) => (format!("{}M", status.pool_pages / 256), status.reason.clone()),
+        (None, None) => ("-".into(), String::new()),
     };
     let (cpu, steal) = match member.usage() {
         Some(usage) => (format!("{:.1}", usage.cpu_percent), format!("{:.1}", usage.steal_percent)),

@@ -1,5 +1,6 @@
 //! Arguments of `pinhead zvm`.
 
+use crate::quantities::span;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -72,7 +73,7 @@ pub struct HypfsArgs {
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// Interval between two readings
-    #[arg(long, value_name = "SPAN", default_value = "60s")]
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span)]
     pub every: String,
     /// Number of readings; default: unlimited
     #[arg(long, value_name = "COUNT")]

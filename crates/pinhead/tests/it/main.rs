@@ -7,6 +7,8 @@ mod docs;
 mod fleet;
 mod host_rules;
 mod manpage;
+mod quantities;
+mod settings_files;
 mod surface;
 mod units;
 mod web;

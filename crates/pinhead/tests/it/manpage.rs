@@ -1,4 +1,5 @@
-//! Generated parts of `man/pinhead.1`: the program's commands and their options.
+//! Generated parts of manual pages: commands and options in `man/pinhead.1`, keys in
+//! `man/host.toml.5` and `man/FARM.toml.5`.
 //!
 //! The parts lie between marks in the page, within text written by hand. `PINHEAD_WRITE_DOCS=1
 //! cargo test -p pinhead --test it manpage` generates them again.
@@ -71,6 +72,69 @@ fn options(command: &Command) -> String {
         c => c.to_string(),
     });
     fonts.collect()
+}
+
+/// Returns a text for a manual page. Words between backticks are bold.
+fn roff(text: &str) -> String {
+    let mut out = String::new();
+    for (number, part) in text.replace('\\', "\\e").replace('-', "\\-").split('`').enumerate() {
+        match number % 2 {
+            0 => out.push_str(part),
+            _ => out.push_str(&format!("\\fB{part}\\fR")),
+        }
+    }
+    out
+}
+
+/// Returns a text with a capital at its start.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Returns the keys of a file of settings. A key without a default belongs to a list of tables.
+fn keys(sections: &[settings::Section]) -> String {
+    let mut page = String::new();
+    for section in sections {
+        let is_list = section.keys.iter().any(|key| key.default == "needed");
+        let heading = match section.name {
+            "" => "Above all tables".to_owned(),
+            name if name.contains('.') => format!("Entries of {name}"),
+            name if is_list => format!("[[{name}]]"),
+            name => format!("[{name}]"),
+        };
+        page.push_str(&format!(".SS {heading}\n"));
+        for key in section.keys {
+            let default = match key.default {
+                "needed" => "required".to_owned(),
+                default => roff(default),
+            };
+            page.push_str(&format!(
+                ".TP\n\\fB{}\\fR [{default}]\n{}.\n",
+                roff(key.name),
+                roff(&sentence(key.doc))
+            ));
+        }
+    }
+    page
+}
+
+#[test]
+fn pages_of_settings_have_every_key() {
+    let man = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../man");
+    for (name, sections) in
+        [("host.toml.5", manager::config::SECTIONS), ("FARM.toml.5", farm::config::SECTIONS)]
+    {
+        let path = man.join(name);
+        let page = fs::read_to_string(&path).expect("a manual page");
+        let made = with(&page, "\n.SH KEYS\n", &keys(sections));
+        if made != page {
+            if env::var_os("PINHEAD_WRITE_DOCS").is_none() {
+                panic!("man/{name} is stale: run this test with PINHEAD_WRITE_DOCS=1");
+            }
+            fs::write(&path, made).expect("written");
+        }
+    }
 }
 
 #[test]

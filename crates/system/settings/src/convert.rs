@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use base::duration::parse_ms;
-use base::{Bad, Bytes, parse_size};
+use base::{Bad, Bytes, WHOLE, parse_percent, parse_size};
 use toml::de::DeValue;
 
-use crate::quantity::{self, Share};
+use crate::quantity::Share;
 
 /// Maximum number of entries of a list.
 const LIST_MAX: usize = 100;
@@ -177,7 +177,7 @@ pub fn share(value: &DeValue<'_>) -> Converted<Share> {
 
 /// Converts a share, such as `"12.5%"`, to thousandths.
 pub fn permille(value: &DeValue<'_>) -> Converted<u64> {
-    quantity(value, quantity::percent, "\"12.5%\"")
+    quantity(value, |text| parse_percent(text, WHOLE), "\"12.5%\"")
 }
 
 /// Converts a time, such as `"1s"`, to milliseconds.

@@ -13,6 +13,7 @@
 
 mod convert;
 mod fault;
+mod in_force;
 mod load;
 mod quantity;
 mod read;
@@ -23,6 +24,7 @@ pub use convert::{
     tables, time, truth, words, wrong,
 };
 pub use fault::{ERRORS_MAX, Fault};
+pub use in_force::in_force;
 pub use load::{FILE_MAX, LoadError, load};
 pub use quantity::Share;
 pub use read::{Entries, Key, Reader, Section, Table};

@@ -8,6 +8,9 @@ use toml::de::{DeTable, DeValue};
 use crate::convert::{Converted, kind, shown};
 use crate::fault::{ERRORS_MAX, Fault};
 
+/// Default, in words, of a key that has none.
+pub(crate) const NEEDED: &str = "needed";
+
 /// A table of the file, such as `[host]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {

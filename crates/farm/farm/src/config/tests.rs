@@ -82,7 +82,7 @@ fn faults_have_their_place_and_the_right_form() {
     assert_eq!(found, ["3:1: class: no key `cuont` is known in [class] (is it `count`?)"]);
     let found = faults("[[class]]\nname = \"web\"\ncount = 0\nmemory = \"96\"\n");
     assert!(found[0].starts_with("3:9: class.count: 0 is out of range (write a whole number"));
-    assert!(found[1].starts_with("4:10: class.memory: `96`: no unit"), "{found:?}");
+    assert!(found[1].starts_with("4:10: class.memory: `96`: no known unit"), "{found:?}");
     assert!(faults("")[0].contains("without guests"));
     assert!(faults("nmae = 'x'\n[[class]]\nname = 'a'\n")[0].contains("is it `name`?"));
     assert!(faults("[class]\nname = 'a'\n")[0].contains("two brackets"));

@@ -229,7 +229,7 @@ fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Faul
         Ok(())
     };
     match process.map_or(Ok(()), take) {
-        Err(PageOutError::Refused(error)) => Err(Fault::of(error)),
+        Err(error @ PageOutError::Refused(_)) => Err(Fault::of(error)),
         Ok(()) | Err(PageOutError::Gone) => Ok(()),
     }
 }

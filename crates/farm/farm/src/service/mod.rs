@@ -50,8 +50,6 @@ use shells::Shells;
 
 /// Name of the socket in the farm's directory.
 pub const SOCKET: &str = "control";
-/// Maximum number of guest names in the error about an unknown guest.
-const NAMES_MAX: usize = 10;
 
 /// The properties of a guest besides its specification.
 #[derive(Clone, Debug)]
@@ -425,11 +423,9 @@ fn ended(name: &str) -> Failure {
 }
 
 fn place(fleet: &Fleet, name: &str) -> Result<usize, Failure> {
-    let mut names = fleet.members().iter().map(|member| member.spec().name.as_str());
-    names.clone().position(|other| other == name).ok_or_else(|| {
-        let some: Vec<&str> = names.by_ref().take(NAMES_MAX).collect();
-        let more = if names.next().is_some() { " and others" } else { "" };
-        let text = format!("There is no guest {name:?}; there are {}{more}", some.join(", "));
-        Failure::new(text)
+    let names = fleet.members().iter().map(|member| member.spec().name.as_str());
+    let place = names.clone().position(|other| other == name);
+    place.ok_or_else(|| {
+        Failure::new(format!("There is no guest {name:?}")).help(base::correction(name, names))
     })
 }

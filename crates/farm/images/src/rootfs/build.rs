@@ -195,6 +195,7 @@ impl Software {
             if let Some(&(_, what, permille)) = STEPS.iter().find(|step| line.starts_with(step.0)) {
                 progress(Progress { what, permille });
             }
+            false
         })?;
         progress(Progress { what: "making the file system", permille: 900 });
         let mut mkfs = tool("mkfs.ext4");

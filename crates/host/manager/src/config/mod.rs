@@ -19,8 +19,8 @@ pub use kinds::{GroupMay, KsmMode, Libvirt, LibvirtUri, PageOutMode};
 pub use place::{Place, own_dir};
 pub use settings::{
     Class, ControlSettings, HostSettings, JournalSettings, MetricsSettings, MonitorSettings,
-    NO_BUDGET, PageOutSettings, PolicySettings, Settings, Sources, UserPart, UserSettings,
-    is_no_budget,
+    NO_BUDGET, PageOutSettings, PolicySettings, SECTIONS, Settings, Sources, UserPart,
+    UserSettings, is_no_budget,
 };
 pub use zvm::{ZvmMode, ZvmSettings};
 
@@ -44,7 +44,7 @@ pub struct Loaded {
 /// Reads a file's text. Relative paths stay relative, see [`Settings::below`].
 pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     let mut reader = ::settings::Reader::new(text);
-    let tree = reader.tree(settings::SECTIONS);
+    let tree = reader.tree(SECTIONS);
     let settings = build::build(&mut reader, &tree, place);
     reader.finish(settings)
 }

@@ -286,7 +286,7 @@ settings::table! {
 }
 
 /// All tables.
-pub(super) const SECTIONS: &[Section] = &[
+pub const SECTIONS: &[Section] = &[
     HostSettings::SECTION,
     Sources::SECTION,
     ZvmSettings::SECTION,

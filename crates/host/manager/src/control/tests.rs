@@ -101,7 +101,7 @@ fn a_wrong_request_is_answered_with_the_right_form() {
     let exec = r#"{"v":1,"id":1,"do":"exec","guest":"a","command":"a\nb"}"#;
     check(exec, Some(1), "one line");
     check(r#"{"v":1,"id":1,"do":"ps","x":1}"#, Some(1), "no member `x`");
-    check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"max","value":"4G"}"#, Some(1), "4 GiB");
+    check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"max","value":"4GB"}"#, Some(1), "4 GiB");
     check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"maxx","value":"1%"}"#, Some(1), "`max`");
     check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"shares","value":0}"#, Some(1), "from 1");
     check(r#"{"v":1,"id":1,"do":"set","guest":"","what":"release"}"#, Some(1), "empty");

@@ -150,13 +150,9 @@ impl Guests {
                 )))
             }
             (None, _) => {
-                let names: Vec<&str> =
-                    self.iter().take(NAMES_MAX).map(|guest| guest.found.name.as_str()).collect();
+                let names = self.iter().map(|guest| guest.found.name.as_str());
                 let failure = Failure::new(format!("There is no guest {name}"));
-                Err(match names.is_empty() {
-                    true => failure.help("there is no guest at all"),
-                    false => failure.help(format!("there are {}", names.join(", "))),
-                })
+                Err(failure.help(base::correction(name, names)))
             }
         }
     }

@@ -106,7 +106,7 @@ impl JournalWriter {
 
     fn heard(&mut self, news: &News) -> String {
         match news {
-            News::Failed(error) => self.trouble = Some(error.to_string()),
+            News::Failed(error) => self.trouble = Some(base::chain(error)),
             News::Recovered { .. } => self.trouble = None,
             News::SetAside { .. } | News::Held { .. } => {}
         }
@@ -161,7 +161,8 @@ impl JournalWriter {
 fn in_words(news: &News) -> String {
     match news {
         News::Failed(error) => {
-            format!("The journal cannot be written to; decisions go on without it: {error}")
+            let why = base::chain(error);
+            format!("The journal cannot be written to; decisions go on without it: {why}")
         }
         News::SetAside { path, aside } => {
             format!("{} is damaged and was set aside as {}", path.display(), aside.display())

@@ -5,6 +5,7 @@
 //!                                    └─► shadow: only the journal            grants, the lease
 //! ```
 
+mod dry_run;
 mod engine;
 mod record;
 mod rules;
@@ -21,6 +22,7 @@ use crate::guest::{MUTE, ManagedGuest};
 use crate::journal;
 use crate::world::World;
 use counters::Bytes;
+use dry_run::DryRun;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;
 use model::PassEvent;
@@ -41,6 +43,8 @@ pub(crate) struct Memory {
     shadow: Option<(PolicyEngine, Settings)>,
     records: BTreeMap<Id, Record>,
     trace: Trace,
+    /// Moves of a dry run.
+    pub(crate) dry_run: DryRun,
 }
 
 impl Memory {
@@ -54,7 +58,8 @@ impl Memory {
         if is_recorded {
             engine.record();
         }
-        Memory { engine, shadow, records: BTreeMap::new(), trace: Trace::default() }
+        let (trace, dry_run) = (Trace::default(), DryRun::default());
+        Memory { engine, shadow, records: BTreeMap::new(), trace, dry_run }
     }
 
     /// Returns the decisions about a guest.
@@ -191,6 +196,9 @@ impl Memory {
             let decision = &explained(decision, guest);
             let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
             let command = decision.command.filter(|_| world.acts);
+            if let (Some(size), false) = (decision.command, world.acts) {
+                self.dry_run.count(&guest.found.name, decision.from, size);
+            }
             // If nothing moves there is no outcome, so each step is recorded.
             effects.push(match decision.goes_on && command.is_some() {
                 true => Effect::GoesOn(id),

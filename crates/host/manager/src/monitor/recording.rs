@@ -26,7 +26,8 @@ impl Recording {
 fn told(what: &str, news: News) -> String {
     match news {
         News::Failed(error) => {
-            format!("{what} cannot be written; they go on in memory, for half an hour: {error}")
+            let why = base::chain(&error);
+            format!("{what} cannot be written; they go on in memory, for half an hour: {why}")
         }
         News::SetAside { path, aside } => format!(
             "{} is damaged, or was changed by something else: it was set aside as {}, and \
@@ -61,7 +62,9 @@ impl Sink for Recording {
     fn finish(&mut self) -> Option<String> {
         let (recorder, passes) = self.0.take()?;
         let closed = recorder.close().and(passes.close());
-        closed.err().map(|error| format!("The last recordings cannot be written: {error}"))
+        closed
+            .err()
+            .map(|error| format!("The last recordings cannot be written: {}", base::chain(&error)))
     }
 }
 

@@ -229,7 +229,7 @@ impl Work {
         let end = match self.hand_over(process, part, number, stored_before) {
             Ok(end) => end,
             Err(PageOutError::Gone) => return JobResult::Gone,
-            Err(PageOutError::Refused(error)) => return JobResult::Refused(error.to_string()),
+            Err(error) => return JobResult::Refused(error.to_string()),
         };
         let stored = self.stored_since(stored_before);
         let Some(after) = held(process) else { return JobResult::Gone };

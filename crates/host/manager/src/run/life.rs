@@ -24,6 +24,9 @@ use counters::Bytes;
 use std::path::{Path, PathBuf};
 use store::kinds;
 
+/// Time after the start at which the number of guests is reported.
+const GREETING_MS: u64 = 3_000;
+
 impl Manager {
     /// Starts a manager with the given file of settings, or the default file.
     pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
@@ -94,6 +97,29 @@ impl Manager {
         Ok(manager)
     }
 
+    /// Reports, once, the number of guests, or the places that were searched.
+    pub(super) fn greet(&mut self, now: Now) {
+        let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
+        if is_early || std::mem::replace(&mut self.timers.is_greeted, true) {
+            return;
+        }
+        self.notices.push(match self.guests.len() {
+            0 => {
+                let places = self.devices.sources.places(&self.settings.sources.qmp);
+                format!(
+                    "No guest is there yet; looked at {places}. Guests are added when they start"
+                )
+            }
+            count => {
+                let guests = base::counted(count as u64, "guest");
+                match self.run.options.dry_run {
+                    true => format!("Dry run: watching {guests}, changing nothing"),
+                    false => format!("Managing {guests}"),
+                }
+            }
+        });
+    }
+
     /// Applies the settings to the host's size and to all guests.
     pub(super) fn configure(&mut self, now: Now) {
         if let Some(machine) = self.host.machine() {
@@ -107,7 +133,7 @@ impl Manager {
         let total = self.host.machine().map(|machine| machine.total);
         let place = Place { host_total: total, ..self.run.place.clone() };
         let path = self.run.config_path.as_deref();
-        let loaded = start::load(path, &place, self.run.options);
+        let loaded = start::in_force(path, &place, self.run.options);
         let loaded = loaded.map_err(|error| refused(&error))?;
         let acts = !self.run.options.dry_run;
         let (engine, shadow) = engines(&loaded, acts, total.unwrap_or(Bytes::ZERO))
@@ -184,7 +210,7 @@ impl Manager {
     pub fn finish(mut self) -> Vec<String> {
         let text = match self.run.options.dry_run {
             false => "the manager ends, gives all memory back and wakes whom it has parked",
-            true => "the manager ends; it had only looked on",
+            true => "the manager ends after a dry run, which changed nothing",
         };
         let now = self.now();
         self.perform(vec![Effect::note(kinds::MANAGER_STOP, text, None)], now);
@@ -192,6 +218,10 @@ impl Manager {
             self.notices.push(format!("{} could not be put back: {error}", path.display()));
         }
         self.notices.extend(self.devices.journal.flush());
+        if self.run.options.dry_run {
+            let summary = self.memory.dry_run.summary(self.guests.len());
+            self.notices.extend(summary);
+        }
         let farms_restore = self.run.options.for_farms;
         let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;

@@ -49,8 +49,6 @@ use timers::Timers;
 const SLOW_MS: u64 = 1_000;
 /// Interval between readings of running guests' processes that decisions do not need.
 const LOOK_MS: u64 = 5_000;
-/// Time after the start at which the number of guests is reported.
-const GREETING_MS: u64 = 3_000;
 
 /// Circumstances of this manager's run.
 struct Run {
@@ -467,20 +465,5 @@ impl Manager {
             hysteresis: plan.hysteresis,
             counters: self.devices.ksm.read(now.ms),
         }
-    }
-
-    /// Reports, once, the number of guests, or the places that were searched.
-    fn greet(&mut self, now: Now) {
-        let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
-        if is_early || std::mem::replace(&mut self.timers.is_greeted, true) {
-            return;
-        }
-        self.notices.push(match self.guests.len() {
-            0 => {
-                let places = self.devices.sources.places(&self.settings.sources.qmp);
-                format!("No guest is there yet; looked at {places}. Guests are taken as they come")
-            }
-            count => format!("Managing {}", base::counted(count as u64, "guest")),
-        });
     }
 }

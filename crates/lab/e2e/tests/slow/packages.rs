@@ -15,7 +15,7 @@ use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
 use wire::{Decoder, ToHost};
 
 /// Packages that pinhead's packages and this test need, beyond Debian's essential ones.
-const INCLUDED: &str = "systemd,systemd-sysv,passwd,busybox-static,libgcc-s1,perl-base";
+const INCLUDED: &str = "systemd,systemd-sysv,passwd,procps,busybox-static,libgcc-s1,perl-base";
 const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*"];
 
 /// Starts systemd in place of the first process of a pinhead guest.

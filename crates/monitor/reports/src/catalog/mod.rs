@@ -7,6 +7,7 @@ mod host;
 pub use definition::{Chart, ChartKind, Definition, Part};
 
 use crate::Error;
+use base::correction;
 
 /// All reports, in the order in which an operator reads them.
 pub static REPORTS: &[Definition] = &[
@@ -39,8 +40,10 @@ pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     let inherited = |report: &&Definition| report.heritage.iter().any(|old| is_it(old));
     let of_old: Vec<_> = REPORTS.iter().filter(inherited).collect();
     if of_old.is_empty() {
-        let known = REPORTS.iter().map(|report| report.name).collect();
-        return Err(Error::UnknownReport { name: name.to_owned(), known });
+        let names = REPORTS.iter().map(|report| report.name);
+        let old = REPORTS.iter().flat_map(|report| report.heritage.iter().copied());
+        let hint = correction(name, names.chain(old));
+        return Err(Error::UnknownReport { name: name.to_owned(), hint });
     }
     Ok(of_old)
 }
@@ -92,6 +95,8 @@ mod tests {
         assert_eq!(names("Main"), Ok(vec!["MAIN"]));
         let error = names("\x1b[2JX").expect_err("no report").to_string();
         assert!(error.contains("STORE1") && !error.contains('\x1b'), "{error}");
+        let near = find("gest1").expect_err("no report").to_string();
+        assert_eq!(near, "No report is called gest1: did you mean `GUEST1` or `GUEST2`?");
         assert!(heritage().len() >= 15);
     }
 }
