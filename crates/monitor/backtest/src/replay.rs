@@ -3,7 +3,7 @@
 use crate::Error;
 use base::{Bytes, duration, glob};
 use manager::config::{Place, Settings};
-use model::GuestIdentity;
+use model::{GuestIdentity, SizeAction};
 use policy::arbiter::Clause;
 use policy::rivals::Kind;
 use std::collections::HashMap;
@@ -92,16 +92,16 @@ impl Replay {
             // policy. Releases are left out, too, because the manager and the operator also release
             // guests.
             if let Some(who) = guests.get(&decided.guest)
-                && ["hold", "grow", "shrink", "stuck", "let-go"].contains(&&*decision.action)
+                && let Some(action) = decision.action().filter(|one| *one != SizeAction::Release)
             {
                 recorded.push(Recorded {
                     at_ms: decision.at_ms,
                     guest: who.name.clone(),
                     uuid: who.uuid.clone(),
-                    action: decision.action.into_owned(),
+                    action,
                     from: Bytes(decision.from_bytes),
                     to: Bytes(decision.to_bytes),
-                    reason: decision.reason,
+                    reason: decision.reason(),
                 });
             }
             ControlFlow::Continue(())

@@ -61,15 +61,45 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     }
     let mut all: Vec<Chosen> = all.into_values().collect();
     all.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    distinguish(&mut all);
+    all
+}
+
+/// Sets the labels: the UUID is in a label only if two guests have the name.
+fn distinguish(all: &mut [Chosen]) {
     let names: Vec<String> = all.iter().map(|guest| guest.name.clone()).collect();
-    for guest in &mut all {
+    for guest in all {
         let shared = names.iter().filter(|name| **name == guest.name).count() > 1;
         guest.label = guest.name.clone();
         if shared {
             guest.label = label(&guest.name, &guest.uuid);
         }
     }
-    all
+}
+
+/// Returns the guests without their earlier runs: the boots of each guest's last process, and no
+/// guest that ended before another of its name began.
+pub fn present(chosen: &[Chosen], rows: &[GuestRow]) -> Vec<Chosen> {
+    let mut last: Vec<Chosen> = Vec::new();
+    let mut times = Vec::new();
+    for guest in chosen {
+        let of_it = || rows.iter().filter(|row| guest.keys.contains(&row.key));
+        let Some(newest) = of_it().max_by_key(|row| (row.last_ms, row.key)) else { continue };
+        let of_run = || of_it().filter(|row| row.guest.is_same_process(&newest.guest));
+        let keys = of_run().map(|row| row.key).collect();
+        times.push((of_run().map(|row| row.first_ms).min().unwrap_or(0), newest.last_ms));
+        last.push(Chosen { keys, ..guest.clone() });
+    }
+    let is_replaced = |at: usize| {
+        let others = last.iter().zip(&times).enumerate();
+        others
+            .filter(|(other, (guest, _))| *other != at && guest.name == last[at].name)
+            .any(|(_, (_, (began_ms, _)))| *began_ms > times[at].1)
+    };
+    let mut kept: Vec<Chosen> =
+        (0..last.len()).filter(|at| !is_replaced(*at)).map(|at| last[at].clone()).collect();
+    distinguish(&mut kept);
+    kept
 }
 
 fn unknown(text: &str, all: &[Chosen]) -> Error {
@@ -140,6 +170,31 @@ mod tests {
         let rows = [row(1, "aaaaaaaa-1", "web"), row(2, "bbbbbbbb-1", "web")];
         let labels: Vec<String> = guests(&rows).into_iter().map(|guest| guest.label).collect();
         assert_eq!(labels, ["web [aaaaaaaa]", "web [bbbbbbbb]"]);
+    }
+
+    #[test]
+    fn earlier_runs_and_ended_namesakes_are_not_present() {
+        let run = |key, uuid: &str, pid, (first_ms, last_ms)| {
+            let mut row = row(key, uuid, "web");
+            (row.guest.pid, row.first_ms, row.last_ms) = (Some(pid), first_ms, last_ms);
+            row
+        };
+        let rows = [
+            run(1, "aa", 1, (0, 100)),
+            run(2, "bb", 2, (200, 300)),
+            run(3, "bb", 3, (400, 500)),
+            run(4, "bb", 3, (500, 900)),
+        ];
+        let found = present(&choose("web", &rows).unwrap(), &rows);
+        let keys = |found: &[Chosen]| -> Vec<(String, Vec<i64>)> {
+            let keys = |guest: &Chosen| guest.keys.iter().map(|key| key.0).collect();
+            found.iter().map(|guest| (guest.label.clone(), keys(guest))).collect()
+        };
+        assert_eq!(keys(&found), [("web".to_owned(), vec![3, 4])]);
+        let rows = [run(1, "aaaaaaaa-1", 1, (0, 800)), run(2, "bbbbbbbb-1", 2, (200, 900))];
+        let found = present(&choose("web", &rows).unwrap(), &rows);
+        let both = [("web [aaaaaaaa]".to_owned(), vec![1]), ("web [bbbbbbbb]".to_owned(), vec![2])];
+        assert_eq!(keys(&found), both, "two that run at one time are both present");
     }
 
     #[test]

@@ -119,9 +119,9 @@ fn record(dir: &Dir, skip: &[u64]) {
             let row = Decision {
                 at_ms,
                 policy: Policy::Active,
-                action: Word::from(decision.action.told(decision.clause)),
+                action: Word::from(decision.action.told(decision.clause).name()),
                 clause: Word::from(decision.clause.name()),
-                reason: decision.to_string(),
+                detail: decision.detail.into(),
                 from_bytes: decision.from.0,
                 to_bytes: decision.to.0,
                 bounds: Vec::new(),
