@@ -40,6 +40,17 @@ pub enum Error {
          a second, and keeps them as long; what was recorded before it did so cannot be replayed"
     )]
     NoPasses,
+    /// Less recorded time than an answer needs.
+    #[error(
+        "Passes of {has} were recorded in this time, and {needs} is needed: begin it earlier with \
+         --from, or ask for less with --enough"
+    )]
+    TooLittle {
+        /// The recorded time.
+        has: String,
+        /// The needed time.
+        needs: String,
+    },
     /// No guest of that name.
     #[error("No guest {pattern} was recorded in this time{near}")]
     NoGuest {

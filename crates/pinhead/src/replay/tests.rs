@@ -237,7 +237,12 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!(error.contains("Name a change"), "{error}");
     let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
     assert!(error.contains("No guest web* was recorded"), "{error}");
-    let text = simulated(&["--fit", "--like", "g1", "--host", "8 GiB"]).unwrap();
+    let error = simulated(&["--fit", "--like", "g1"]).unwrap_err().to_string();
+    assert!(error.starts_with("Passes of 2 min 59 s were recorded"), "{error}");
+    assert!(error.contains("1 h is needed") && error.contains("--enough"), "{error}");
+    let fit = ["--fit", "--enough", "2m", "--like", "g1", "--host", "8 GiB"];
+    let text = simulated(&fit).unwrap();
+    assert!(text.contains(" The limit is the memory of the host: with one more "), "{text}");
     let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
     assert!((8..=60).contains(&count), "{text}");
     let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
