@@ -30,7 +30,7 @@ pub struct SizeArgs {
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part)]
     pub headroom: u64,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "3h")]
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub enough: String,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
