@@ -126,8 +126,8 @@ clauses! {
         "its balloon did not move",
     Foreign "foreign"
         "Another program moves the guest's balloon, so the manager leaves the guest alone."
-        "somebody else moves its balloon"
-        "somebody else moves its balloon",
+        "another program moves its balloon"
+        "another program moved its balloon",
     NoYield "no-yield"
         "Memory that the guest gave did not reach the host, so it is not asked for more."
         "what it gave did not reach the host"

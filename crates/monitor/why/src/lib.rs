@@ -27,6 +27,9 @@ use gather::{History, gather};
 use store::{GuestKey, Journal, Policy, Range};
 use when::Now;
 
+/// Maximum number of events searched for ends of guests.
+const EVENTS_MAX: u32 = 10_000;
+
 /// A question about guests.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -59,10 +62,14 @@ pub fn answer(journal: &Journal, question: &Question, now: Now) -> Result<Answer
         Time::Between(range) => (*range, History::Always),
     };
     let rows = journal.guests()?;
-    let mut chosen = who::choose(&question.guest, &rows)?;
+    let all = who::choose(&question.guest, &rows)?;
+    let keys: Vec<GuestKey> = all.iter().flat_map(|guest| guest.keys.clone()).collect();
+    let ever = Range { from_ms: i64::MIN, to_ms: i64::MAX };
+    let ends = who::Ends::of(&journal.events(&keys, ever, EVENTS_MAX)?);
+    let mut chosen = who::within(all, &rows, range, &ends);
     let mut earlier_runs = Vec::new();
     if matches!(question.time, Time::Recent(_)) {
-        let present = who::present(&chosen, &rows);
+        let present = who::present(&chosen, &rows, &ends);
         earlier_runs = left_out(journal, &chosen, &present, question.policy, range)?;
         chosen = present;
     }

@@ -129,6 +129,9 @@ pub fn state(decision: &Decision) -> String {
         (None, _, None) => {}
     }
     match get("psi_permille") {
+        Some(0.0) if get("strained") == Some(1.0) => {
+            parts.push("something in it had waited for memory just before".into());
+        }
         Some(0.0) => parts.push("nothing in it waited for memory".into()),
         Some(waited) => {
             let waited = short(waited / 10.0);
@@ -157,8 +160,8 @@ pub fn state(decision: &Decision) -> String {
     text + &age(decision).unwrap_or_default()
 }
 
-/// Describes an old sample, and the reason why it still counted. The clause of a sample that was too
-/// old has its own sentence.
+/// Describes an old sample, and the reason why it still counted. The clause of a sample that was
+/// too old has its own sentence.
 fn age(decision: &Decision) -> Option<String> {
     let is_too_old = Clause::of_name(&decision.clause) == Some(Clause::Stale);
     let age_ms = decision.input("sample_age_ms").filter(|ms| *ms > SHOWN_AGE_MS && !is_too_old)?;

@@ -112,8 +112,8 @@ fn story() -> Journal {
 
 const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
     3.1 GiB free and wants 4.0 GiB (clause setpoint). It had 900 MiB available, 610 MiB of \
-    them free or cold cache; nothing in it waited for memory. Limited by: step. It gave back 251 MiB \
-    within 1.2 s; the host got 248 MiB.\n";
+    them free or cold cache; nothing in it waited for memory. Limited by: step. It gave back \
+    251 MiB within 1.2 s; the host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
     it needed nothing, and no other guest needed its memory (clause content). Its own numbers \
     were not known.\n";
@@ -272,6 +272,19 @@ fn old_numbers_are_told_with_the_reason_why_they_count() {
 }
 
 #[test]
+fn wait_that_has_just_ended_is_told_of_a_strained_guest() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let mut hold = decision(START_MS, "hold", 127, 127);
+    hold.clause = "strained".into();
+    hold.inputs = inputs(&[("psi_permille", 0.0), ("strained", 1.0)]);
+    journal.decision(web, &hold).expect("written");
+    let text = ask(&journal, &args("web1"));
+    assert!(text.contains(" Something in it had waited for memory just before."), "{text}");
+    assert!(!text.contains("othing in it waited"), "{text}");
+}
+
+#[test]
 fn holds_at_several_sizes_have_their_range() {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
@@ -298,6 +311,10 @@ fn present_run_is_shown_unless_a_time_is_given() {
         let at_ms = START_MS + minute * MINUTE;
         let key = journal.guest(&guest, at_ms).expect("written");
         journal.decision(key, &decision(at_ms, "shrink", 256, 218)).expect("written");
+        if uuid == "dead" {
+            let ended = Event { at_ms, kind: kinds::GONE.into(), text: String::new() };
+            journal.event(Some(key), &ended).expect("written");
+        }
     }
     let recent = Question { time: Time::Recent("1h".into()), ..args("g2") };
     let text = ask(&journal, &recent);
@@ -307,6 +324,8 @@ fn present_run_is_shown_unless_a_time_is_given() {
     let all = ask(&journal, &args("g2"));
     assert!(all.contains("14:00:00  g2 [dead-uui] was shrunk"), "{all}");
     assert!(!all.contains("Earlier runs"), "{all}");
+    let now = ask(&journal, &at("g2", "14:08"));
+    assert!(now.starts_with("earlier: 14:05:00  g2 was shrunk"), "the dead one is left out: {now}");
 }
 
 #[test]
@@ -407,8 +426,9 @@ fn parted() -> Journal {
 fn policy_differences_are_shown_as_intervals() {
     let text = differ(&parted(), None).text();
     // 1 minute of 128 MiB and 4 minutes of 256 MiB are 19.2 MiB·h.
-    let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content: no demand), shadow 1792 MiB \
-        (shortage: another guest needs what it can spare), -256 MiB at most, for 5 min\n\
+    let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content: no demand), \
+        shadow 1792 MiB (shortage: another guest needs what it can spare), \
+        -256 MiB at most, for 5 min\n\
         mail: the policies agree over 10 min; moves: active 0, shadow 0\n\
         web1: apart once, for 5 min of 10 min; the shadow's targets come to -19.2 MiB·h; \
         moves: active 1, shadow 2\n";
