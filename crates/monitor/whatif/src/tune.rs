@@ -400,9 +400,10 @@ fn oscillates(guest: &Guest, habits: &GuestHabits, swings: Swings) -> Option<Fin
         ],
         chart: habits.turns.clone(),
         remedy: Remedy::Slower,
-        // Each turn interrupts the guest and costs the host work. No figure is known, so an
-        // estimate is used.
-        gain: Gain { cpu_permille: CPU_PERMILLE.max(cpus.max(pool) / 10), ..Gain::default() },
+        gain: Gain {
+            cpu_permille: cpus.max(pool).saturating_mul(CPU_PERMILLE) / TURNS_AN_HOUR,
+            ..Gain::default()
+        },
     })
 }
 

@@ -166,8 +166,8 @@ fn too_little_history_is_the_reason_for_no_advice() {
     let _ = fs::remove_dir_all(&dir);
     // Every guest oscillates and is woken, but only for four hours.
     let plant: Plant = |second, _, row, host| {
-        row.set(G::OwnPlugs, Some(second / 20));
-        row.set(G::OwnUnplugs, Some(second / 20));
+        row.set(G::OwnPlugs, Some(second / 10));
+        row.set(G::OwnUnplugs, Some(second / 10));
         host.set(H::PsiMemorySome, Some(second * 80_000_000));
     };
     record(&dir, plant, Some(("poller", 90)));
@@ -275,14 +275,14 @@ fn rules_that_undo_what_they_did_are_to_act_less_often() {
         "oscillates",
         |second, number, row, _| {
             if number == 4 {
-                row.set(G::OwnPlugs, Some(second / 20));
-                row.set(G::OwnUnplugs, Some(second / 20));
+                row.set(G::OwnPlugs, Some(second / 10));
+                row.set(G::OwnUnplugs, Some(second / 10));
             }
         },
         None,
     );
     assert!(first(&text).starts_with("1. g4: rules oscillate."), "{text}");
-    assert!(text.contains("180") && text.contains("UPDATE"), "{text}");
+    assert!(text.contains("360") && text.contains("UPDATE"), "{text}");
 }
 
 #[test]
