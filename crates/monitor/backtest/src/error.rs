@@ -59,6 +59,12 @@ pub enum Error {
         /// `; did you mean ...?`, or nothing.
         near: String,
     },
+    /// Guests of that name that no longer ran at the end.
+    #[error("No guest {pattern} ran at the end of this time: end it earlier with --to")]
+    Gone {
+        /// The name or pattern.
+        pattern: String,
+    },
     /// No guest at all.
     #[error("No guest was recorded in this time")]
     Nobody,

@@ -2,7 +2,7 @@
 
 use crate::replay::{Played, Replay};
 use crate::{Error, World};
-use base::named;
+use base::{glob, named, plain};
 use whatif::{Change, HostTally, Tally};
 
 /// Maximum number of guests that are tried.
@@ -42,6 +42,9 @@ named! {
 pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
     let played = replay.play(Change::default(), 0)?;
     played.must_have(like)?;
+    if !played.player.present().any(|name| glob::matches(like, name)) {
+        return Err(Error::Gone { pattern: plain(like, 60) });
+    }
     replay.must_last(&played)?;
     let kind = played.player.kind();
     let play = |count: u32| {

@@ -152,6 +152,8 @@ pub struct Player {
     imagined: Option<Imagined>,
     last: Option<(u64, u64)>,
     guests: Tallies,
+    /// Guests of the last pass.
+    present: Names,
     host: HostTally,
     passes: u64,
     missing: u64,
@@ -170,6 +172,7 @@ impl Player {
             imagined,
             last: None,
             guests: Tallies::default(),
+            present: Names::new(),
             host: HostTally::default(),
             passes: 0,
             missing: 0,
@@ -222,7 +225,10 @@ impl Player {
             moves: moves(decision),
             reason: if moves(decision) { decision.to_string() } else { String::new() },
         };
-        pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect()
+        let decisions =
+            pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect();
+        self.present = names;
+        decisions
     }
 
     /// Begins a pass and returns the time since the last one.
@@ -400,6 +406,11 @@ impl Player {
     pub fn guests(&self) -> impl Iterator<Item = (&str, &Tally)> {
         let tallies = &self.guests;
         tallies.by_name.iter().map(|(name, place)| (name.as_str(), &tallies.all[*place]))
+    }
+
+    /// Returns the names of the guests in the last pass.
+    pub fn present(&self) -> impl Iterator<Item = &str> {
+        self.present.values().map(|who| who.name.as_str())
     }
 
     /// Returns the sum over all guests.
