@@ -10,6 +10,9 @@ use store::{Journal, Policy};
 use why::when::{self, Now};
 use why::{Question, Time, diff};
 
+/// Default time span.
+const USUAL: &str = "1h";
+
 /// `pinhead why`
 #[derive(Debug, Args)]
 pub struct WhyArgs {
@@ -21,8 +24,11 @@ pub struct WhyArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "last")]
     pub at: Option<String>,
     /// Time span to look back: 30s, 5m, 1h, 2d
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
-    pub last: String,
+    ///
+    /// The default is the last hour of a guest's present run. With a span, or with --at, earlier
+    /// runs of the guest are shown too.
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub last: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -64,9 +70,10 @@ pub struct DiffArgs {
 pub fn run(args: &WhyArgs) -> Result<String, Error> {
     let question = Question {
         guest: args.guest.clone(),
-        time: match &args.at {
-            Some(at) => Time::At(at.clone()),
-            None => Time::Last(args.last.clone()),
+        time: match (&args.at, &args.last) {
+            (Some(at), _) => Time::At(at.clone()),
+            (None, Some(last)) => Time::Last(last.clone()),
+            (None, None) => Time::Recent(USUAL.into()),
         },
         policy: match args.policy {
             PolicyArg::Active => Policy::Active,

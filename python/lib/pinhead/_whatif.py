@@ -274,7 +274,7 @@ def size(
     end: Optional[Time] = None,
     percentile: float = 0.999,
     headroom: float = 0.1,
-    enough: Span = "3h",
+    enough: Span = "1h",
 ) -> Sizes:
     """How large guests should be, by what was recorded of them.
 

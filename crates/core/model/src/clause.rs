@@ -115,8 +115,7 @@ clauses! {
     Stale "stale"
         "Data about the guest is too old for a decision, so it is held."
         "what is known of it is too old"
-        "what was known of it was [{sample_age_ms} old, too old to decide anything|too old, or \
-         not there]",
+        "its last sample was [{sample_age_ms} old, and it may have run since|too old, or missing]",
     Unusable "unusable"
         "The guest cannot be controlled: it has no balloon, or does not answer."
         "nothing can be asked of it"
@@ -127,8 +126,8 @@ clauses! {
         "its balloon did not move",
     Foreign "foreign"
         "Another program moves the guest's balloon, so the manager leaves the guest alone."
-        "somebody else moves its balloon"
-        "somebody else moves its balloon",
+        "another program moves its balloon"
+        "another program moved its balloon",
     NoYield "no-yield"
         "Memory that the guest gave did not reach the host, so it is not asked for more."
         "what it gave did not reach the host"
@@ -148,7 +147,7 @@ clauses! {
     Content "content"
         "No other guest needs this guest's memory, and it needs nothing."
         "no demand"
-        "it needed nothing, and nobody needed anything of it",
+        "it needed nothing, and no other guest needed its memory",
     Blind "blind"
         "The host's memory is unknown, so every guest is held."
         "what the host has is not known"
@@ -209,13 +208,21 @@ impl Clause {
         fill(self.row().past, inputs)
     }
 
-    /// Returns true if a reason is this clause's present sentence with any numbers. Such a reason
-    /// adds nothing to the clause.
-    pub fn covers(self, reason: &str) -> bool {
-        let sentence = self.row().present;
-        match sentence.find('[') {
-            Some(numbers) => reason.starts_with(&sentence[..numbers]),
-            None => reason == sentence,
+    /// Returns true if a decision's detail says more than the clause's sentence.
+    pub fn has_detail(self) -> bool {
+        matches!(self, Clause::Stale | Clause::Unusable | Clause::Locked)
+    }
+
+    /// Returns the reason of a current decision, with the bounds that limited it.
+    pub fn reason(self, detail: &str, bounds: &[&str], inputs: Inputs<'_>) -> String {
+        let reason = if self.has_detail() && !detail.is_empty() {
+            detail.to_owned()
+        } else {
+            self.present(inputs)
+        };
+        match bounds {
+            [] => reason,
+            bounds => format!("{reason} (bounded by {})", bounds.join(", ")),
         }
     }
 }
@@ -288,7 +295,7 @@ mod tests {
         );
         assert_eq!(
             Clause::Stale.past(&known),
-            "what was known of it was 2.3 s old, too old to decide anything"
+            "its last sample was 2.3 s old, and it may have run since"
         );
     }
 
@@ -305,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_adds_nothing_to_its_clause_is_recognised() {
-        for clause in Clause::ALL {
-            assert!(clause.covers(&clause.present(&known)), "{clause:?}");
-            assert!(clause.covers(&clause.present(&|_| None)), "{clause:?}");
-        }
-        assert!(Clause::Need.covers("it needs 49 MiB more"));
-        assert!(!Clause::Need.covers("two processes stall"));
-        assert!(!Clause::Stale.covers("it has reported nothing yet"));
-        assert!(!Clause::Stuck.covers("its balloon does not move at all"));
+    fn reason_is_detail_or_sentence_with_its_bounds() {
+        let reason =
+            |clause: Clause, detail, bounds: &[&str]| clause.reason(detail, bounds, &known);
+        assert_eq!(reason(Clause::Need, "", &["max", "host"]), {
+            "it needs 50 MiB more (bounded by max, host)"
+        });
+        assert_eq!(reason(Clause::Need, "its memory is locked", &[]), "it needs 50 MiB more");
+        assert_eq!(reason(Clause::Locked, "its memory is locked", &[]), "its memory is locked");
+        assert_eq!(reason(Clause::Locked, "", &[]), "its balloon gives the host nothing");
     }
 }

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod clause;
+mod decision;
 mod field;
 mod fields;
 mod fold;
@@ -21,6 +22,7 @@ mod pass;
 pub mod quantity;
 mod row;
 
+pub use decision::{Fate, SizeAction};
 pub use field::{Field, Kind, Unit};
 pub use fields::{GuestField, HostField, PassField, PassGuestField, ProcessField, TierField};
 pub use fold::{Fed, Folder, GAP_MS, Gap, minute_of};

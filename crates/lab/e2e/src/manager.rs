@@ -413,7 +413,7 @@ pub fn line(name: &str, one: &Decided) -> String {
         decision.clause,
         decision.from_bytes >> 20,
         decision.to_bytes >> 20,
-        decision.reason,
+        decision.reason(),
         inputs.join(" ")
     )
 }

@@ -11,7 +11,7 @@ use crate::policies::{Order, Ours};
 use crate::scenario::{CALM_MS, LENGTH_MS, Scenario};
 use crate::world::{PASS_MS, Round, World};
 use counters::Bytes;
-use policy::arbiter::{Arrival, Clause, Key, STUCK_MS};
+use policy::arbiter::{Clause, Fate, Key, STUCK_MS};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -287,7 +287,7 @@ impl Checker {
     fn stuck(&mut self, world: &World, ours: &Ours, round: &Round) -> Result<(), String> {
         let is_reported = |key| {
             let mut outcomes = ours.last.outcomes.iter();
-            outcomes.any(|o| o.key == key && o.result == Arrival::Stuck)
+            outcomes.any(|o| o.key == key && o.result == Fate::Stuck)
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();

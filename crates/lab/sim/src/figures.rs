@@ -6,7 +6,7 @@ use crate::load::{Files, Load};
 use crate::policies::{Order, Ours, Policy, Watching};
 use crate::world::{Line, World};
 use counters::Bytes;
-use policy::arbiter::{Arrival, Config, Key};
+use policy::arbiter::{Config, Fate, Key};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -270,7 +270,7 @@ pub fn crammed(ours: &mut Ours) -> Served {
         }
         if world.step(ours).is_some() {
             let ended = ours.last.outcomes.iter();
-            for outcome in ended.filter(|o| o.result == Arrival::Reached && o.host_got.is_some()) {
+            for outcome in ended.filter(|o| o.result == Fate::Reached && o.host_got.is_some()) {
                 served.shrinks += 1;
                 served.for_nothing += u64::from(outcome.host_got < Some(Bytes::mib(1)));
             }

@@ -86,6 +86,8 @@ pub struct FitDocument {
     pub is_bound: bool,
     pub with: TallyDocument,
     pub beyond: Option<TallyDocument>,
+    /// Lack of the host with one more guest: reserve or needs.
+    pub limit: Option<&'static str>,
 }
 
 impl TallyDocument {
@@ -285,6 +287,7 @@ impl FitDocument {
             is_bound: fit.is_bound,
             with: TallyDocument::of(&fit.with),
             beyond: fit.beyond.as_ref().map(TallyDocument::of),
+            limit: fit.limit.map(|(_, shortage)| shortage.name()),
         }
     }
 }

@@ -40,6 +40,17 @@ pub enum Error {
          a second, and keeps them as long; what was recorded before it did so cannot be replayed"
     )]
     NoPasses,
+    /// Less recorded time than an answer needs.
+    #[error(
+        "Passes of {has} were recorded in this time, and {needs} is needed: begin it earlier with \
+         --from, or ask for less with --enough"
+    )]
+    TooLittle {
+        /// The recorded time.
+        has: String,
+        /// The needed time.
+        needs: String,
+    },
     /// No guest of that name.
     #[error("No guest {pattern} was recorded in this time{near}")]
     NoGuest {
@@ -47,6 +58,12 @@ pub enum Error {
         pattern: String,
         /// `; did you mean ...?`, or nothing.
         near: String,
+    },
+    /// Guests of that name that no longer ran at the end.
+    #[error("No guest {pattern} ran at the end of this time: end it earlier with --to")]
+    Gone {
+        /// The name or pattern.
+        pattern: String,
     },
     /// No guest at all.
     #[error("No guest was recorded in this time")]

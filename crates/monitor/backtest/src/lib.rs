@@ -25,7 +25,7 @@ pub use document::{
     ReplayDocument, RuleDocument, RunDocument, SizeDocument, SizesDocument, TallyDocument,
 };
 pub use error::Error;
-pub use fit::{Fit, search};
+pub use fit::{Fit, Shortage, search};
 pub use replay::{Played, Replay, policy};
 pub use sizes::{MINUTES_MS, Question, Sizes};
 pub use tune::{Advised, Findings, Foretold, Outcome, tune};

@@ -3,7 +3,7 @@
 use crate::Error;
 use base::{Bytes, duration, glob};
 use manager::config::{Place, Settings};
-use model::GuestIdentity;
+use model::{GuestIdentity, SizeAction};
 use policy::arbiter::Clause;
 use policy::rivals::Kind;
 use std::collections::HashMap;
@@ -16,6 +16,8 @@ use whatif::{Agreement, Change, Player, Recorded, Replayed};
 const GUESTS_MAX: usize = 10_000;
 /// Precision of the time at which the journal last saw a guest.
 const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
+/// Time that may be missing from a full history, at its begin and its end.
+const STEP_MS: u64 = 60_000;
 /// Time that is replayed before the requested range, so that the policy's state is as it was.
 const WARM_MS: i64 = 15 * duration::MINUTE_MS;
 
@@ -25,6 +27,7 @@ pub struct Replay {
     records: Records,
     from_ms: i64,
     to_ms: i64,
+    enough_ms: u64,
 }
 
 /// The result of a replay.
@@ -43,7 +46,22 @@ impl Replay {
     /// Opens the recordings of a directory, from one time up to before another, in milliseconds
     /// since 1970.
     pub fn open(dir: &Path, from_ms: i64, to_ms: i64) -> Result<Replay, Error> {
-        Ok(Replay { records: Records::open(dir)?, from_ms, to_ms })
+        Ok(Replay { records: Records::open(dir)?, from_ms, to_ms, enough_ms: 0 })
+    }
+
+    /// Refuses to search for what fits in passes of less time than this.
+    pub fn with_enough(self, enough_ms: u64) -> Replay {
+        Replay { enough_ms, ..self }
+    }
+
+    /// Returns an error if too little was recorded.
+    pub(crate) fn must_last(&self, played: &Played) -> Result<(), Error> {
+        let has_ms = played.player.host().ms;
+        if has_ms.saturating_add(STEP_MS) >= self.enough_ms {
+            return Ok(());
+        }
+        let show = |ms: u64| duration::show(i64::try_from(ms).unwrap_or(i64::MAX));
+        Err(Error::TooLittle { has: show(has_ms), needs: show(self.enough_ms) })
     }
 
     /// Replays the whole range, after a warm-up that does not count. Keeps at most `most`
@@ -92,16 +110,16 @@ impl Replay {
             // policy. Releases are left out, too, because the manager and the operator also release
             // guests.
             if let Some(who) = guests.get(&decided.guest)
-                && ["hold", "grow", "shrink", "stuck", "let-go"].contains(&&*decision.action)
+                && let Some(action) = decision.action().filter(|one| *one != SizeAction::Release)
             {
                 recorded.push(Recorded {
                     at_ms: decision.at_ms,
                     guest: who.name.clone(),
                     uuid: who.uuid.clone(),
-                    action: decision.action.into_owned(),
+                    action,
                     from: Bytes(decision.from_bytes),
                     to: Bytes(decision.to_bytes),
-                    reason: decision.reason,
+                    reason: decision.reason(),
                 });
             }
             ControlFlow::Continue(())

@@ -44,8 +44,10 @@ pub struct Sizes {
     pub question: Question,
     /// Start of the first step.
     pub from_ms: i64,
-    /// Recorded needs.
+    /// Recorded needs of the guests that were there at the end.
     pub past: Past,
+    /// Number of selected guests that were gone at the end.
+    pub gone: usize,
     /// Resulting advice.
     pub advice: Advice,
 }
@@ -77,9 +79,10 @@ impl Sizes {
         }
         let fits = |name: &str| guests.iter().any(|pattern| glob::matches(pattern, name));
         past.retain(|guest| guests.is_empty() || fits(&guest.name));
+        let gone = past.retain_present();
         let from_ms = first_ms.filter(|_| past.guests().next().is_some()).ok_or(Error::Nobody)?;
         let advice = whatif::size(&past, &question.options);
-        Ok(Sizes { question, from_ms, past, advice })
+        Ok(Sizes { question, from_ms, past, gone, advice })
     }
 
     /// Converts a number of steps to minutes.

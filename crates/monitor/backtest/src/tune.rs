@@ -6,25 +6,44 @@
 //! ```
 
 use crate::Error;
-use base::{Bytes, duration};
+use base::{Bytes, counted, duration};
 use model::{GuestField, Parts};
 use policy::arbiter::{Config, Limits};
 use policy::rivals::Kind;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use store::{Pick, Records, Span};
-use whatif::{Change, Finding, Habits, Known, Options, Past, Player, Remedy, Tally};
+use whatif::{
+    Change, ENOUGH_MS, Finding, GuestHabits, Habits, Known, Options, Past, Player, Remedy,
+    SwingWatch, Tally,
+};
 
 /// Length of a step: recordings have a row a minute.
 const STEP_MS: i64 = duration::MINUTE_MS;
 
 /// Findings in a time range, best first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Findings with a remedy that helps in the replay.
     pub all: Vec<Advised>,
-    /// Number of analysed guests.
-    pub guests: usize,
+    /// Number of guests that were there at the end and have enough history.
+    pub known: usize,
+    /// Description of the guests without enough history, if there are some.
+    pub too_little: Option<String>,
+}
+
+impl Findings {
+    /// Describes an empty list, and the guests that were left out.
+    pub fn notes(&self) -> Vec<String> {
+        let is_silent = self.known == 0 && self.all.is_empty();
+        if let Some(too_little) = self.too_little.as_ref().filter(|_| is_silent) {
+            return vec![format!("No suggestions yet: {too_little}.")];
+        }
+        let guests = counted(self.known as u64, "guest");
+        let nothing = self.all.is_empty().then(|| format!("No suggestions for {guests}."));
+        let left_out = self.too_little.as_ref().map(|words| format!("Left out: {words}."));
+        nothing.into_iter().chain(left_out).collect()
+    }
 }
 
 /// A finding, and the replayed effect of its remedy, if passes can show one.
@@ -67,9 +86,9 @@ pub fn tune(
     (from_ms, to_ms): (i64, i64),
     enough_ms: u64,
 ) -> Result<Findings, Error> {
-    let (past, habits) = read(records, from_ms, to_ms)?;
-    let guests = past.guests().count();
-    if guests == 0 {
+    let (mut past, habits) = read(records, from_ms, to_ms)?;
+    past.retain_present();
+    if past.guests().next().is_none() {
         return Err(Error::Nobody);
     }
     let advice = whatif::size(&past, &Options { enough_ms, ..Options::USUAL });
@@ -82,11 +101,14 @@ pub fn tune(
         Ok(player)
     };
     let player = play(Change::default())?;
+    let swings = swings(records, &past, &habits, to_ms)?;
     let known = Known {
         past: &past,
         advice: &advice,
         habits: &habits,
+        swings: &swings,
         player: Some(&player).filter(|player| player.passes() > 0),
+        enough_ms,
     };
     let outcome = |player: Player| Outcome { tally: player.total(), free: mean_free(&player) };
     let mut as_it_was = None;
@@ -112,7 +134,29 @@ pub fn tune(
             all.push(Advised { finding, foretold });
         }
     }
-    Ok(Findings { all, guests })
+    let known = advice.guests.iter().filter(|guest| guest.has_enough()).count();
+    Ok(Findings { all, known, too_little: advice.too_little(enough_ms) })
+}
+
+/// Watches the rules of guests in the samples of the last hour, if rules acted in both directions.
+fn swings(
+    records: &Records,
+    past: &Past,
+    habits: &Habits,
+    to_ms: i64,
+) -> Result<SwingWatch, Error> {
+    let mut watch = SwingWatch::default();
+    let reverses = |guest: &whatif::Guest| {
+        habits.guest(&guest.name, &guest.uuid).is_some_and(GuestHabits::reverses)
+    };
+    if past.guests().any(reverses) {
+        let from_ms = to_ms.saturating_sub(ENOUGH_MS.cast_signed());
+        records.raw(from_ms, to_ms, |moment| {
+            watch.add(moment);
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(watch)
 }
 
 fn mean_free(player: &Player) -> Bytes {

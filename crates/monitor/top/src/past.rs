@@ -37,6 +37,7 @@ pub(super) fn decisions(
         count += 1;
         let Some((id, guest)) = known.get(&one.guest) else { return ControlFlow::Continue(()) };
         let decision = one.decision;
+        let reason = decision.reason();
         let (action, clause) = (decision.action.into_owned(), decision.clause.into_owned());
         let mark = (action.clone(), clause.clone(), decision.to_bytes);
         if marks.get(&one.guest) != Some(&mark) {
@@ -49,7 +50,7 @@ pub(super) fn decisions(
                 action,
                 clause,
                 target_bytes: Some(decision.to_bytes),
-                reason: decision.reason,
+                reason,
             });
             found.truncate(DECISIONS_MAX);
         }

@@ -62,7 +62,7 @@ pub trait Source: Send + Sync {
     }
 
     /// Returns the findings of `tune` for a time range.
-    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
+    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
         None
     }
 
@@ -118,12 +118,12 @@ impl Source for LocalHost {
         Some(self.journal.clone().unwrap_or_else(usual))
     }
 
-    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
+    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
         let found = || {
             let dir = recorded::dir(self.dir.as_deref())?;
             let records = Records::open(&dir).map_err(backtest::Error::from)?;
             let enough_ms = whatif::Options::USUAL.enough_ms;
-            Ok(backtest::tune(&records, times_ms, enough_ms)?.all)
+            Ok(backtest::tune(&records, times_ms, enough_ms)?)
         };
         Some(found())
     }

@@ -2,6 +2,7 @@
 
 use crate::replay::Replayed;
 use base::Bytes;
+use model::SizeAction;
 use std::collections::BTreeMap;
 
 /// Targets that differ by less than this part of the larger one count as equal, in thousandths.
@@ -16,8 +17,8 @@ pub struct Recorded {
     pub guest: String,
     /// The guest's UUID.
     pub uuid: String,
-    /// `hold`, `grow`, `shrink`.
-    pub action: String,
+    /// The action.
+    pub action: SizeAction,
     /// Memory before the decision.
     pub from: Bytes,
     /// Target.
@@ -72,7 +73,8 @@ pub fn compare(recorded: &[Recorded], replayed: &[Replayed]) -> Agreement {
     let mut agreement = Agreement::default();
     for ((at_ms, guest, _), (recorded, replayed)) in all {
         let is_same = recorded.zip(replayed).is_some_and(|(a, b)| is_same(a, b));
-        let moves = recorded.is_some_and(|one| ["grow", "shrink"].contains(&&*one.action))
+        let moves = recorded
+            .is_some_and(|one| matches!(one.action, SizeAction::Grow | SizeAction::Shrink))
             || replayed.is_some_and(|one| one.moves);
         agreement.all += 1;
         agreement.same += u64::from(is_same);

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 const POINTS: usize = 60;
 /// Maximal number of processes of a guest that are counted separately.
 const WAKERS_MAX: usize = 1_000;
+/// Turns an hour in both directions from which rules may oscillate. Fewer cost less CPU time than
+/// is worth a change, by an estimate of 60 ms a turn for guest and host.
+pub(crate) const TURNS_AN_HOUR: u64 = 300;
 /// Page size of the host.
 const PAGE_BYTES: u64 = base::PAGE_BYTES;
 
@@ -89,7 +92,8 @@ pub struct HostHabits {
 pub struct Habits {
     /// Behaviour of the host.
     pub host: HostHabits,
-    guests: BTreeMap<String, GuestHabits>,
+    /// Guests by name and UUID.
+    guests: BTreeMap<(String, String), GuestHabits>,
 }
 
 fn grow(sum: &mut u64, more: Option<u64>) {
@@ -108,8 +112,15 @@ impl GuestHabits {
     }
 
     /// Returns the rate an hour of a count.
-    pub fn an_hour(&self, times: u64) -> Option<u64> {
+    fn an_hour(&self, times: u64) -> Option<u64> {
         times.saturating_mul(3_600_000).checked_div(self.covered_ms)
+    }
+
+    /// Returns true if the guest's rules acted in both directions often. Whether they followed its
+    /// load is not known here ([`SwingWatch`](crate::SwingWatch)).
+    pub fn reverses(&self) -> bool {
+        let often = |up: u64, down: u64| self.an_hour(up.min(down)) >= Some(TURNS_AN_HOUR);
+        often(self.plugs, self.unplugs) || often(self.grows, self.shrinks)
     }
 
     fn add(&mut self, over: &Over<G>) {
@@ -182,15 +193,11 @@ impl Habits {
             self.host.add(&interval.host);
         }
         for (who, over) in interval.guests.iter().filter(|(_, over)| over.covered_ms > 0) {
-            if !self.guests.contains_key(&who.name) {
-                self.guests.insert(who.name.clone(), GuestHabits::default());
-            }
-            if let Some(guest) = self.guests.get_mut(&who.name) {
-                guest.add(over);
-            }
+            self.guests.entry((who.name.clone(), who.uuid.clone())).or_default().add(over);
         }
         for (who, processes) in &interval.processes {
-            let Some(guest) = self.guests.get_mut(&who.name) else { continue };
+            let key = (who.name.clone(), who.uuid.clone());
+            let Some(guest) = self.guests.get_mut(&key) else { continue };
             for (name, over) in processes {
                 let known = guest.wakers.contains_key(&name.name);
                 if !known && guest.wakers.len() >= WAKERS_MAX {
@@ -203,8 +210,8 @@ impl Habits {
     }
 
     /// Returns the behaviour of a guest.
-    pub fn guest(&self, name: &str) -> Option<&GuestHabits> {
-        self.guests.get(name)
+    pub fn guest(&self, name: &str, uuid: &str) -> Option<&GuestHabits> {
+        self.guests.get(&(name.to_owned(), uuid.to_owned()))
     }
 }
 

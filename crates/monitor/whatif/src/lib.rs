@@ -4,6 +4,7 @@
 //!   intervals ─► Past (a series of needs for each guest) ─► size ─► Sizing, each with its proof
 //!                                 │                          ▲
 //!                                 └──► rules (ours, others) ─┘
+//!   samples of seconds ─► SwingWatch: rules that reverse their actions at an equal load
 //!   hosts and their guests' needs ─► moves: guests that fit better on another host
 //!   passes ─► Player (the arbiter itself, or a rival) ─► decisions, tallies ─► compare
 //! ```
@@ -23,6 +24,7 @@ mod past;
 mod replay;
 mod rules;
 mod size;
+mod swings;
 #[cfg(test)]
 mod testing;
 mod tune;
@@ -33,6 +35,7 @@ pub use habits::{GUEST_FIELDS, GuestHabits, Habits, HostHabits, PROCESS_FIELDS, 
 pub use moves::{Move, Place, Plan, Tenant, moves};
 pub use past::{FIELDS, Guest, Past, Step};
 pub use replay::{HostTally, Player, Replayed, Tally};
-pub use rules::{Options, Rule};
+pub use rules::{ENOUGH_MS, Options, Rule};
 pub use size::{Advice, Proof, Sizes, Sizing, Together, Tried, Verdict, size};
-pub use tune::{Fault, Finding, Gain, Known, Remedy, tune};
+pub use swings::{SwingWatch, Swings};
+pub use tune::{Fault, Finding, Gain, Known, Remedy, Source, tune};

@@ -91,6 +91,28 @@ impl Past {
         self.guests.retain(|_, guest| is_wanted(guest));
     }
 
+    /// Keeps only the guests that were there at the end, and returns the number of the others. Of
+    /// guests with one name, a guest that ended before another began is not present.
+    pub fn retain_present(&mut self) -> usize {
+        let last = |guest: &Guest| guest.steps.last().map(|step| step.at);
+        let Some(end) = self.guests.values().filter_map(last).max() else { return 0 };
+        let begins: Vec<(String, String, usize)> = self
+            .guests
+            .values()
+            .filter_map(|one| Some((one.name.clone(), one.uuid.clone(), one.steps.first()?.at)))
+            .collect();
+        let before = self.guests.len();
+        self.retain(|guest| {
+            let Some(at) = last(guest) else { return false };
+            let is_other = |(name, uuid, begin): &(String, String, usize)| {
+                name == &guest.name && uuid != &guest.uuid && *begin >= at
+            };
+            // The last step may have begun after a guest's last sample.
+            at + 1 >= end && !begins.iter().any(is_other)
+        });
+        before - self.guests.len()
+    }
+
     /// Adds the next step.
     pub fn add(&mut self, interval: &Interval) {
         for (who, over) in &interval.guests {
@@ -236,7 +258,11 @@ mod tests {
         assert_eq!(guests, [("db", 1), ("web", 2)]);
         let web = past.guests().last().unwrap();
         assert_eq!((web.steps[1].at, web.memory), (2, Some(Bytes::mib(128))));
+        assert_eq!(past.clone().retain_present(), 0);
+        past.add(&interval(&[("web", &values)]));
+        past.add(&interval(&[("web", &values)]));
+        assert_eq!((past.retain_present(), past.guests().count()), (1, 1), "db is gone");
         past.retain(|guest| guest.name == "db");
-        assert_eq!(past.guests().count(), 1);
+        assert_eq!(past.guests().count(), 0);
     }
 }

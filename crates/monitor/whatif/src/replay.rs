@@ -110,6 +110,9 @@ pub struct HostTally {
     pub below_reserve_ms: u64,
     /// Least available memory.
     pub least: Option<Bytes>,
+    /// Needs that the free memory above the reserve does not cover, in bytes times milliseconds.
+    /// The need of a guest that has its maximum does not count, because no host meets it.
+    pub lacked: u128,
     /// Memory of the host, or the budget of all guests together, in the last pass.
     pub total: Option<Bytes>,
 }
@@ -149,6 +152,8 @@ pub struct Player {
     imagined: Option<Imagined>,
     last: Option<(u64, u64)>,
     guests: Tallies,
+    /// Guests of the last pass.
+    present: Names,
     host: HostTally,
     passes: u64,
     missing: u64,
@@ -167,6 +172,7 @@ impl Player {
             imagined,
             last: None,
             guests: Tallies::default(),
+            present: Names::new(),
             host: HostTally::default(),
             passes: 0,
             missing: 0,
@@ -219,7 +225,10 @@ impl Player {
             moves: moves(decision),
             reason: if moves(decision) { decision.to_string() } else { String::new() },
         };
-        pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect()
+        let decisions =
+            pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect();
+        self.present = names;
+        decisions
     }
 
     /// Begins a pass and returns the time since the last one.
@@ -345,6 +354,7 @@ impl Player {
         ms: u64,
     ) {
         let area = |size: Bytes| u128::from(size.0) * u128::from(ms);
+        let mut wanted = Bytes::ZERO;
         // The inputs of a pass are in the order of the samples.
         for (sample, (_, inputs)) in samples.iter().zip(&pass.inputs) {
             let need = inputs.need.unwrap_or(Bytes::ZERO);
@@ -352,10 +362,12 @@ impl Player {
             // considered too.
             let lacks = self.imagined.as_ref().map_or(Bytes::ZERO, |all| all.lacks(sample.key));
             let need = need.max(lacks);
+            let actual = sample.actual.unwrap_or(Bytes::ZERO);
+            wanted = wanted.plus(need.min(sample.limits.max.less(actual)));
             let Some(tally) = self.guests.of(sample.key, names) else { continue };
             tally.add(&Tally {
                 there_ms: ms,
-                had: area(sample.actual.unwrap_or(Bytes::ZERO)),
+                had: area(actual),
                 resident: area(sample.resident.unwrap_or(Bytes::ZERO)),
                 unmet: area(need),
                 short_ms: if need.0 > 0 { ms } else { 0 },
@@ -370,15 +382,17 @@ impl Player {
                 _ => {}
             }
         }
-        self.count_host(host.sample.as_ref(), &host.config, ms);
+        self.count_host(host.sample.as_ref(), &host.config, wanted, ms);
     }
 
-    fn count_host(&mut self, sample: Option<&HostSample>, config: &Config, ms: u64) {
+    fn count_host(&mut self, sample: Option<&HostSample>, config: &Config, wanted: Bytes, ms: u64) {
         let Some(&HostSample { available, total, .. }) = sample else { return };
         let host = &mut self.host;
         host.total = Some(total);
         host.ms += ms;
         host.available += u128::from(available.0) * u128::from(ms);
+        let lacked = wanted.less(available.less(config.reserve));
+        host.lacked += u128::from(lacked.0) * u128::from(ms);
         host.least = Some(host.least.map_or(available, |least| least.min(available)));
         if available < config.set_point.less(config.hysteresis) {
             host.below_ms += ms;
@@ -392,6 +406,11 @@ impl Player {
     pub fn guests(&self) -> impl Iterator<Item = (&str, &Tally)> {
         let tallies = &self.guests;
         tallies.by_name.iter().map(|(name, place)| (name.as_str(), &tallies.all[*place]))
+    }
+
+    /// Returns the names of the guests in the last pass.
+    pub fn present(&self) -> impl Iterator<Item = &str> {
+        self.present.values().map(|who| who.name.as_str())
     }
 
     /// Returns the sum over all guests.

@@ -32,6 +32,9 @@ named! {
     }
 }
 
+/// Shortest history for advice: of sizes, of changes, and of further guests.
+pub const ENOUGH_MS: u64 = 3_600_000;
+
 /// Certainty of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -46,7 +49,7 @@ pub struct Options {
 impl Options {
     /// Usual options.
     pub const USUAL: Options =
-        Options { percentile_permille: 999, headroom_permille: 100, enough_ms: 3 * 3_600_000 };
+        Options { percentile_permille: 999, headroom_permille: 100, enough_ms: ENOUGH_MS };
 }
 
 impl Rule {

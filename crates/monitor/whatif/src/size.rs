@@ -8,7 +8,7 @@
 
 use crate::past::{Guest, Past, Step};
 use crate::rules::{Options, Rule, quantile, rounded};
-use base::{Bytes, named};
+use base::{Bytes, counted, duration, named};
 
 /// Percentile of the needs that is a guest's minimum, in thousandths.
 const MINIMUM_PERMILLE: u64 = 100;
@@ -107,6 +107,13 @@ pub struct Sizing {
     pub tried: Vec<Tried>,
 }
 
+impl Sizing {
+    /// Returns true if the history is long enough for advice.
+    pub fn has_enough(&self) -> bool {
+        self.verdict != Verdict::TooLittleHistory
+    }
+}
+
 /// All guests together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Together {
@@ -129,13 +136,36 @@ pub struct Advice {
     pub tried: Vec<Tried>,
 }
 
+impl Advice {
+    /// Describes the guests without enough history for advice; `None` if all have enough.
+    pub fn too_little(&self, enough_ms: u64) -> Option<String> {
+        let short = self.guests.iter().filter(|guest| !guest.has_enough());
+        let short: Vec<u64> = short.map(|guest| guest.known_ms).collect();
+        let show = |ms: u64| duration::show(i64::try_from(ms).unwrap_or(i64::MAX));
+        let (all, enough) = (counted(self.guests.len() as u64, "guest"), show(enough_ms));
+        let silent = short.iter().filter(|ms| **ms == 0).count();
+        Some(match (short.iter().max()?, short.len() - silent, silent) {
+            (0, _, _) => format!("{silent} of {all} reported nothing; {enough} is needed"),
+            (most, some, 0) => {
+                format!("{some} of {all} reported for {} at most; {enough} is needed", show(*most))
+            }
+            (most, some, _) => format!(
+                "{some} of {all} reported for {} at most, {silent} not at all; {enough} is needed",
+                show(*most)
+            ),
+        })
+    }
+}
+
 /// Returns the advice for the guests of a past.
 pub fn size(past: &Past, options: &Options) -> Advice {
     let mut guests: Vec<Sizing> =
         past.guests().map(|guest| size_guest(guest, past, options)).collect();
     weigh(&mut guests);
     let together = together(past, &guests, options);
-    let tried = Rule::ALL.iter().map(|rule| total(*rule, &guests)).collect();
+    // A guest without enough history proves nothing of a rule.
+    let judged: Vec<&Sizing> = guests.iter().filter(|guest| guest.has_enough()).collect();
+    let tried = Rule::ALL.iter().map(|rule| total(*rule, &judged)).collect();
     Advice { guests, together, tried }
 }
 
@@ -253,8 +283,8 @@ fn prove(
 
 /// Sums a rule's results over all guests with enough steps to judge it. The slack of a large guest
 /// weighs more.
-fn total(rule: Rule, guests: &[Sizing]) -> Tried {
-    let of_rule = |guest: &Sizing| guest.tried.iter().find(|one| one.rule == rule)?.proof;
+fn total(rule: Rule, guests: &[&Sizing]) -> Tried {
+    let of_rule = |guest: &&Sizing| guest.tried.iter().find(|one| one.rule == rule)?.proof;
     let mut sum: Option<Proof> = None;
     let (mut idle, mut all) = (0u128, 0u128);
     for proof in guests.iter().filter_map(of_rule) {
@@ -278,7 +308,7 @@ fn together(past: &Past, guests: &[Sizing], options: &Options) -> Together {
     let mut needs = vec![Bytes::ZERO; past.steps];
     let mut sizes = Bytes::ZERO;
     for (guest, sizing) in past.guests().zip(guests) {
-        let Some(memory) = sizing.memory else { continue };
+        let Some(memory) = sizing.memory.filter(|_| sizing.has_enough()) else { continue };
         sizes = sizes.plus(memory.size);
         for step in &guest.steps {
             if let (Some(needed), Some(sum)) = (step.needed, needs.get_mut(step.at)) {
@@ -295,6 +325,7 @@ fn together(past: &Past, guests: &[Sizing], options: &Options) -> Together {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::ENOUGH_MS;
     use crate::testing::past;
 
     fn mib(size: Bytes) -> u64 {
@@ -322,9 +353,13 @@ mod tests {
 
     #[test]
     fn too_little_history_is_said_and_a_guest_that_is_too_small_too() {
+        let few = size(&past(&[("web", &[990; 59]), ("db", &[990; 59])]), &Options::USUAL);
+        assert_eq!(few.guests[0].verdict, Verdict::TooLittleHistory);
+        let words = few.too_little(ENOUGH_MS).unwrap();
+        assert_eq!(words, "2 of 2 guests reported for 59 min at most; 1 h is needed");
         let past = past(&[("web", &[990; 60])]);
-        assert_eq!(size(&past, &Options::USUAL).guests[0].verdict, Verdict::TooLittleHistory);
         let advice = size(&past, &usual(3_600_000));
+        assert_eq!(advice.too_little(ENOUGH_MS), None);
         let memory = advice.guests[0].memory.unwrap();
         assert_eq!((advice.guests[0].verdict, mib(memory.size)), (Verdict::Fits, 1092));
     }

@@ -3,15 +3,17 @@
 //! ```text
 //!   Past, Advice ─┐
 //!   Habits ───────┼─► each kind of finding ─► worth doing? ─► ranked ─► ten at most
+//!   SwingWatch ───┤
 //!   Player ───────┘
 //! ```
 //!
 //! A finding must be worth the change, so a well-configured idle farm gives no findings.
 
-use crate::habits::{GuestHabits, Habits};
+use crate::habits::{GuestHabits, Habits, TURNS_AN_HOUR};
 use crate::past::{Guest, Past};
 use crate::replay::Player;
 use crate::size::{Advice, Sizing, Verdict};
+use crate::swings::{SwingWatch, Swings};
 use base::{Bytes, named, shell_word};
 use std::cmp::Reverse;
 use std::fmt;
@@ -53,8 +55,6 @@ const KERNEL: [&str; 19] = [
 /// pinhead's own processes in guests, which act on behalf of rules or of the user of the guest's
 /// shell.
 const OURS: [&str; 2] = ["pinhead-guest", "pinheadd"];
-/// Turns an hour in both directions above which rules oscillate.
-const TURNS_AN_HOUR: u64 = 30;
 /// Least gain of KSM and page-out for a second of CPU time.
 const WORTH_A_SECOND: Bytes = Bytes::mib(10);
 /// Minimum part of the time with unmet needs that counts as a shortage, in thousandths.
@@ -103,6 +103,20 @@ pub enum Remedy {
     NoPageOut,
 }
 
+/// Manager of a guest's machine, which decides on the command that changes the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// libvirt.
+    Libvirt,
+    /// `pinhead up`.
+    Farm,
+    /// Another starter of QEMU.
+    Other,
+    /// Not known, as for a recording of another host.
+    #[default]
+    Unknown,
+}
+
 /// Gain of a finding's remedy, by which findings are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gain {
@@ -148,16 +162,38 @@ impl fmt::Display for Gain {
 }
 
 impl Finding {
-    /// Returns the command of the remedy.
-    pub fn command(&self) -> String {
+    /// Returns the command of the remedy, for a guest of this source. A comment replaces a command
+    /// that cannot be run.
+    pub fn command(&self, source: Source) -> String {
         let guest = shell_word(&self.guest);
+        // Only `pinhead up` can run a command in its guests.
+        let has_exec = matches!(source, Source::Farm | Source::Unknown);
         match &self.remedy {
             Remedy::Max(size) => format!("pinhead set {guest} max \"{}\"", mib(*size)),
             Remedy::Min(size) => format!("pinhead set {guest} min \"{}\"", mib(*size)),
-            Remedy::Memory(size) => format!(
-                "virsh setmaxmem --domain {guest} {}M --config   # or memory in its farm's file; \
-                 it counts from its next start",
-                size.as_mib()
+            Remedy::Memory(size) => {
+                let mib = size.as_mib();
+                let later = "it counts from its next start";
+                match source {
+                    Source::Libvirt => {
+                        format!("virsh setmaxmem --domain {guest} {mib}M --config   # {later}")
+                    }
+                    Source::Farm => format!(
+                        "# memory = \"{mib} MiB\" for {guest} in FARM.toml, or `pinhead up \
+                         --memory {mib}`: {later}"
+                    ),
+                    Source::Other => format!("# start {guest} with `qemu -m {mib}M`"),
+                    Source::Unknown => format!(
+                        "# give {guest} {mib} MiB at its next start: `virsh setmaxmem`, or memory \
+                         in its farm's FARM.toml"
+                    ),
+                }
+            }
+            Remedy::Stop(name) if !has_exec => {
+                format!("# in {guest}: pkill -x {}   # if nobody needs it", shell_word(name))
+            }
+            Remedy::Slower if !has_exec => format!(
+                "# in {guest}: UPDATE=\"30\" in /etc/pinhead.conf, then kill -HUP $(pidof pinheadd)"
             ),
             Remedy::Stop(name) => format!(
                 "pinhead exec {guest} -- pkill -x {}   # if nobody needs it",
@@ -196,8 +232,12 @@ pub struct Known<'a> {
     pub advice: &'a Advice,
     /// Behaviour of the guests and of the host.
     pub habits: &'a Habits,
+    /// Reversals of the guests' own rules.
+    pub swings: &'a SwingWatch,
     /// Replay of the recorded passes. Without passes, needs are only known by the minute.
     pub player: Option<&'a Player>,
+    /// Shortest history for a finding.
+    pub enough_ms: u64,
 }
 
 impl Known<'_> {
@@ -212,17 +252,21 @@ impl Known<'_> {
 pub fn tune(known: &Known<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (guest, sizing) in known.past.guests().zip(&known.advice.guests) {
-        let habits = known.habits.guest(&guest.name);
-        found.extend(short(known, guest, sizing));
-        found.extend(too_large(known, guest, sizing, habits));
-        if let Some(habits) = habits {
+        let habits = known.habits.guest(&guest.name, &guest.uuid);
+        if sizing.has_enough() {
+            found.extend(short(known, guest, sizing));
+            found.extend(too_large(known, guest, sizing, habits));
+        }
+        if let Some(habits) = habits.filter(|habits| habits.covered_ms >= known.enough_ms) {
             found.extend(woken(guest, habits));
-            found.extend(oscillates(guest, habits));
+            found.extend(oscillates(guest, habits, known.swings.of(&guest.name, &guest.uuid)));
         }
     }
-    found.extend(set_point(known));
-    found.extend(ksm(known.habits));
-    found.extend(page_out(known.habits));
+    if known.habits.host.covered_ms >= known.enough_ms {
+        found.extend(set_point(known));
+        found.extend(ksm(known.habits));
+        found.extend(page_out(known.habits));
+    }
     found.sort_by_key(|finding| (Reverse(finding.weight(known)), finding.fault));
     found.truncate(FINDINGS_MAX);
     found
@@ -341,10 +385,9 @@ fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
     })
 }
 
-/// Finds a guest with rules that undo their own actions.
-fn oscillates(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
-    let turns = |up: u64, down: u64| habits.an_hour(up.min(down)).unwrap_or(0);
-    let (cpus, pool) = (turns(habits.plugs, habits.unplugs), turns(habits.grows, habits.shrinks));
+/// Finds a guest with rules that undo their own actions while its load is the same.
+fn oscillates(guest: &Guest, habits: &GuestHabits, swings: Swings) -> Option<Finding> {
+    let (cpus, pool) = (swings.an_hour(swings.cpus), swings.an_hour(swings.memory));
     if cpus.max(pool) < TURNS_AN_HOUR {
         return None;
     }
@@ -352,14 +395,15 @@ fn oscillates(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
         fault: Fault::Oscillates,
         guest: guest.name.clone(),
         evidence: vec![
-            ("CPUs plugged and unplugged again, an hour", cpus.to_string()),
-            ("memory given and taken again, an hour", pool.to_string()),
+            ("CPUs plugged and unplugged at the same load, an hour", cpus.to_string()),
+            ("memory given and taken at the same use, an hour", pool.to_string()),
         ],
         chart: habits.turns.clone(),
         remedy: Remedy::Slower,
-        // Each turn interrupts the guest and costs the host work. No figure is known, so an
-        // estimate is used.
-        gain: Gain { cpu_permille: CPU_PERMILLE.max(cpus.max(pool) / 10), ..Gain::default() },
+        gain: Gain {
+            cpu_permille: cpus.max(pool).saturating_mul(CPU_PERMILLE) / TURNS_AN_HOUR,
+            ..Gain::default()
+        },
     })
 }
 
@@ -433,3 +477,6 @@ fn page_out(habits: &Habits) -> Option<Finding> {
         gain: Gain { cpu_permille, ..Gain::default() },
     })
 }
+
+#[cfg(test)]
+mod tests;

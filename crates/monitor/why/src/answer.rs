@@ -3,9 +3,12 @@
 use super::gather::{ENTRIES_MAX, Entry, Gathered, What};
 use super::when::{Now, rfc3339, show};
 use super::who::Chosen;
-use super::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, held, state, why};
+use super::words::{
+    NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, end_bytes, held, state, why,
+};
 use base::plain;
 use model::clause::Clause;
+use model::quantity;
 use serde_json::{Map, Value, json};
 use store::{Decided, Event, Policy, Range};
 
@@ -20,6 +23,8 @@ pub struct Answer {
     pub range: Range,
     /// Entries found.
     pub gathered: Gathered,
+    /// Names of guests with earlier runs in the time that were left out.
+    pub earlier_runs: Vec<String>,
     /// Time and zone of the question.
     pub now: Now,
 }
@@ -33,8 +38,8 @@ pub struct Told<'a> {
     pub guest: Option<&'a Chosen>,
     /// Action of the decision, or kind of the event, as a word.
     pub action: &'a str,
-    /// Target of a decision.
-    pub to_bytes: Option<u64>,
+    /// Size that a decision led to, in whole MiB as in the text.
+    pub to_mib: Option<i64>,
     /// True if the decision was made before the requested time and still in force at its start.
     pub is_earlier: bool,
     /// The line in sentences, without the time.
@@ -50,9 +55,9 @@ impl Answer {
     }
 
     fn one<'a>(&'a self, entry: &'a Entry, is_earlier: bool) -> Told<'a> {
-        let (action, to_bytes): (&str, _) = match &entry.what {
+        let (action, to_mib): (&str, _) = match &entry.what {
             What::Decision(decided) | What::Holds { last: decided, .. } => {
-                (&decided.decision.action, Some(decided.decision.to_bytes))
+                (&decided.decision.action, Some(quantity::mib(end_bytes(decided) as f64)))
             }
             What::Event(event) => (&event.kind, None),
         };
@@ -60,7 +65,7 @@ impl Answer {
             at_ms: entry.at_ms,
             guest: entry.guest.and_then(|at| self.chosen.get(at)),
             action,
-            to_bytes,
+            to_mib,
             is_earlier,
             text: self.told(entry),
         }
@@ -83,6 +88,12 @@ impl Answer {
         if !has_decisions {
             lines.push(self.nothing());
         }
+        if !self.earlier_runs.is_empty() {
+            lines.push(format!(
+                "Earlier runs of {} are left out: --last SPAN or --at TIME shows them.",
+                few(&self.earlier_runs)
+            ));
+        }
         if self.gathered.is_cut {
             lines.push(format!(
                 "There are more than {ENTRIES_MAX} lines: ask for a shorter time, or for fewer \
@@ -94,11 +105,8 @@ impl Answer {
 
     /// Returns a sentence for a time without decisions, with the times of existing decisions.
     fn nothing(&self) -> String {
-        let names: Vec<String> = self.chosen.iter().map(|g| plain(&g.label, NAME_WIDTH)).collect();
-        let names = match names.as_slice() {
-            [one, two, _, rest @ ..] => format!("{one}, {two} and {} more", rest.len() + 1),
-            few => few.join(" and "),
-        };
+        let names: Vec<String> = self.chosen.iter().map(|guest| guest.label.clone()).collect();
+        let names = few(&names);
         let policy = self.policy.name();
         let show = |ms| show(ms, &self.now);
         let Range { from_ms, to_ms } = self.range;
@@ -123,12 +131,12 @@ impl Answer {
         let at = show(entry.at_ms, &self.now);
         match &entry.what {
             What::Decision(decided) | What::Holds { times: 1, last: decided, .. } => {
-                sentences(self.label(entry), &done(self.label(entry), &decided.decision), decided)
+                sentences(&done(self.label(entry), decided), decided)
             }
             What::Holds { times, bytes, last } => {
                 let until = show(last.decision.at_ms, &self.now);
                 let (label, between) = (self.label(entry), (at.as_str(), until.as_str()));
-                sentences(label, &held(label, &last.decision, *bytes, *times, between), last)
+                sentences(&held(label, &last.decision, *bytes, *times, between), last)
             }
             What::Event(event) => self.event(entry, event),
         }
@@ -165,6 +173,7 @@ impl Answer {
             "before": all(&self.gathered.before),
             "entries": all(&self.gathered.entries),
             "cut": self.gathered.is_cut,
+            "earlier_runs": self.earlier_runs,
             "first": self.gathered.span.and_then(|span| rfc3339(span.from_ms, &self.now)),
             "last": self.gathered.span.and_then(|span| rfc3339(span.to_ms, &self.now)),
         })
@@ -193,11 +202,20 @@ impl Answer {
     }
 }
 
+/// Lists names; the first ones, if there are many.
+fn few(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| plain(name, NAME_WIDTH)).collect();
+    match names.as_slice() {
+        [one, two, _, rest @ ..] => format!("{one}, {two} and {} more", rest.len() + 1),
+        few => few.join(" and "),
+    }
+}
+
 /// Returns a decision in sentences; the first begins with the action.
-fn sentences(label: &str, done: &str, decided: &Decided) -> String {
+fn sentences(done: &str, decided: &Decided) -> String {
     let decision = &decided.decision;
     let mut text = format!("{done}: {}.", why(decision));
-    let more = [Some(state(label, decision)), bounds(decision), came(decision, &decided.outcomes)];
+    let more = [Some(state(decision)), bounds(decision), came(decided)];
     for sentence in more.into_iter().flatten() {
         text.push(' ');
         text.push_str(&sentence);
@@ -226,7 +244,7 @@ fn decision(decided: &Decided) -> Value {
         "action": decision.action,
         "clause": decision.clause,
         "clause_means": Clause::of_name(&decision.clause).map(Clause::meaning),
-        "reason": decision.reason,
+        "reason": decision.reason(),
         "from_bytes": decision.from_bytes,
         "to_bytes": decision.to_bytes,
         "bounds": decision.bounds,

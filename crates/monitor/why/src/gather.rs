@@ -166,7 +166,7 @@ fn is_same_hold(a: &Decided, b: &Decided) -> bool {
     is_hold(&b.decision)
         && a.guest == b.guest
         && a.decision.clause == b.decision.clause
-        && a.decision.reason == b.decision.reason
+        && a.decision.detail == b.decision.detail
 }
 
 fn widen(bytes: (u64, u64), size: u64) -> (u64, u64) {

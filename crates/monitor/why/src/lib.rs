@@ -24,8 +24,11 @@ pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
 pub use who::Chosen;
 
 use gather::{History, gather};
-use store::{Journal, Policy, Range};
+use store::{GuestKey, Journal, Policy, Range};
 use when::Now;
+
+/// Maximum number of events searched for ends of guests.
+const EVENTS_MAX: u32 = 10_000;
 
 /// A question about guests.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub enum Time {
     At(String),
     /// A length of time up to now.
     Last(String),
+    /// A length of time up to now, without the guests' earlier runs.
+    Recent(String),
     /// A range of milliseconds, with the decisions in force at its start.
     Between(Range),
 }
@@ -53,10 +58,43 @@ pub enum Time {
 pub fn answer(journal: &Journal, question: &Question, now: Now) -> Result<Answer, Error> {
     let (range, history) = match &question.time {
         Time::At(at) => (when::instant(at, &now)?, History::Always),
-        Time::Last(last) => (when::last(last, &now)?, History::IfEmpty),
+        Time::Last(last) | Time::Recent(last) => (when::last(last, &now)?, History::IfEmpty),
         Time::Between(range) => (*range, History::Always),
     };
-    let chosen = who::choose(&question.guest, &journal.guests()?)?;
+    let rows = journal.guests()?;
+    let all = who::choose(&question.guest, &rows)?;
+    let keys: Vec<GuestKey> = all.iter().flat_map(|guest| guest.keys.clone()).collect();
+    let ever = Range { from_ms: i64::MIN, to_ms: i64::MAX };
+    let ends = who::Ends::of(&journal.events(&keys, ever, EVENTS_MAX)?);
+    let mut chosen = who::within(all, &rows, range, &ends);
+    let mut earlier_runs = Vec::new();
+    if matches!(question.time, Time::Recent(_)) {
+        let present = who::present(&chosen, &rows, &ends);
+        earlier_runs = left_out(journal, &chosen, &present, question.policy, range)?;
+        chosen = present;
+    }
     let gathered = gather(journal, &chosen, question.policy, range, history)?;
-    Ok(Answer { chosen, policy: question.policy, range, gathered, now })
+    Ok(Answer { chosen, policy: question.policy, range, gathered, earlier_runs, now })
+}
+
+/// Returns the names of guests with decisions in the time that only all their runs have.
+fn left_out(
+    journal: &Journal,
+    all: &[Chosen],
+    present: &[Chosen],
+    policy: Policy,
+    range: Range,
+) -> Result<Vec<String>, Error> {
+    let kept = who::places(present);
+    let mut names = Vec::new();
+    for guest in all {
+        let earlier: Vec<GuestKey> =
+            guest.keys.iter().copied().filter(|key| !kept.contains_key(key)).collect();
+        let span = journal.span(&earlier, Some(policy))?;
+        if span.is_some_and(|span| span.to_ms >= range.from_ms && span.from_ms <= range.to_ms) {
+            names.push(guest.name.clone());
+        }
+    }
+    names.dedup();
+    Ok(names)
 }

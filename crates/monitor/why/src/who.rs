@@ -2,10 +2,11 @@
 
 use super::words::NAME_WIDTH;
 use crate::Error;
+use base::duration::MINUTE_MS;
 use base::{glob, plain};
 use model::{has_uuid, label};
-use std::collections::{BTreeMap, HashMap};
-use store::{GuestKey, GuestRow};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use store::{Found, GuestKey, GuestRow, Range, kinds};
 
 /// Number of similar names in an error.
 const NEAREST: usize = 3;
@@ -61,15 +62,90 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     }
     let mut all: Vec<Chosen> = all.into_values().collect();
     all.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    distinguish(&mut all);
+    all
+}
+
+/// Sets the labels: the UUID is in a label only if two guests have the name.
+fn distinguish(all: &mut [Chosen]) {
     let names: Vec<String> = all.iter().map(|guest| guest.name.clone()).collect();
-    for guest in &mut all {
+    for guest in all {
         let shared = names.iter().filter(|name| **name == guest.name).count() > 1;
         guest.label = guest.name.clone();
         if shared {
             guest.label = label(&guest.name, &guest.uuid);
         }
     }
-    all
+}
+
+/// Ends of guests, as far as the journal has them. The last time of a guest is no end, because a
+/// quiet guest is not written about.
+#[derive(Debug, Default)]
+pub struct Ends {
+    gone: HashSet<GuestKey>,
+    /// Last start of a manager, which finds every guest that still runs.
+    started_ms: Option<i64>,
+}
+
+impl Ends {
+    /// Collects the ends from events.
+    pub fn of(events: &[Found]) -> Ends {
+        let gone = events.iter().filter(|found| found.event.kind == kinds::GONE);
+        let starts = events.iter().filter(|found| found.event.kind == kinds::MANAGER_START);
+        Ends {
+            gone: gone.filter_map(|found| found.guest).collect(),
+            started_ms: starts.map(|found| found.event.at_ms).max(),
+        }
+    }
+
+    fn has(&self, row: &GuestRow) -> bool {
+        let seen_ms = row.last_ms.saturating_add(MINUTE_MS);
+        self.gone.contains(&row.key) || self.started_ms.is_some_and(|at_ms| at_ms > seen_ms)
+    }
+}
+
+/// Leaves out guests that ended before a time, if another guest of their name ran in it.
+pub fn within(chosen: Vec<Chosen>, rows: &[GuestRow], range: Range, ends: &Ends) -> Vec<Chosen> {
+    let ran = |guest: &Chosen| {
+        let mut of_it = rows.iter().filter(|row| guest.keys.contains(&row.key));
+        of_it.any(|row| {
+            let is_seen = row.last_ms.saturating_add(MINUTE_MS) >= range.from_ms;
+            row.first_ms <= range.to_ms && (is_seen || !ends.has(row))
+        })
+    };
+    let (mut in_time, rest): (Vec<Chosen>, Vec<Chosen>) = chosen.into_iter().partition(ran);
+    let is_named = |guest: &Chosen| in_time.iter().any(|other| other.name == guest.name);
+    let alone: Vec<Chosen> = rest.into_iter().filter(|guest| !is_named(guest)).collect();
+    in_time.extend(alone);
+    in_time.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    distinguish(&mut in_time);
+    in_time
+}
+
+/// Returns the guests without their earlier runs: the boots of each guest's last process, and no
+/// guest that ended before another of its name began.
+pub fn present(chosen: &[Chosen], rows: &[GuestRow], ends: &Ends) -> Vec<Chosen> {
+    let mut last: Vec<Chosen> = Vec::new();
+    let mut times = Vec::new();
+    for guest in chosen {
+        let of_it = || rows.iter().filter(|row| guest.keys.contains(&row.key));
+        let Some(newest) = of_it().max_by_key(|row| (row.last_ms, row.key)) else { continue };
+        let of_run = || of_it().filter(|row| row.guest.is_same_process(&newest.guest));
+        let keys = of_run().map(|row| row.key).collect();
+        let began_ms = of_run().map(|row| row.first_ms).min().unwrap_or(0);
+        times.push((began_ms, ends.has(newest).then_some(newest.last_ms)));
+        last.push(Chosen { keys, ..guest.clone() });
+    }
+    let is_replaced = |at: usize| {
+        let others = last.iter().zip(&times).enumerate();
+        others
+            .filter(|(other, (guest, _))| *other != at && guest.name == last[at].name)
+            .any(|(_, (_, (began_ms, _)))| times[at].1.is_some_and(|end_ms| *began_ms > end_ms))
+    };
+    let mut kept: Vec<Chosen> =
+        (0..last.len()).filter(|at| !is_replaced(*at)).map(|at| last[at].clone()).collect();
+    distinguish(&mut kept);
+    kept
 }
 
 fn unknown(text: &str, all: &[Chosen]) -> Error {
@@ -140,6 +216,37 @@ mod tests {
         let rows = [row(1, "aaaaaaaa-1", "web"), row(2, "bbbbbbbb-1", "web")];
         let labels: Vec<String> = guests(&rows).into_iter().map(|guest| guest.label).collect();
         assert_eq!(labels, ["web [aaaaaaaa]", "web [bbbbbbbb]"]);
+    }
+
+    #[test]
+    fn earlier_runs_and_ended_namesakes_are_not_present() {
+        let run = |key, uuid: &str, pid, (first_ms, last_ms)| {
+            let mut row = row(key, uuid, "web");
+            (row.guest.pid, row.first_ms, row.last_ms) = (Some(pid), first_ms, last_ms);
+            row
+        };
+        let rows = [
+            run(1, "aa", 1, (0, 100)),
+            run(2, "bb", 2, (200, 300)),
+            run(3, "bb", 3, (400, 500)),
+            run(4, "bb", 3, (500, 900)),
+        ];
+        let ends = Ends { gone: [GuestKey(1)].into(), started_ms: None };
+        let found = present(&choose("web", &rows).unwrap(), &rows, &ends);
+        let keys = |found: &[Chosen]| -> Vec<(String, Vec<i64>)> {
+            let keys = |guest: &Chosen| guest.keys.iter().map(|key| key.0).collect();
+            found.iter().map(|guest| (guest.label.clone(), keys(guest))).collect()
+        };
+        assert_eq!(keys(&found), [("web".to_owned(), vec![3, 4])]);
+        let time = Range { from_ms: 100_000, to_ms: 200_000 };
+        let rows = [run(1, "aa", 1, (0, 30_000)), run(2, "bb", 2, (90_000, 95_000))];
+        let found = within(choose("web", &rows).unwrap(), &rows, time, &ends);
+        assert_eq!(keys(&found), [("web".to_owned(), vec![2])], "aa ended before the time");
+        let rows = [run(1, "aaaaaaaa-1", 1, (0, 100)), run(2, "bbbbbbbb-1", 2, (200, 900))];
+        let ends = Ends { gone: HashSet::new(), started_ms: Some(90) };
+        let found = present(&choose("web", &rows).unwrap(), &rows, &ends);
+        let both = [("web [aaaaaaaa]".to_owned(), vec![1]), ("web [bbbbbbbb]".to_owned(), vec![2])];
+        assert_eq!(keys(&found), both, "a guest without an end is present, however quiet");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use base::duration::show as span;
 use base::plain;
+use model::SizeAction;
 use model::clause::Clause;
 use model::quantity::{self, short, size};
-use store::{Decision, Fate, Outcome};
+use store::{Decided, Decision, Fate, Outcome, Policy};
 
 /// Maximum length of a guest's name shown.
 pub const NAME_WIDTH: usize = 64;
@@ -16,35 +17,60 @@ pub const SENTENCE_WIDTH: usize = 300;
 /// as current.
 const SHOWN_AGE_MS: f64 = 1_000.0;
 
-/// Returns the value of an input, if it was known.
-pub fn input(decision: &Decision, name: &str) -> Option<f64> {
-    let found = decision.inputs.iter().find(|(known, _)| known == name)?;
-    found.1.filter(|value| *value >= 0.0)
-}
-
 fn mib(bytes: u64) -> i64 {
     quantity::mib(bytes as f64)
 }
 
+/// A movement of several steps, which one decision began.
+struct Run {
+    steps: usize,
+    /// Size after the last step that arrived.
+    to_bytes: u64,
+    took_ms: i64,
+}
+
+/// Returns the steps of a movement; `None` for a move in one step.
+fn run(decision: &Decision, outcomes: &[Outcome]) -> Option<Run> {
+    let arrived =
+        |outcome: &&Outcome| matches!(outcome.fate, Fate::Reached | Fate::Stuck | Fate::Superseded);
+    let last = outcomes.iter().rfind(arrived).filter(|_| decision.acted && outcomes.len() > 1)?;
+    Some(Run {
+        steps: outcomes.len(),
+        to_bytes: last.reached_bytes,
+        took_ms: last.at_ms.saturating_sub(decision.at_ms),
+    })
+}
+
+/// Returns the size that a decision led to: that of the last step, or the target.
+pub fn end_bytes(decided: &Decided) -> u64 {
+    let run = run(&decided.decision, &decided.outcomes);
+    run.map_or(decided.decision.to_bytes, |run| run.to_bytes)
+}
+
 /// Returns the action on the guest, done or hypothetical.
-pub fn done(name: &str, decision: &Decision) -> String {
-    let name = plain(name, NAME_WIDTH);
+pub fn done(name: &str, decided: &Decided) -> String {
+    let (name, decision) = (plain(name, NAME_WIDTH), &decided.decision);
+    let action = decision.action();
     // These actions need no order to the hypervisor, so an active manager has done them.
-    let needs_no_order = matches!(decision.action.as_ref(), "hold" | "let-go" | "stuck");
-    let is_done = decision.acted || needs_no_order && decision.policy == store::Policy::Active;
+    let needs_no_order =
+        matches!(action, Some(SizeAction::Hold | SizeAction::LetGo | SizeAction::Stuck));
+    let is_done = decision.acted || needs_no_order && decision.policy == Policy::Active;
     let was = if is_done { "was" } else { "would have been" };
-    let (from, to) = (mib(decision.from_bytes), mib(decision.to_bytes));
-    let moved = format!("from {from} to {to} MiB ({:+})", to - from);
-    match decision.action.as_ref() {
+    let (from, to) = (mib(decision.from_bytes), mib(end_bytes(decided)));
+    let mut moved = format!("from {from} to {to} MiB ({:+})", to - from);
+    if let Some(Run { steps, took_ms, .. }) = run(decision, &decided.outcomes) {
+        moved = format!("in {steps} steps {moved} within {}", span(took_ms));
+    }
+    match action {
         // A size of zero means that the size was unknown.
-        "hold" if decision.from_bytes == 0 => format!("{name} {was} left as it is"),
-        "hold" => format!("{name} {was} held at {from} MiB"),
-        "grow" => format!("{name} {was} grown {moved}"),
-        "shrink" => format!("{name} {was} shrunk {moved}"),
-        "release" => format!("{name} {was} released {moved}"),
-        "let-go" => format!("{name} {was} let go at {from} MiB"),
-        "stuck" => format!("{name} {was} given up as stuck at {from} MiB"),
-        other => format!("{name}: {} {moved}", plain(other, WORD_WIDTH)),
+        Some(SizeAction::Hold) if from == 0 => format!("{name} {was} left as it is"),
+        Some(SizeAction::Hold) => format!("{name} {was} held at {from} MiB"),
+        Some(SizeAction::Grow) => format!("{name} {was} grown {moved}"),
+        Some(SizeAction::Shrink) => format!("{name} {was} shrunk {moved}"),
+        Some(SizeAction::Release) => format!("{name} {was} released {moved}"),
+        Some(SizeAction::LetGo) => format!("{name} {was} let go at {from} MiB"),
+        Some(SizeAction::Stuck) => format!("{name} {was} given up as stuck at {from} MiB"),
+        None => format!("{name}: {} {moved}", plain(&decision.action, WORD_WIDTH)),
     }
 }
 
@@ -57,51 +83,55 @@ pub fn held(
     between: (&str, &str),
 ) -> String {
     let name = plain(name, NAME_WIDTH);
-    let was = if last.policy == store::Policy::Active { "was" } else { "would have been" };
-    let (least, most) = (mib(bytes.0), mib(bytes.1));
-    let size = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+    let was = if last.policy == Policy::Active { "was" } else { "would have been" };
     let (from, to) = between;
-    format!("{name} {was} held at {size} MiB, {times} times from {from} to {to}")
+    match (mib(bytes.0), mib(bytes.1)) {
+        (least, most) if least == most => {
+            format!("{name} {was} held at {most} MiB, {times} times from {from} to {to}")
+        }
+        // Its own balloon moved, by an earlier target or by the guest's kernel.
+        (least, most) => format!(
+            "{name} {was} held {times} times from {from} to {to}, while its size was {least} to \
+             {most} MiB"
+        ),
+    }
 }
 
 /// Returns true if the decision changes nothing.
 pub fn is_hold(decision: &Decision) -> bool {
-    decision.action == "hold"
+    decision.action() == Some(SizeAction::Hold)
 }
 
-/// Returns the reason: the clause, and the policy's own text if it adds something.
+/// Returns the reason: the clause, and the policy's own words if it has some.
 pub fn why(decision: &Decision) -> String {
     let name = plain(&decision.clause, WORD_WIDTH);
-    // Another sentence covers the bounds.
-    let reason = decision.reason.split(" (bounded by ").next().unwrap_or_default();
-    let (because, is_known) = match Clause::of_name(&decision.clause) {
-        Some(clause) => (clause.past(&|name| input(decision, name)), clause.covers(reason)),
-        None => ("a clause decided that this pinhead does not know".into(), false),
+    let because = match Clause::of_name(&decision.clause) {
+        Some(clause) => clause.past(&|name| decision.input(name)),
+        None => "a clause decided that this pinhead does not know".into(),
     };
-    if reason.is_empty() || is_known {
-        format!("{because} (clause {name})")
-    } else {
-        format!("{because} (clause {name}: {})", plain(reason, SENTENCE_WIDTH))
+    match plain(&decision.detail, SENTENCE_WIDTH) {
+        detail if detail.is_empty() => format!("{because} (clause {name})"),
+        detail => format!("{because} (clause {name}: {detail})"),
     }
 }
 
 /// Describes the guest's state as far as the policy knew it.
-pub fn state(name: &str, decision: &Decision) -> String {
-    let name = plain(name, NAME_WIDTH);
-    let get = |input_name| input(decision, input_name);
+pub fn state(decision: &Decision) -> String {
+    let get = |input_name| decision.input(input_name);
     let mut parts = Vec::new();
     match (get("guest_available"), get("guest_cold"), get("guest_used")) {
         (Some(available), Some(cold), _) if cold > 0.0 => {
             let (available, cold) = (size(available), size(cold));
-            parts.push(format!(
-                "{name} had {available} available, {cold} of them free or cold cache"
-            ));
+            parts.push(format!("it had {available} available, {cold} of them free or cold cache"));
         }
-        (Some(available), _, _) => parts.push(format!("{name} had {} available", size(available))),
-        (None, _, Some(used)) => parts.push(format!("{name} used {}", size(used))),
+        (Some(available), _, _) => parts.push(format!("it had {} available", size(available))),
+        (None, _, Some(used)) => parts.push(format!("it used {}", size(used))),
         (None, _, None) => {}
     }
     match get("psi_permille") {
+        Some(0.0) if get("strained") == Some(1.0) => {
+            parts.push("something in it had waited for memory just before".into());
+        }
         Some(0.0) => parts.push("nothing in it waited for memory".into()),
         Some(waited) => {
             let waited = short(waited / 10.0);
@@ -121,37 +151,43 @@ pub fn state(name: &str, decision: &Decision) -> String {
         }
     }
     if parts.is_empty() {
-        return format!("Nothing was known of the inside of {name}.");
+        return "Its own numbers were not known.".into();
     }
-    if let Some(age) = get("sample_age_ms").filter(|age| *age > SHOWN_AGE_MS) {
-        parts.push(format!("that was known {} before", span(age as i64)));
+    let mut text = parts.join("; ") + ".";
+    if let Some(first) = text.get(..1).map(str::to_ascii_uppercase) {
+        text.replace_range(..1, &first);
     }
-    let mut text = parts.join("; ");
-    if !text.starts_with(name.as_str())
-        && let Some(first) = text.get(..1)
-    {
-        text = format!("{}{}", first.to_ascii_uppercase(), &text[1..]);
-    }
-    text + "."
+    text + &age(decision).unwrap_or_default()
+}
+
+/// Describes an old sample, and the reason why it still counted. The clause of a sample that was
+/// too old has its own sentence.
+fn age(decision: &Decision) -> Option<String> {
+    let is_too_old = Clause::of_name(&decision.clause) == Some(Clause::Stale);
+    let age_ms = decision.input("sample_age_ms").filter(|ms| *ms > SHOWN_AGE_MS && !is_too_old)?;
+    let age = span(age_ms as i64);
+    Some(match decision.input("asleep") {
+        Some(asleep) if asleep > 0.0 => {
+            format!(" These numbers were {age} old: it was asleep, so they were unchanged since.")
+        }
+        _ => format!(" These numbers were {age} old."),
+    })
 }
 
 /// Describes the bounds that were reached.
 pub fn bounds(decision: &Decision) -> Option<String> {
     let names: Vec<String> = decision.bounds.iter().map(|name| plain(name, WORD_WIDTH)).collect();
-    match names.len() {
-        0 => None,
-        1 => Some(format!("Bound: {}.", names[0])),
-        _ => Some(format!("Bounds: {}.", names.join(", "))),
-    }
+    (!names.is_empty()).then(|| format!("Limited by: {}.", names.join(", ")))
 }
 
 /// Describes the outcome of a move; `None` if the decision has none.
-pub fn came(decision: &Decision, outcomes: &[Outcome]) -> Option<String> {
+pub fn came(decided: &Decided) -> Option<String> {
+    let Decided { decision, outcomes, .. } = decided;
     if !decision.acted || decision.from_bytes == decision.to_bytes {
         return None;
     }
     let Some(outcome) = outcomes.last() else {
-        return Some("What came of it is not in the journal.".into());
+        return Some("The outcome is not in the journal.".into());
     };
     let shrinks = decision.to_bytes < decision.from_bytes;
     let (before, after) = (mib(decision.from_bytes), mib(outcome.reached_bytes));
@@ -159,29 +195,39 @@ pub fn came(decision: &Decision, outcomes: &[Outcome]) -> Option<String> {
     let asked = (before - mib(decision.to_bytes)).abs();
     let took = span(outcome.at_ms.saturating_sub(decision.at_ms));
     let did = if shrinks { "gave back" } else { "got" };
+    let has_run = run(decision, outcomes).is_some();
     let text = match outcome.fate {
+        // The first sentence has the size and the time of a run.
+        Fate::Reached if has_run => String::new(),
         Fate::Reached => format!("It {did} {moved} MiB within {took}"),
+        Fate::Stuck if has_run => "Its balloon came to a halt".into(),
         Fate::Stuck => {
             format!("Its balloon came to a halt: it {did} {moved} of {asked} MiB within {took}")
         }
         Fate::Refused => format!("It was refused, and has {after} MiB"),
+        Fate::Superseded if has_run => "A later decision took its place".into(),
         Fate::Superseded => {
             format!("After {took} and at {after} MiB a later decision took its place")
         }
-        Fate::Gone => format!("It was gone within {took}"),
+        Fate::Gone => format!("It ended within {took}"),
         Fate::TookBack => {
             format!("Its kernel took memory back within {took}, and it has {after} MiB")
         }
         Fate::Foreign => {
-            format!("Somebody else moved its balloon within {took}, to {after} MiB")
+            format!("Another program moved its balloon within {took}, to {after} MiB")
         }
     };
     let host = match outcome.host_got_bytes {
-        Some(got) if shrinks => format!("; the host got {}.", size(got as f64)),
+        Some(got) if shrinks => format!("the host got {}", size(got as f64)),
         None if shrinks && outcome.fate == Fate::Reached => {
-            "; what the host got was not measured.".into()
+            "the gain of the host was not measured".into()
         }
-        _ => ".".into(),
+        _ => String::new(),
     };
-    Some(text + &host)
+    Some(match (text.is_empty(), host.is_empty()) {
+        (false, true) => text + ".",
+        (false, false) => format!("{text}; {host}."),
+        (true, false) => format!("{}{}.", host[..1].to_ascii_uppercase(), &host[1..]),
+        (true, true) => return None,
+    })
 }

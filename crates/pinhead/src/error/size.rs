@@ -8,6 +8,8 @@ pub enum SizeError {
          less history with --enough"
     )]
     NoHistory,
+    #[error("None of these guests is of libvirt: use --apply manager, or --apply settings")]
+    NotLibvirt,
     #[error("The name of the guest {name} has characters that a terminal obeys: leave it out")]
     ControlName { name: String },
     #[error(

@@ -16,7 +16,7 @@ use base::{Bad, Bytes, duration, parse_percent, parse_size};
 use clap::Args;
 use std::path::PathBuf;
 use whatif::{Agreement, Change};
-use why::when::Now;
+use why::when::{self, Now};
 
 /// Default length of the replayed time span.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
@@ -34,7 +34,7 @@ pub struct SourceArgs {
     pub dir: Option<PathBuf>,
     /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
-    /// The default is an hour before the end.
+    /// The default is an hour before the end; two hours for --fit.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
     /// End time; default: now
@@ -85,12 +85,16 @@ pub struct SimulateArgs {
     pub more: Option<u32>,
     /// Find the number of additional guests like --like that fit
     ///
-    /// Guests fit if every need that was met without them is still met.
+    /// Guests fit if the host lacks no more memory than without them: it is not below its reserve
+    /// for longer, and its free memory covers what guests need.
     #[arg(long, requires = "like", conflicts_with = "more")]
     pub fit: bool,
     /// Pattern of guest names, such as 'web*'
     #[arg(long, value_name = "PATTERN")]
     pub like: Option<String>,
+    /// Minimum history for --fit: 90m, 3h, 1d
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub enough: String,
 }
 
 fn growth(text: &str) -> Result<u64, Bad> {
@@ -98,8 +102,8 @@ fn growth(text: &str) -> Result<u64, Bad> {
 }
 
 /// Opens the recording of the requested time span.
-fn source(args: &SourceArgs, now: &Now) -> Result<Replay, Error> {
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
+fn source(args: &SourceArgs, usual_ms: i64, now: &Now) -> Result<Replay, Error> {
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), usual_ms, now)?;
     let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }
@@ -113,7 +117,7 @@ pub fn run(args: &ReplayArgs) -> Result<String, Error> {
 fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
     let world = World { policy: args.policy.clone(), host: args.host, ..World::default() };
     let change = world.change()?;
-    let source = source(&args.source, now)?;
+    let source = source(&args.source, USUAL_MS, now)?;
     let played = source.play(Change::default(), usize::MAX)?;
     let agreement = agreement(args, &played)?;
     let other = match change.is_none() {
@@ -153,8 +157,11 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     if change.is_none() && !args.fit {
         return Err(RecordingsError::NoChange.into());
     }
-    let source = source(&args.source, now)?;
+    // A search needs an hour of passes, which the last hour may lack at its ends.
+    let usual_ms = if args.fit { 2 * USUAL_MS } else { USUAL_MS };
+    let source = source(&args.source, usual_ms, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {
+        let source = source.with_enough(when::span(&args.enough)?.unsigned_abs());
         return show::fit(&backtest::search(&source, &world, like)?, like, args.source.format);
     }
     let played = source.play(Change::default(), 0)?;

@@ -3,7 +3,9 @@
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use backtest::{AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument};
+use backtest::{
+    AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument, Shortage,
+};
 use base::{Bytes, Table, counted, left, plain, right};
 use settings::Share;
 use whatif::{Agreement, Difference, Replayed, Tally};
@@ -99,17 +101,25 @@ pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error
     }
     let like = plain(like, 60);
     let more = counted(fit.count.into(), "more guest");
-    if fit.is_bound {
-        return Ok(format!("{more} like {like} at least.\n"));
-    }
-    let lacked = |tally: &Tally| {
-        format!("{} MiB min over {} s", mib_minutes(tally.unmet), seconds(tally.short_ms))
+    let Some((beyond, shortage)) = fit.limit else {
+        return Ok(format!("At least {more} like {like} fit; a larger number was not tried.\n"));
     };
-    let beyond = fit.beyond.as_ref().map_or_else(String::new, lacked);
+    let verb = if fit.count == 1 { "fits" } else { "fit" };
+    let why = match shortage {
+        Shortage::Reserve => format!(
+            "with one more it is below its reserve for {} s, instead of {} s",
+            seconds(beyond.below_reserve_ms),
+            seconds(fit.host.below_reserve_ms)
+        ),
+        Shortage::Needs => format!(
+            "with one more the guests need {} MiB min beyond its free memory, instead of {}",
+            mib_minutes(beyond.lacked),
+            mib_minutes(fit.host.lacked)
+        ),
+    };
     Ok(format!(
-        "{more} like {like} at most. Not met of what guests need: {} with them, \
-         {beyond} with one more.\n",
-        lacked(&fit.with),
+        "{more} like {like} {verb}. The limit is the memory of the host: {why}. CPUs are not \
+         considered.\n"
     ))
 }
 

@@ -90,6 +90,11 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
 /// Records three minutes of a host with a memory shortage, and the journal of its decisions. One
 /// guest has spare memory, and the other guest has none. `skip` lists passes to leave out.
 fn record(dir: &Dir, skip: &[u64]) {
+    record_until(dir, skip, SECONDS);
+}
+
+/// Records passes that lack the first guest from the given one on.
+fn record_until(dir: &Dir, skip: &[u64], end: u64) {
     let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
     recorder.close().unwrap();
@@ -119,9 +124,9 @@ fn record(dir: &Dir, skip: &[u64]) {
             let row = Decision {
                 at_ms,
                 policy: Policy::Active,
-                action: Word::from(decision.action.told(decision.clause)),
+                action: Word::from(decision.action.told(decision.clause).name()),
                 clause: Word::from(decision.clause.name()),
-                reason: decision.to_string(),
+                detail: decision.detail.into(),
                 from_bytes: decision.from.0,
                 to_bytes: decision.to.0,
                 bounds: Vec::new(),
@@ -135,7 +140,8 @@ fn record(dir: &Dir, skip: &[u64]) {
             continue;
         }
         let kept = PassHost { config, kind: Kind::Pinhead, sample: Some(host), psi_permille: None };
-        let guests = samples.map(|sample| {
+        let is_there = |sample: &GuestSample| sample.key != Key(1) || number < end;
+        let guests = samples.into_iter().filter(is_there).map(|sample| {
             let row = PassSample { sample, verdicts: RuleVerdicts::default() }.row();
             (sample.key.0, PassGuest { who: Arc::new(who(sample.key.0)), row })
         });
@@ -144,7 +150,7 @@ fn record(dir: &Dir, skip: &[u64]) {
             at_ms,
             now_ms,
             host: kept.row(),
-            guests: guests.into(),
+            guests: guests.collect(),
             events: Vec::new(),
         };
         assert!(passes.record(&input).is_none());
@@ -236,9 +242,21 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!(error.contains("Name a change"), "{error}");
     let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
     assert!(error.contains("No guest web* was recorded"), "{error}");
-    let text = simulated(&["--fit", "--like", "g1", "--host", "8 GiB"]).unwrap();
+    let error = simulated(&["--fit", "--like", "g1"]).unwrap_err().to_string();
+    assert!(error.starts_with("Passes of 2 min 59 s were recorded"), "{error}");
+    assert!(error.contains("1 h is needed") && error.contains("--enough"), "{error}");
+    let fit = ["--fit", "--enough", "2m", "--like", "g1", "--host", "8 GiB"];
+    let text = simulated(&fit).unwrap();
+    assert!(text.contains(" The limit is the memory of the host: with one more "), "{text}");
     let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
     assert!((8..=60).contains(&count), "{text}");
+    let gone = Dir::new("fit-gone");
+    record_until(&gone, &[], 90);
+    let gone = gone.recordings().to_string_lossy().into_owned();
+    let usual = ["pinhead", "--dir", gone.as_str(), "--from", from, "--to", to];
+    let parsed = Typed::try_parse_from([usual.as_slice(), &fit].concat()).unwrap();
+    let error = simulate_at(&parsed.args, &now()).unwrap_err().to_string();
+    assert!(error.contains("No guest g1 ran at the end of this time"), "{error}");
     let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
     assert!(text.contains("g1+1") && text.contains("g1+3"), "{text}");
     let text = simulated(&["--grow", "50%"]).unwrap();

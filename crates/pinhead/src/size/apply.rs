@@ -2,13 +2,14 @@
 
 use super::args::Apply;
 use crate::manage::{SocketArg, ask_manager, unexpected};
+use crate::tune::Sources;
 use crate::{Error, SizeError};
 use backtest::Sizes;
 use base::{Bytes, counted, plain, shell_word};
 use manager::control::{Answer as Told, Ask, Change, GuestRow};
 use settings::Share;
 use std::fmt::Write;
-use whatif::{Sizing, Verdict};
+use whatif::{Sizing, Source};
 
 /// Recommended size of a guest with enough history.
 struct Wanted<'a> {
@@ -22,11 +23,10 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn of(guest: &Sizing) -> Option<Wanted<'_>> {
-        let is_known = guest.verdict != Verdict::TooLittleHistory;
         Some(Wanted {
             name: &guest.name,
             uuid: &guest.uuid,
-            size: guest.memory.filter(|_| is_known)?.size,
+            size: guest.memory.filter(|_| guest.has_enough())?.size,
             minimum: guest.minimum?,
             shares: guest.shares?,
             cpus: guest.cpus.map(|cpus| cpus.size),
@@ -34,12 +34,30 @@ impl Wanted<'_> {
     }
 }
 
-pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<String, Error> {
+pub(super) fn apply(
+    answer: &Sizes,
+    how: Apply,
+    sources: &Sources,
+    socket: &SocketArg,
+) -> Result<String, Error> {
     let guests = &answer.advice.guests;
-    let wanted: Vec<Wanted<'_>> = guests.iter().filter_map(Wanted::of).collect();
-    let left_out = guests.len() - wanted.len();
+    let mut wanted: Vec<Wanted<'_>> = guests.iter().filter_map(Wanted::of).collect();
     if wanted.is_empty() {
         return Err(SizeError::NoHistory.into());
+    }
+    let mut note = answer.advice.too_little(answer.question.options.enough_ms);
+    if how == Apply::Virsh {
+        let before = wanted.len();
+        let is_libvirts = |source| matches!(source, Source::Libvirt | Source::Unknown);
+        wanted.retain(|one| is_libvirts(sources.of(one.name)));
+        if wanted.is_empty() {
+            return Err(SizeError::NotLibvirt.into());
+        }
+        let others = before - wanted.len();
+        if others > 0 {
+            let others = format!("{} not of libvirt", counted(others as u64, "guest"));
+            note = Some(note.map_or(others.clone(), |note| format!("{note}; {others}")));
+        }
     }
     refuse_names(&wanted, how)?;
     let text = match how {
@@ -47,11 +65,7 @@ pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<St
         Apply::Virsh => virsh_text(&wanted),
         Apply::Manager => set_all(&wanted, socket)?,
     };
-    let note = match left_out {
-        0 => String::new(),
-        some => format!("# {} left out for too short a history\n", counted(some as u64, "guest")),
-    };
-    Ok(text + &note)
+    Ok(text + &note.map_or_else(String::new, |note| format!("# Left out: {note}\n")))
 }
 
 /// Minimum size that a manager allows for a guest.

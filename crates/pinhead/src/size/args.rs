@@ -29,7 +29,7 @@ pub struct SizeArgs {
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part)]
     pub headroom: u64,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "3h", value_parser = span)]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub enough: String,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]

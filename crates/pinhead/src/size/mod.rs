@@ -12,6 +12,7 @@ mod show;
 pub use args::{Apply, SizeArgs, SizeFormat};
 
 use crate::Error;
+use crate::tune::Sources;
 use crate::why::time_between;
 use backtest::{MINUTES_MS, Question, Sizes};
 use whatif::Options;
@@ -34,7 +35,15 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
     let answer = answer(args, &now)?;
     match args.apply {
         None => show::show(&answer, args.format, &now),
-        Some(how) => apply::apply(&answer, how, &args.socket),
+        Some(how) => {
+            // Recordings of elsewhere have other guests.
+            let sources = if args.dir.is_none() {
+                Sources::present(args.socket.socket.as_deref())
+            } else {
+                Sources::default()
+            };
+            apply::apply(&answer, how, &sources, &args.socket)
+        }
     }
 }
 

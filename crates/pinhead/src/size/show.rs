@@ -5,7 +5,7 @@ use crate::Error;
 use crate::cells::{mib, number, percent};
 use crate::escape::json;
 use backtest::{Sizes, SizesDocument};
-use base::{Bytes, Table, csv_record, csv_text, left, right};
+use base::{Bytes, Table, counted, csv_record, csv_text, left, right};
 use whatif::{Proof, Rule, Sizing, Together, Tried};
 use why::when::{self, Now};
 
@@ -25,6 +25,12 @@ fn hours(ms: u64) -> String {
 }
 
 fn text(answer: &Sizes, now: &Now) -> String {
+    let too_little = answer.advice.too_little(answer.question.options.enough_ms);
+    if let Some(too_little) = &too_little
+        && !answer.advice.guests.iter().any(Sizing::has_enough)
+    {
+        return format!("No sizes yet: {too_little} (--enough).\n");
+    }
     let columns = [
         left("GUEST").most(NAME_MAX),
         right("HAS"),
@@ -41,7 +47,7 @@ fn text(answer: &Sizes, now: &Now) -> String {
         left("VERDICT"),
     ];
     let mut table = Table::new(&columns);
-    for guest in &answer.advice.guests {
+    for guest in answer.advice.guests.iter().filter(|guest| guest.has_enough()) {
         let memory = guest.memory;
         table.row([
             guest.name.clone(),
@@ -66,6 +72,11 @@ fn text(answer: &Sizes, now: &Now) -> String {
         when::show(to_ms.min(now.ms), now)
     );
     out.push_str(&table.text());
+    let gone = Some(answer.gone as u64).filter(|gone| *gone > 0);
+    let gone = gone.map(|gone| format!("{} no longer ran at the end", counted(gone, "guest")));
+    for left_out in too_little.into_iter().chain(gone) {
+        out.push_str(&format!("Left out: {left_out}.\n"));
+    }
     out.push_str(&sum_text(answer, now));
     out.push_str(&proof_text(answer));
     out

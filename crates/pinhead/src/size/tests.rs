@@ -7,6 +7,7 @@ use model::{GuestField as G, GuestIdentity, HostField, Moment, Row};
 use std::path::Path;
 use std::path::PathBuf;
 use store::{Keep, Recorder};
+use whatif::Source;
 
 const BEGIN_MS: i64 = 1_795_500_000_000;
 
@@ -97,10 +98,14 @@ fn impossible_size_question_is_refused_with_reason() {
     assert!(refused(&["--from", "2020-01-01"]).contains("longer than 200 days"));
     assert!(refused(&["--from", "2026-01-01", "--to", "2026-01-02"]).contains("No guest"));
     let short = answer(&args(&dir.0, &[]), &now(10)).unwrap();
-    let error = apply::apply(&short, Apply::Virsh, &SocketArg { socket: None }).unwrap_err();
+    let none = Sources::default();
+    let error = apply::apply(&short, Apply::Virsh, &none, &SocketArg { socket: None }).unwrap_err();
     assert!(error.to_string().contains("--enough"), "{error}");
     let text = show::show(&short, SizeFormat::Text, &now(10)).unwrap();
-    assert!(text.contains("not enough history"), "{text}");
+    assert_eq!(
+        text,
+        "No sizes yet: 1 of 1 guest reported for 10 min at most; 1 h is needed (--enough).\n"
+    );
 }
 
 #[test]
@@ -108,8 +113,24 @@ fn sizes_become_settings_of_those_who_are_known_for_long_enough() {
     let dir = Dir::new("settings");
     record(&dir.0, 200, &[("web1", 100)]);
     let answer = answer(&args(&dir.0, &["--enough", "1h"]), &now(200)).unwrap();
-    let text = apply::apply(&answer, Apply::Settings, &SocketArg { socket: None }).unwrap();
+    let none = Sources::default();
+    let text = apply::apply(&answer, Apply::Settings, &none, &SocketArg { socket: None }).unwrap();
     let block = "[[class]]\nname = \"web1\"\nmatch = [\"web1\"]\nmin = \"100 MiB\"\n\
                  max = \"112 MiB\"\nshares = 100\n";
     assert!(text.contains(block), "{text}");
+}
+
+#[test]
+fn virsh_commands_are_for_guests_of_libvirt_only() {
+    let dir = Dir::new("virsh");
+    record(&dir.0, 200, &[("vm1", 100), ("g1", 100)]);
+    let answer = answer(&args(&dir.0, &[]), &now(200)).unwrap();
+    let socket = SocketArg { socket: None };
+    let applied =
+        |of: &[(&str, Source)]| apply::apply(&answer, Apply::Virsh, &Sources::known(of), &socket);
+    let text = applied(&[("vm1", Source::Libvirt), ("g1", Source::Farm)]).unwrap();
+    assert!(text.contains("--domain vm1 ") && !text.contains("--domain g1 "), "{text}");
+    assert!(text.ends_with("# Left out: 1 guest not of libvirt\n"), "{text}");
+    let error = applied(&[("vm1", Source::Other), ("g1", Source::Farm)]).unwrap_err();
+    assert!(error.to_string().contains("--apply manager"), "{error}");
 }

@@ -1,6 +1,9 @@
 //! `pinhead tune`: advice from recordings.
 
 mod show;
+mod sources;
+
+pub(crate) use sources::Sources;
 
 use crate::args::Format;
 use crate::quantities::span;
@@ -34,7 +37,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "3h", value_parser = span)]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub enough: String,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
@@ -46,10 +49,12 @@ pub struct TuneArgs {
 
 /// Returns the advice.
 pub fn run(args: &TuneArgs) -> Result<String, Error> {
-    tune(args, &::why::now())
+    // Recordings of elsewhere have other guests.
+    let sources = if args.dir.is_none() { Sources::present(None) } else { Sources::default() };
+    tune(args, &sources, &::why::now())
 }
 
-fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
+fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
     if to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
         return Err(TimeError::OverYear.into());
@@ -64,10 +69,10 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
     let enough_ms = when::span(&args.enough)?.unsigned_abs();
     let found = |from_ms, to_ms| backtest::tune(&records, (from_ms, to_ms), enough_ms);
     let Some((since_ms, minute_ms)) = since_ms.zip(minute_ms) else {
-        return show::show(&found(from_ms, to_ms)?, args.format);
+        return show::show(&found(from_ms, to_ms)?, sources, args.format);
     };
     let (before, after) = (found(from_ms, minute_ms)?, found(minute_ms + STEP_MS, to_ms)?);
-    show::since(&before, &after, since_ms, args.format, now)
+    show::since(&before, &after, since_ms, sources, args.format, now)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Advice as text and as JSON.
 
+use super::Sources;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use backtest::{Advised, Findings, Foretold};
-use base::{counted, plain};
+use base::plain;
 use serde::Serialize;
 use whatif::{Finding, Gain, points};
 use why::when::{self, Now};
@@ -14,16 +15,15 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// Maximum length of a name, and of a word of evidence, in characters.
 const NAME_MAX: usize = 60;
 
-pub(super) fn show(found: &Findings, format: Format) -> Result<String, Error> {
+pub(super) fn show(found: &Findings, sources: &Sources, format: Format) -> Result<String, Error> {
     let all = &found.all;
     if format == Format::Json {
-        return json(&all.iter().map(Document::of).collect::<Vec<_>>());
+        return json(&all.iter().map(|one| Document::of(one, sources)).collect::<Vec<_>>());
     }
-    if all.is_empty() {
-        let guests = counted(found.guests as u64, "guest");
-        return Ok(format!("No suggestions for {guests}.\n"));
-    }
-    Ok(all.iter().enumerate().map(|(at, one)| text(at + 1, one)).collect::<Vec<_>>().join("\n"))
+    let numbered = all.iter().enumerate();
+    let mut out: Vec<String> = numbered.map(|(at, one)| text(at + 1, one, sources)).collect();
+    out.extend(found.notes().into_iter().map(|note| note + "\n"));
+    Ok(out.join("\n"))
 }
 
 /// Shows the findings before a change, their state after it, and the remaining findings.
@@ -31,6 +31,7 @@ pub(super) fn since(
     before: &Findings,
     after: &Findings,
     since_ms: i64,
+    sources: &Sources,
     format: Format,
     now: &Now,
 ) -> Result<String, Error> {
@@ -43,10 +44,10 @@ pub(super) fn since(
     };
     if format == Format::Json {
         let earlier = before.all.iter().map(|one| EarlierDocument {
-            before: Document::of(one),
-            since: still(one).map(Document::of),
+            before: Document::of(one, sources),
+            since: still(one).map(|one| Document::of(one, sources)),
         });
-        let findings = after.all.iter().map(Document::of).collect();
+        let findings = after.all.iter().map(|one| Document::of(one, sources)).collect();
         return json(&SinceDocument { findings, earlier: earlier.collect() });
     }
     let mut out = format!("Found before {}, and what came of it:\n", when::show(since_ms, now));
@@ -63,14 +64,14 @@ pub(super) fn since(
         out.push_str("   nothing\n");
     }
     out.push('\n');
-    Ok(out + &show(after, format)?)
+    Ok(out + &show(after, sources, format)?)
 }
 
 fn who(guest: &str) -> String {
     if guest.is_empty() { "the host".into() } else { plain(guest, NAME_MAX) }
 }
 
-fn text(number: usize, one: &Advised) -> String {
+fn text(number: usize, one: &Advised, sources: &Sources) -> String {
     let Finding { fault, guest, evidence, .. } = &one.finding;
     let who = who(guest);
     let mut out = format!("{number}. {who}: {fault}. {}\n", gain(&one.finding.gain));
@@ -81,7 +82,8 @@ fn text(number: usize, one: &Advised) -> String {
     if !chart.is_empty() {
         out.push_str(&format!("   {chart}\n"));
     }
-    out.push_str(&format!("   {}\n", plain(&one.finding.command(), 400)));
+    let command = one.finding.command(sources.of(guest));
+    out.push_str(&format!("   {}\n", plain(&command, 400)));
     if let Some(foretold) = &one.foretold {
         out.push_str(&format!("   {}\n", told(foretold)));
     }
@@ -153,14 +155,14 @@ struct ForetoldDocument {
 }
 
 impl Document {
-    fn of(one: &Advised) -> Document {
+    fn of(one: &Advised, sources: &Sources) -> Document {
         let finding = &one.finding;
         Document {
             fault: finding.fault.name(),
             guest: finding.guest.clone(),
             evidence: finding.evidence.clone(),
             series: points(&finding.chart),
-            command: finding.command(),
+            command: finding.command(sources.of(&finding.guest)),
             gains_bytes: finding.gain.memory.0,
             gains_cpu_permille: finding.gain.cpu_permille,
             gains_met_permille: finding.gain.met_permille,

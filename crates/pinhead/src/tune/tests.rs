@@ -41,7 +41,7 @@ fn farm_since(
         format,
         dir: Some(dir.clone()),
     };
-    let text = tune(&args, &now());
+    let text = tune(&args, &Sources::default(), &now());
     fs::remove_dir_all(&dir).unwrap();
     text
 }
@@ -161,6 +161,67 @@ fn advice_since_a_change_reports_its_outcome() {
 }
 
 #[test]
+fn too_little_history_is_the_reason_for_no_advice() {
+    let dir = std::env::temp_dir().join(format!("pinhead-tune-young-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    // Every guest oscillates and is woken, but only for four hours.
+    let plant: Plant = |second, _, row, host| {
+        row.set(G::OwnPlugs, Some(second / 10));
+        row.set(G::OwnUnplugs, Some(second / 10));
+        host.set(H::PsiMemorySome, Some(second * 80_000_000));
+    };
+    record(&dir, plant, Some(("poller", 90)));
+    let args = TuneArgs {
+        from: Some("2026-11-24".into()),
+        to: None,
+        since: None,
+        enough: "5h".into(),
+        format: Format::Text,
+        dir: Some(dir.clone()),
+    };
+    let text = tune(&args, &Sources::default(), &now()).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    let found = "No suggestions yet: 4 of 4 guests reported for 4 h at most; 5 h is needed.\n";
+    assert_eq!(text, found);
+}
+
+#[test]
+fn guest_that_is_gone_gets_no_advice() {
+    let dir = std::env::temp_dir().join(format!("pinhead-tune-gone-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    let mut recorder = Recorder::new(&dir, Keep::USUAL);
+    // A guest is restarted with the same name and another UUID after two hours, twice too large.
+    for step in 0..=MINUTES * 6 {
+        let uuid = if step < MINUTES * 3 { "dead" } else { "alive" };
+        let who = GuestIdentity { name: "g2".into(), uuid: uuid.into(), ..Default::default() };
+        let mut row = Row::default();
+        row.extend([
+            (G::Memory, Some(256 * MIB)),
+            (G::Actual, Some(256 * MIB)),
+            (G::OwnAvailable, Some(150 * MIB)),
+            (G::Private, Some(240 * MIB)),
+        ]);
+        let mut host = Row::default();
+        host.set(H::Total, Some(2048 * MIB));
+        let at_ms = BEGIN_MS + (step * 10_000).cast_signed();
+        let guests = [(who, row)].into();
+        assert!(recorder.record(&Moment { at_ms, host, guests, ..Moment::default() }).is_none());
+    }
+    recorder.close().unwrap();
+    let args = TuneArgs {
+        from: Some("2026-11-24".into()),
+        to: None,
+        since: None,
+        enough: "1h".into(),
+        format: Format::Text,
+        dir: Some(dir.clone()),
+    };
+    let text = tune(&args, &Sources::default(), &now()).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(text.starts_with("1. g2: too large.") && !text.contains("\n2. "), "{text}");
+}
+
+#[test]
 fn a_poller_is_named_with_its_guest() {
     let text = farm(
         "woken",
@@ -214,14 +275,14 @@ fn rules_that_undo_what_they_did_are_to_act_less_often() {
         "oscillates",
         |second, number, row, _| {
             if number == 4 {
-                row.set(G::OwnPlugs, Some(second / 20));
-                row.set(G::OwnUnplugs, Some(second / 20));
+                row.set(G::OwnPlugs, Some(second / 10));
+                row.set(G::OwnUnplugs, Some(second / 10));
             }
         },
         None,
     );
     assert!(first(&text).starts_with("1. g4: rules oscillate."), "{text}");
-    assert!(text.contains("180") && text.contains("UPDATE"), "{text}");
+    assert!(text.contains("360") && text.contains("UPDATE"), "{text}");
 }
 
 #[test]

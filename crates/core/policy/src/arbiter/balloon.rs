@@ -2,7 +2,7 @@
 //! another manager.
 
 use super::gain::{Holding, Yield};
-use super::reason::{Arrival, Clause, Left, Outcome};
+use super::reason::{Clause, Fate, Left, Outcome};
 use super::sample::{GuestSample, Key};
 use super::stray::{Back, PROGRESS, Stray, TURNING_MS, distance, slack};
 use counters::Bytes;
@@ -285,7 +285,7 @@ impl BalloonTracker {
             // The balloon reached its target, so it may be faster than measured.
             self.pace.speed = self.pace.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
             return BalloonCheck {
-                outcome: outcome(Arrival::Reached, host_got),
+                outcome: outcome(Fate::Reached, host_got),
                 ..BalloonCheck::default()
             };
         }
@@ -295,7 +295,7 @@ impl BalloonTracker {
             self.not_taken = 0;
             let cap = Some(actual);
             return BalloonCheck {
-                outcome: outcome(Arrival::TookBack, None),
+                outcome: outcome(Fate::TookBack, None),
                 cap,
                 guest_deflated: true,
                 left: None,
@@ -313,7 +313,7 @@ impl BalloonTracker {
             if !guest_deflated {
                 self.unexplained(now_ms);
             }
-            let result = if guest_deflated { Arrival::TookBack } else { Arrival::Foreign };
+            let result = if guest_deflated { Fate::TookBack } else { Fate::Foreign };
             // A change by another manager is not reverted.
             let cap = guest_deflated.then_some(actual);
             let left = Left { key: sample.key, at: actual, rose: target.shrinks() };
@@ -340,7 +340,7 @@ impl BalloonTracker {
         self.settle(actual);
         self.turn(&target, actual, now_ms);
         let cap = (!self.is_disturbed(now_ms)).then_some(actual);
-        let outcome = outcome(Arrival::Stuck, host_got);
+        let outcome = outcome(Fate::Stuck, host_got);
         BalloonCheck { outcome, cap, ..BalloonCheck::default() }
     }
 
@@ -361,7 +361,7 @@ impl BalloonTracker {
     pub fn supersede(&mut self, key: Key, actual: Bytes, now_ms: u64) -> Option<Outcome> {
         (self.before, self.ahead) = (self.target.take(), None);
         self.turn(&self.before?, actual, now_ms);
-        let result = Arrival::Superseded;
+        let result = Fate::Superseded;
         Some(Outcome { key, result, reached: actual, host_got: None, got_in_all: None })
     }
 
@@ -431,7 +431,7 @@ impl BalloonTracker {
         if actual > rest && strained && sample.deflates_on_oom {
             let outcome = Outcome {
                 key: sample.key,
-                result: Arrival::TookBack,
+                result: Fate::TookBack,
                 reached: actual,
                 host_got: None,
                 got_in_all: None,

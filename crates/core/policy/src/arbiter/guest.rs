@@ -487,6 +487,7 @@ impl GuestHistory {
             refault_pages_s: view.and_then(|v| v.refaults),
             stalls_s: view.and_then(|v| v.stalls),
             sample_age_ms: self.memory.map(|m| now_ms.saturating_sub(m.at_ms)),
+            asleep: sample.idle_since_sample,
             strained: self.is_strained(),
             host_available: host.map(|h| h.available),
             host_set_point: Some(config.set_point),

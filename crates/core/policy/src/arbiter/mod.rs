@@ -42,7 +42,7 @@ mod unmet;
 mod view;
 
 pub use balloon::STUCK_MS;
-pub use reason::{Action, Arrival, Bound, Clause, Decision, Inputs, Left, Outcome, Pass, Reserved};
+pub use reason::{Action, Bound, Clause, Decision, Fate, Inputs, Left, Outcome, Pass, Reserved};
 pub use reserve::RESERVATIONS_MAX;
 pub use sample::{
     Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process, RuleVerdicts, Usable,

@@ -3,6 +3,8 @@
 use super::sample::Key;
 use base::named;
 use counters::Bytes;
+pub use model::Fate;
+use model::SizeAction;
 pub use model::clause::Clause;
 
 named! {
@@ -36,13 +38,23 @@ named! {
 }
 
 impl Action {
-    /// Returns the action's name in the journal. Some holds have special names there.
-    pub fn told(self, clause: Clause) -> &'static str {
+    /// Returns the action in the journal. Some holds have actions of their own there.
+    pub fn told(self, clause: Clause) -> SizeAction {
         match (self, clause) {
-            (Action::Hold, Clause::Stuck) => "stuck",
-            (Action::Hold, Clause::Foreign) => "let-go",
-            (_, Clause::Released) => "release",
-            (action, _) => action.name(),
+            (Action::Hold, Clause::Stuck) => SizeAction::Stuck,
+            (Action::Hold, Clause::Foreign) => SizeAction::LetGo,
+            (_, Clause::Released) => SizeAction::Release,
+            (action, _) => action.into(),
+        }
+    }
+}
+
+impl From<Action> for SizeAction {
+    fn from(action: Action) -> SizeAction {
+        match action {
+            Action::Hold => SizeAction::Hold,
+            Action::Grow => SizeAction::Grow,
+            Action::Shrink => SizeAction::Shrink,
         }
     }
 }
@@ -103,6 +115,8 @@ inputs! {
     refault_pages_s: Option<u64> = "refault_pages_s",
     stalls_s: Option<u64> = "stalls_s",
     sample_age_ms: Option<u64> = "sample_age_ms",
+    // True if the guest has not run since its sample, so that an old sample is still right.
+    asleep: bool = "asleep",
     strained: bool = "strained",
     host_available: Option<Bytes> = "host_available",
     host_set_point: Option<Bytes> = "host_set_point",
@@ -150,29 +164,13 @@ pub struct Outcome {
     /// Guest.
     pub key: Key,
     /// Result.
-    pub result: Arrival,
+    pub result: Fate,
     /// Size of the guest at the end.
     pub reached: Bytes,
     /// Memory that the host gained, if that could be measured.
     pub host_got: Option<Bytes>,
     /// Gain of all steps of the movement so far.
     pub got_in_all: Option<Bytes>,
-}
-
-named! {
-    /// The result of a target.
-    pub enum Arrival {
-        /// The guest reached its target.
-        Reached = "reached",
-        /// A newer target replaced it on the way.
-        Superseded = "superseded",
-        /// The balloon stopped on the way.
-        Stuck = "stuck",
-        /// The guest's kernel deflated the balloon.
-        TookBack = "took-back",
-        /// Another manager moved the balloon.
-        Foreign = "foreign",
-    }
 }
 
 /// An unrequested size of a balloon.

@@ -1,6 +1,6 @@
-//! A decision as one short sentence, for the guest, the journal and a table's last column.
+//! A decision as one short sentence, for the guest and a table's last column.
 
-use super::reason::{Action, Clause, Decision};
+use super::reason::{Action, Decision};
 use model::quantity::mib;
 use std::fmt;
 
@@ -22,16 +22,7 @@ impl Decision {
             let (_, value) = inputs.iter().find(|(known, _)| *known == name)?;
             value.map(|value| value as f64)
         };
-        let reason = match self.clause {
-            Clause::Stale | Clause::Unusable | Clause::Locked if !self.detail.is_empty() => {
-                self.detail.to_owned()
-            }
-            clause => clause.present(&known),
-        };
         let bounds: Vec<&str> = self.bounds.iter().map(|bound| bound.name()).collect();
-        match bounds.as_slice() {
-            [] => reason,
-            bounds => format!("{reason} (bounded by {})", bounds.join(", ")),
-        }
+        self.clause.reason(self.detail, &bounds, &known)
     }
 }

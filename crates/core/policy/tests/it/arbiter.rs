@@ -2,8 +2,8 @@
 
 use counters::Bytes;
 use policy::arbiter::{
-    Action, Arbiter, Arrival, Bound, Clause, Config, Decision, GuestSample, HostSample, Key,
-    Limits, Memory, Mode, Pass, Process, RuleVerdicts, Usable,
+    Action, Arbiter, Bound, Clause, Config, Decision, Fate, GuestSample, HostSample, Key, Limits,
+    Memory, Mode, Pass, Process, RuleVerdicts, Usable,
 };
 
 pub const GIB: Bytes = Bytes::mib(1024);
@@ -167,7 +167,7 @@ fn a_guest_on_its_way_down_that_starves_keeps_what_it_has_left() {
     let near = command(&down, 1).expect("a target").plus(Bytes::mib(10));
     let starves = |at_ms| [starved(1, near, at_ms)];
     let halted = pass(&mut arbiter, Bytes::mib(100), &starves(2000), 2000);
-    assert_eq!(halted.outcomes.first().map(|o| o.result), Some(Arrival::Reached));
+    assert_eq!(halted.outcomes.first().map(|o| o.result), Some(Fate::Reached));
     assert_eq!(command(&halted, 1), Some(near));
     assert_eq!(command(&pass(&mut arbiter, Bytes::mib(100), &starves(3000), 3000), 1), None);
 }
@@ -258,7 +258,7 @@ fn a_guest_that_took_memory_back_has_time_to_say_so() {
         let told = pass(&mut arbiter, gib(30), &[grown(3500, is_starved)], 3500);
         match is_starved {
             true => {
-                assert_eq!(told.outcomes.first().map(|o| o.result), Some(Arrival::TookBack));
+                assert_eq!(told.outcomes.first().map(|o| o.result), Some(Fate::TookBack));
                 assert_eq!(clause(&told), Some(Clause::Need), "served at once");
             }
             false => assert_eq!(clause(&told), Some(Clause::Foreign)),
@@ -277,7 +277,7 @@ fn fruitless_shrink_is_not_repeated() {
     let to = command(&pass(&mut arbiter, short, &[at(gib(4), 1000)], 1000), 1).unwrap();
     let reached = pass(&mut arbiter, short, &[at(to, 2000)], 2000);
     let outcome = reached.outcomes.first().map(|o| (o.result, o.host_got));
-    assert_eq!(outcome, Some((Arrival::Reached, Some(Bytes::ZERO))));
+    assert_eq!(outcome, Some((Fate::Reached, Some(Bytes::ZERO))));
     for now_ms in (3000..60_000).step_by(1000) {
         let decided = pass(&mut arbiter, short, &[at(to, now_ms)], now_ms);
         assert_eq!(command(&decided, 1), None, "at {now_ms}");

@@ -2,7 +2,7 @@
 
 use crate::arbiter::{command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key, Mode, Pass};
+use policy::arbiter::{Arbiter, Clause, Fate, GuestSample, Key, Mode, Pass};
 
 #[test]
 fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
@@ -12,7 +12,7 @@ fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
     let mut reported_ms = None;
     for now_ms in (2000..=15_000).step_by(1000) {
         let decided = pass(&mut arbiter, short, &[idle(1, now_ms)], now_ms);
-        if decided.outcomes.iter().any(|o| o.result == Arrival::Stuck) {
+        if decided.outcomes.iter().any(|o| o.result == Fate::Stuck) {
             reported_ms = reported_ms.or(Some(now_ms));
             assert_eq!(command(&decided, 1), Some(gib(4)), "the target is capped");
         } else if reported_ms.is_some() {
@@ -33,7 +33,7 @@ fn balloon_that_gives_nothing_still_gets_its_need() {
     };
     let mut is_stuck = |now_ms| {
         let decided = pass(&mut arbiter, short, &[pinned(now_ms, gib(1))], now_ms);
-        decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
+        decided.outcomes.iter().any(|o| o.result == Fate::Stuck)
     };
     let stuck_ms = (1000..20_000).step_by(1000).find(|now_ms| is_stuck(*now_ms));
     let stuck_ms = stuck_ms.expect("a stuck balloon");
@@ -75,7 +75,7 @@ fn further_requests_do_not_hide_a_stuck_balloon() {
     let mut arbiter = Arbiter::new();
     let stuck_ms = (1000..20_000).step_by(500).find(|now_ms| {
         let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(2), *now_ms)], *now_ms);
-        decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
+        decided.outcomes.iter().any(|o| o.result == Fate::Stuck)
     });
     assert!(stuck_ms.is_some_and(|ms| ms <= 7000), "{stuck_ms:?}");
 }
@@ -135,7 +135,7 @@ fn guest_that_takes_memory_back_during_a_turn_is_capped() {
     }
     let took_back = (3000..8000).step_by(1000).any(|now_ms| {
         let decided = pass(&mut arbiter, short, &[starved(1, back, now_ms)], now_ms);
-        decided.outcomes.iter().any(|o| o.result == Arrival::TookBack)
+        decided.outcomes.iter().any(|o| o.result == Fate::TookBack)
     });
     assert!(took_back, "{arbiter:?}");
 }

@@ -3,7 +3,7 @@
 
 use counters::Bytes;
 use policy::arbiter::{
-    Action, Arbiter, Arrival, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode,
+    Action, Arbiter, Clause, Config, Fate, GuestSample, HostSample, Key, Limits, Memory, Mode,
     Pass, Process, RuleVerdicts, Usable,
 };
 
@@ -102,7 +102,7 @@ fn kernel_that_takes_more_than_its_grant_is_not_stuck() {
         fates.extend(passed.outcomes.iter().map(|outcome| outcome.result));
         assert!(passed.decisions.iter().all(|d| d.clause != Clause::Stuck), "{passed:?}");
     }
-    assert_eq!(fates, [Arrival::TookBack]);
+    assert_eq!(fates, [Fate::TookBack]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::arbiter::{GIB, command, config, gib, guest, host, pass, starved};
 use counters::Bytes;
 use policy::arbiter::{
-    Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, RuleVerdicts, Usable,
+    Action, Arbiter, Clause, Decision, Fate, GuestSample, Outcome, RuleVerdicts, Usable,
 };
 
 /// Returns a guest with own rules that request 2 GiB. All of its memory is resident.
@@ -41,7 +41,7 @@ fn shrink_by_own_rules_in_steps_is_one_movement() {
     assert_eq!(news, [(Action::Shrink, gib(8)), (Action::Hold, gib(2))]);
     assert_eq!(outcomes.len(), moves.len());
     let last = outcomes.last().expect("its end");
-    assert_eq!((last.result, last.reached), (Arrival::Reached, gib(2)));
+    assert_eq!((last.result, last.reached), (Fate::Reached, gib(2)));
     assert_eq!(last.got_in_all, Some(gib(6)), "the sum of its steps");
 }
 

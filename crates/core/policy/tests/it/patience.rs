@@ -3,7 +3,7 @@
 
 use crate::arbiter::{GIB, command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key};
+use policy::arbiter::{Arbiter, Clause, Fate, GuestSample, Key};
 
 /// A host that lacks memory.
 const SHORT: Bytes = Bytes::mib(100);
@@ -18,7 +18,7 @@ fn stuck_balloon_is_retried_after_10_s_doubling_up_to_10_min() {
         if asked && let Some(at_ms) = stuck_ms.take() {
             waits_s.push((now_ms - at_ms) / 1_000);
         }
-        if decided.outcomes.iter().any(|outcome| outcome.result == Arrival::Stuck) {
+        if decided.outcomes.iter().any(|outcome| outcome.result == Fate::Stuck) {
             stuck_ms = Some(now_ms);
         }
     }

@@ -46,6 +46,7 @@ pub use farm::{
 pub use host::{HostRow, OwnersRow};
 pub use levers::{LeverRow, Levers, PagedOutRow};
 pub use live::{GuestPassed, Passed, ProcessPassed, Values, Whose};
+pub use model::SizeAction;
 pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};
 pub use server::{Asked, Bounds, CLIENTS_MAX, ClientId, Return, Server};
@@ -55,4 +56,4 @@ pub use types::{
 };
 pub use usual::ask_manager;
 pub use wire::Totals;
-pub use words::{GuestMode, GuestRunState, SizeAction};
+pub use words::{GuestMode, GuestRunState};

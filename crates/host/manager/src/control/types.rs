@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use model::GuestIdentity;
+use model::{GuestIdentity, SizeAction};
 use policy::arbiter::Clause;
 use policy::ksm::Phase;
 use serde::{Deserialize, Serialize};
 
-use super::words::{GuestMode, GuestRunState, SizeAction};
+use super::words::{GuestMode, GuestRunState};
 use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
 /// CPU time of a guest's virtual CPUs below which it counts as asleep, in percent of one CPU. An
@@ -195,6 +195,7 @@ pub struct GuestRow {
     /// Age of the newest sample.
     pub age_ms: Option<u64>,
     /// Action of the last decision.
+    #[serde(default, with = "super::words")]
     pub action: Option<SizeAction>,
     /// Clause of the last decision.
     #[serde(default, with = "super::words")]
@@ -282,6 +283,7 @@ pub struct Inputs {
     /// The arbiter's inputs by name.
     pub inputs: BTreeMap<String, Option<f64>>,
     /// Action of the decision.
+    #[serde(default, with = "super::words")]
     pub action: Option<SizeAction>,
     /// Clause of the decision.
     #[serde(default, with = "super::words")]

@@ -1,7 +1,8 @@
 //! Values of the protocol from a fixed list of words.
 
 use base::named;
-use policy::arbiter::{Action, Clause, Mode};
+use model::SizeAction;
+use policy::arbiter::{Clause, Mode};
 use policy::ksm::Phase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -39,44 +40,12 @@ named! {
     }
 }
 
-named! {
-    /// Decision about a guest's size. Responses of the manager contain only the first three. Its
-    /// journal also contains the others.
-    #[derive(Default, Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum SizeAction {
-        /// The size stays.
-        #[default]
-        Hold = "hold",
-        /// The guest gets more memory.
-        Grow = "grow",
-        /// The guest returns memory.
-        Shrink = "shrink",
-        /// The operator released the guest.
-        Release = "release",
-        /// The balloon does not move.
-        Stuck = "stuck",
-        /// Another manager controls the guest.
-        LetGo = "let-go",
-    }
-}
-
 impl From<Mode> for GuestMode {
     fn from(mode: Mode) -> GuestMode {
         match mode {
             Mode::Managed => GuestMode::Managed,
             Mode::Pinned(_) => GuestMode::Pinned,
             Mode::Released => GuestMode::Released,
-        }
-    }
-}
-
-impl From<Action> for SizeAction {
-    fn from(action: Action) -> SizeAction {
-        match action {
-            Action::Hold => SizeAction::Hold,
-            Action::Grow => SizeAction::Grow,
-            Action::Shrink => SizeAction::Shrink,
         }
     }
 }
@@ -95,6 +64,16 @@ impl Named for Clause {
 
     fn of_name(name: &str) -> Option<Clause> {
         Clause::of_name(name)
+    }
+}
+
+impl Named for SizeAction {
+    fn name(self) -> &'static str {
+        SizeAction::name(self)
+    }
+
+    fn of_name(name: &str) -> Option<SizeAction> {
+        SizeAction::from_name(name)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Conversion of decisions and outcomes to journal entries.
 
 use counters::Bytes;
-use policy::arbiter::{Arrival, Decision, Outcome};
-use store::{Fate, Policy, Word};
+use model::Fate;
+use policy::arbiter::{Decision, Outcome};
+use store::{Policy, Word};
 
 /// Returns the journal entry of a decision.
 pub(crate) fn decision(
@@ -11,14 +12,13 @@ pub(crate) fn decision(
     acted: bool,
     at_ms: i64,
 ) -> store::Decision {
-    let action = decision.action.told(decision.clause);
     let inputs = decision.inputs.named();
     store::Decision {
         at_ms,
         policy,
-        action: Word::Borrowed(action),
+        action: Word::Borrowed(decision.action.told(decision.clause).name()),
         clause: Word::Borrowed(decision.clause.name()),
-        reason: decision.why(),
+        detail: if decision.clause.has_detail() { decision.detail.into() } else { String::new() },
         from_bytes: decision.from.0,
         to_bytes: decision.to.0,
         bounds: decision.bounds.iter().map(|bound| Word::Borrowed(bound.name())).collect(),
@@ -34,13 +34,7 @@ pub(crate) fn decision(
 pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     store::Outcome {
         at_ms,
-        fate: match outcome.result {
-            Arrival::Reached => Fate::Reached,
-            Arrival::Superseded => Fate::Superseded,
-            Arrival::Stuck => Fate::Stuck,
-            Arrival::TookBack => Fate::TookBack,
-            Arrival::Foreign => Fate::Foreign,
-        },
+        fate: outcome.result,
         reached_bytes: outcome.reached.0,
         host_got_bytes: outcome.got_in_all.map(|got| got.0),
     }

@@ -210,7 +210,7 @@ mod tests {
             policy: store::Policy::Active,
             action: Word::Borrowed("shrink"),
             clause: Word::Borrowed("request"),
-            reason: String::new(),
+            detail: String::new(),
             from_bytes: 8,
             to_bytes: 6,
             bounds: Vec::new(),

@@ -73,7 +73,7 @@ fn unreachable_guest_is_held_and_other_guests_are_served() {
     assert!(clauses("silent").contains("unusable") || clauses("silent").contains("stale"));
     assert!(clauses("bare").contains("stale"));
     let reasons: Vec<String> =
-        scene.decisions("bare").into_iter().map(|decided| decided.decision.reason).collect();
+        scene.decisions("bare").into_iter().map(|decided| decided.decision.detail).collect();
     let [first, last] = &reasons[..] else { panic!("{reasons:?}") };
     assert_eq!(first, "it has reported nothing yet");
     assert!(last.starts_with("its balloon reports no numbers"), "{last}");
@@ -94,7 +94,7 @@ fn report_of_a_guest_that_hangs_is_told_as_too_old() {
     scene.run(60_000);
     let decided = scene.decisions("hung");
     let stale = decided.iter().filter(|decided| decided.decision.clause == "stale");
-    let reasons: Vec<_> = stale.map(|decided| decided.decision.reason.as_str()).collect();
+    let reasons: Vec<_> = stale.map(|decided| decided.decision.detail.as_str()).collect();
     assert!(reasons.contains(&"its last report is too old"), "{reasons:?}");
     assert!(!reasons.iter().any(|reason| reason.contains("driver")), "{reasons:?}");
 }

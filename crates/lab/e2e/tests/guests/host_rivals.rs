@@ -66,10 +66,11 @@ fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
 
     for name in ["g1", "g2"] {
         for Decided { decision: one, .. } in manager.decisions(name) {
-            println!("{name} {} {} {}", one.action, one.clause, one.reason);
+            println!("{name} {} {} {}", one.action, one.clause, one.reason());
             if one.action == "grow" || one.action == "shrink" {
                 assert_eq!(one.clause, "proxmox");
-                assert!(one.reason.starts_with("by the rules of Proxmox: "), "{}", one.reason);
+                let reason = one.reason();
+                assert!(reason.starts_with("by the rules of Proxmox: "), "{reason}");
                 assert!(one.from_bytes.abs_diff(one.to_bytes) <= 100 << 20, "{one:?}");
                 assert!(one.to_bytes >= 64 << 20, "below the least that a guest has: {one:?}");
             }

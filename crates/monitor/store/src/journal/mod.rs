@@ -11,9 +11,11 @@ mod types;
 mod write;
 
 pub use types::{
-    Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Outcome, Policy, Pruned,
+    Decided, Decision, DecisionId, Event, Found, GuestKey, GuestRow, Outcome, Policy, Pruned,
     Query, Range, Word,
 };
+
+pub use model::Fate;
 
 use crate::error::cannot;
 use crate::{Error, db};

@@ -2,13 +2,14 @@
 
 use super::inputs;
 use super::types::{
-    Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Outcome, Policy, Query,
-    Range, Word,
+    Decided, Decision, DecisionId, Event, Found, GuestKey, GuestRow, Outcome, Policy, Query, Range,
+    Word,
 };
 use crate::bound::{BOUNDS_TEXT_MAX, INPUTS_TEXT_MAX, NAME_MAX, Order, SENTENCE_MAX, text};
 use crate::error::cannot;
 use crate::{Error, Journal};
-use model::GuestIdentity;
+use model::clause::Clause;
+use model::{Fate, GuestIdentity};
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
 use std::cmp::Reverse;
@@ -186,12 +187,19 @@ impl Journal {
         let inputs = inputs::decode(&inputs).map_err(wrong)?;
         let acted = row.get(11).map_err(&failed)?;
         let read = || -> rusqlite::Result<Decision> {
+            let clause = text(row, 5, NAME_MAX)?;
+            let detail = match Clause::of_name(&clause) {
+                // Rows of before 0.1.0 have a whole sentence, which the clause and the inputs give
+                // again.
+                Some(clause) if !clause.has_detail() => String::new(),
+                Some(_) | None => text(row, 6, SENTENCE_MAX)?,
+            };
             Ok(Decision {
                 at_ms: row.get(2)?,
                 policy,
                 action: Word::Owned(text(row, 4, NAME_MAX)?),
-                clause: Word::Owned(text(row, 5, NAME_MAX)?),
-                reason: text(row, 6, SENTENCE_MAX)?,
+                clause: Word::Owned(clause),
+                detail,
                 from_bytes: size(row, 7)?,
                 to_bytes: size(row, 8)?,
                 bounds: words(&bounds),

@@ -1,7 +1,8 @@
 //! Contents of a journal, as plain values.
 
 use base::named;
-use model::GuestIdentity;
+use model::clause::Clause;
+use model::{Fate, GuestIdentity, SizeAction};
 use std::borrow::Cow;
 
 /// A machine name: a word of this program, or a word read from a file.
@@ -47,8 +48,8 @@ pub struct Decision {
     pub action: Word,
     /// Machine name of the deciding clause.
     pub clause: Word,
-    /// Reason, as a short sentence of the policy.
-    pub reason: String,
+    /// Words of the policy for a clause that needs them ([`Clause::has_detail`]), else empty.
+    pub detail: String,
     /// Size of the guest's memory before the decision, or its last target.
     pub from_bytes: u64,
     /// Target size of the guest's memory.
@@ -61,23 +62,23 @@ pub struct Decision {
     pub acted: bool,
 }
 
-named! {
-    /// Result of a decision that was carried out.
-    pub enum Fate {
-        /// The guest reached the target.
-        Reached = "reached",
-        /// The balloon does not move.
-        Stuck = "stuck",
-        /// The hypervisor refused.
-        Refused = "refused",
-        /// A later decision replaced it.
-        Superseded = "superseded",
-        /// The guest ended.
-        Gone = "gone",
-        /// The guest's kernel deflated the balloon.
-        TookBack = "took-back",
-        /// Another program moved the balloon.
-        Foreign = "foreign",
+impl Decision {
+    /// Returns the action; `None` for a word of a later version.
+    pub fn action(&self) -> Option<SizeAction> {
+        SizeAction::from_name(&self.action)
+    }
+
+    /// Returns an input, if it was known.
+    pub fn input(&self, name: &str) -> Option<f64> {
+        let found = self.inputs.iter().find(|(known, _)| known == name)?;
+        found.1.filter(|value| *value >= 0.0)
+    }
+
+    /// Returns the reason as a sentence; the detail alone for a clause of a later version.
+    pub fn reason(&self) -> String {
+        let Some(clause) = Clause::of_name(&self.clause) else { return self.detail.clone() };
+        let bounds: Vec<&str> = self.bounds.iter().map(AsRef::as_ref).collect();
+        clause.reason(&self.detail, &bounds, &|name| self.input(name))
     }
 }
 
@@ -85,7 +86,7 @@ named! {
 pub struct Outcome {
     /// Time of the observation, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Result of the decision.
+    /// Outcome of the decision.
     pub fate: Fate,
     /// Memory that the guest has now.
     pub reached_bytes: u64,

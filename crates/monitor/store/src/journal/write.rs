@@ -79,7 +79,7 @@ impl Journal {
             decision.policy.name(),
             cut(&decision.action, NAME_MAX),
             cut(&decision.clause, NAME_MAX),
-            cut(&decision.reason, SENTENCE_MAX),
+            cut(&decision.detail, SENTENCE_MAX),
             to_integer(decision.from_bytes),
             to_integer(decision.to_bytes),
             bounds(&decision.bounds),

@@ -295,7 +295,7 @@ impl Travel {
     ) -> Result<(), Error> {
         let mut decision = decided.decision;
         if self.names.is_some() {
-            decision.reason.clear();
+            decision.detail.clear();
         }
         let guest = to.guest(who, decision.at_ms)?;
         let id = to.decision(guest, &decision)?;

@@ -57,7 +57,7 @@ pub fn decision(at_ms: i64, from_mib: u64, to_mib: u64) -> Decision {
         policy: Policy::Active,
         action: action.into(),
         clause: "setpoint".into(),
-        reason: "the host is below its set point".into(),
+        detail: String::new(),
         from_bytes: from_mib * MIB,
         to_bytes: to_mib * MIB,
         bounds: vec!["step".into(), "minimum".into()],

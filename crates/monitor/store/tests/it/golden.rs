@@ -85,10 +85,14 @@ fn version_1_is_read() {
     write(&dir.file());
     let today = read(&dir.file());
     assert_eq!((today.0.len(), today.1.len(), today.2.len()), (2, 2, 2));
+    // The file has whole sentences as reasons, which the clause, inputs and bounds give again.
     // The reader gets a copy, because it may create an index next to a file.
     let copy = dir.file().with_extension("copy");
     std::fs::copy(golden(1), &copy).expect("the golden file is there");
     assert_eq!(read(&copy), today);
+    let reasons: Vec<_> = today.1.iter().map(|one| one.decision.reason()).collect();
+    let reason = "the host has less free than it wants";
+    assert_eq!(reasons, [&format!("{reason} (bounded by step, minimum)"), reason]);
     // A writer migrates the file, and its contents stay the same.
     drop(Journal::open(&copy).expect("opened"));
     assert_eq!(read(&copy), today);

@@ -137,7 +137,7 @@ fn the_texts_of_a_guest_are_cut_and_stay_text() {
     let hostile = model::GuestIdentity { name: evil.clone(), boot: evil.clone(), ..guest("x") };
     let key = journal.guest(&hostile, START_MS).expect("written");
     let mut hostile_decision = decision(START_MS, 2, 1);
-    hostile_decision.reason = evil.clone();
+    (hostile_decision.clause, hostile_decision.detail) = ("stale".into(), evil.clone());
     hostile_decision.bounds = vec![Word::from(evil.clone()); 1_000];
     hostile_decision.inputs = vec![(Word::from(evil.clone()), Some(f64::INFINITY)); 1_000];
     hostile_decision.from_bytes = u64::MAX;
@@ -147,8 +147,8 @@ fn the_texts_of_a_guest_are_cut_and_stay_text() {
         .expect("written");
     let found = read(&journal, &[key], EVER);
     let decision = &found[0].decision;
-    assert!(decision.reason.starts_with("'); DROP TABLE"));
-    assert!(decision.reason.len() <= 512 && decision.bounds.len() <= 16);
+    assert!(decision.detail.starts_with("'); DROP TABLE"));
+    assert!(decision.detail.len() <= 512 && decision.bounds.len() <= 16);
     assert!(decision.inputs.len() <= 64 && decision.inputs[0].1.is_none());
     assert_eq!(decision.from_bytes, i64::MAX as u64);
     assert!(journal.guests().expect("read")[0].guest.name.len() <= 255);

@@ -65,7 +65,7 @@ impl Dir {
                 policy: store::Policy::Active,
                 action: action.into(),
                 clause: "setpoint".into(),
-                reason: format!("It is second {second}\u{1b}[2J"),
+                detail: String::new(),
                 from_bytes: 300 * MIB,
                 to_bytes: to * MIB,
                 bounds: Vec::new(),

@@ -10,7 +10,7 @@ use crate::who::path_of;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use reports::{clock_text, shown};
+use reports::clock_text;
 use serde::Deserialize;
 use std::sync::Arc;
 use store::{Journal, Policy, Range};
@@ -172,8 +172,7 @@ pub(crate) fn told_table(
                                     }
                                 }
                                 td class="label" { (base::plain(one.action, 32)) }
-                                td { @if let Some(bytes) = one.to_bytes { (shown(Some((bytes >>
-                                    20) as f64), 0)) } @else { "-" } }
+                                td { @if let Some(mib) = one.to_mib { (mib) } @else { "-" } }
                                 td class="label" { (one.text) }
                             }
                         }

@@ -35,9 +35,10 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
         (time_bar("/tune", &span, &[], None, now))
         @match &findings {
             Err(error) => p class="notice" { (chain(error)) },
-            Ok(all) if all.is_empty() => p {
-                "No suggestions." },
-            Ok(all) => @for one in all { (finding(one)) },
+            Ok(found) => {
+                @for one in &found.all { (finding(one)) }
+                @for note in found.notes() { p { (note) } }
+            },
         }
     };
     Ok(Page { title: "Tune", place: "/tune", span: Some(&span), body }.whole())
@@ -55,7 +56,7 @@ fn finding(one: &Advised) -> Markup {
             p { (spark(&series, "Over time")) }
             dl { @for (what, value) in evidence { dt { (what) } dd { (plain(value,
                 120)) } } }
-            p { code { (plain(&one.finding.command(), 400)) } }
+            p { code { (plain(&one.finding.command(whatif::Source::Unknown), 400)) } }
             @if let Some(told) = &one.foretold {
                 p {
                     "Played again with it: " (told.after.free.as_mib())

@@ -229,8 +229,8 @@ impl Source for MadeUp {
         }
     }
 
-    fn tune(&self, _: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, SourceError>> {
-        self.has_manager().then(|| Ok(Vec::new()))
+    fn tune(&self, _: (i64, i64)) -> Option<Result<backtest::Findings, SourceError>> {
+        self.has_manager().then(|| Ok(backtest::Findings::default()))
     }
 
     fn farms(&self) -> Option<Result<Farms, SourceError>> {

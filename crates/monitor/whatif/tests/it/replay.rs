@@ -83,7 +83,7 @@ impl Decides for Ours {
             at_ms: now_ms.cast_signed(),
             guest: name(decision.key),
             uuid: String::new(),
-            action: decision.action.told(decision.clause).into(),
+            action: decision.action.told(decision.clause),
             from: decision.from,
             to: decision.to,
             reason: decision.to_string(),

@@ -87,7 +87,7 @@ impl Timeline {
         let target = Target {
             bytes: decision.to_bytes,
             clause: decision.clause.to_string(),
-            reason: decision.reason.clone(),
+            reason: decision.reason(),
         };
         match decision.policy {
             Policy::Active => self.active = Some(target),
@@ -200,7 +200,7 @@ mod tests {
             policy,
             action: Word::Borrowed("shrink"),
             clause: Word::Borrowed("setpoint"),
-            reason: String::new(),
+            detail: String::new(),
             from_bytes,
             to_bytes,
             bounds: Vec::new(),

@@ -48,7 +48,7 @@ fn decision(at_ms: i64, action: &'static str, from_mib: u64, to_mib: u64) -> Dec
         policy: Policy::Active,
         action: action.into(),
         clause: "setpoint".into(),
-        reason: String::new(),
+        detail: String::new(),
         from_bytes: from_mib * MIB,
         to_bytes: to_mib * MIB,
         bounds: Vec::new(),
@@ -99,7 +99,6 @@ fn story() -> Journal {
     }
     let mut grown = decision(START_MS + 420 * SECOND, "grow", 1797, 2021);
     grown.clause = "need".into();
-    grown.reason = "two processes stall".into();
     grown.bounds = vec!["max".into(), "shares".into()];
     grown.inputs = inputs(&[
         ("need", 224.0 * MIB as f64),
@@ -112,16 +111,16 @@ fn story() -> Journal {
 }
 
 const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
-    3.1 GiB free and wants 4.0 GiB (clause setpoint). web1 had 900 MiB available, 610 MiB of \
-    them free or cold cache; nothing in it waited for memory. Bound: step. It gave back 251 MiB \
-    within 1.2 s; the host got 248 MiB.\n";
+    3.1 GiB free and wants 4.0 GiB (clause setpoint). It had 900 MiB available, 610 MiB of \
+    them free or cold cache; nothing in it waited for memory. Limited by: step. It gave back \
+    251 MiB within 1.2 s; the host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
-    it needed nothing, and nobody needed anything of it (clause content). Nothing was known of \
-    the inside of web1.\n";
+    it needed nothing, and no other guest needed its memory (clause content). Its own numbers \
+    were not known.\n";
 const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): it needed 224 MiB \
-    more (clause need: two processes stall). Something in it waited for memory 12.5 % of the \
-    time; it swapped in 40 pages a second; that was known 1.5 s before. Bounds: max, shares. \
-    What came of it is not in the journal.\n";
+    more (clause need). Something in it waited for memory 12.5 % of the time; it swapped in 40 \
+    pages a second. These numbers were 1.5 s old. Limited by: max, shares. The outcome is not in \
+    the journal.\n";
 const STARTED: &str = "14:00:00  manager start: 2 guests were found.\n";
 
 #[test]
@@ -134,9 +133,9 @@ fn a_minute_is_shown_with_what_was_in_force_before() {
     let journal = story();
     let held = HELD.replace("212 times", "50 times").replace("14:06:41", "14:03:59");
     assert_eq!(ask(&journal, &at("web*", "14:03")), format!("{SHRUNK}{held}"));
-    let before = "earlier: 14:06:41  web1 was held at 1797 MiB: it needed nothing, and nobody \
-                  needed anything of it (clause content). Nothing was known of the inside of \
-                  web1.\n";
+    let before = "earlier: 14:06:41  web1 was held at 1797 MiB: it needed nothing, and no \
+                  other guest needed its memory (clause content). Its own numbers were not \
+                  known.\n";
     assert_eq!(
         ask(&journal, &at("uuid-of-web1", "14:07:00")),
         format!("earlier: {SHRUNK}{before}{GROWN}")
@@ -196,7 +195,7 @@ fn a_dry_run_and_a_shadow_would_have() {
     journal.decision(web, &hold).expect("written");
     let text = ask(&journal, &args("web1"));
     assert!(text.contains("web1 would have been shrunk from 2048"), "{text}");
-    assert!(!text.contains("What came of it"), "{text}");
+    assert!(!text.contains("outcome"), "{text}");
     let text = ask(&journal, &Question { policy: Policy::Shadow, ..args("web1") });
     assert!(text.contains("web1 would have been held at 2048 MiB"), "{text}");
 }
@@ -216,6 +215,117 @@ fn report_h14_an_acting_manager_has_done_what_needs_no_order() {
     {
         assert!(text.contains(sentence), "{sentence} is not in {text}");
     }
+}
+
+/// Returns a journal with a movement of four steps: each outcome is a fate and a size in MiB.
+fn movement(steps: &[(Fate, u64)]) -> Journal {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let id = journal.decision(web, &decision(START_MS, "shrink", 147, 139)).expect("written");
+    for ((fate, mib), number) in steps.iter().zip(1..) {
+        let outcome = Outcome {
+            at_ms: START_MS + number * 3_000,
+            fate: *fate,
+            reached_bytes: mib * MIB,
+            host_got_bytes: (*fate == Fate::Reached).then_some((147 - mib) * MIB),
+        };
+        journal.outcome(id, &outcome).expect("written");
+    }
+    journal
+}
+
+#[test]
+fn run_of_steps_has_its_range_and_count() {
+    use Fate::{Gone, Reached, Stuck};
+    let told = |steps: &[(Fate, u64)]| ask(&movement(steps), &args("web1"));
+    let text = told(&[(Reached, 139), (Reached, 120), (Reached, 101), (Reached, 86)]);
+    let run = "web1 was shrunk in 4 steps from 147 to 86 MiB (-61) within 12.0 s: ";
+    assert!(text.contains(run) && text.ends_with(" The host got 61 MiB.\n"), "{text}");
+    let text = told(&[(Reached, 139), (Stuck, 130)]);
+    assert!(text.contains("in 2 steps from 147 to 130 MiB (-17) within 6.0 s: "), "{text}");
+    assert!(text.ends_with(" Its balloon came to a halt.\n"), "{text}");
+    let text = told(&[(Reached, 139), (Gone, 0)]);
+    assert!(text.contains("in 2 steps from 147 to 139 MiB (-8) within 3.0 s: "), "{text}");
+    assert!(text.ends_with(" It ended within 6.0 s.\n"), "{text}");
+    let answer = why::answer(&movement(&[(Reached, 139), (Reached, 86)]), &args("web1"), now());
+    assert_eq!(answer.expect("an answer").lines()[0].to_mib, Some(86));
+}
+
+#[test]
+fn old_numbers_are_told_with_the_reason_why_they_count() {
+    let told = |clause: &'static str, asleep: f64| {
+        let mut journal = Journal::in_memory().expect("memory");
+        let web = add_guest(&mut journal, "web1");
+        let mut shrunk = decision(START_MS, "shrink", 256, 218);
+        shrunk.clause = clause.into();
+        shrunk.inputs =
+            inputs(&[("psi_permille", 0.0), ("sample_age_ms", 14_000.0), ("asleep", asleep)]);
+        journal.decision(web, &shrunk).expect("written");
+        ask(&journal, &args("web1"))
+    };
+    let unchanged = " These numbers were 14.0 s old: it was asleep, so they were unchanged since.";
+    assert!(told("setpoint", 1.0).contains(unchanged), "{}", told("setpoint", 1.0));
+    assert!(told("setpoint", 0.0).contains(" These numbers were 14.0 s old. "));
+    let stale = told("stale", 0.0);
+    assert!(stale.contains("its last sample was 14.0 s old, and it may have run since"), "{stale}");
+    assert_eq!(stale.matches("14.0 s").count(), 1, "{stale}");
+}
+
+#[test]
+fn wait_that_has_just_ended_is_told_of_a_strained_guest() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    let mut hold = decision(START_MS, "hold", 127, 127);
+    hold.clause = "strained".into();
+    hold.inputs = inputs(&[("psi_permille", 0.0), ("strained", 1.0)]);
+    journal.decision(web, &hold).expect("written");
+    let text = ask(&journal, &args("web1"));
+    assert!(text.contains(" Something in it had waited for memory just before."), "{text}");
+    assert!(!text.contains("othing in it waited"), "{text}");
+}
+
+#[test]
+fn holds_at_several_sizes_have_their_range() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    for (second, mib) in [(0, 94), (1, 150), (2, 197)] {
+        let hold = decision(START_MS + second * SECOND, "hold", mib, mib);
+        journal.decision(web, &hold).expect("written");
+    }
+    let text = ask(&journal, &args("web1"));
+    let held = "web1 was held 3 times from 14:00:00 to 14:00:02, while its size was 94 to 197 MiB:";
+    assert!(text.contains(held), "{text}");
+    assert_eq!(text.matches("web1").count(), 1, "{text}");
+}
+
+#[test]
+fn present_run_is_shown_unless_a_time_is_given() {
+    let mut journal = Journal::in_memory().expect("memory");
+    for (minute, uuid) in [(0, "dead"), (5, "alive")] {
+        let guest = GuestIdentity {
+            uuid: format!("{uuid}-uuid"),
+            name: "g2".into(),
+            pid: Some(7),
+            ..GuestIdentity::default()
+        };
+        let at_ms = START_MS + minute * MINUTE;
+        let key = journal.guest(&guest, at_ms).expect("written");
+        journal.decision(key, &decision(at_ms, "shrink", 256, 218)).expect("written");
+        if uuid == "dead" {
+            let ended = Event { at_ms, kind: kinds::GONE.into(), text: String::new() };
+            journal.event(Some(key), &ended).expect("written");
+        }
+    }
+    let recent = Question { time: Time::Recent("1h".into()), ..args("g2") };
+    let text = ask(&journal, &recent);
+    assert!(text.starts_with("14:05:00  g2 was shrunk from 256"), "{text}");
+    let note = "Earlier runs of g2 are left out: --last SPAN or --at TIME shows them.\n";
+    assert!(text.ends_with(note), "{text}");
+    let all = ask(&journal, &args("g2"));
+    assert!(all.contains("14:00:00  g2 [dead-uui] was shrunk"), "{all}");
+    assert!(!all.contains("Earlier runs"), "{all}");
+    let now = ask(&journal, &at("g2", "14:08"));
+    assert!(now.starts_with("earlier: 14:05:00  g2 was shrunk"), "the dead one is left out: {now}");
 }
 
 #[test]
@@ -240,13 +350,13 @@ fn every_fate_and_later_words_have_a_sentence() {
     for sentence in [
         "web1: compact from 2048 to 1792 MiB (-256): a clause decided that this pinhead does \
          not know (clause moon-phase).",
-        "It gave back 100 MiB within 5.0 s; what the host got was not measured.",
+        "It gave back 100 MiB within 5.0 s; the gain of the host was not measured.",
         "Its balloon came to a halt: it gave back 100 of 256 MiB within 5.0 s.",
         "It was refused, and has 1948 MiB.",
         "After 5.0 s and at 1948 MiB a later decision took its place.",
-        "It was gone within 5.0 s.",
+        "It ended within 5.0 s.",
         "Its kernel took memory back within 5.0 s, and it has 1948 MiB.",
-        "Somebody else moved its balloon within 5.0 s, to 1948 MiB.",
+        "Another program moved its balloon within 5.0 s, to 1948 MiB.",
     ] {
         assert!(text.contains(sentence), "{sentence} is not in {text}");
     }
@@ -261,7 +371,7 @@ fn hostile_guest_texts_are_escaped_in_answers() {
     for word in [&mut shrink.action, &mut shrink.clause] {
         *word = Word::Owned(evil.into());
     }
-    shrink.reason = evil.into();
+    shrink.detail = evil.into();
     shrink.bounds = vec![Word::Owned(evil.into())];
     journal.decision(guest, &shrink).expect("written");
     shrink.policy = Policy::Shadow;
@@ -316,8 +426,9 @@ fn parted() -> Journal {
 fn policy_differences_are_shown_as_intervals() {
     let text = differ(&parted(), None).text();
     // 1 minute of 128 MiB and 4 minutes of 256 MiB are 19.2 MiB·h.
-    let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content), shadow 1792 MiB \
-        (shortage), -256 MiB at most, for 5 min\n\
+    let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content: no demand), \
+        shadow 1792 MiB (shortage: another guest needs what it can spare), \
+        -256 MiB at most, for 5 min\n\
         mail: the policies agree over 10 min; moves: active 0, shadow 0\n\
         web1: apart once, for 5 min of 10 min; the shadow's targets come to -19.2 MiB·h; \
         moves: active 1, shadow 2\n";
