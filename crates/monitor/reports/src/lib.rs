@@ -56,7 +56,7 @@ pub use header::HostHeader;
 pub use needs::{Needs, needs};
 pub use number::{Measure, shown};
 pub use options::{Detail, Options};
-pub use render::{csv, html, html_body, json, text};
+pub use render::{csv, html, html_body, json, legend, text};
 pub use report::{Line, LineKind, Report, Table};
 pub use single::Single;
 pub use states::{State, States, states};

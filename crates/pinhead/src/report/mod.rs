@@ -10,8 +10,9 @@ use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
+use metrics::names::Table;
 use recorded::Wanted;
-use reports::{By, Definition, Detail, HostData, Options, Pattern, Zone};
+use reports::{By, Definition, Detail, HostData, Options, Pattern, Raw, Zone};
 use std::path::PathBuf;
 use why::when::{self, Now};
 
@@ -59,6 +60,9 @@ pub struct ReportArgs {
     /// For a directory of recordings, the name of its host.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
+    /// Print the meaning, unit and source of each column of the report
+    #[arg(long, requires = "name")]
+    pub legend: bool,
 }
 
 /// Subject of a row.
@@ -106,12 +110,16 @@ impl Zone for Place<'_> {
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
     // An unknown name is an error before any recording is opened.
-    reports::find(name)?;
+    let definitions = reports::find(name)?;
     let now = why::now();
     let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
         _ => WIDTH,
     };
+    if args.legend {
+        let of = |definition: &&Definition| reports::legend(definition, &metric, width);
+        return Ok(definitions.iter().map(of).collect::<Vec<_>>().join("\n"));
+    }
     let host = args.host.as_deref();
     let source = |wanted: &Wanted| -> Result<Vec<HostData>, Error> {
         Ok(match &args.from_prometheus {
@@ -120,6 +128,19 @@ pub fn run(args: &ReportArgs) -> Result<String, Error> {
         })
     };
     answer(&source, args, &now, width)
+}
+
+/// Returns the metric of a raw field.
+fn metric(raw: Raw) -> &'static str {
+    fn of<F: Table>(field: F) -> &'static str {
+        &F::metrics()[field.index()].name
+    }
+    match raw {
+        Raw::Guest(field) => of(field),
+        Raw::Host(field) => of(field),
+        Raw::Tier(field) => of(field),
+        Raw::Process(field) => of(field),
+    }
 }
 
 /// Lists the reports.

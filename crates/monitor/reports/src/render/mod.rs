@@ -3,12 +3,14 @@
 mod csv;
 mod html;
 mod json;
+mod legend;
 mod svg;
 mod text;
 
 pub use csv::csv;
 pub use html::{html, html_body, key};
 pub use json::json;
+pub use legend::legend;
 pub use svg::{Frame, Mark, Series, colour};
 pub use text::text;
 

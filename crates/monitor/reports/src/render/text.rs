@@ -57,7 +57,7 @@ fn evidence(out: &mut String, table: &Table, width: usize) {
 }
 
 /// Writes a sentence, broken between words.
-fn wrapped(out: &mut String, sentence: &str, width: usize) {
+pub(super) fn wrapped(out: &mut String, sentence: &str, width: usize) {
     let indent = sentence.chars().take_while(|c| *c == ' ').count();
     let mut column = 0;
     for word in sentence.split_whitespace() {
