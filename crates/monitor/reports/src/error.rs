@@ -4,16 +4,27 @@
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(
-        "No report is called {}: there are {}, and their old names, such as ESAUSR2",
+        "No report is called {}. {}There are {}, and their old names, such as ESAUSR2",
         .name.escape_debug().take(40).collect::<String>(),
+        near_text(.near),
         .known.join(" ")
     )]
-    UnknownReport { name: String, known: Vec<&'static str> },
+    UnknownReport { name: String, near: Vec<&'static str>, known: Vec<&'static str> },
     #[error(
         "{count} intervals are too many for a report, which may have {most}: ask for \
                      longer ones with --interval"
     )]
     TooManyIntervals { count: usize, most: usize },
+    /// The time has no data.
+    #[error("Nothing is recorded in this time. {hint}")]
+    NothingRecorded { hint: String },
+    /// The selection matches no guest.
+    #[error("{what}. {hint}")]
+    NoGuest { what: String, hint: String },
     #[error("A pattern of {length} bytes is too long: {most} are allowed")]
     LongPattern { length: usize, most: usize },
+}
+
+fn near_text(names: &[&str]) -> String {
+    if names.is_empty() { String::new() } else { format!("Near it: {}. ", names.join(", ")) }
 }

@@ -29,6 +29,9 @@ pub struct ReportArgs {
     /// Only guests with a matching name or class, such as 'LNX1*'
     #[arg(long, value_name = "PATTERN")]
     pub class: Option<String>,
+    /// Only the guest of this name, over time
+    #[arg(long, value_name = "NAME", conflicts_with = "class")]
+    pub guest: Option<String>,
     /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
     /// The default is an hour before the end.
@@ -171,7 +174,10 @@ pub fn answer(
     }
     let wanted = wanted(args, now, &definitions)?;
     let recorded = source(&wanted)?;
-    let pattern = args.class.as_deref().map(Pattern::new).transpose()?;
+    let pattern = match (&args.guest, &args.class) {
+        (Some(name), _) => Some(Pattern::guest(name)?),
+        (None, class) => class.as_deref().map(Pattern::new).transpose()?,
+    };
     let zone = Place(&now.zone);
     let options = Options {
         by: match args.by {
@@ -187,6 +193,7 @@ pub fn answer(
         },
         zone: &zone,
     };
+    reports::must_be_found(&recorded, &options)?;
     let mut printed = Vec::new();
     for definition in definitions {
         let report = reports::build(definition, &recorded, &options)?;

@@ -7,6 +7,7 @@ mod host;
 pub use definition::{Chart, ChartKind, Definition, Part};
 
 use crate::Error;
+use base::nearest;
 
 /// All reports, in the order in which an operator reads them.
 pub static REPORTS: &[Definition] = &[
@@ -39,8 +40,10 @@ pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     let inherited = |report: &&Definition| report.heritage.iter().any(|old| is_it(old));
     let of_old: Vec<_> = REPORTS.iter().filter(inherited).collect();
     if of_old.is_empty() {
-        let known = REPORTS.iter().map(|report| report.name).collect();
-        return Err(Error::UnknownReport { name: name.to_owned(), known });
+        let known: Vec<&str> = REPORTS.iter().map(|report| report.name).collect();
+        let old = REPORTS.iter().flat_map(|report| report.heritage).copied();
+        let near = nearest(name, known.iter().copied().chain(old));
+        return Err(Error::UnknownReport { name: name.to_owned(), near, known });
     }
     Ok(of_old)
 }
