@@ -229,4 +229,6 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
 }
 
 #[cfg(test)]
+mod faces;
+#[cfg(test)]
 mod tests;
