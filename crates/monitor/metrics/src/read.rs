@@ -61,6 +61,8 @@ pub struct Past {
     pub intervals: Vec<Interval>,
     /// Times between samples that are too far apart. A gap may extend beyond the span.
     pub gaps: Vec<Gap>,
+    /// Time of the first sample, which may be shortly before the span.
+    pub first_ms: Option<i64>,
 }
 
 /// Returns the past of every host with data in the span, from the server at `url`.
@@ -162,17 +164,20 @@ struct Steps<'a> {
     folder: Folder,
     done: Vec<Interval>,
     gaps: Vec<Gap>,
+    first_ms: Option<i64>,
 }
 
 impl<'a> Steps<'a> {
     fn new(ask: &'a Ask) -> Steps<'a> {
-        Steps { ask, folder: Folder::default(), done: Vec::new(), gaps: Vec::new() }
+        let (done, gaps) = (Vec::new(), Vec::new());
+        Steps { ask, folder: Folder::default(), done, gaps, first_ms: None }
     }
 
     /// Adds moments; `None` if there is no room for the result.
     fn feed(&mut self, moments: &[Moment], room: &mut usize) -> Option<()> {
         if self.folder.last_ms().is_none() {
             self.folder = Folder::spaced(spacing_ms(moments));
+            self.first_ms = moments.first().map(|moment| moment.at_ms);
         }
         for moment in moments {
             let fed = self.folder.feed(moment);
@@ -224,7 +229,7 @@ impl<'a> Steps<'a> {
         if let Some(running) = self.folder.running().cloned() {
             self.add(&running, room)?;
         }
-        Some(Past { host, intervals: self.done, gaps: self.gaps })
+        Some(Past { host, intervals: self.done, gaps: self.gaps, first_ms: self.first_ms })
     }
 }
 

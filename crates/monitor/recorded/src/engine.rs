@@ -21,8 +21,10 @@ pub fn engine(url: &Url, host: Option<&str>, wanted: &Wanted) -> Result<Vec<Host
     }
     let of_host = |past: Past| {
         let gaps = wanted.within(past.gaps);
+        let recorded = past.first_ms.map(|first_ms| (first_ms, i64::MAX));
         let mut host = HostData { name: past.host, gaps, ..HostData::default() };
         past.intervals.into_iter().for_each(|interval| host.add(interval));
+        host.only_sampled(recorded);
         host
     };
     Ok(hosts.into_iter().map(of_host).collect())

@@ -7,6 +7,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, Span};
 
+/// Length of a recorded minute, and of the quarters of an hour that older recordings have.
+const MINUTE_MS: i64 = 60_000;
+const QUARTER_MS: i64 = 15 * MINUTE_MS;
+
 /// Returns a value of /proc/sys/kernel.
 fn kernel(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok()?;
@@ -71,7 +75,53 @@ pub fn local(
         first.processes = processes;
     }
     host.gaps = wanted.within(records.gaps(from_ms, to_ms)?);
+    host.recorded = sampled(&records, &host)?;
+    host.only_sampled(host.recorded);
     Ok(vec![host])
+}
+
+/// Returns the times of the first and the last sample of all recordings.
+fn sampled(records: &Records, host: &HostData) -> Result<Option<(i64, i64)>, store::Error> {
+    let Some((first_ms, end_ms)) = records.extent()? else {
+        // The first minute is not over.
+        let end_ms = host.intervals.last().map(end_of);
+        let covered_ms: u64 = host.intervals.iter().map(|one| one.host.covered_ms).sum();
+        return Ok(end_ms.map(|end_ms| (end_ms.saturating_sub_unsigned(covered_ms), end_ms)));
+    };
+    let covered = |from_ms: i64, to_ms: i64, step_ms: i64| -> Result<Vec<Interval>, store::Error> {
+        let parts = Parts { guests: false, tiers: false, processes: false };
+        let mut found = Vec::new();
+        records.visit(Span { from_ms, to_ms, step_ms }, parts, |interval| {
+            found.push(interval);
+            ControlFlow::Continue(())
+        })?;
+        found.retain(|interval| interval.host.covered_ms > 0);
+        Ok(found)
+    };
+    // A known gap is a part of the recording, at its start or end as well.
+    let lost_ms = |minute: &Interval| {
+        let (from_ms, to_ms) = (minute.from_ms, end_of(minute));
+        let inside = host.gaps.iter().filter(|gap| gap.from_ms < to_ms && gap.to_ms > from_ms);
+        let known = inside.map(|gap| gap.to_ms.min(to_ms).abs_diff(gap.from_ms.max(from_ms)));
+        minute.length_ms.saturating_sub(minute.host.covered_ms + known.sum::<u64>())
+    };
+    // Older recordings have only quarters of an hour.
+    let minutes = covered(first_ms, first_ms.saturating_add(QUARTER_MS), MINUTE_MS)?;
+    let first = minutes.first().map(|one| one.from_ms.saturating_add_unsigned(lost_ms(one)));
+    // The current minute is behind the minutes that are over.
+    let to_ms = host.intervals.last().map_or(end_ms, end_of).max(end_ms.saturating_add(MINUTE_MS));
+    let last = match covered(end_ms, to_ms, to_ms.saturating_sub(end_ms))?.last() {
+        Some(running) => Some(end_of(running)),
+        None => {
+            let minutes = covered(end_ms.saturating_sub(QUARTER_MS), end_ms, MINUTE_MS)?;
+            minutes.last().map(|one| end_of(one).saturating_sub_unsigned(lost_ms(one)))
+        }
+    };
+    Ok(Some((first.unwrap_or(first_ms), last.unwrap_or(end_ms))))
+}
+
+fn end_of(interval: &Interval) -> i64 {
+    interval.from_ms.saturating_add_unsigned(interval.length_ms)
 }
 
 /// Returns both halves of a time range. Each begins on a whole step.

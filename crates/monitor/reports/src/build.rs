@@ -11,6 +11,7 @@ use crate::fields::{Derived, Scope, field};
 use crate::gather::{HostData, end_of};
 use crate::lines::TableInput;
 use crate::options::Options;
+use crate::pattern::Pattern;
 use crate::plain::plain;
 use crate::report::{Report, Table};
 use crate::sums::Timeline;
@@ -57,6 +58,7 @@ pub fn build(
         interval_ms: intervals().map(|one| one.length_ms).max().unwrap_or(0),
         by: options.by,
         pattern: options.pattern.map(|pattern| plain(pattern.text())).unwrap_or_default(),
+        is_guest: options.pattern.is_some_and(Pattern::is_name),
         tables,
         notes: Vec::new(),
     };

@@ -13,6 +13,16 @@ pub enum Error {
                      longer ones with --interval"
     )]
     TooManyIntervals { count: usize, most: usize },
+    /// The time has no data.
+    #[error("Nothing is recorded in this time. {hint}")]
+    NothingRecorded { hint: String },
+    /// The selection matches no guest.
+    #[error("{what}. {hint}")]
+    NoGuest { what: String, hint: String },
     #[error("A pattern of {length} bytes is too long: {most} are allowed")]
     LongPattern { length: usize, most: usize },
+}
+
+fn near_text(names: &[&str]) -> String {
+    if names.is_empty() { String::new() } else { format!("Near it: {}. ", names.join(", ")) }
 }

@@ -35,6 +35,8 @@ pub struct Facts<'a> {
     pub active: Option<f64>,
     /// CPU time counted by the guest that belongs to no process in the report's list.
     pub unlisted_ns: Option<f64>,
+    /// Wake-ups of guests that were not active.
+    pub idle_wakes: Option<f64>,
 }
 
 impl Default for Facts<'_> {
@@ -54,6 +56,7 @@ impl Default for Facts<'_> {
             on: None,
             active: None,
             unlisted_ns: None,
+            idle_wakes: None,
         }
     }
 }
@@ -252,6 +255,17 @@ impl Facts<'_> {
         let parts = self.p(ProcessField::User).zip(self.p(ProcessField::System));
         // z/VM's monitor reports both as one value.
         parts.map(|(user, system)| user + system).or_else(|| self.p(ProcessField::Run))
+    }
+
+    /// Returns the CPU time of the process and of its children that have ended, by the guest's
+    /// count. A process such as a shell works through its children.
+    pub(crate) fn process_and_children_ns(&self) -> Option<f64> {
+        let own_ns = self.process_ns()?;
+        if self.unlisted_ns.is_some() {
+            return Some(own_ns);
+        }
+        let children = [ProcessField::ChildUser, ProcessField::ChildSystem];
+        Some(own_ns + children.iter().filter_map(|field| self.p(*field)).sum::<f64>())
     }
 
     /// Returns the busy time of the host, guests included.

@@ -1,8 +1,8 @@
 //! Guests over time: selection by pattern, grouping, and boots of one guest joined.
 
-use crate::Error;
 use crate::facts::Added;
-use base::{glob, named};
+use crate::pattern::Pattern;
+use base::named;
 use model::{Field, Gap, GuestField, GuestIdentity, Interval, Kind, Over, Row, TierField};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +19,8 @@ pub struct HostData {
     pub intervals: Vec<Interval>,
     /// Gaps with a known reason.
     pub gaps: Vec<Gap>,
+    /// Start and end of everything that is recorded of the host, if its source has them.
+    pub recorded: Option<(i64, i64)>,
 }
 
 impl HostData {
@@ -41,6 +43,51 @@ impl HostData {
     }
 }
 
+impl HostData {
+    /// Removes the time before the first sample and after the last. Steps of a question begin at
+    /// round times, and the manager at any time; this is no gap of the recording. `recorded` has
+    /// the first and the last sample of all.
+    pub fn only_sampled(&mut self, recorded: Option<(i64, i64)>) {
+        let is_sampled = |interval: &Interval| {
+            let guests = interval.guests.values().map(|guest| guest.covered_ms);
+            let tiers = interval.tiers.values().map(|tier| tier.covered_ms);
+            guests.chain(tiers).chain([interval.host.covered_ms]).any(|covered_ms| covered_ms > 0)
+        };
+        let empty = self.intervals.iter().take_while(|interval| !is_sampled(interval)).count();
+        if empty == self.intervals.len() {
+            self.intervals.clear();
+            return;
+        }
+        let processes = std::mem::take(&mut self.intervals[0].processes);
+        self.intervals.drain(..empty);
+        let begin_ms = self.intervals[0].from_ms;
+        let is_before = |gap: &&Gap| gap.from_ms <= begin_ms && gap.to_ms > begin_ms;
+        let gap_ms = self.gaps.iter().filter(is_before).map(|gap| gap.to_ms).max();
+        let first_ms = recorded.map(|(first_ms, _)| first_ms).filter(|ms| *ms > begin_ms);
+        let first = &mut self.intervals[0];
+        first.processes.extend(processes);
+        if let Some(from_ms) = first_ms.or(gap_ms) {
+            let late_ms = unsampled_ms(first, from_ms.abs_diff(begin_ms));
+            first.from_ms = first.from_ms.saturating_add_unsigned(late_ms);
+            first.length_ms -= late_ms;
+        }
+        let from_ms = first.from_ms;
+        self.gaps.retain(|gap| gap.to_ms > from_ms);
+        self.gaps.iter_mut().for_each(|gap| gap.from_ms = gap.from_ms.max(from_ms));
+        if let Some((last, (_, last_ms))) = self.intervals.last_mut().zip(recorded) {
+            let after_ms = end_of(last).saturating_sub(last_ms).max(0).unsigned_abs();
+            last.length_ms -= unsampled_ms(last, after_ms);
+        }
+    }
+}
+
+/// Returns the part of a time that may be cut from an interval, in whole seconds.
+fn unsampled_ms(interval: &Interval, wanted_ms: u64) -> u64 {
+    let lost_ms = interval.length_ms.saturating_sub(interval.host.covered_ms);
+    let cut_ms = wanted_ms.min(lost_ms);
+    cut_ms - cut_ms % 1_000
+}
+
 /// Returns the end of an interval.
 pub(crate) fn end_of(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add(i64::try_from(interval.length_ms).unwrap_or(i64::MAX))
@@ -57,38 +104,6 @@ named! {
         Class = "class",
         /// All guests of a host.
         Host = "host",
-    }
-}
-
-/// Maximum length of a pattern; no name is longer.
-const PATTERN_MAX: usize = 256;
-
-/// A pattern of names: `*` matches any text, `?` any character.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern(String);
-
-impl Pattern {
-    /// Parses a pattern.
-    pub fn new(text: &str) -> Result<Pattern, Error> {
-        if text.len() > PATTERN_MAX {
-            return Err(Error::LongPattern { length: text.len(), most: PATTERN_MAX });
-        }
-        Ok(Pattern(text.to_owned()))
-    }
-
-    /// Returns true if the pattern matches the name.
-    pub fn matches(&self, name: &str) -> bool {
-        glob::matches(&self.0, name)
-    }
-
-    /// Returns true if the pattern matches the guest's name or class.
-    pub(crate) fn takes(&self, who: &GuestIdentity) -> bool {
-        self.matches(&who.name) || (!who.class.is_empty() && self.matches(&who.class))
-    }
-
-    /// Returns the pattern as written.
-    pub fn text(&self) -> &str {
-        &self.0
     }
 }
 
@@ -170,16 +185,15 @@ pub(crate) fn guests_of<'a>(
     found
 }
 
-/// Sums several guests of one interval. A field that the host always knows or that daemons report
-/// is summed over the guests that have it. Any other field is missing if one guest lacks it,
-/// because a quotient of sums over different guests would be wrong.
+/// Sums several guests of one interval, over the time in which guests were there. A field that the
+/// host always knows or that daemons report is summed over the guests that have it. Any other field
+/// is missing if one guest lacks it, because a quotient of sums over different guests would be
+/// wrong.
 pub(crate) fn together<'a>(
     guests: impl IntoIterator<Item = &'a Measured<'a>>,
-    covered_ms: u64,
 ) -> Measured<'static> {
     let guests: Vec<&Measured<'_>> = guests.into_iter().collect();
-    let longest = guests.iter().map(|guest| guest.over.covered_ms).max().unwrap_or(0);
-    let covered_ms = if covered_ms > 0 { covered_ms } else { longest };
+    let covered_ms = guests.iter().map(|guest| guest.over.covered_ms).max().unwrap_or(0);
     let mut row = Row::default();
     for field in GuestField::ALL {
         row.set(*field, sum_of(&guests, *field, covered_ms));
@@ -210,9 +224,13 @@ fn sum_of(guests: &[&Measured<'_>], field: GuestField, covered_ms: u64) -> Optio
     sum
 }
 
+/// Longest time that a guest may lack and still count as present throughout. A sleeping guest is
+/// reported once a minute, so the last minute of it may be missing.
+pub(crate) const UNREPORTED_MS: u64 = 75_000;
+
 /// Weights a gauge by the part of the time in which it was present.
 fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
-    if part_ms >= whole_ms || whole_ms == 0 {
+    if part_ms.saturating_add(UNREPORTED_MS) >= whole_ms {
         return value;
     }
     let weighed = u128::from(value) * u128::from(part_ms) / u128::from(whole_ms);
@@ -250,23 +268,6 @@ pub(crate) fn all_tiers(interval: &Interval, covered_ms: u64) -> Over<TierField>
 mod tests {
     use super::*;
 
-    #[test]
-    fn patterns_match_as_in_a_shell_and_end() {
-        let check = |pattern: &str, name: &str, expected| {
-            let pattern = Pattern::new(pattern).expect("a pattern");
-            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name}");
-        };
-        check("LNX1*", "LNX1004", true);
-        check("LNX1*", "LNX2004", false);
-        check("*web?", "a-web1", true);
-        check("*web?", "a-web", false);
-        check("", "", true);
-        check("*", "", true);
-        check(&"*a".repeat(50), &"a".repeat(5000), true);
-        check(&"*a".repeat(50), &"b".repeat(5000), false);
-        assert!(Pattern::new(&"*".repeat(1000)).is_err());
-    }
-
     fn guest(run: u64, guest: Option<u64>, covered_ms: u64) -> Measured<'static> {
         let mut row = Row::default();
         row.set(GuestField::VcpuRun, Some(run));
@@ -278,12 +279,56 @@ mod tests {
 
     #[test]
     fn a_sum_is_over_the_same_guests_or_missing() {
-        let (one, two) = (guest(10, Some(5), 1000), guest(20, None, 500));
-        let sum = together([&one, &two], 1000);
+        let (one, two) = (guest(10, Some(5), 600_000), guest(20, None, 300_000));
+        let sum = together([&one, &two]);
         assert_eq!(sum.over.get(GuestField::VcpuRun), Some(30));
         assert_eq!(sum.over.get(GuestField::VcpuGuest), None);
         assert_eq!(sum.over.get(GuestField::Resident), Some(1500));
         assert_eq!(sum.added.virtual_ns, Some(25));
-        assert_eq!(together([&one, &one], 0).over.get(GuestField::VcpuGuest), Some(10));
+        assert_eq!(together([&one, &one]).over.get(GuestField::VcpuGuest), Some(10));
+    }
+
+    fn minute(at: i64, covered_ms: u64) -> Interval {
+        let host = Over { covered_ms, row: Row::default() };
+        Interval { from_ms: at * 60_000, length_ms: 60_000, host, ..Interval::default() }
+    }
+
+    #[test]
+    fn report_begins_and_ends_with_samples() {
+        let check =
+            |covered: &[u64], recorded, gap: (i64, i64), expected: (i64, u64, u64, usize)| {
+                let intervals = (0..).zip(covered).map(|(at, ms)| minute(at, *ms)).collect();
+                let gaps = vec![Gap { from_ms: gap.0, to_ms: gap.1, reason: "restart".into() }];
+                let mut host = HostData { intervals, gaps, ..HostData::default() };
+                host.only_sampled(recorded);
+                let (first, last) = (&host.intervals[0], host.intervals.last().expect("some"));
+                let lengths = (first.length_ms, last.length_ms);
+                assert_eq!((first.from_ms, lengths.0, lengths.1, host.gaps.len()), expected);
+            };
+        // The recording begins 52 s into its first minute, and ends 30 s into its last.
+        let recorded = Some((52_000, 90_000));
+        check(&[8_000, 30_000], recorded, (70_000, 80_000), (52_000, 8_000, 30_000, 1));
+        check(&[0, 8_000], Some((112_000, 120_000)), (0, 10_000), (112_000, 8_000, 8_000, 0));
+        // The manager was stopped before, and for 20 s of the first recorded minute.
+        check(&[0, 40_000], Some((-90, 120_000)), (-90, 80_000), (80_000, 40_000, 40_000, 0));
+        // A gap later in the first minute stays a gap.
+        check(&[40_000], Some((0, 60_000)), (20_000, 40_000), (0, 60_000, 60_000, 1));
+        // Sampling is not exact to the millisecond.
+        check(&[59_500], Some((500, 60_000)), (20_000, 40_000), (0, 60_000, 60_000, 1));
+        // The recording is older than the report.
+        check(&[8_000], Some((-90, 60_000)), (20_000, 72_000), (0, 60_000, 60_000, 1));
+        check(&[8_000], None, (20_000, 72_000), (0, 60_000, 60_000, 1));
+        let mut none = HostData { intervals: vec![minute(0, 0)], ..HostData::default() };
+        none.only_sampled(None);
+        assert!(none.intervals.is_empty());
+    }
+
+    #[test]
+    fn sleeping_guest_counts_whole_in_a_sum() {
+        let (one, two) = (guest(10, None, 52_000), guest(20, None, 12_000));
+        let sum = together([&one, &two]);
+        assert_eq!(sum.over.covered_ms, 52_000);
+        assert_eq!(sum.over.get(GuestField::Resident), Some(2000));
+        assert_eq!(sum.over.get(GuestField::Vcpus), Some(2));
     }
 }

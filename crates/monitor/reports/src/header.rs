@@ -4,16 +4,13 @@ use crate::gather::{HostData, end_of};
 use crate::number::shown;
 use crate::plain::plain;
 use crate::sums::Timeline;
-use crate::time::{Zone, clock_text, date_text, span_text};
+use crate::time::{SLACK_MS, Zone, clock_text, date_text, span_text};
 use model::{Gap, HostField};
 
 /// Maximum number of gaps listed; the others are only counted.
 const GAPS_SHOWN: usize = 3;
 /// Maximum number of facts shown of a host.
 const FACTS_MAX: usize = 40;
-/// Longest unrecorded part of an interval that is not a gap, because sampling is not exact to the
-/// millisecond.
-const SLACK_MS: u64 = 1_500;
 
 /// Facts about a host shown above its report.
 #[derive(Debug)]

@@ -120,7 +120,6 @@ impl TableInput<'_> {
     pub(crate) fn subjects<'g>(
         &self,
         guests: &'g BTreeMap<GuestId, Measured<'g>>,
-        covered_ms: u64,
     ) -> Cow<'g, BTreeMap<GuestId, Measured<'g>>> {
         if self.options.by == By::Guest {
             return Cow::Borrowed(guests);
@@ -129,14 +128,14 @@ impl TableInput<'_> {
         for (id, guest) in guests {
             members.entry(id.subject(self.options.by)).or_default().push(guest);
         }
-        Cow::Owned(members.into_iter().map(|(id, of)| (id, together(of, covered_ms))).collect())
+        Cow::Owned(members.into_iter().map(|(id, of)| (id, together(of))).collect())
     }
 
     /// Returns each guest, class or host over the whole time.
     pub(crate) fn over_time(&self, at: usize) -> BTreeMap<GuestId, Measured<'static>> {
         let mut found: BTreeMap<GuestId, Measured<'static>> = BTreeMap::new();
         for step in &self.timelines[at].steps {
-            let subjects = self.subjects(&step.guests, step.interval.host.covered_ms);
+            let subjects = self.subjects(&step.guests);
             for (id, measured) in subjects.iter() {
                 match found.get_mut(id) {
                     Some(earlier) => earlier.then(measured),
@@ -168,7 +167,7 @@ impl TableInput<'_> {
                 if self.options.detail == Detail::Sums {
                     continue;
                 }
-                for (id, guest) in self.subjects(&step.guests, host.covered_ms).iter() {
+                for (id, guest) in self.subjects(&step.guests).iter() {
                     // The labels of a guest depend on all other guests, so they are computed once.
                     if !known.contains_key(id) {
                         known.insert(id.clone(), self.labels_of(at, id));
@@ -182,7 +181,8 @@ impl TableInput<'_> {
             for (id, guest) in self.over_time(at) {
                 let facts = facts_of(&timeline.total.host, &guest);
                 let labels = self.labels_of(at, &id);
-                let line = self.line(LineKind::Whole, None, at, labels, &facts);
+                let mut line = self.line(LineKind::Whole, None, at, labels, &facts);
+                line.covered_ms = line.covered_ms.min(guest.over.covered_ms);
                 ranked.push((at, id, line));
             }
         }
@@ -218,7 +218,7 @@ impl TableInput<'_> {
             if left_here.peek().is_none() {
                 continue;
             }
-            let here = together(left_here.map(|(_, guest)| guest), step.interval.host.covered_ms);
+            let here = together(left_here.map(|(_, guest)| guest));
             match &mut sum {
                 None => sum = Some(here),
                 Some(sum) => sum.then(&here),

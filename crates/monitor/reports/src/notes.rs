@@ -1,15 +1,19 @@
 //! Notes at the foot of a report: reasons for empty columns, and substituted values.
 
 use crate::fields::{Derived, Raw, Scope};
+use crate::gather::UNREPORTED_MS;
 use crate::options::Options;
-use crate::report::{Line, LineKind, Report};
+use crate::report::{Line, LineKind, Report, Table};
 use crate::sums::Timeline;
 use crate::time::span_text;
-use model::{GuestField, Over, ProcessField};
-use std::collections::BTreeMap;
+use model::GuestField;
 
 /// Excess in percent above which two states of virtual CPUs must count the same time.
 const EXCESS_PERCENT: f64 = 0.5;
+/// Excess of listed processes over all of them above which some are counted twice.
+const TWICE: f64 = 1.02;
+/// Maximum number of guests named that were not there the whole time.
+const PARTS_SHOWN: usize = 4;
 
 pub(crate) fn of(
     report: &Report,
@@ -18,7 +22,9 @@ pub(crate) fn of(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(empty_tables(report));
-    notes.extend(empty_columns(report, timelines));
+    notes.extend(empty_columns(report));
+    notes.extend(report.tables.iter().find_map(counted_twice));
+    notes.extend(report.tables.iter().find_map(partly_there));
     notes.extend(substitutes(report, timelines));
     if options.pattern.is_some() && uses(report, |field| field.scope == Scope::Host) {
         notes.push("The rows of the host are about all of its guests.".into());
@@ -35,64 +41,72 @@ fn uses(report: &Report, is_it: impl Fn(&Derived) -> bool) -> bool {
 }
 
 fn empty_tables(report: &Report) -> impl Iterator<Item = String> {
-    report.tables.iter().filter(|table| table.lines.is_empty()).map(|table| {
-        match table.part.scope {
-            Scope::Finding => "No rule found anything.".to_owned(),
-            Scope::Process => "No processes are recorded in this time: daemons tell of them, \
+    report.tables.iter().filter(|table| !table.has_values()).map(|table| match table.part.scope {
+        Scope::Finding => "No rule found anything.".to_owned(),
+        Scope::Process => "No processes are recorded in this time: daemons tell of them, \
                                and only of guests that ran."
-                .to_owned(),
-            _ => format!("{}: none are recorded in this time.", table.part.title),
-        }
+            .to_owned(),
+        _ => format!("{}: none are recorded in this time.", table.part.title),
     })
 }
 
-/// Returns notes for columns without values, grouped by the missing raw fields.
-fn empty_columns(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
-    let mut by_source: BTreeMap<Vec<Raw>, Vec<String>> = BTreeMap::new();
-    for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
+/// Returns a note that names the columns without values.
+fn empty_columns(report: &Report) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for table in report.tables.iter().filter(|table| table.has_values()) {
+        let shown = table.columns_shown();
         for (column, field) in table.fields.iter().enumerate() {
-            if table.lines.iter().any(|line| line.values[column].is_some()) {
-                continue;
-            }
-            let lacks = |raw: &&Raw| !is_recorded(**raw, timelines);
-            let missing: Vec<Raw> = field.sources.iter().filter(lacks).copied().collect();
-            if missing.is_empty() {
-                continue;
-            }
-            let names = by_source.entry(missing).or_default();
             let heading = field.heading();
-            if !names.contains(&heading) {
+            if !shown.contains(&column) && !names.contains(&heading) {
                 names.push(heading);
             }
         }
     }
-    let sentence = |(missing, names): (Vec<Raw>, Vec<String>)| {
-        let mut sources: Vec<&str> = missing.iter().map(|raw| raw.source()).collect();
-        sources.dedup();
-        let raws: Vec<&str> = missing.iter().map(|raw| raw.name()).collect();
+    let name = report.definition.name;
+    (!names.is_empty()).then(|| {
         format!(
-            "{}: -, because {} ({}) {} not recorded here.",
-            names.join(", "),
-            raws.join(", "),
-            sources.join(", "),
-            if raws.len() == 1 { "is" } else { "are" }
+            "Not recorded here: {}. `pinhead report {name} --legend` has the sources.",
+            names.join(", ")
         )
-    };
-    by_source.into_iter().map(sentence).collect()
+    })
 }
 
-fn is_recorded(raw: Raw, timelines: &[Timeline<'_>]) -> bool {
-    let any = |field: ProcessField, over: &Over<ProcessField>| over.get(field).is_some();
-    timelines.iter().any(|timeline| match raw {
-        Raw::Process(field) => timeline.steps.iter().any(|step| {
-            let mut all = step.interval.processes.values().flat_map(|of| of.values());
-            all.any(|over| any(field, over))
-        }),
-        Raw::Guest(field) => timeline
-            .steps
-            .iter()
-            .any(|step| step.guests.values().any(|guest| guest.over.get(field).is_some())),
-        _ => raw.value(&timeline.total.facts()).is_some(),
+/// Returns a note if processes are counted twice: once by themselves, and once by the parent of the
+/// same processes after their end.
+fn counted_twice(table: &Table) -> Option<String> {
+    let column = table.fields.iter().position(|field| field.id.starts_with("cpu_"))?;
+    let sum = |kind| {
+        let lines = table.lines.iter().filter(move |line| line.kind == kind);
+        lines.filter_map(|line| line.values[column]).sum::<f64>()
+    };
+    let (listed, all) = (sum(LineKind::Whole), sum(LineKind::All));
+    (table.part.scope == Scope::Process && all > 0.0 && listed > all * TWICE).then(|| {
+        "Processes that ended are in their own rows and in those of their parents.".to_owned()
+    })
+}
+
+/// Returns a note that names guests that were not there the whole time.
+fn partly_there(table: &Table) -> Option<String> {
+    let all = table.lines.iter().filter(|line| line.kind == LineKind::All);
+    let most_ms = all.map(|line| line.covered_ms).max()?;
+    let is_part = |line: &&Line| {
+        let is_guest = line.kind == LineKind::Whole && table.part.scope == Scope::Guest;
+        is_guest && line.covered_ms.saturating_add(UNREPORTED_MS) < most_ms
+    };
+    let part: Vec<&Line> = table.lines.iter().filter(is_part).collect();
+    let name = |line: &&Line| {
+        let name = line.labels.get(1).or(line.labels.first())?;
+        Some(format!("{name} {}", span_text(line.covered_ms)))
+    };
+    let mut names: Vec<String> = part.iter().take(PARTS_SHOWN).filter_map(name).collect();
+    if part.len() > PARTS_SHOWN {
+        names.push(format!("{} more", part.len() - PARTS_SHOWN));
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "There for a part of the time: {}. Their rows are about this part; sums count it only.",
+            names.join(", ")
+        )
     })
 }
 
@@ -135,13 +149,8 @@ fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
             ));
         }
     }
-    let parts = |table: &crate::Table| {
-        table.lines.iter().any(|line| {
-            matches!(line.kind, LineKind::Interval)
-                && line.covered_ms.saturating_mul(100) < line.length_ms.saturating_mul(95)
-        })
-    };
-    if report.tables.iter().any(parts) {
+    let mut intervals = report.tables.iter().flat_map(|table| &table.lines);
+    if intervals.any(|line| line.kind == LineKind::Interval && line.is_partial()) {
         notes.push("~ behind a time: less than 95 % of the interval is known.".into());
     }
     let last = report.tables.iter().flat_map(|table| &table.lines).find(|line| {

@@ -1,6 +1,7 @@
 //! Options of a report.
 
-use crate::gather::{By, Pattern};
+use crate::gather::By;
+use crate::pattern::Pattern;
 use crate::time::Zone;
 
 /// Options of a report.

@@ -26,7 +26,8 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
             let facts = Facts { process: &over, ..facts_of(&input.total(at).host, guest) };
             let labels = labels(input, at, &id, &name);
             let line = input.line(LineKind::Whole, None, at, labels, &facts);
-            let prorated = facts.process_ns().zip(facts.scale()).map_or(0.0, |(ns, f)| ns * f);
+            let prorated =
+                facts.process_and_children_ns().zip(facts.scale()).map_or(0.0, |(ns, f)| ns * f);
             ranked.push((at, line, prorated));
         }
     }
@@ -51,7 +52,7 @@ fn sums(input: &TableInput<'_>, at: usize, listed: f64) -> Vec<Line> {
         if reporting.peek().is_none() {
             continue;
         }
-        let here = together(reporting, step.interval.host.covered_ms);
+        let here = together(reporting);
         match &mut sum {
             None => sum = Some(here),
             Some(sum) => sum.then(&here),

@@ -4,6 +4,7 @@ use crate::catalog::{Definition, Part};
 use crate::fields::Derived;
 use crate::gather::By;
 use crate::header::HostHeader;
+use crate::time::SLACK_MS;
 
 /// A report before rendering.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Report {
     pub by: By,
     /// Pattern of the guests; empty for all.
     pub pattern: String,
+    /// True if the pattern is the name of a guest.
+    pub is_guest: bool,
     /// Tables of the report.
     pub tables: Vec<Table>,
     /// Notes at the foot.
@@ -41,6 +44,20 @@ pub struct Table {
     pub lines: Vec<Line>,
 }
 
+impl Table {
+    /// Returns the columns that have a value in some line.
+    pub(crate) fn columns_shown(&self) -> Vec<usize> {
+        let has_value =
+            |column: &usize| self.lines.iter().any(|line| line.values[*column].is_some());
+        (0..self.fields.len()).filter(has_value).collect()
+    }
+
+    /// Returns true if some line has a value.
+    pub(crate) fn has_values(&self) -> bool {
+        self.lines.iter().any(|line| line.values.iter().any(Option::is_some))
+    }
+}
+
 /// A line of a table.
 #[derive(Clone, Debug)]
 pub struct Line {
@@ -56,6 +73,18 @@ pub struct Line {
     pub labels: Vec<String>,
     /// Values, one per column.
     pub values: Vec<Option<f64>>,
+}
+
+/// Recorded percentage of an interval below which its time is marked.
+const KNOWN_PERCENT: u64 = 95;
+
+impl Line {
+    /// Returns true if a part of the line's time is not recorded.
+    pub(crate) fn is_partial(&self) -> bool {
+        let is_less =
+            self.covered_ms.saturating_mul(100) < self.length_ms.saturating_mul(KNOWN_PERCENT);
+        is_less && self.length_ms.saturating_sub(self.covered_ms) > SLACK_MS
+    }
 }
 
 /// Subject of a line.

@@ -1,7 +1,9 @@
 //! Sums of a host over one or more intervals, from which the host's row is derived.
 
 use crate::Facts;
-use crate::gather::{GuestId, Measured, Pattern, Taken, all_tiers, guests_of, together};
+use crate::gather::{GuestId, Measured, Taken, all_tiers, guests_of, together};
+use crate::pattern::Pattern;
+use crate::states::both;
 use model::{HostField, Interval, Over, TierField};
 use std::collections::BTreeMap;
 
@@ -18,6 +20,8 @@ pub(crate) struct Sums {
     on: f64,
     active: f64,
     ms: f64,
+    /// Wake-ups of guests that were not active.
+    idle_wakes: Option<f64>,
 }
 
 impl Sums {
@@ -31,13 +35,16 @@ impl Sums {
             share.is_some_and(|percent| percent > ACTIVE_PERCENT)
         };
         let active = guests.values().filter(is_active).count() as f64;
+        let idle = guests.values().filter(|guest| !is_active(guest));
+        let idle_wakes = idle.filter_map(|guest| guest.added.wakes).map(|wakes| wakes as f64);
         Sums {
             host: interval.host.clone(),
-            guests: together(guests.values(), covered_ms),
+            guests: together(guests.values()),
             tiers: all_tiers(interval, covered_ms),
             on: guests.len() as f64 * ms,
             active: active * ms,
             ms,
+            idle_wakes: (!guests.is_empty()).then(|| idle_wakes.sum()),
         }
     }
 
@@ -49,6 +56,7 @@ impl Sums {
         self.on += later.on;
         self.active += later.active;
         self.ms += later.ms;
+        self.idle_wakes = both(self.idle_wakes, later.idle_wakes, |a, b| a + b);
     }
 
     /// Returns the facts of the host's row.
@@ -58,6 +66,7 @@ impl Sums {
             tier: &self.tiers,
             on: mean(self.on),
             active: mean(self.active),
+            idle_wakes: self.idle_wakes,
             ..facts_of(&self.host, &self.guests)
         }
     }

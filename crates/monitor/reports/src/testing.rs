@@ -63,6 +63,7 @@ pub fn day(guests: usize, minutes: u64) -> HostData {
             to_ms: DAY_MS + 214 * 60_000,
             reason: "the manager was not running".into(),
         }],
+        recorded: Some((DAY_MS, DAY_MS + 86_400_000)),
     }
 }
 

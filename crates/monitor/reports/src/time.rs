@@ -2,6 +2,10 @@
 
 use base::duration::{DAY_MS, MINUTE_MS};
 
+/// Longest unrecorded part of an interval that is not a gap, because sampling is not exact to the
+/// millisecond.
+pub(crate) const SLACK_MS: u64 = 1_500;
+
 /// Time zone of the times shown.
 pub trait Zone {
     /// Returns the offset of local time from UTC at a moment, in minutes.

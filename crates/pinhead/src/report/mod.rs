@@ -12,8 +12,9 @@ use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
+use metrics::names::Table;
 use recorded::Wanted;
-use reports::{By, Definition, Detail, HostData, Options, Pattern, Zone};
+use reports::{By, Definition, Detail, HostData, Options, Pattern, Raw, Zone};
 use std::path::PathBuf;
 use why::when::{self, Now};
 
@@ -30,6 +31,9 @@ pub struct ReportArgs {
     /// Only guests with a matching name or class, such as 'LNX1*'
     #[arg(long, value_name = "PATTERN")]
     pub class: Option<String>,
+    /// Only the guest of this name, over time
+    #[arg(long, value_name = "NAME", conflicts_with = "class")]
+    pub guest: Option<String>,
     /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
     /// The default is an hour before the end.
@@ -61,6 +65,9 @@ pub struct ReportArgs {
     /// For a directory of recordings, the name of its host.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
+    /// Print the meaning, unit and source of each column of the report
+    #[arg(long, requires = "name")]
+    pub legend: bool,
 }
 
 /// Subject of a row.
@@ -108,9 +115,13 @@ impl Zone for Place<'_> {
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
     // An unknown name is an error before any recording is opened.
-    reports::find(name)?;
+    let definitions = reports::find(name)?;
     let now = why::now();
     let width = terminal::width(std::io::stdout()).filter(|width| *width >= 40).unwrap_or(WIDTH);
+    if args.legend {
+        let of = |definition: &&Definition| reports::legend(definition, &metric, width);
+        return Ok(definitions.iter().map(of).collect::<Vec<_>>().join("\n"));
+    }
     let host = args.host.as_deref();
     let source = |wanted: &Wanted| -> Result<Vec<HostData>, Error> {
         Ok(match &args.from_prometheus {
@@ -119,6 +130,19 @@ pub fn run(args: &ReportArgs) -> Result<String, Error> {
         })
     };
     answer(&source, args, &now, width)
+}
+
+/// Returns the metric of a raw field.
+fn metric(raw: Raw) -> &'static str {
+    fn of<F: Table>(field: F) -> &'static str {
+        &F::metrics()[field.index()].name
+    }
+    match raw {
+        Raw::Guest(field) => of(field),
+        Raw::Host(field) => of(field),
+        Raw::Tier(field) => of(field),
+        Raw::Process(field) => of(field),
+    }
 }
 
 /// Lists the reports.
@@ -149,7 +173,10 @@ pub fn answer(
     }
     let wanted = wanted(args, now, &definitions)?;
     let recorded = source(&wanted)?;
-    let pattern = args.class.as_deref().map(Pattern::new).transpose()?;
+    let pattern = match (&args.guest, &args.class) {
+        (Some(name), _) => Some(Pattern::guest(name)?),
+        (None, class) => class.as_deref().map(Pattern::new).transpose()?,
+    };
     let zone = Place(&now.zone);
     let options = Options {
         by: match args.by {
@@ -165,6 +192,7 @@ pub fn answer(
         },
         zone: &zone,
     };
+    reports::must_be_found(&recorded, &options)?;
     let mut printed = Vec::new();
     for definition in definitions {
         let report = reports::build(definition, &recorded, &options)?;
@@ -199,5 +227,7 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
     })
 }
 
+#[cfg(test)]
+mod faces;
 #[cfg(test)]
 mod tests;

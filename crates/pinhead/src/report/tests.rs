@@ -2,6 +2,8 @@ use super::*;
 use clap::Parser;
 use model::{GuestField, GuestIdentity, HostField, Moment, Row};
 use reports::testing;
+use std::ops::RangeInclusive;
+use std::path::Path;
 
 #[derive(Parser)]
 struct Line {
@@ -26,6 +28,7 @@ fn made_up(wanted: &Wanted) -> Result<Vec<HostData>, Error> {
     day.intervals.retain(|one| one.from_ms >= wanted.from_ms && one.from_ms < wanted.to_ms);
     let mut host = HostData { name: day.name, ..HostData::default() };
     day.intervals.into_iter().for_each(|one| host.add(one));
+    host.recorded = day.recorded;
     Ok(vec![host])
 }
 
@@ -84,21 +87,71 @@ fn only_some_guests() {
 }
 
 #[test]
+fn report_of_one_guest_is_over_time() {
+    let text = printed("GUEST1 --from 00:00 --guest LNX1001").expect("a report");
+    assert!(text.contains(", guest LNX1001\n"), "{text}");
+    assert!(text.contains("\nLNX1001 ") && !text.contains("\nall "), "{text}");
+    let row = |text: &str, start: &str| {
+        text.lines().find(|line| line.starts_with(start)).map(str::to_owned).expect(start)
+    };
+    let other = printed("GUEST1 --from 00:00").expect("a report");
+    let cells = |row: String| row.split_whitespace().take(9).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(cells(row(&text, "LNX1001 ")), cells(row(&other, "LNX1001 ")));
+    assert_ne!(cells(row(&text, "12:00")), cells(row(&other, "12:00")));
+}
+
+#[test]
+fn request_for_what_is_not_recorded_names_what_is() {
+    let wrong = |words: &str| printed(words).expect_err("not recorded").to_string();
+    assert_eq!(
+        wrong("MAIN --from 00:00 --class lnx1oo1"),
+        "No guest's name or class matches lnx1oo1. Near it: LNX1001"
+    );
+    assert_eq!(
+        wrong("MAIN --from 00:00 --class nosuch"),
+        "No guest's name or class matches nosuch. Guests of this time: LNX1000, LNX1001, LNX1002, \
+         LNX1003, LNX1004; classes: batch, db, web"
+    );
+    assert!(wrong("MAIN --from 00:00 --guest web").starts_with("No guest is called web. Guests"));
+    assert_eq!(
+        wrong("MAIN --from 2026-11-19 --to 2026-11-20"),
+        "Nothing is recorded in this time. The recording has 2026-11-21 00:00 to 2026-11-22 00:00; \
+         choose a part of it with --from and --to"
+    );
+    assert!(wrong("gest1").starts_with("No report is called gest1. Near it: GUEST1, GUEST2"));
+}
+
+#[test]
+fn legend_has_each_column_with_its_unit_and_source() {
+    for report in reports::REPORTS {
+        let text = run(&args(&format!("{} --legend", report.name))).expect("a legend");
+        for id in report.parts.iter().flat_map(|part| part.columns) {
+            assert!(text.contains(id), "{}: {id}", report.name);
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+    let text = run(&args("GUEST1 --legend")).expect("a legend");
+    let column = "\n  CPU ms/min (cpu_ms_per_min, in ms/min)\n      CPU time that it costs the \
+                  host (run time of all its threads, a minute)\n      from vcpu_run_ns, \
+                  other_run_ns\n";
+    let source = "\n  vcpu_run_ns (task/TID/schedstat): pinhead_guest_vcpu_run_seconds_total\n";
+    assert!(text.contains(column) && text.contains(source), "{text}");
+}
+
+#[test]
 fn all_reports_are_listed() {
     let listed = list();
     assert_eq!(listed.lines().count(), 17);
     assert!(listed.contains("STATE") && listed.contains("ESAXACT"));
 }
 
-/// The report contains a guest's activity in one minute that was recorded second by second.
-#[test]
-fn recorded_minute_is_reported() {
-    let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    let mut recorder = store::Recorder::new(&dir, store::Keep::USUAL);
+/// Records a host with two CPUs and a guest, from one second of the day to another.
+fn record(dir: &Path, seconds: RangeInclusive<u64>) {
+    let _ = std::fs::remove_dir_all(dir);
+    let mut recorder = store::Recorder::new(dir, store::Keep::USUAL);
     let who =
         GuestIdentity { name: "LNX1001".into(), uuid: "1".into(), ..GuestIdentity::default() };
-    for second in 0..=600_u64 {
+    for second in seconds {
         let mut guest = Row::default();
         guest.set(GuestField::VcpuRun, Some(second * 250_000_000));
         guest.set(GuestField::OtherRun, Some(second * 50_000_000));
@@ -112,6 +165,33 @@ fn recorded_minute_is_reported() {
         recorder.record(&Moment { at_ms, host, guests, ..Moment::default() });
     }
     recorder.close().expect("closed");
+}
+
+/// Steps begin at round times; the recording begins and ends within one.
+#[test]
+fn report_begins_and_ends_with_the_recording() {
+    let dir = std::env::temp_dir().join(format!("pinhead-young-{}", std::process::id()));
+    let local = |wanted: &Wanted| Ok(recorded::local(Some(&dir), Some("p390"), wanted)?);
+    for (seconds, span) in
+        [(1_252..=1_280, "00:20:52 to 00:21:20"), (1_252..=1_430, "00:20:52 to 00:23:50")]
+    {
+        record(&dir, seconds);
+        let args = args("MAIN --from 00:00 --to 01:00 --interval 5m");
+        let text = answer(&local, &args, &now(), 80).expect("a report");
+        assert!(text.contains(&format!("2026-11-21 {span}, every")), "{text}");
+        assert!(text.contains("\n00:20:52 ") && !text.contains("gaps:"), "{text}");
+    }
+    let error = answer(&local, &args("MAIN --from 03:00 --to 04:00"), &now(), 80);
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let range = "The recording has 2026-11-21 00:20:52 to 2026-11-21 00:23:50;";
+    assert!(error.expect_err("nothing").to_string().contains(range));
+}
+
+/// The report contains a guest's activity in one minute that was recorded second by second.
+#[test]
+fn recorded_minute_is_reported() {
+    let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));
+    record(&dir, 0..=600);
     let local = |wanted: &Wanted| Ok(recorded::local(Some(&dir), Some("p390"), wanted)?);
     let args = args("GUEST1 --from 2026-11-21 --to 2026-11-22 --interval 5m");
     let text = answer(&local, &args, &now(), 80);

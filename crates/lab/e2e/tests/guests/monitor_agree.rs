@@ -153,6 +153,7 @@ fn busy_percent(rows: &[(i64, Row<HostField>)], from_ms: i64, to_ms: i64) -> f64
         on: None,
         active: None,
         unlisted_ns: None,
+        idle_wakes: None,
     };
     let field = field(Scope::Host, "busy_percent").expect("a field");
     field.value(&facts).expect("a value")

@@ -87,13 +87,17 @@ fn columns<'a>(table: &'a Value, rows: &'a [Value]) -> Vec<Column<'a>> {
     all.iter().map(column).collect()
 }
 
-/// Returns a report's note about an empty column.
-fn why_empty<'a>(notes: &[&'a str], title: &str) -> Option<&'a str> {
+/// Returns the sources of an empty column that a report's notes name.
+fn why_empty(notes: &[&str], report: &str, table: &Value, column: &Column<'_>) -> Option<String> {
     let names = |note: &&str| {
-        let names = note.split_once(": -, because").map_or("", |(names, _)| names);
-        names.split(", ").any(|name| name == title)
+        let names = note.strip_prefix("Not recorded here: ").unwrap_or_default();
+        names.split(". `").next().unwrap_or_default().split(", ").any(|name| name == column.title)
     };
-    notes.iter().copied().find(names)
+    notes.iter().find(|note| names(note))?;
+    let definition = *reports::find(report).expect("a report").first()?;
+    let part = definition.parts.iter().find(|part| table["table"] == part.id)?;
+    let sources = reports::field(part.scope, column.name)?.sources;
+    Some(sources.iter().map(|raw| raw.source()).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns true if the host has swap.
@@ -172,7 +176,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
                 wrong.extend(known.filter_map(|value| impossible(name, &column, *value, cpus)));
                 let is_number = rows.iter().all(|row| !row[column.name].is_string());
                 if is_number && !rows.is_empty() && column.values.iter().all(Option::is_none) {
-                    let why = why_empty(&notes, column.title).map(str::to_owned);
+                    let why = why_empty(&notes, name, table, &column);
                     empty.insert((name, column.name.to_owned()), why);
                 }
             }
@@ -202,8 +206,8 @@ fn every_report_is_made_of_a_manager_that_runs() {
             !is_explained
         })
         .filter(|(_, why)| {
-            let because = why.as_deref().and_then(|note| note.split_once(": -, because"));
-            !because.is_some_and(|(_, why)| NOT_HERE.iter().any(|word| why.contains(word)))
+            let is_accepted = |why: &String| NOT_HERE.iter().any(|word| why.contains(word));
+            !why.as_ref().is_some_and(is_accepted)
         })
         .map(|((report, column), why)| format!("{report} {column}: {why:?}"))
         .collect();

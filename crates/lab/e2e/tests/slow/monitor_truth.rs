@@ -99,14 +99,16 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
         of("kernel_percent"),
         of("steal_percent")
     );
-    // A process's time continues while a lower hypervisor has its CPU; busy time does not.
-    let stolen = of("steal_percent") / busy * 100.0;
-    assert!((99.0..=101.0 + stolen).contains(&named), "{named} % of {busy} % has a name");
+    assert!((99.0..=100.001).contains(&named), "{named} % of {busy} % has a name");
     let stat = std::fs::read_to_string("/proc/stat").expect("the host's CPUs");
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     let guests = number(rows(guest1, "all")[0], "cpu_percent");
     let captured = of("capture_percent") * busy / 100.0 * cpus as f64;
-    assert!((guests / captured - 1.0).abs() < 0.001, "{guests} or {captured} % by guests");
+    // A process's time continues while a lower hypervisor has its CPU; busy time does not. The host
+    // is recorded for a moment before its guests.
+    let stolen = of("steal_percent") / busy;
+    let off = (guests / captured - 1.0).abs();
+    assert!(off < 0.015 + stolen, "{guests} or {captured} % by guests");
 }
 
 /// Asserts that all time of every virtual CPU is counted once.
@@ -163,8 +165,7 @@ fn processes_sum_to_their_guests(process: &Value, guest1: &Value, state: &Value)
         let stolen = number(whole(state, name), "cpu_wait_percent");
         let rows: Vec<&Value> =
             rows(process, "summary").into_iter().filter(|row| row["guest"] == name).collect();
-        let used = |row: &&Value| number(row, "cpu_percent") + number(row, "child_percent");
-        let used: f64 = rows.iter().map(used).sum();
+        let used: f64 = rows.iter().map(|row| number(row, "cpu_percent")).sum();
         let factor = number(rows[0], "prorate_ratio");
         println!(
             "{name}: {used:.2} % of a CPU by {} processes, {got:.2} % by the host; {stolen:.1} % \

@@ -43,6 +43,9 @@ pub struct Part {
     pub has_intervals: bool,
     /// True if only compressed tiers are shown.
     pub only_compressed: bool,
+    /// True if the text is one table of the first columns that fit. The others have a line of
+    /// their values over the whole time.
+    pub is_one_table: bool,
 }
 
 /// A chart of a report.
@@ -87,13 +90,26 @@ pub(super) const fn part(
     columns: &'static [&'static str],
     charts: &'static [Chart],
 ) -> Part {
-    let has_intervals = true;
-    Part { id, title, scope, columns, sort, charts, has_intervals, only_compressed: false }
+    Part {
+        id,
+        title,
+        scope,
+        columns,
+        sort,
+        charts,
+        has_intervals: true,
+        only_compressed: false,
+        is_one_table: false,
+    }
 }
 
 impl Part {
     pub(super) const fn without_intervals(self) -> Part {
         Part { has_intervals: false, ..self }
+    }
+
+    pub(super) const fn one_table(self) -> Part {
+        Part { is_one_table: true, ..self }
     }
 
     pub(super) const fn compressed(self) -> Part {

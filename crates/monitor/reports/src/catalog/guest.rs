@@ -99,21 +99,30 @@ pub(super) const QUEUE: Definition = Definition {
     name: "QUEUE",
     title: "Wake-ups of guests and how long they take",
     heritage: &["ESAUSRQ", "ESAUSLA"],
-    parts: &[part(
-        "guests",
-        "Guests",
-        Scope::Guest,
-        "in_queue",
-        columns![
-            vcpus wakes_per_min wake_cpu_ms wake_wait_ms in_queue exits_per_s bursts_per_min
-            burst_short_percent burst_middle_percent burst_long_percent burst_longest_percent
-            burst_trivial_percent
-        ],
-        &[
-            lines("Virtual CPUs that ran or waited", columns![in_queue]),
-            bars("Wake-ups by guest", columns![wakes_per_min]),
-        ],
-    )],
+    parts: &[
+        part(
+            "host",
+            "All guests",
+            Scope::Host,
+            "in_queue",
+            columns![
+                guests_on guests_active in_queue wakes_per_s idle_wakes_per_s wake_ms
+            ],
+            &[lines("Virtual CPUs that ran or waited", columns![in_queue])],
+        ),
+        part(
+            "guests",
+            "Guests",
+            Scope::Guest,
+            "in_queue",
+            columns![
+                vcpus wakes_per_min wake_cpu_ms wake_wait_ms in_queue exits_per_s bursts_per_min
+                burst_short_percent burst_middle_percent burst_long_percent burst_longest_percent
+                burst_trivial_percent
+            ],
+            &[bars("Wake-ups by guest", columns![wakes_per_min])],
+        ),
+    ],
     left_out: "Bursts are not traced: they are estimated from how long and how often each virtual \
                CPU ran in each second, and those of a second are taken for equally long.",
 };
@@ -199,7 +208,7 @@ pub(super) const PROC: Definition = Definition {
 
 pub(super) const IDLE: Definition = Definition {
     name: "IDLE",
-    title: "What guests cost while they do little, and who wakes them",
+    title: "Cost of guests that do little, and the processes that wake them",
     heritage: &[],
     parts: &[
         part(
@@ -218,11 +227,14 @@ pub(super) const IDLE: Definition = Definition {
         ),
         part(
             "wakers",
-            "Who wakes them",
+            "Processes, with their ended children",
             Scope::Process,
-            "wakes_per_min",
-            columns![wakes_per_min wake_cpu_ms cpu_ms_per_min of_guest_percent],
-            &[bars("Wake-ups by process", columns![wakes_per_min])],
+            "cpu_ms_per_min",
+            columns![cpu_ms_per_min of_guest_percent wakes_per_min wake_cpu_ms],
+            &[
+                bars("CPU time by process", columns![cpu_ms_per_min]),
+                bars("Wake-ups by process", columns![wakes_per_min]),
+            ],
         )
         .without_intervals(),
     ],

@@ -53,9 +53,10 @@ pub(super) const MAIN: Definition = Definition {
         "busy_percent",
         columns![
             guests_on guests_active in_queue wakes_per_s wake_ms busy_percent virtual_percent
-            capture_percent others_percent kernel_percent attributed_percent steal_percent
-            used_percent load_ratio zswap_pages_per_s swap_pages_per_s psi_cpu_percent
-            psi_memory_percent psi_memory_full_percent psi_io_percent psi_io_full_percent
+            capture_percent guests_actual_mib guests_resident_mib used_percent psi_memory_percent
+            swap_pages_per_s zswap_pages_per_s load_ratio steal_percent others_percent
+            kernel_percent attributed_percent psi_memory_full_percent psi_cpu_percent
+            psi_io_percent psi_io_full_percent
         ],
         &[
             lines("CPU of the host", columns![busy_percent virtual_percent]),
@@ -64,7 +65,8 @@ pub(super) const MAIN: Definition = Definition {
                 columns![psi_cpu_percent psi_memory_percent psi_io_percent],
             ),
         ],
-    )],
+    )
+    .one_table()],
     left_out: "",
 };
 

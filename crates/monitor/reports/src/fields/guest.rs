@@ -61,11 +61,10 @@ derived! {
             "what it has less what is available in it, and active cache; mean",
             |f| Some(working_set(f)? / MIB);
         "locked_mib", "Lock|MiB", Mib 0, [guest Locked], "what cannot be swapped out", "mean";
-        "actual_mib", "Has|MiB", Mib 0, [guest Actual], "the memory that its balloon leaves it",
+        "actual_mib", "Actual|MiB", Mib 0, [guest Actual], "the memory that its balloon leaves it",
             "mean";
-        "target_mib", "Told|MiB", Mib 0, [guest Target], "the memory that it was told to have",
-            "mean";
-        "minimum_mib", "Floor|MiB", Mib 0, [guest Minimum], "it never gets less", "mean";
+        "target_mib", "Target|MiB", Mib 0, [guest Target], "the target of its balloon", "mean";
+        "minimum_mib", "Min|MiB", Mib 0, [guest Minimum], "it never gets less", "mean";
         "memory_mib", "Size|MiB", Mib 0, [guest Memory], "the memory that it was started with",
             "mean";
         "swapped_mib", "Swapd|MiB", Mib 0, [guest Swapped],
@@ -103,7 +102,7 @@ derived! {
             "its process's calls that read, of devices and of sockets", "a second";
         "write_calls_per_s", "Writes|/s", PerS 1, [guest WriteCalls],
             "its process's calls that wrote", "a second";
-        "emulation_ms_per_min", "SIM|ms/min", MsPerMin 1, [guest VcpuRun, guest VcpuGuest],
+        "emulation_ms_per_min", "Emul|ms/min", MsPerMin 1, [guest VcpuRun, guest VcpuGuest],
             "CPU time of the host's code on its virtual CPUs",
             "run time less guest time and polling, a minute",
             |f| f.g_ms_per_min(emulation_ns(f)?);
@@ -127,7 +126,7 @@ derived! {
             [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest VcpuGuest],
             "they ran the guest's code; under emulation, they ran",
             "guest time, of virtual CPUs and time", |f| state(f, State::Run);
-        "emulation_percent", "SIM|%", Percent 1, [guest VcpuGuest],
+        "emulation_percent", "Emul|%", Percent 1, [guest VcpuGuest],
             "they ran the host's code: exits, emulated devices",
             "run time less guest time and polling", |f| state(f, State::Emulation);
         "halt_poll_percent", "Poll|%", Percent 1, [guest HaltPoll],
@@ -159,7 +158,7 @@ derived! {
         "parked_percent", "Parked|%", Percent 1, [guest Parked],
             "they stood still: the guest was parked", "the time that it was, at most what is left",
             |f| state(f, State::Parked);
-        "other_percent", "other|%", Percent 1, [guest HaltWait], "the rest",
+        "other_percent", "Other|%", Percent 1, [guest HaltWait], "the rest",
             "100 less all of these; where halts are not counted, the rest is idle",
             |f| state(f, State::Other);
         "states_percent", "Sum|%", Percent 1, [guest VcpuRun, guest VcpuDelay, guest Vcpus],

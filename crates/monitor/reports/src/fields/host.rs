@@ -1,7 +1,7 @@
 //! Fields derived for the host.
 
 use super::derived::derived;
-use crate::facts::{Facts, PAGE};
+use crate::facts::{Facts, MIB, PAGE};
 use crate::number::over;
 use crate::storage::{Storage, storage};
 use model::{GuestField as G, HostField as H};
@@ -35,6 +35,14 @@ fn named_ns(facts: &Facts<'_>) -> Option<f64> {
     })
 }
 
+/// The busy time that shares are taken of: at least the CPU time with a known owner. A kernel may
+/// count less busy time than its tasks ran, because it counts ticks, or because a hypervisor below
+/// it stole a part.
+fn shared_ns(facts: &Facts<'_>) -> Option<f64> {
+    let busy_ns = facts.busy_ns()?;
+    Some(named_ns(facts).map_or(busy_ns, |named_ns| named_ns.max(busy_ns)))
+}
+
 /// Pages per second in both directions.
 fn both(facts: &Facts<'_>, one: H, other: H) -> Option<f64> {
     Some(facts.h_s(one)? + facts.h_s(other)?)
@@ -56,6 +64,11 @@ derived! {
             "wake-ups of virtual CPUs: the transactions of the original",
             "halts ended, or dispatches where halts are not counted",
             |f| crate::facts::per_s(f.wakes()?, f.guest.covered_ms);
+        "idle_wakes_per_s", "Idle|wakes/s", PerS 1, [guest HaltWakeups, guest VcpuDispatches],
+            "those of guests that used less than 1 % of a CPU",
+            "wake-ups of guests that are not active", |f| {
+                crate::facts::per_s(f.idle_wakes?, f.guest.covered_ms)
+            };
         "wake_ms", "Time|ms", Ms 2, [guest VcpuRun, guest VcpuDelay],
             "how long a wake-up takes: its CPU time and its waits",
             "time in queue over wake-ups", |f| over(f.queued_ns()? / 1e6, f.wakes()?);
@@ -69,21 +82,21 @@ derived! {
             |f| over(f.virtual_ns()? * 100.0, f.capacity_ns()?);
         "capture_percent", "Capt|%", Percent 1, [guest VcpuRun, guest OtherRun],
             "capture ratio: the share of busy time that guests account for",
-            "CPU time of guests over busy time", |f| over(f.cpu_ns()? * 100.0, f.busy_ns()?);
+            "CPU time of guests over busy time", |f| over(f.cpu_ns()? * 100.0, shared_ns(f)?);
         "others_percent", "Others|%", Percent 1, [host OthersRun],
             "the share of busy time that other processes of the host account for",
             "their CPU time, that of children that have ended included, over busy time",
-            |f| over(f.h(H::OthersRun)? * 100.0, f.busy_ns()?);
+            |f| over(f.h(H::OthersRun)? * 100.0, shared_ns(f)?);
         "kernel_percent", "Kernel|%", Percent 1,
             [host KernelRun, host Interrupts, host SoftInterrupts],
             "the share of busy time that the kernel accounts for by itself",
             "CPU time of its threads, and of interrupts what no task has counted, over busy time",
-            |f| over(kernel_ns(f)? * 100.0, f.busy_ns()?);
+            |f| over(kernel_ns(f)? * 100.0, shared_ns(f)?);
         "attributed_percent", "Named|%", Percent 1,
             [guest VcpuRun, guest OtherRun, host OwnRun, host OthersRun, host KernelRun],
             "the share of busy time that has a name",
             "CPU time of guests, manager, other processes and kernel over busy time",
-            |f| over(named_ns(f)? * 100.0, f.busy_ns()?);
+            |f| over(named_ns(f)? * 100.0, shared_ns(f)?);
         "steal_percent", "Steal|%", Percent 1, [host Steal],
             "share of all CPUs that a hypervisor below took", "stolen time over CPUs and time",
             |f| over(f.h(H::Steal)? * 100.0, f.capacity_ns()?);
@@ -124,6 +137,17 @@ derived! {
             "memory of guests, each for itself",
             "private, less the hypervisors' and what KSM saved; in old recordings resident",
             |f| part(f, |s| s.guests.own);
+        "guests_actual_mib", "Actual|MiB", Mib 0, [guest Actual],
+            "memory that balloons leave to guests", "sum of guests, mean",
+            |f| Some(f.g(G::Actual)? / MIB);
+        "guests_resident_mib", "Resid|MiB", Mib 0,
+            [guest Private, guest Resident, host Together, host Anonymous, host KsmSharing],
+            "memory of guests and hypervisors in the host's memory, shared pages once",
+            "guests, VMMs and shared of STORE1",
+            |f| {
+                f.g(G::Private).or(f.g(G::Resident))?;
+                part(f, |s| s.guests.own + s.guests.hypervisors + s.guests.together)
+            };
         "hypervisors_mib", "VMMs|MiB", Mib 0, [guest Hypervisor],
             "what hypervisors have for themselves beside their guests' memory",
             "measured, or estimated where their mappings may not be read", |f| {
@@ -150,7 +174,7 @@ derived! {
                 f.h(H::Cached)?;
                 part(f, |s| s.cache)
             };
-        "shared_mib", "Shared|MiB", Mib 0, [host Shared], "shared memory and tmpfs", "mean";
+        "shared_mib", "Shmem|MiB", Mib 0, [host Shared], "shared memory and tmpfs", "mean";
         "buffers_mib", "Buffer|MiB", Mib 0, [host Buffers], "cache of block devices", "mean";
         "slab_mib", "Slab|MiB", Mib 0, [host Slab], "the kernel's own objects", "mean";
         "tables_mib", "Tables|MiB", Mib 0, [host PageTables, host SecondaryTables],
@@ -226,11 +250,11 @@ derived! {
         "manager_ms_per_min", "pinhead|ms/min", MsPerMin 1, [host OwnRun],
             "CPU time of the manager and monitor", "a minute";
         "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "a second";
-        "watermark_min_mib", "Min|MiB", Mib 1, [host MinWatermark],
+        "watermark_min_mib", "Wmark|min MiB", Mib 1, [host MinWatermark],
             "free memory below which tasks must reclaim some themselves", "of all zones, mean";
-        "watermark_low_mib", "Low|MiB", Mib 1, [host LowWatermark],
+        "watermark_low_mib", "Wmark|low MiB", Mib 1, [host LowWatermark],
             "free memory below which kswapd begins", "of all zones, mean";
-        "watermark_high_mib", "High|MiB", Mib 1, [host HighWatermark],
+        "watermark_high_mib", "Wmark|high MiB", Mib 1, [host HighWatermark],
             "free memory at which kswapd ends", "of all zones, mean";
         "images", "Images", Count 0, [host Images], "image files that guests have open", "mean";
         "images_mib", "Images|MiB", Mib 0, [host ImageBytes],

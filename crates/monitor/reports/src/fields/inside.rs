@@ -31,8 +31,8 @@ derived! {
             "what it could hand out without swapping", "mean";
         "own_free_mib", "Free|MiB", Mib 0, [guest OwnFree], "what it does not use", "mean";
         "own_cached_mib", "Cache|MiB", Mib 0, [guest OwnCached], "its cache of files", "mean";
-        "own_swap_mib", "Swap|MiB", Mib 0, [guest OwnSwapTotal], "its swap space", "mean";
-        "own_swap_used_mib", "Used|MiB", Mib 0, [guest OwnSwapTotal, guest OwnSwapFree],
+        "own_swap_mib", "Swap|size MiB", Mib 0, [guest OwnSwapTotal], "its swap space", "mean";
+        "own_swap_used_mib", "Swap|used MiB", Mib 0, [guest OwnSwapTotal, guest OwnSwapFree],
             "what of its swap space is used", "total less free, mean",
             |f| Some((f.g(G::OwnSwapTotal)? - f.g(G::OwnSwapFree)?).max(0.0) / MIB);
         "own_swap_in_pages_per_s", "Swap in|pages/s", PagesPerS 1, [guest OwnSwapIn],
@@ -60,12 +60,13 @@ derived! {
             "in the time";
         "own_oom_kills", "OOM|kills", Count 0, [guest OwnOomKills],
             "processes that it killed because memory ran out", "in the time";
-        "tight_ratio", "WSS|of has", Ratio 2,
+        "tight_ratio", "WSS of|actual", Ratio 2,
             [guest OwnAvailable, guest OwnActiveFile, guest Actual],
             "its working set over the memory that it has",
             "its working set over what its balloon leaves it",
             |f| over(super::guest::working_set(f)?, f.g(G::Actual)?);
-        "prorate_ratio", "f", Ratio 3, [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
+        "prorate_ratio", "Clock|ratio", Ratio 3,
+            [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
             "what a second of the guest's own count was in truth",
             "guest time over the guest's count of it, from report to report of its processes; \
              without them, over its busy ticks", |f| f.factor();
@@ -79,9 +80,9 @@ derived! {
             "its tasks that waited for storage", "as it was told last; mean";
         "own_root_percent", "Root|fs %", Percent 1, [guest OwnRootUsed],
             "what of its root file system is used", "as it was told last; mean";
-        "own_in_kib_per_s", "Net in|KiB/s", KibPerS 1, [guest OwnReceived],
+        "own_in_kib_per_s", "Own in|KiB/s", KibPerS 1, [guest OwnReceived],
             "what came by its network, the loop-back left out", "a second";
-        "own_out_kib_per_s", "Net out|KiB/s", KibPerS 1, [guest OwnSent],
+        "own_out_kib_per_s", "Own out|KiB/s", KibPerS 1, [guest OwnSent],
             "what went by it", "a second";
         "own_decisions", "Deci-|sions", Count 0,
             [guest OwnPlugs, guest OwnUnplugs, guest OwnGrows, guest OwnShrinks],
@@ -100,15 +101,17 @@ derived! {
     PROCESS, Process {
         "processes", "Num", Count 0, [process Count], "processes of this name", "mean";
         "cpu_percent", "CPU|%", Percent 2,
-            [process User, process System, process Run, guest OwnRun, guest VcpuRun],
-            "CPU time of the host that it used, of one CPU",
-            "user and system time, or both together, times the factor, of time",
-            |f| f.g_share(prorated(f, f.process_ns()?)?);
+            [process User, process System, process Run, process ChildUser, process ChildSystem,
+             guest OwnRun, guest VcpuRun],
+            "CPU time of the host that it used, with its ended children, of one CPU",
+            "user, system and children's time times the factor, of time",
+            |f| f.g_share(prorated(f, f.process_and_children_ns()?)?);
         "cpu_ms_per_min", "CPU|ms/min", MsPerMin 1,
-            [process User, process System, process Run, guest OwnRun, guest VcpuRun],
+            [process User, process System, process Run, process ChildUser, process ChildSystem,
+             guest OwnRun, guest VcpuRun],
             "the same, in milliseconds: what stopping it would save",
-            "user and system time times the factor, a minute",
-            |f| f.g_ms_per_min(prorated(f, f.process_ns()?)?);
+            "user, system and children's time times the factor, a minute",
+            |f| f.g_ms_per_min(prorated(f, f.process_and_children_ns()?)?);
         "user_percent", "User|%", Percent 2, [process User, guest OwnRun, guest VcpuRun],
             "in user mode", "user time times the factor, of time",
             |f| f.g_share(prorated(f, f.p(P::User)?)?);
@@ -117,10 +120,11 @@ derived! {
             |f| f.g_share(prorated(f, f.p(P::System)?)?);
         "child_percent", "Child|%", Percent 2,
             [process ChildUser, process ChildSystem, guest OwnRun, guest VcpuRun],
-            "of children that have ended meanwhile; not in its own",
+            "of children that have ended meanwhile; included in CPU %",
             "children's time times the factor, of time",
             |f| f.g_share(prorated(f, f.p(P::ChildUser)? + f.p(P::ChildSystem)?)?);
-        "prorate_ratio", "f", Ratio 3, [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
+        "prorate_ratio", "Clock|ratio", Ratio 3,
+            [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
             "the factor: what a second of the guest's own count was in truth",
             "guest time over the guest's count of it, from report to report of its processes; \
              without them, over its busy ticks", |f| f.factor();
@@ -138,9 +142,11 @@ derived! {
             "CPU time as the guest counts it", "user and system time, a minute",
             |f| f.g_ms_per_min(f.process_ns()?);
         "of_guest_percent", "Guest|%", Percent 1,
-            [process User, process System, process Run, guest OwnRun],
-            "its share of its guest's CPU time", "its time over what the guest counted",
-            |f| over(f.process_ns()? * 100.0, f.own_ns()?);
+            [process User, process System, process Run, process ChildUser, process ChildSystem,
+             guest OwnRun],
+            "its share of its guest's CPU time, with its ended children",
+            "its time and its children's over what the guest counted",
+            |f| over(f.process_and_children_ns()? * 100.0, f.own_ns()?);
     }
 }
 

@@ -37,7 +37,7 @@ pub fn field(scope: Scope, id: &str) -> Option<&'static Derived> {
 mod tests {
     use super::*;
     use crate::facts::Facts;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn names_are_given_once_and_end_in_their_unit() {
@@ -51,6 +51,16 @@ mod tests {
             assert!(is_made && !field.words.is_empty() && !field.formula.is_empty());
             let lines: Vec<&str> = field.title.split('|').collect();
             assert!(lines.len() <= 2 && lines.iter().all(|line| line.len() <= 10), "{}", field.id);
+        }
+    }
+
+    /// A column has one meaning, wherever it is: two fields of a subject never share a head.
+    #[test]
+    fn heading_names_one_field_of_its_subject() {
+        let mut seen = BTreeMap::new();
+        for field in all() {
+            let other = seen.insert((field.scope, field.heading().to_lowercase()), field.id);
+            assert_eq!(other, None, "{} has the head of another", field.id);
         }
     }
 

@@ -38,25 +38,25 @@ derived! {
             "stretches of work of its virtual CPUs, waits for a CPU included",
             "by how long and how often each ran in each second; one that works on for seconds is \
              one; a minute", |f| f.g_per_min(bursts(f)?);
-        "burst_short_percent", "<0.05|s %", Percent 1,
+        "burst_short_percent", "Below|50 ms %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
             "bursts that took less than 0.05 s", "of all bursts",
             |f| burst_percent(f, &[G::Bursts50]);
-        "burst_middle_percent", "<0.2|s %", Percent 1,
+        "burst_middle_percent", "50 to|200 ms %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
             "those from 0.05 s to 0.2 s", "of all bursts",
             |f| burst_percent(f, &[G::Bursts200]);
-        "burst_long_percent", "<1|s %", Percent 1,
+        "burst_long_percent", "0.2 to|1 s %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
             "those from 0.2 s to 1 s", "of all bursts", |f| burst_percent(f, &[G::Bursts1000]);
-        "burst_longest_percent", ">=1|s %", Percent 1,
+        "burst_longest_percent", "1 s and|longer %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
             "those of 1 s and longer", "of all bursts", |f| burst_percent(f, &[G::BurstsLong]);
-        "burst_trivial_percent", "All <|0.2 s %", Percent 1,
+        "burst_trivial_percent", "Below|200 ms %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
             "bursts that took less than 0.2 s: the trivial transactions of the original",
             "of all bursts", |f| burst_percent(f, &[G::Bursts50, G::Bursts200]);
-        "low_mib", "Low|MiB", Mib 0, [guest Low],
+        "low_mib", "Kept|MiB", Mib 0, [guest Low],
             "what its cgroup keeps while others have more than their share", "mean";
         "zswapped_mib", "zswap|MiB", Mib 0, [guest GroupZswapped],
             "what of it is in zswap, uncompressed", "mean";

@@ -50,7 +50,7 @@ pub fn html_body(report: &Report, zone: &dyn Zone) -> String {
     }
     out.push_str("</header>\n");
     let mut charts = 0;
-    for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
+    for table in report.tables.iter().filter(|table| table.has_values()) {
         let _ = writeln!(out, "<section>\n<h2>{}</h2>", escaped(table.part.title));
         for chart in table.part.charts {
             draw(&mut out, chart, table, report, zone, &mut charts);
@@ -75,7 +75,7 @@ pub fn html_body(report: &Report, zone: &dyn Zone) -> String {
 /// Writes the meanings of the columns.
 fn words(out: &mut String, table: &Table) {
     out.push_str("<details><summary>What the columns mean</summary>\n<dl>\n");
-    for field in &table.fields {
+    for field in table.columns_shown().into_iter().map(|at| table.fields[at]) {
         let heading = escaped(&field.heading());
         let (words, formula) = (escaped(field.words), escaped(field.formula));
         let _ = writeln!(out, "<dt>{heading}</dt><dd>{words}: {formula}</dd>");
@@ -135,7 +135,8 @@ fn grid(
     for head in heads {
         let _ = write!(out, "<th scope=\"col\" class=\"label\">{head}</th>");
     }
-    for field in &table.fields {
+    let columns = table.columns_shown();
+    for field in columns.iter().map(|at| table.fields[*at]) {
         let title = format!("{}: {}", field.words, field.formula);
         let heading = escaped(field.title).replace('|', "<br>");
         let _ = write!(out, "<th scope=\"col\" title=\"{}\">{heading}</th>", escaped(&title));
@@ -155,8 +156,9 @@ fn grid(
                 _ => write!(out, "<td class=\"label\">{text}</td>"),
             };
         }
-        for (value, field) in line.values.iter().zip(&table.fields) {
-            let _ = write!(out, "<td>{}</td>", shown(*value, field.decimals));
+        for at in &columns {
+            let value = shown(line.values[*at], table.fields[*at].decimals);
+            let _ = write!(out, "<td>{value}</td>");
         }
         out.push_str("</tr>\n");
     }

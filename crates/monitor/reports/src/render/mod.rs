@@ -3,12 +3,14 @@
 mod csv;
 mod html;
 mod json;
+mod legend;
 mod svg;
 mod text;
 
 pub use csv::csv;
 pub use html::{html, html_body, key};
 pub use json::json;
+pub use legend::legend;
 pub use svg::{Frame, Mark, Series, colour};
 pub use text::text;
 
@@ -16,15 +18,10 @@ use crate::fields::Scope;
 use crate::report::{Line, LineKind, Report, Table};
 use crate::time::{Zone, clock_text, date_text, span_text};
 
-/// Recorded percentage of an interval below which its time is marked.
-const KNOWN_PERCENT: u64 = 95;
-
 /// Returns the time of a line, marked if the interval is not fully recorded.
 fn time_text(line: &Line, report: &Report, zone: &dyn Zone) -> String {
     let clock = clock_text(line.from_ms, zone);
-    let is_partial =
-        line.covered_ms.saturating_mul(100) < line.length_ms.saturating_mul(KNOWN_PERCENT);
-    let mark = if is_partial { "~" } else { "" };
+    let mark = if line.is_partial() { "~" } else { "" };
     if report.to_ms.saturating_sub(report.from_ms) <= 86_400_000 {
         return format!("{clock}{mark}");
     }
@@ -44,6 +41,7 @@ fn about(report: &Report, zone: &dyn Zone) -> String {
     let last = if is_one_day { end } else { format!("{} {end}", date_text(to, zone)) };
     let chosen = match report.pattern.as_str() {
         "" => String::new(),
+        name if report.is_guest => format!(", guest {name}"),
         pattern => format!(", guests {pattern}"),
     };
     let every = span_text(report.interval_ms);
@@ -66,9 +64,15 @@ fn labels_shown(table: &Table, report: &Report) -> Vec<usize> {
 
 /// Returns the lines of intervals, and the lines of the whole time.
 fn halves(table: &Table) -> (Vec<&Line>, Vec<&Line>) {
-    let lines = table.lines.iter();
-    let lines = lines.filter(|line| line.kind != LineKind::IntervalOf);
-    lines.partition(|line| line.kind == LineKind::Interval)
+    let count = |kind| table.lines.iter().filter(|line| line.kind == kind).count();
+    let is_single = count(LineKind::Whole) == 1 && table.part.scope == Scope::Guest;
+    let is_shown = |line: &&Line| match line.kind {
+        LineKind::IntervalOf => false,
+        // A single row is its own sum.
+        LineKind::All => !is_single || count(LineKind::Rest) > 0,
+        _ => true,
+    };
+    table.lines.iter().filter(is_shown).partition(|line| line.kind == LineKind::Interval)
 }
 
 /// Returns the title of a label's column.

@@ -11,6 +11,8 @@ use std::fmt::Write;
 
 /// Maximum length of a label.
 const LABEL_MAX: usize = 20;
+/// Number of rows from which on a column with one value becomes a sentence.
+const CONSTANT_ROWS: usize = 3;
 
 /// Renders a report.
 pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
@@ -26,7 +28,7 @@ pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
             wrapped(&mut out, &format!("gaps: {gaps}"), width);
         }
     }
-    for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
+    for table in report.tables.iter().filter(|table| table.has_values()) {
         let _ = writeln!(out, "\n{}", table.part.title);
         show(&mut out, table, report, zone, width);
         for (rule, advice) in advice_of(table) {
@@ -57,7 +59,7 @@ fn evidence(out: &mut String, table: &Table, width: usize) {
 }
 
 /// Writes a sentence, broken between words.
-fn wrapped(out: &mut String, sentence: &str, width: usize) {
+pub(super) fn wrapped(out: &mut String, sentence: &str, width: usize) {
     let indent = sentence.chars().take_while(|c| *c == ' ').count();
     let mut column = 0;
     for word in sentence.split_whitespace() {
@@ -124,35 +126,96 @@ fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width
     print(out, &blocks, table, width);
 }
 
+/// Columns of a table, and how it is laid out.
+struct Layout<'a> {
+    /// Heads of all columns, above and below.
+    heads: Vec<(&'a str, &'a str)>,
+    /// Widths of all columns.
+    widths: Vec<usize>,
+    /// Widths of the labels of each block.
+    labels: Vec<Vec<usize>>,
+    /// Width of the labels of all blocks.
+    first: usize,
+    /// Columns of the table in their order.
+    columns: Vec<usize>,
+}
+
+impl<'a> Layout<'a> {
+    fn of(blocks: &[Block], table: &'a Table) -> Layout<'a> {
+        let heads: Vec<(&str, &str)> = table
+            .fields
+            .iter()
+            .map(|field| field.title.split_once('|').unwrap_or(("", field.title)))
+            .collect();
+        let widths: Vec<usize> = heads
+            .iter()
+            .enumerate()
+            .map(|(at, (above, below))| {
+                let cells = blocks.iter().flat_map(|block| &block.values);
+                let cells = cells.map(|row| columns(&row[at])).max().unwrap_or(0);
+                cells.max(columns(above)).max(columns(below))
+            })
+            .collect();
+        let label_widths = |block: &Block| -> Vec<usize> {
+            let of = |at: usize| {
+                block.rows.iter().map(|row| row.get(at).map_or(0, |s| columns(s))).max()
+            };
+            let heads = block.heads.iter().enumerate();
+            heads.map(|(at, head)| of(at).unwrap_or(0).max(columns(head))).collect()
+        };
+        let labels: Vec<Vec<usize>> = blocks.iter().map(label_widths).collect();
+        let label_width = |widths: &Vec<usize>| widths.iter().map(|width| width + 1).sum::<usize>();
+        let first = labels.iter().map(label_width).max().unwrap_or(0).saturating_sub(1);
+        Layout { heads, widths, labels, first, columns: table.columns_shown() }
+    }
+
+    fn width(&self, gap: usize) -> usize {
+        self.first + self.columns.iter().map(|at| self.widths[*at] + gap).sum::<usize>()
+    }
+
+    /// Takes out the columns with one value in all rows, and returns them.
+    fn take_constants(&mut self, blocks: &[Block]) -> Vec<usize> {
+        let rows = || blocks.iter().flat_map(|block| &block.values);
+        let Some(first) = rows().next() else { return Vec::new() };
+        // Sums of processes have only some columns.
+        let is_constant = |at: &usize| {
+            let same = rows().filter(|row| row[*at] == first[*at]).count();
+            let others = rows().filter(|row| row[*at] != first[*at]);
+            first[*at] != "-" && same >= CONSTANT_ROWS && others.clone().all(|row| row[*at] == "-")
+        };
+        let (constant, others): (Vec<usize>, Vec<usize>) =
+            self.columns.iter().partition(|at| is_constant(at));
+        if others.is_empty() {
+            return Vec::new();
+        }
+        self.columns = others;
+        constant
+    }
+
+    /// Cuts the columns to those that fit, and returns the others.
+    fn take_rest(&mut self, width: usize) -> Vec<usize> {
+        let panels = panels(&self.columns, &self.widths, width.saturating_sub(self.first), 1);
+        let fit = panels.first().map_or(0, |panel| panel.len());
+        self.columns.split_off(fit)
+    }
+}
+
+/// Prints the blocks of a table. Columns without values are left out. If the table is too wide, a
+/// column with one value in all rows becomes a sentence, and the table is broken into panels.
 fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
-    let heads: Vec<(&str, &str)> = table
-        .fields
-        .iter()
-        .map(|field| field.title.split_once('|').unwrap_or(("", field.title)))
-        .collect();
-    let widths: Vec<usize> = heads
-        .iter()
-        .enumerate()
-        .map(|(at, (above, below))| {
-            let cells = blocks.iter().flat_map(|block| &block.values);
-            let cells = cells.map(|row| columns(&row[at])).max().unwrap_or(0);
-            cells.max(columns(above)).max(columns(below))
-        })
-        .collect();
-    let label_widths = |block: &Block| -> Vec<usize> {
-        let of =
-            |at: usize| block.rows.iter().map(|row| row.get(at).map_or(0, |s| columns(s))).max();
-        let heads = block.heads.iter().enumerate();
-        heads.map(|(at, head)| of(at).unwrap_or(0).max(columns(head))).collect()
-    };
-    let labels: Vec<Vec<usize>> = blocks.iter().map(label_widths).collect();
-    let label_width = |widths: &Vec<usize>| widths.iter().map(|width| width + 1).sum::<usize>();
-    let first = labels.iter().map(label_width).max().unwrap_or(0).saturating_sub(1);
+    let mut layout = Layout::of(blocks, table);
+    let (mut constant, mut rest) = (Vec::new(), Vec::new());
+    if layout.width(1) > width {
+        constant = layout.take_constants(blocks);
+    }
+    if layout.width(1) > width && table.part.is_one_table {
+        rest = layout.take_rest(width);
+    }
     // Columns are two blanks apart if they fit, and one blank if that saves breaking the table.
-    let total: usize = first + widths.iter().map(|width| width + 2).sum::<usize>();
-    let gap = if total <= width { 2 } else { 1 };
-    for panel in panels(&widths, width.saturating_sub(first), gap) {
-        for (block, labels) in blocks.iter().zip(&labels) {
+    let gap = if layout.width(2) <= width { 2 } else { 1 };
+    let Layout { heads, widths, labels, first, columns: chosen } = &layout;
+    for panel in panels(chosen, widths, width.saturating_sub(*first), gap) {
+        for (block, labels) in blocks.iter().zip(labels) {
             let row = |out: &mut String, label: &[String], cells: &dyn Fn(usize) -> String| {
                 let mut line = String::new();
                 for (at, width) in labels.iter().enumerate() {
@@ -163,8 +226,8 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
                 line.truncate(line.trim_end().len());
                 let pad = first.saturating_sub(columns(&line));
                 line.push_str(&" ".repeat(pad));
-                for at in panel.clone() {
-                    let _ = write!(line, "{:>width$}", cells(at), width = widths[at] + gap);
+                for at in panel {
+                    let _ = write!(line, "{:>width$}", cells(*at), width = widths[*at] + gap);
                 }
                 let _ = writeln!(out, "{}", line.trim_end());
             };
@@ -179,19 +242,34 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
     // A blank line stands between blocks, and none behind the last.
     out.truncate(out.trim_end_matches('\n').len());
     out.push('\n');
+    let sentence = |columns: &[usize], values: &[String]| {
+        let one = |at: &usize| format!("{} {}", table.fields[*at].heading(), values[*at]);
+        columns.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let rows = || blocks.iter().flat_map(|block| &block.values);
+    if let Some(values) = rows().next().filter(|_| !constant.is_empty()) {
+        wrapped(out, &format!("In all rows: {}.", sentence(&constant, values)), width);
+    }
+    if !rest.is_empty() {
+        let whole = blocks.last().map_or(&[][..], |block| &block.rows).iter();
+        for (label, values) in whole.zip(blocks.last().map_or(&[][..], |block| &block.values)) {
+            let who = label.join(" ");
+            wrapped(out, &format!("Also, {who}: {}.", sentence(&rest, values)), width);
+        }
+    }
 }
 
 /// Groups columns into panels that fit the width; each panel has at least one column.
-fn panels(widths: &[usize], room: usize, gap: usize) -> Vec<std::ops::Range<usize>> {
+fn panels<'a>(columns: &'a [usize], widths: &[usize], room: usize, gap: usize) -> Vec<&'a [usize]> {
     let mut found = Vec::new();
     let (mut start, mut used) = (0, 0);
-    for (at, width) in widths.iter().enumerate() {
-        if at > start && used + width + gap > room {
-            found.push(start..at);
-            (start, used) = (at, 0);
+    for (place, at) in columns.iter().enumerate() {
+        if place > start && used + widths[*at] + gap > room {
+            found.push(&columns[start..place]);
+            (start, used) = (place, 0);
         }
-        used += width + gap;
+        used += widths[*at] + gap;
     }
-    found.push(start..widths.len());
+    found.push(&columns[start..]);
     found
 }

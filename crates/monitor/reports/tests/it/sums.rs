@@ -1,6 +1,9 @@
 //! Sums that must hold for any recording: random intervals with missing fields.
 
-use model::{Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, Row};
+use model::{
+    Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, ProcessField as P,
+    ProcessName, Row,
+};
 use reports::{By, Detail, HostData, LineKind, Options, Report, Utc, build, find, testing};
 
 /// Deterministic pseudo-random numbers.
@@ -145,6 +148,90 @@ fn processes_sum_to_what_their_guests_got() {
     assert!((of(LineKind::All) - truth).abs() < truth / 1000.0);
     let parts = of(LineKind::Whole) + of(LineKind::Rest);
     assert!((parts - truth).abs() < truth / 50.0, "{parts} of {truth}");
+}
+
+/// A shell that starts one short command after the other has no CPU time of its own.
+#[test]
+fn shell_of_short_commands_is_first_and_little_is_unlisted() {
+    let who = GuestIdentity { name: "g1".into(), ..GuestIdentity::default() };
+    let minute = |ns: &[(P, u64)]| {
+        let mut row = Row::default();
+        ns.iter().for_each(|(field, ns)| row.set(*field, Some(*ns)));
+        Over { covered_ms: 60_000, row }
+    };
+    let thread = |pid: u32| {
+        let ns = [(P::User, 0), (P::System, 100_000_000), (P::Dispatches, 500)];
+        (ProcessName { name: "kworker".into(), pid }, minute(&ns))
+    };
+    let shell = [
+        (P::User, 20_000_000),
+        (P::System, 0),
+        (P::ChildUser, 40_000_000_000),
+        (P::ChildSystem, 15_000_000_000),
+        (P::Dispatches, 70),
+    ];
+    let shell = (ProcessName { name: "sh".into(), pid: 118 }, minute(&shell));
+    let mut row = Row::default();
+    row.set(G::VcpuRun, Some(56_500_000_000));
+    row.set(G::OtherRun, Some(0));
+    row.set(G::OwnBusy, Some(5_650));
+    let interval = Interval {
+        length_ms: 60_000,
+        host: Over { covered_ms: 60_000, row: Row::default() },
+        guests: [(who.clone(), Over { covered_ms: 60_000, row })].into(),
+        processes: [(who, (1..13).map(thread).chain([shell]).collect())].into(),
+        ..Interval::default()
+    };
+    let host = [HostData { intervals: vec![interval], ..HostData::default() }];
+    for (name, table) in [("PROC", 0), ("IDLE", 1)] {
+        let report = report(name, &host, By::Guest);
+        let table = &report.tables[table];
+        let is_cpu = |id: &str| matches!(id, "cpu_percent" | "cpu_ms_per_min");
+        let cpu = table.fields.iter().position(|field| is_cpu(field.id)).expect("a column");
+        let value = |kind| {
+            let line = table.lines.iter().find(|line| line.kind == kind).expect("a line");
+            line.values[cpu].expect("a value")
+        };
+        assert_eq!(table.lines[0].labels[2..], ["sh", "118"], "{name}");
+        assert!(value(LineKind::Whole) > 0.95 * value(LineKind::All), "{name}");
+        assert!(value(LineKind::Rest) < 0.1 * value(LineKind::All), "{name}");
+    }
+}
+
+/// Guests that start within a minute are recorded for a part of it, and a sleeping one for less.
+#[test]
+fn sum_of_a_young_recording_is_that_of_its_rows() {
+    let guest = |name: &str, mib: u64, covered_ms: u64| {
+        let mut row = Row::default();
+        row.set(G::Vcpus, Some(4));
+        row.set(G::Resident, Some(mib << 20));
+        row.set(G::VcpuRun, Some(1_000_000 * covered_ms));
+        row.set(G::OtherRun, Some(0));
+        let who = GuestIdentity { name: name.into(), ..GuestIdentity::default() };
+        (who, Over { covered_ms, row })
+    };
+    let minute = |at: i64, guests: Vec<(GuestIdentity, Over<G>)>| Interval {
+        from_ms: at * 60_000,
+        length_ms: 60_000,
+        host: Over { covered_ms: 60_000, row: Row::default() },
+        guests: guests.into_iter().collect(),
+        ..Interval::default()
+    };
+    let young = vec![guest("g1", 226, 50_000), guest("g2", 271, 48_000), guest("g3", 177, 10_000)];
+    let host = HostData {
+        intervals: vec![minute(0, Vec::new()), minute(1, young)],
+        ..HostData::default()
+    };
+    let report = report("HDR", &[host], By::Guest);
+    let table = &report.tables[2];
+    let value = |kind, id: &str| {
+        let column = table.fields.iter().position(|field| field.id == id).expect("a column");
+        let lines = table.lines.iter().filter(|line| line.kind == kind);
+        lines.filter_map(|line| line.values[column]).sum::<f64>()
+    };
+    for (id, sum) in [("vcpus", 12.0), ("resident_mib", 674.0)] {
+        assert_eq!((value(LineKind::Whole, id), value(LineKind::All, id)), (sum, sum), "{id}");
+    }
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! Requests for something that is not recorded, with what there is in its place.
+
+use crate::Error;
+use crate::gather::HostData;
+use crate::options::Options;
+use crate::plain::plain;
+use crate::time::{Zone, clock_text, date_text};
+use base::nearest;
+use model::GuestIdentity;
+use std::collections::BTreeSet;
+
+/// Maximum number of names in a message.
+const NAMES_SHOWN: usize = 8;
+
+/// Checks that the time has data, and that the selection matches one of its guests.
+pub fn must_be_found(hosts: &[HostData], options: &Options<'_>) -> Result<(), Error> {
+    if hosts.iter().all(|host| host.intervals.is_empty()) {
+        let known = hosts.iter().filter_map(|host| host.recorded);
+        let range = known.reduce(|(a, b), (from_ms, to_ms)| (a.min(from_ms), b.max(to_ms)));
+        let hint = match range {
+            Some(range) => {
+                let range = range_text(range, options.zone);
+                format!("The recording has {range}; choose a part of it with --from and --to")
+            }
+            None => "The recording has no data yet".to_owned(),
+        };
+        return Err(Error::NothingRecorded { hint });
+    }
+    let Some(pattern) = options.pattern else { return Ok(()) };
+    let intervals = || hosts.iter().flat_map(|host| &host.intervals);
+    let guests = || intervals().flat_map(|interval| interval.guests.keys());
+    if guests().any(|who| pattern.takes(who)) {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = guests().map(|who| who.name.as_str()).collect();
+    let classes = guests().map(|who: &GuestIdentity| who.class.as_str());
+    let classes: BTreeSet<&str> = classes.filter(|class| !class.is_empty()).collect();
+    let wanted = plain(pattern.text());
+    let what = match pattern.is_name() {
+        true => format!("No guest is called {wanted}"),
+        false => format!("No guest's name or class matches {wanted}"),
+    };
+    let known = || names.iter().chain(classes.iter().filter(|_| !pattern.is_name()));
+    let near = nearest(pattern.text(), known().copied());
+    let hint = match (near.is_empty(), names.is_empty()) {
+        (false, _) => format!("Near it: {}", listed(near.into_iter())),
+        (true, true) => "No guest is recorded in this time".to_owned(),
+        (true, false) => {
+            let of_classes = match classes.is_empty() || pattern.is_name() {
+                true => String::new(),
+                false => format!("; classes: {}", listed(classes.into_iter())),
+            };
+            format!("Guests of this time: {}{of_classes}", listed(names.into_iter()))
+        }
+    };
+    Err(Error::NoGuest { what, hint })
+}
+
+/// Formats the first names, and the number of the others.
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(NAMES_SHOWN);
+    let mut text = names.take(NAMES_SHOWN).map(plain).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+/// Formats a range of time with its dates.
+fn range_text((from_ms, to_ms): (i64, i64), zone: &dyn Zone) -> String {
+    let moment = |ms| format!("{} {}", date_text(ms, zone), clock_text(ms, zone));
+    format!("{} to {}", moment(from_ms), moment(to_ms))
+}
