@@ -1,4 +1,4 @@
-//! Checks of the source tree itself: layers, text, links.
+//! Checks of the source tree itself: layers, text, links, commits.
 //!
 //! No crate links this crate; it consists of its tests (`cargo test -p tidy`, which is also in
 //! `make lint` and `make test`):
@@ -9,6 +9,7 @@
 //! - `tests/it/text.rs`: rules of text that rustfmt and clippy do not check, [`text`];
 //! - the same test: comments and tests' names begin with their subject, [`words`]; the head of a
 //!   crate has its purpose, its diagram and its rules in this order, [`heads`];
+//! - `tests/it/commits.rs`: the first lines of the newest commits are short, [`commits`];
 //! - `cargo run -p tidy --example shape`: circles of files inside a crate, types with methods in
 //!   many files, structs of many fields, [`shape`];
 //! - `tests/it/links.rs`: a Markdown link to a file leads to an existing file, [`links`];
@@ -21,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod commits;
 pub mod deadlines;
 pub mod heads;
 pub mod layer_table;
