@@ -9,7 +9,7 @@ mod text;
 pub use csv::csv;
 pub use html::{html, html_body, key};
 pub use json::json;
-pub use svg::{Frame, Mark, Series, colour};
+pub use svg::{Frame, Mark, Series, colours};
 pub use text::text;
 
 use crate::fields::Scope;

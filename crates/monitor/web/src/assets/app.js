@@ -85,8 +85,9 @@ function point(figure) {
   const [left, right, width] = [64, 12, 1000];
   const moment = (event) => {
     const box = picture.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * width;
-    const share = (x - left) / (width - left - right);
+    const { paddingLeft, paddingRight } = getComputedStyle(picture);
+    const [left, right] = [paddingLeft, paddingRight].map(Number.parseFloat);
+    const share = (event.clientX - box.left - left) / (box.width - left - right);
     if (share < 0 || share > 1) return null;
     const after = Math.floor((share * (Number(to) - Number(from))) / Number(step));
     return Number(from) + after * Number(step);
@@ -102,7 +103,7 @@ function point(figure) {
     line.toggleAttribute('hidden', at === null);
     if (at === null) return;
     const share = (at + Number(step) / 2 - Number(from)) / (Number(to) - Number(from));
-    const x = left + Math.min(share, 1) * (width - left - right);
+    const x = `${100 * Math.min(share, 1)}%`;
     line.setAttribute('x1', x);
     line.setAttribute('x2', x);
   });

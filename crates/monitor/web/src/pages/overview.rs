@@ -149,11 +149,11 @@ fn host_tiles(single: &Single) -> Markup {
 /// Shows the owners of the memory, as a bar and as text.
 fn owners(single: &Single) -> Markup {
     let all = fields(Scope::Host, OWNERS);
-    let known: Vec<_> = all
+    let known: Vec<_> = reports::chart::colours(&all)
         .into_iter()
-        .enumerate()
-        .filter_map(|(at, field)| {
-            Some((at, field, single.host(field.id).filter(|mib| *mib > 0.0)?))
+        .zip(all)
+        .filter_map(|(colour, field)| {
+            Some((colour, field, single.host(field.id).filter(|mib| *mib > 0.0)?))
         })
         .collect();
     let total: f64 = known.iter().map(|(_, _, mib)| mib).sum();
@@ -163,10 +163,10 @@ fn owners(single: &Single) -> Markup {
     let mut left = 0.0;
     let parts: Vec<_> = known
         .iter()
-        .map(|(at, field, mib)| {
+        .map(|(colour, field, mib)| {
             let (x, width) = (left, mib / total * 1000.0);
             left += width;
-            (reports::chart::colour(field, *at), *field, *mib, x, width)
+            (*colour, *field, *mib, x, width)
         })
         .collect();
     html! {
