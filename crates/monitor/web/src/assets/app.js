@@ -82,7 +82,6 @@ if (filter) {
 function point(figure) {
   const picture = figure.querySelector('svg');
   const { from, to, step, place, keep } = figure.dataset;
-  const [left, right, width] = [64, 12, 1000];
   const moment = (event) => {
     const box = picture.getBoundingClientRect();
     const { paddingLeft, paddingRight } = getComputedStyle(picture);
@@ -177,9 +176,14 @@ if (live) {
   let began = Date.now();
   const tell = (text) => { if (state.textContent !== text) state.textContent = text; };
 
+  const trouble = document.querySelector('#trouble');
   const take = (event) => {
     const news = JSON.parse(event.data);
-    tell(news.trouble ?? 'Live');
+    const isBack = !trouble.hidden && !news.trouble;
+    trouble.hidden = !news.trouble;
+    trouble.querySelector('span').textContent = news.trouble ?? '';
+    tell(news.trouble ? 'Not live' : 'Live');
+    if (isBack) refresh().catch(() => {});
     if (news.at) document.querySelector('#at').textContent = news.at;
     for (const [name, text] of Object.entries(news.now ?? {})) {
       const cell = cells.get(name);
@@ -205,7 +209,7 @@ if (live) {
         return;
       }
       // The browser does not try again by itself where it was refused.
-      tell('Not let in: open the address that pinhead web printed last');
+      tell('Session ended: open the address that pinhead web printed last');
       stop();
       later = setTimeout(start, 30000);
     });
