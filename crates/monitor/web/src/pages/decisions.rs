@@ -172,8 +172,9 @@ pub(crate) fn told_table(
                                     }
                                 }
                                 td class="label" { (base::plain(one.action, 32)) }
-                                td { @if let Some(bytes) = one.to_bytes { (shown(Some((bytes >>
-                                    20) as f64), 0)) } @else { "-" } }
+                                @if let Some(bytes) = one.to_bytes {
+                                    td class="to" { (shown(Some((bytes >> 20) as f64), 0)) }
+                                } @else { td { "-" } }
                                 td class="label" { (one.text) }
                             }
                         }
