@@ -115,7 +115,7 @@ soak: build s390x ## boot 1,300 guests, some at a time, and count those that han
 
 docs: setup-build ## renew the documents and lists that are made from the code
 	PINHEAD_WRITE_DOCS=1 cargo test --locked --release --quiet -p pinhead -p metrics -p reports \
-		-p sim --lib --test it
+		-p sim -p tidy --lib --test it
 
 lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --all --check

@@ -17,6 +17,7 @@ use pinhead::web::WebArgs;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Show host and guests in a browser
 #[derive(Debug, Parser)]
@@ -43,6 +44,7 @@ fn run(args: WebArgs) -> Result<(), Error> {
     }
     let listen = Listen::parse(&args.listen)?;
     let by_token = args.password_file.is_none();
+    let is_repeated = AtomicBool::new(false);
     let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
     let settings = Settings {
         listen,
@@ -52,20 +54,32 @@ fn run(args: WebArgs) -> Result<(), Error> {
         allow_changes: args.allow_changes,
         source: source(args)?,
         tell: Box::new(move |address| {
-            let mut text = format!("The pages are at {address}\n");
-            if by_token {
-                let pid = std::process::id();
-                text.push_str(&format!(
-                    "Its token opens them once, within ten minutes; `kill -USR1 {pid}` prints \
-                     another\n"
-                ));
-            }
+            let is_repeated = is_repeated.swap(true, Ordering::Relaxed);
+            let text = announcement(address, by_token, is_repeated);
             let mut out = std::io::stdout();
             // The pages are served even if nobody reads this text.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }),
     };
     Ok(::web::serve(settings)?)
+}
+
+/// Returns the text with the address of the pages. `is_repeated` means that a signal requested the
+/// address once more.
+fn announcement(address: &str, by_token: bool, is_repeated: bool) -> String {
+    let mut text = String::new();
+    if is_repeated {
+        let token = if by_token { "; the last token is no longer valid" } else { "" };
+        text.push_str(&format!("A signal requested the next address{token}\n"));
+    }
+    text.push_str(&format!("The pages are at {address}\n"));
+    if by_token {
+        let pid = std::process::id();
+        text.push_str(&format!(
+            "Its token opens them once, within ten minutes; `kill -USR1 {pid}` prints another\n"
+        ));
+    }
+    text
 }
 
 /// Returns the source of the hosts in the options.

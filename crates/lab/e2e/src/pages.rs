@@ -14,9 +14,15 @@ const TIMES: usize = 5;
 
 /// Width and height of a window.
 pub const WIDE: (u32, u32) = (1280, 900);
-const PHONE: (u32, u32) = (400, 800);
+const PHONE: (u32, u32) = (390, 800);
+/// Minimum height of a chart's labels, in pixels.
+const LABEL: f64 = 12.0;
 /// Maximum height of a picture.
 const TALL: f64 = 3_000.0;
+
+/// Height of the smallest label of all charts of a page, in pixels.
+const SMALLEST_LABEL: &str = "Math.min(99, ...[...document.querySelectorAll('svg text')].map(
+    (text) => parseFloat(getComputedStyle(text).fontSize) * (text.getScreenCTM()?.d ?? 1)))";
 
 /// A window's size and color scheme.
 #[derive(Clone, Copy, Debug)]
@@ -89,8 +95,8 @@ impl Pages {
         self.child.id()
     }
 
-    /// Opens a page, saves a picture of it, and returns the faults that axe finds, including a page
-    /// wider than its window.
+    /// Opens a page, saves a picture of it, and returns its faults: those that axe finds, a page
+    /// wider than its window, small labels.
     pub fn faults(
         &self,
         browser: &mut Browser,
@@ -106,6 +112,10 @@ impl Pages {
         let across = browser.number("document.documentElement.scrollWidth");
         if across > f64::from(width) {
             faults.push(format!("{look_name} {name}: {across} pixels wide"));
+        }
+        let label = browser.number(SMALLEST_LABEL);
+        if label < LABEL {
+            faults.push(format!("{look_name} {name}: labels of {label} pixels"));
         }
         browser.value(axe);
         let found = browser.text(

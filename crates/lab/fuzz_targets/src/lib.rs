@@ -1,13 +1,13 @@
 //! The fuzz targets. Each target is a function that panics for an input or returns nothing.
 //!
-//! The functions are here and not in the fuzzer's binary. So the same functions run over the
-//! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new inputs in `make fuzz`:
-//!
 //! ```text
 //!   fuzz/corpus/TARGET/* ──► cargo test -p fuzz_targets ──┐
 //!                                                         ├──► TARGETS
 //!   libFuzzer ──► fuzz/src/main.rs (make fuzz) ───────────┘
 //! ```
+//!
+//! The functions are here and not in the fuzzer's binary. So the same functions run over the
+//! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new inputs in `make fuzz`.
 //!
 //! A target that only calls a parser finds panics. A better target also asserts properties of the
 //! result for any input. The memory of every target is bounded: in the tests by the kernel's

@@ -1,12 +1,15 @@
-//! Checks of the source tree itself: the layers, the text, the links.
+//! Checks of the source tree itself: layers, text, links, commits.
 //!
 //! No crate links this crate; it consists of its tests (`cargo test -p tidy`, which is also in
 //! `make lint` and `make test`):
 //!
 //! - `tests/it/layers.rs`: each crate depends only on crates that the table in [`layers`] allows;
-//!   external crates come from a registry and under allowed licences, [`packages`];
+//!   external crates come from a registry and under allowed licences, [`packages`]; the table in
+//!   ARCHITECTURE.md is current, [`layer_table`];
 //! - `tests/it/text.rs`: rules of text that rustfmt and clippy do not check, [`text`];
-//! - the same test: comments and tests' names begin with their subject, [`words`];
+//! - the same test: comments and tests' names begin with their subject, [`words`]; the head of a
+//!   crate has its purpose, its diagram and its rules in this order, [`heads`];
+//! - `tests/it/commits.rs`: the first lines of the newest commits are short, [`commits`];
 //! - `cargo run -p tidy --example shape`: circles of files inside a crate, types with methods in
 //!   many files, structs of many fields, [`shape`];
 //! - `tests/it/links.rs`: a Markdown link to a file leads to an existing file, [`links`];
@@ -19,7 +22,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod commits;
 pub mod deadlines;
+pub mod heads;
+pub mod layer_table;
 pub mod layers;
 pub mod lexer;
 pub mod links;

@@ -107,18 +107,11 @@ fn code(file: &File) -> Vec<String> {
     if let Some(at) = first_sleep(path, &code) {
         found.push(format!("{path}:{at}: a test sleeps: wait for the condition instead"));
     }
-    if is_crate_root(path) && !file.text.starts_with("//!") {
-        found.push(format!("{path}: a crate begins with what it is for (`//!`)"));
-    }
     if is_unknown_program(path) {
         let known = PROGRAMS.join(", ");
         found.push(format!("{path}: nobody runs it: programs of tests are called {known}"));
     }
     found
-}
-
-fn is_crate_root(path: &str) -> bool {
-    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
 }
 
 /// Returns true if the file begins a test program that scripts/test does not run.
@@ -202,7 +195,6 @@ mod tests {
         check("a.rs", "f(todo!());\n", &["a.rs:1: `todo!`"]);
         check("a.rs", "\n#[ignore = \"slow\"]\n", &["a.rs:2: `#[ignore`"]);
         check("a.rs", "fn f() {\n  unsafe { g() }\n}\n", &["a.rs:2: unsafe code"]);
-        check("a/src/main.rs", "fn main() {}\n", &["what it is for"]);
         check("a.rs", &"b\n".repeat(501), &["more than 500 lines"]);
         check("a.rs", &"b\n".repeat(500), &[]);
     }

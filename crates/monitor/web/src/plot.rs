@@ -48,11 +48,7 @@ impl Canvas<'_> {
             };
             (one, values)
         });
-        let series: Vec<Series<'_>> = known
-            .filter(|(_, values)| values.iter().any(Option::is_some))
-            .enumerate()
-            .map(|(number, (one, values))| Series::of(one, number, values))
-            .collect();
+        let series = Series::all(known.collect());
         if series.is_empty() {
             return html! {};
         }

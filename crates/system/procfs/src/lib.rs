@@ -1,16 +1,16 @@
 //! Readers of /proc and /sys under a replaceable root.
 //!
-//! The guest daemon reads counters once an interval, in a guest that is most likely idle, so the
-//! cost matters. Files stay open and are read again from their start. Only files with a wanted
-//! [`Counter`](counters::Counter) are read, mostly with one system call each, and nothing is
-//! allocated after the first row.
-//!
 //! ```text
 //!   Source ──bytes──► Window ──► parse (pure) ──► Table / CpuClock ──► row
 //!   (Fs, Texts,       (one buffer,                (where lines stand,
 //!    a faulty one)     all I/O rules)              what a plugged CPU
 //!                                                  does to the clock)
 //! ```
+//!
+//! The guest daemon reads counters once an interval, in a guest that is most likely idle, so the
+//! cost matters. Files stay open and are read again from their start. Only files with a wanted
+//! [`Counter`](counters::Counter) are read, mostly with one system call each, and nothing is
+//! allocated after the first row.
 //!
 //! The crate also serves other readers of /proc. It provides files that stay open ([`Kept`]), all
 //! tasks of a system ([`TaskDir`]), and the bounds of control groups ([`MemoryGroup`]).

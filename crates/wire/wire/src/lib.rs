@@ -1,12 +1,5 @@
 //! The messages between a guest and its host over virtio-serial.
 //!
-//! This crate converts bytes to messages and back, without I/O. The messages are rows of one table,
-//! which generates the two enums [`ToHost`] and [`ToGuest`], so a new message does not compile
-//! until its receivers handle it. Both ends may start, stop and restart at any time on a port that
-//! stays open, so a stream may begin in the middle of a frame. The decoder searches for the next
-//! whole frame and counts the dropped bytes. Everything that a guest sends is untrusted: lengths
-//! are bounded before a byte is kept, and the receiver checks the numbers.
-//!
 //! ```text
 //!   offset 0  u16  magic 0x9D1E, big-endian like all numbers here
 //!          2  u8   kind of the message
@@ -16,6 +9,13 @@
 //!          8  u32  CRC-32 (IEEE) of kind, version, length and body
 //!         12  ...  body
 //! ```
+//!
+//! This crate converts bytes to messages and back, without I/O. The messages are rows of one table,
+//! which generates the two enums [`ToHost`] and [`ToGuest`], so a new message does not compile
+//! until its receivers handle it. Both ends may start, stop and restart at any time on a port that
+//! stays open, so a stream may begin in the middle of a frame. The decoder searches for the next
+//! whole frame and counts the dropped bytes. Everything that a guest sends is untrusted: lengths
+//! are bounded before a byte is kept, and the receiver checks the numbers.
 //!
 //! The header has its own check so that a frame with a broken body is dropped whole. No byte is
 //! checksummed twice, for any garbage from a guest.

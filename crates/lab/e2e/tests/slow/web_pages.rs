@@ -277,7 +277,11 @@ const LOUDEST: &str = "(() => {
     const link = table.tBodies[0].rows[rows.indexOf(most)].querySelector('a').href;
     const begin = Date.parse(new URL(link).searchParams.get('from'));
     const part = (begin + 20000 - Number(from)) / (Number(to) - Number(from));
-    return { share: (64 + part * (1000 - 64 - 12)) / 1000 };
+    const picture = figure.querySelector('svg[role=img]');
+    const width = picture.getBoundingClientRect().width;
+    const style = getComputedStyle(picture);
+    const [left, right] = [style.paddingLeft, style.paddingRight].map(Number.parseFloat);
+    return { share: (left + part * (width - left - right)) / width };
 })()";
 
 /// Checks that a report's page matches the command's output and the guest's own kernel.

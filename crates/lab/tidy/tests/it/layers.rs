@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tidy::{layers, packages, tree};
+use tidy::{layer_table, layers, packages, tree};
 
 fn metadata(args: &[&str]) -> Value {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -24,6 +24,19 @@ fn crates_use_only_what_is_below_them() {
     let mut found = layers::complaints(&metadata);
     found.extend(layers::complaints_of_daemon(&metadata));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// `PINHEAD_WRITE_DOCS=1 cargo test -p tidy` renews the table.
+#[test]
+fn table_of_layers_is_current() {
+    let path = tree::root().join("ARCHITECTURE.md");
+    let kept = std::fs::read_to_string(&path).unwrap();
+    let made = layer_table::renewed(&kept, &tree::files().unwrap()).unwrap();
+    if std::env::var_os("PINHEAD_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept == made, "ARCHITECTURE.md is stale: PINHEAD_WRITE_DOCS=1 cargo test -p tidy");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The checks, over the tree.
 
+mod commits;
 mod deadlines;
 mod layers;
 mod links;

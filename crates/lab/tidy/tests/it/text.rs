@@ -9,5 +9,6 @@ fn the_text_is_tidy() {
     );
     let mut found = tidy::text::complaints(&files);
     found.extend(tidy::words::complaints(&files));
+    found.extend(tidy::heads::complaints(&files));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }

@@ -191,21 +191,14 @@ fn draw(
             intervals.into_iter().filter(|line| line.labels[0] == *name).collect();
         let spans: Vec<(i64, u64)> =
             lines.iter().map(|line| (line.from_ms, line.length_ms)).collect();
-        let known: Vec<(&'static Derived, Vec<Option<f64>>)> = columns
-            .iter()
-            .map(|(column, field)| {
-                (*field, lines.iter().map(|line| line.values[*column]).collect())
-            })
-            .filter(|(_, values): &(_, Vec<Option<f64>>)| values.iter().any(Option::is_some))
-            .collect();
-        let Some((first, _)) = known.first().filter(|_| lines.len() >= 2) else { continue };
+        let values = |column: usize| lines.iter().map(|line| line.values[column]).collect();
+        let series = Series::all(columns.iter().map(|(at, field)| (*field, values(*at))).collect());
+        let Some((_, first)) = columns.first().filter(|_| lines.len() >= 2) else { continue };
+        if series.is_empty() {
+            continue;
+        }
         *charts += 1;
         let title = title_of(chart, first, report.hosts.len() > 1, at, report);
-        let series: Vec<Series<'_>> = known
-            .into_iter()
-            .enumerate()
-            .map(|(number, (field, values))| Series::of(field, number, values))
-            .collect();
         let frame = Frame {
             from_ms: report.from_ms,
             to_ms: report.to_ms,

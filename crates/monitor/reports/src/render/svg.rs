@@ -1,6 +1,8 @@
 //! Charts as self-contained SVG: lines, stacked areas, bars.
 //!
-//! Colours are CSS classes, so that the page's style chooses them for light and dark.
+//! A chart is as wide as its page has room for, and its text keeps its size. Places across are
+//! therefore percentages, and a nested picture stretches the lines and areas. Colours are CSS
+//! classes, so that the page's style chooses them for light and dark.
 
 use crate::fields::Derived;
 use crate::number::shown;
@@ -9,11 +11,10 @@ use base::duration::{DAY_MS, HOUR_MS, MINUTE_MS};
 use base::{clip, html::escaped};
 use std::fmt::Write;
 
-/// The size of a chart, and the room for its axes.
+/// Width of the coordinates that are stretched to the width of the page.
 const WIDTH: f64 = 1000.0;
+/// Height of a chart in pixels, as in the page's style, and the room above and below the values.
 const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
 /// Maximum number of times below a chart.
@@ -41,9 +42,9 @@ const STEPS_MS: [i64; 18] = [
 ];
 /// Maximum number of marks; a chart with more is unreadable.
 const MARKS_MAX: usize = 500;
-/// Height of a bar with its gap, and the width of the names.
-const BAR: f64 = 22.0;
-const NAMES: f64 = 190.0;
+/// Height of a bar, and of a row with the text above its bar, in pixels.
+const BAR: f64 = 8.0;
+const ROW: f64 = 34.0;
 
 /// Values of one quantity over time.
 #[derive(Clone, Debug)]
@@ -61,15 +62,21 @@ pub struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// Returns the series of a derived field; `number` is its place in the chart.
-    pub fn of(field: &'static Derived, number: usize, values: Vec<Option<f64>>) -> Series<'static> {
-        Series {
-            name: field.heading(),
-            words: field.words,
-            decimals: field.decimals,
-            colour: colour(field, number),
-            values,
-        }
+    /// Returns the series of a chart's fields, without fields that have no values. A field keeps
+    /// its colour if another field has no values.
+    pub fn all(fields: Vec<(&'static Derived, Vec<Option<f64>>)>) -> Vec<Series<'static>> {
+        let colours = colours(&fields.iter().map(|(field, _)| *field).collect::<Vec<_>>());
+        let known = fields.into_iter().zip(colours);
+        known
+            .filter(|((_, values), _)| values.iter().any(Option::is_some))
+            .map(|((field, values), colour)| Series {
+                name: field.heading(),
+                words: field.words,
+                decimals: field.decimals,
+                colour,
+                values,
+            })
+            .collect()
     }
 }
 
@@ -106,7 +113,7 @@ pub struct Frame<'a> {
 impl Frame<'_> {
     fn x(&self, at_ms: i64) -> f64 {
         let whole = (self.to_ms - self.from_ms).max(1) as f64;
-        LEFT + (at_ms - self.from_ms) as f64 / whole * (WIDTH - LEFT - RIGHT)
+        (at_ms - self.from_ms) as f64 / whole * WIDTH
     }
 
     /// Returns the middle of an interval.
@@ -128,7 +135,7 @@ impl Frame<'_> {
         let (id, title) = (self.id, escaped(self.title));
         let _ = write!(
             out,
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+            "<svg class=\"plot\" role=\"img\" \
              aria-labelledby=\"t{id} d{id}\"><title id=\"t{id}\">{title}</title><desc id=\"d{id}\">"
         );
         for one in series {
@@ -147,31 +154,33 @@ impl Frame<'_> {
     /// Draws horizontal lines with their values, and times below.
     fn axes(&self, top: f64) -> String {
         let mut out = String::new();
-        let right = WIDTH - RIGHT;
         for step in 0..=4 {
             let value = top * f64::from(step) / 4.0;
             let y = y(value, top);
             let _ = write!(
                 out,
-                "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>\
-                 <text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                LEFT - 8.0,
+                "<line class=\"grid\" x1=\"0\" y1=\"{y:.1}\" x2=\"100%\" y2=\"{y:.1}\"/>\
+                 <text class=\"end\" x=\"-8\" y=\"{:.1}\">{}</text>",
                 y + 4.0,
                 tick(value, top)
             );
         }
         let is_dates = self.to_ms - self.from_ms > 2 * DAY_MS;
-        for at_ms in round_times(self.from_ms, self.to_ms, self.zone) {
+        let times = round_times(self.from_ms, self.to_ms, self.zone);
+        for (at_ms, at) in times.into_iter().zip(0..) {
             let text = if is_dates {
                 date_text(at_ms, self.zone).get(5..).unwrap_or_default().to_owned()
             } else {
                 clock_text(at_ms, self.zone)
             };
             let x = self.x(at_ms);
-            let place = if x > right - 30.0 { "end" } else { "mid" };
+            let place = if x > WIDTH - 30.0 { "end" } else { "mid" };
+            // A narrow page has room for every other time.
+            let odd = if at % 2 == 1 { " odd" } else { "" };
             let _ = write!(
                 out,
-                "<text class=\"{place}\" x=\"{x:.1}\" y=\"{:.1}\">{text}</text>",
+                "<text class=\"{place}{odd}\" x=\"{:.2}%\" y=\"{:.1}\">{text}</text>",
+                percent(x),
                 HEIGHT - 8.0
             );
         }
@@ -186,9 +195,11 @@ impl Frame<'_> {
             let (x, foot) = (self.x(mark.at_ms), HEIGHT - BOTTOM);
             let _ = write!(
                 out,
-                "<path class=\"area s{}\" d=\"M{x:.1} {:.1}l5 9h-10Z\"><title>{}</title></path>",
-                mark.colour,
+                "<svg class=\"mark\" x=\"{:.2}%\" y=\"{:.1}\"><path class=\"area s{}\" \
+                 d=\"M0 0l5 9h-10Z\"><title>{}</title></path></svg>",
+                percent(x),
                 foot - 9.0,
+                mark.colour,
                 escaped(&mark.text)
             );
         }
@@ -201,6 +212,7 @@ impl Frame<'_> {
         let top = nice(highest.copied().fold(0.0, f64::max));
         let mut out = self.open(series);
         out.push_str(&self.axes(top));
+        out.push_str(&stretched());
         for one in series {
             let mut path = String::new();
             let mut is_drawing = false;
@@ -224,6 +236,7 @@ impl Frame<'_> {
             }
             let _ = write!(out, "<path class=\"line s{}\" d=\"{path}\"/>", one.colour);
         }
+        out.push_str("</svg>");
         out.push_str(&self.marked());
         out.push_str("</svg>");
         out
@@ -238,6 +251,7 @@ impl Frame<'_> {
         let top = if is_share { 100.0 } else { nice(highest) };
         let mut out = self.open(series);
         out.push_str(&self.axes(top));
+        out.push_str(&stretched());
         let mut below = vec![0.0_f64; self.spans.len()];
         for one in series {
             let mut path = String::new();
@@ -251,50 +265,110 @@ impl Frame<'_> {
             }
             let _ = write!(out, "<path class=\"area s{}\" d=\"{path}\"/>", one.colour);
         }
+        out.push_str("</svg>");
         out.push_str(&self.marked());
         out.push_str("</svg>");
         out
     }
 }
 
-/// Number of colours for used resources; two further greys are for unused ones.
-const COLOURS: usize = 7;
-
-/// Returns the colour of a column. Unused resources are grey, whatever their place.
-pub fn colour(field: &Derived, number: usize) -> usize {
-    match field.id {
-        "free_mib" | "idle_percent" => COLOURS,
-        "other_mib" | "other_percent" => COLOURS + 1,
-        _ => number % COLOURS,
-    }
+/// Opens the nested picture, which is stretched to the width of its chart.
+fn stretched() -> String {
+    format!(
+        "<svg width=\"100%\" height=\"100%\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         preserveAspectRatio=\"none\">"
+    )
 }
 
-/// Draws a bar for each row.
+/// Converts a place across to a percentage of the width.
+fn percent(x: f64) -> f64 {
+    x / WIDTH * 100.0
+}
+
+/// Colours of the page's style for lines; two greys for unused resources follow them, and after
+/// those the further colours of families.
+const COLOURS: usize = 7;
+const UNUSED: usize = 7;
+const OTHER: usize = 8;
+
+/// Fields that share a chart and have the same colour in every chart. Unused parts are grey.
+const FAMILIES: [&[&str]; 2] = [
+    &[
+        "guests_mib",
+        "hypervisors_mib",
+        "together_mib",
+        "zram_mib",
+        "manager_mib",
+        "processes_mib",
+        "cache_mib",
+        "shared_mib",
+        "buffers_mib",
+        "slab_mib",
+        "tables_mib",
+        "kernel_mib",
+        "zswap_mib",
+        "huge_mib",
+        "lists_mib",
+    ],
+    &[
+        "run_percent",
+        "emulation_percent",
+        "halt_poll_percent",
+        "cpu_wait_percent",
+        "page_wait_percent",
+        "io_wait_percent",
+        "limit_percent",
+        "async_io_percent",
+        "parked_percent",
+        "idle_short_percent",
+    ],
+];
+
+/// Returns the colours of a chart's fields. Fields of a family keep their colours in every chart.
+pub fn colours(fields: &[&Derived]) -> Vec<usize> {
+    let grey = |field: &Derived| match field.id {
+        "free_mib" | "idle_percent" => Some(UNUSED),
+        "other_mib" | "other_percent" => Some(OTHER),
+        _ => None,
+    };
+    let of_family = |family: &[&str], field: &Derived| {
+        let place = family.iter().position(|id| *id == field.id)?;
+        Some(if place < COLOURS { place } else { place + OTHER + 1 - COLOURS })
+    };
+    let in_family = |family: &&[&str]| -> Option<Vec<usize>> {
+        fields.iter().map(|field| grey(field).or_else(|| of_family(family, field))).collect()
+    };
+    let by_place = || {
+        let numbered = fields.iter().enumerate();
+        numbered.map(|(at, field)| grey(field).unwrap_or(at % COLOURS)).collect()
+    };
+    FAMILIES.iter().find_map(in_family).unwrap_or_else(by_place)
+}
+
+/// Draws a row for each value: its name and the value above, its bar below.
 pub(super) fn bars(rows: &[(String, f64)], field: &Derived, title: &str, id: usize) -> String {
-    let height = rows.len() as f64 * BAR + 8.0;
+    let height = rows.len() as f64 * ROW;
     let most = rows.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let room = WIDTH - NAMES - 90.0;
     let title = escaped(title);
     let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"t{id}\">\
+        "<svg height=\"{height}\" role=\"img\" aria-labelledby=\"t{id}\">\
          <title id=\"t{id}\">{title}</title>"
     );
     for (at, (name, value)) in rows.iter().enumerate() {
-        let y = at as f64 * BAR + 4.0;
-        let length = if most > 0.0 { value.max(0.0) / most * room } else { 0.0 };
+        let y = at as f64 * ROW;
+        let length = if most > 0.0 { value.max(0.0) / most * 100.0 } else { 0.0 };
         let _ = write!(
             out,
-            "<text class=\"end name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
-             <rect class=\"area s0\" x=\"{NAMES}\" y=\"{y:.1}\" width=\"{length:.1}\" \
-             height=\"{:.1}\"/><text class=\"start\" x=\"{:.1}\" y=\"{:.1}\">{} {}</text>",
-            NAMES - 8.0,
-            y + 13.0,
+            "<text class=\"start name\" x=\"0\" y=\"{:.1}\">{}</text>\
+             <text class=\"end\" x=\"100%\" y=\"{:.1}\">{} {}</text>\
+             <rect class=\"area s0\" x=\"0\" y=\"{:.1}\" width=\"{length:.2}%\" \
+             height=\"{BAR}\"/>",
+            y + 14.0,
             escaped(&clip(name, 26)),
-            BAR - 6.0,
-            NAMES + length + 6.0,
-            y + 13.0,
+            y + 14.0,
             shown(Some(*value), field.decimals),
-            field.unit.text()
+            field.unit.text(),
+            y + 19.0
         );
     }
     out.push_str("</svg>");
@@ -342,6 +416,7 @@ fn nice(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn times_below_a_chart_are_round_where_they_are_shown() {
@@ -363,6 +438,23 @@ mod tests {
         assert_eq!(times(130_000, 250_000), ["05:32:30", "05:33", "05:33:30", "05:34"]);
         assert_eq!(times(0, DAY_MS).first().map(String::as_str), Some("08:00"));
         assert_eq!(times(5, 5).len(), 0);
+    }
+
+    #[test]
+    fn field_keeps_its_colour_when_another_has_no_values() {
+        let field = |id| crate::fields::field(crate::fields::Scope::Host, id).unwrap();
+        let all: Vec<_> = FAMILIES[0].iter().chain(&["other_mib", "free_mib"]).copied().collect();
+        let own = colours(&all.iter().map(|id| field(id)).collect::<Vec<_>>());
+        assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), all.len(), "{own:?}");
+        // A chart of a few owners, and one in which the guests have no values.
+        let few = colours(&[field("cache_mib"), field("free_mib")]);
+        assert_eq!(few, [6, UNUSED]);
+        let known = |id| (field(id), vec![Some(1.0)]);
+        let series = Series::all(vec![(field("guests_mib"), vec![None]), known("cache_mib")]);
+        assert_eq!(series.iter().map(|one| one.colour).collect::<Vec<_>>(), [6]);
+        // Fields of no family have the colours of their places.
+        let lines = colours(&[field("busy_percent"), field("cache_mib")]);
+        assert_eq!(lines, [0, 1]);
     }
 
     #[test]

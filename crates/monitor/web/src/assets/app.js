@@ -82,11 +82,11 @@ if (filter) {
 function point(figure) {
   const picture = figure.querySelector('svg');
   const { from, to, step, place, keep } = figure.dataset;
-  const [left, right, width] = [64, 12, 1000];
   const moment = (event) => {
     const box = picture.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * width;
-    const share = (x - left) / (width - left - right);
+    const { paddingLeft, paddingRight } = getComputedStyle(picture);
+    const [left, right] = [paddingLeft, paddingRight].map(Number.parseFloat);
+    const share = (event.clientX - box.left - left) / (box.width - left - right);
     if (share < 0 || share > 1) return null;
     const after = Math.floor((share * (Number(to) - Number(from))) / Number(step));
     return Number(from) + after * Number(step);
@@ -102,7 +102,7 @@ function point(figure) {
     line.toggleAttribute('hidden', at === null);
     if (at === null) return;
     const share = (at + Number(step) / 2 - Number(from)) / (Number(to) - Number(from));
-    const x = left + Math.min(share, 1) * (width - left - right);
+    const x = `${100 * Math.min(share, 1)}%`;
     line.setAttribute('x1', x);
     line.setAttribute('x2', x);
   });
@@ -176,9 +176,14 @@ if (live) {
   let began = Date.now();
   const tell = (text) => { if (state.textContent !== text) state.textContent = text; };
 
+  const trouble = document.querySelector('#trouble');
   const take = (event) => {
     const news = JSON.parse(event.data);
-    tell(news.trouble ?? 'Live');
+    const isBack = !trouble.hidden && !news.trouble;
+    trouble.hidden = !news.trouble;
+    trouble.querySelector('span').textContent = news.trouble ?? '';
+    tell(news.trouble ? 'Not live' : 'Live');
+    if (isBack) refresh().catch(() => {});
     if (news.at) document.querySelector('#at').textContent = news.at;
     for (const [name, text] of Object.entries(news.now ?? {})) {
       const cell = cells.get(name);
@@ -204,7 +209,7 @@ if (live) {
         return;
       }
       // The browser does not try again by itself where it was refused.
-      tell('Not let in: open the address that pinhead web printed last');
+      tell('Session ended: open the address that pinhead web printed last');
       stop();
       later = setTimeout(start, 30000);
     });

@@ -172,7 +172,9 @@ pub(crate) fn told_table(
                                     }
                                 }
                                 td class="label" { (base::plain(one.action, 32)) }
-                                td { @if let Some(mib) = one.to_mib { (mib) } @else { "-" } }
+                                @if let Some(mib) = one.to_mib {
+                                    td class="to" { (mib) }
+                                } @else { td { "-" } }
                                 td class="label" { (one.text) }
                             }
                         }

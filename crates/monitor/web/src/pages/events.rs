@@ -3,6 +3,7 @@
 use super::columns::{GUEST, HOST, OWNERS, cell, fields};
 use super::guest::values_now;
 use super::layout::Local;
+use super::overview::{BUDGET, budget};
 use crate::app::App;
 use crate::extract::Values;
 use crate::live::Looked;
@@ -115,11 +116,12 @@ impl Sent {
             }
         };
         let mut host = serde_json::Map::new();
-        for field in fields(Scope::Host, &HOST).into_iter().chain(fields(Scope::Host, OWNERS)) {
-            let text = cell(field, seen.single.host(field.id));
-            if self.host.get(field.id) != Some(&text) {
-                host.insert(field.id.to_owned(), text.clone().into());
-                self.host.insert(field.id, text);
+        let values = fields(Scope::Host, &HOST).into_iter().chain(fields(Scope::Host, OWNERS));
+        let texts = values.map(|field| (field.id, cell(field, seen.single.host(field.id))));
+        for (id, text) in texts.chain([(BUDGET, budget(seen))]) {
+            if self.host.get(id) != Some(&text) {
+                host.insert(id.to_owned(), text.clone().into());
+                self.host.insert(id, text);
             }
         }
         let columns = fields(Scope::Guest, &GUEST);

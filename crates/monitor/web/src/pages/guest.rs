@@ -2,7 +2,7 @@
 
 use super::columns::{GUEST, NAME_WIDTH, cell, fields, meaning, name, tiles};
 use super::decisions::told_table;
-use super::layout::{Local, Page, gaps, time_bar};
+use super::layout::{Feed, Local, Page, gaps, time_bar};
 use crate::app::App;
 use crate::extract::{Name, Values};
 use crate::fault::Fault;
@@ -92,14 +92,9 @@ fn page(
     let past = read(&*app.source, &span, raw_guest_fields(&all, &[]), raw_process_fields(&PROCESS));
     let is_live = span.live.is_some() && app.source.has_manager();
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
-    let seen = match is_live.then(|| app.live.now()) {
-        Some(Ok(seen)) => Some(seen),
-        Some(Err(why)) => {
-            notices.push(format!("No live data: {why}"));
-            None
-        }
-        None => None,
-    };
+    let looked = is_live.then(|| app.live.now());
+    let trouble_of_live = looked.as_ref().and_then(|looked| looked.as_ref().err()).cloned();
+    let seen = looked.and_then(Result::ok);
     let row = seen.as_ref().and_then(|seen| seen.row(key));
     let hosts = match past {
         Ok(hosts) => hosts,
@@ -127,7 +122,10 @@ fn page(
     let mut told: Vec<Told<'_>> = answer.as_ref().map(why::Answer::lines).unwrap_or_default();
     told.retain(|one| one.guest.is_none_or(|guest| is_about(guest, asked, &title)));
     let path = path_of(&title, &uuid);
-    let events = is_live.then(|| format!("/events?guest={}", segment(asked)));
+    let feed = is_live.then(|| Feed {
+        address: format!("/events?guest={}", segment(asked)),
+        trouble: trouble_of_live.map(|why| why.to_string()),
+    });
     let uuid = uuid_of(&title, &uuid).unwrap_or_default();
     let class = row.and_then(|row| row.class.clone()).or_else(|| Some(found?.1.class.clone()));
     let body = html! {
@@ -143,7 +141,7 @@ fn page(
                 " · " b data-now="state" { (row.state_name()) }
             }
         }
-        (time_bar(&path, &span, &[], events.as_deref(), now))
+        (time_bar(&path, &span, &[], feed.as_ref(), now))
         (tiles(&values(seen.as_deref(), key, found)))
         @if let Some(row) = row { div id="wanted" data-fresh="" { (wanted(row)) } }
         @if let Some((host, track)) = found { (charts(host, track, &span, &told, now)) }
@@ -188,7 +186,7 @@ fn wanted(row: &GuestRow) -> Markup {
             "Between " b { (mib(row.min_bytes)) } " and " b { (mib(row.max_bytes)) } " MiB, "
             b { (row.shares) } " shares, " (row.mode.name()) "."
             @if let Some(reason) = &row.reason { " Last decision: " (plain(reason, 300)) "." }
-            @if let Some(why) = &row.unusable { " Nothing may be asked of it: " (plain(why, 300))
+            @if let Some(why) = &row.unusable { " Its memory cannot be changed: " (plain(why, 300))
                 "." }
         }
     }

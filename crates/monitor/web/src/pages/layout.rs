@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::span::{Span, moment};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use base::plain;
+use base::{duration, plain};
 use maud::{DOCTYPE, Markup, html};
 use model::Gap;
 use reports::{Zone, clock_text, date_text};
@@ -99,7 +99,7 @@ fn frame(title: &str, bar: Markup, body: Markup) -> Markup {
 pub(crate) fn stale() -> Markup {
     html! {
         p id="stale" class="notice" role="status" hidden {
-            "This page cannot be renewed: it is as it was when that went last."
+            "This page could not be refreshed. It shows the values of the last refresh."
         }
     }
 }
@@ -111,12 +111,28 @@ pub(crate) fn hidden(pairs: &[(&'static str, String)]) -> Markup {
     }
 }
 
-/// Maximum number of gaps that a page lists.
-const GAPS_MAX: usize = 3;
-
 /// Time ranges that can be selected with one click.
 const LASTS: [(&str, &str); 5] =
     [("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("7d", "7 days"), ("30d", "30 days")];
+
+/// Current values of a page: the address of their events, or of events that may come.
+pub(crate) struct Feed {
+    pub(crate) address: String,
+    /// Reason why there are no current values.
+    pub(crate) trouble: Option<String>,
+}
+
+/// Returns the notice without current values. The script shows and hides the same notice, so that
+/// the reason stands in one place only.
+fn trouble(feed: &Feed) -> Markup {
+    html! {
+        p id="trouble" class="notice" role="status" hidden[feed.trouble.is_none()] {
+            "No live data: "
+            span { (feed.trouble.as_deref().unwrap_or_default()) }
+            ". The page shows recordings."
+        }
+    }
+}
 
 /// Returns the bar with the displayed time range and a form for another one. `keep` contains the
 /// other values of the address.
@@ -124,7 +140,7 @@ pub(crate) fn time_bar(
     path: &str,
     span: &Span,
     keep: &[(&str, &str)],
-    events: Option<&str>,
+    feed: Option<&Feed>,
     now: &Now,
 ) -> Markup {
     let zone = Local(now);
@@ -136,9 +152,11 @@ pub(crate) fn time_bar(
         .map(|(name, value)| format!("&{name}={}", crate::span::segment(value)))
         .collect();
     html! {
-        div class="time" data-events=[events] {
-            @if events.is_some() {
-                span id="state" role="status" { "Live" }
+        @if let Some(feed) = feed { (trouble(feed)) }
+        div class="time" data-events=[feed.map(|feed| &feed.address)] {
+            @if let Some(feed) = feed {
+                span id="state" role="status" {
+                    @if feed.trouble.is_none() { "Live" } @else { "Not live" } }
                 span id="at" { (clock_text(now.ms - now.ms.rem_euclid(1000), &zone)) }
                 button type="button" id="pause" hidden { "Hold" }
             } @else if span.live.is_none() {
@@ -163,18 +181,31 @@ pub(crate) fn time_bar(
     }
 }
 
-/// Returns notices for times without a recording, because a chart shows nothing there.
+/// Returns one notice for all times without a recording, because a chart shows nothing there. The
+/// notice names the last of these times.
 pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
+    let Some(last) = gaps.iter().max_by_key(|gap| gap.to_ms) else { return html! {} };
+    let missing_ms = gaps.iter().map(|gap| gap.to_ms.saturating_sub(gap.from_ms)).sum();
+    let (from, to) = (stamp(last.from_ms, now), stamp(last.to_ms, now));
     html! {
-        @for gap in gaps.iter().rev().take(GAPS_MAX) {
-            p class="notice" {
-                "Nothing was recorded from " (stamp(gap.from_ms, now))
-                " to " (stamp(gap.to_ms, now)) ": " (plain(&gap.reason, 80))
+        p class="notice" {
+            "Nothing was recorded "
+            @if gaps.len() > 1 {
+                (gaps.len()) " times, " (duration::show(missing_ms)) " in all, the last time "
             }
+            "from " (from) " to " (to)
+            @if !last.reason.is_empty() { ": " (cause(&last.reason)) }
         }
-        @if gaps.len() > GAPS_MAX {
-            p class="notice" { "And " (gaps.len() - GAPS_MAX) " times more before." }
-        }
+    }
+}
+
+/// Returns the reason of a gap in words. Other versions may have further reasons.
+fn cause(reason: &str) -> String {
+    match reason {
+        "restart" => "the manager was started again".to_owned(),
+        "late" => "the manager was late".to_owned(),
+        "lost" => "the data could not be written".to_owned(),
+        other => plain(other, 80),
     }
 }
 
@@ -234,4 +265,30 @@ pub(crate) async fn nowhere() -> Response {
 /// Responds to a method that the address does not support.
 pub(crate) async fn not_so() -> Response {
     fault(&Fault::new(StatusCode::METHOD_NOT_ALLOWED, "This address is not asked for in this way"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    #[test]
+    fn gaps_share_one_notice_with_count_and_last() {
+        let now = Now { ms: 0, zone: TimeZone::UTC };
+        let gap = |at: i64| Gap {
+            from_ms: at * 60_000,
+            to_ms: at * 60_000 + 30_000,
+            reason: "<restart>".into(),
+        };
+        assert_eq!(gaps(&[], &now).into_string(), "");
+        let one = gaps(&[gap(1)], &now).into_string();
+        let last = "from 1970-01-01 00:01 to 1970-01-01 00:01:30: &lt;restart&gt;";
+        assert!(one.contains(&format!("Nothing was recorded {last}")), "{one}");
+        let many: Vec<Gap> = (-8..=1).map(gap).collect();
+        let many = gaps(&many, &now).into_string();
+        assert_eq!(many.matches("<p").count(), 1, "{many}");
+        assert!(many.contains(&format!("10 times, 5 min in all, the last time {last}")), "{many}");
+        let known = gaps(&[Gap { reason: "restart".into(), ..gap(1) }], &now).into_string();
+        assert!(known.contains(": the manager was started again<"), "{known}");
+    }
 }

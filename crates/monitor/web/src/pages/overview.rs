@@ -1,7 +1,7 @@
 //! Page of the host and its guests: owners of the memory, and the busiest guests.
 
 use super::columns::{GUEST, HOST, OWNERS, cell, fields, meaning, name, sought, tiles};
-use super::layout::{Local, Page, gaps, hidden, time_bar};
+use super::layout::{Feed, Local, Page, gaps, hidden, time_bar};
 use super::sort::{Asked, ROWS, address};
 use crate::app::App;
 use crate::extract::Values;
@@ -70,14 +70,11 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
         Err(fault) => return Err(fault),
     };
-    let seen = match &looked {
-        Some(Ok(seen)) => Some(seen.clone()),
-        Some(Err(why)) => {
-            notices.push(format!("No live data: {why}. The page shows recordings."));
-            None
-        }
-        None => None,
-    };
+    let feed = looked.as_ref().map(|looked| Feed {
+        address: "/events".to_owned(),
+        trouble: looked.as_ref().err().map(|why| why.to_string()),
+    });
+    let seen = looked.and_then(Result::ok);
     let none = PastHost::default();
     let host = hosts.first().unwrap_or(&none);
     let now_or_whole: &Single = seen.as_ref().map_or(&host.whole, |seen| &seen.single);
@@ -90,7 +87,6 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let rest = found - rows.len();
     let zone = Local(now);
     let mut canvas = Canvas { span: &span, zone: &zone, count: 0 };
-    let events = is_live.then(|| "/events".to_owned());
     let keep = [
         ("sort", asked.sort.as_str()),
         ("filter", asked.filter.as_str()),
@@ -100,8 +96,9 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         h1 { "Overview" @if !host.name.is_empty() { " of " (name(&host.name)) } }
         @for notice in &notices { p class="notice" role="status" { (notice) } }
         (gaps(&host.gaps, now))
-        (time_bar("/", &span, &keep, events.as_deref(), now))
+        (time_bar("/", &span, &keep, feed.as_ref(), now))
         (host_tiles(now_or_whole))
+        @if let Some(seen) = &seen { p { span data-now=(BUDGET) { (budget(seen)) } } }
         (owners(now_or_whole))
         div id="charts" data-fresh="" {
             (canvas.draw(&Plot { title: "CPUs of the host, % of all", kind: Kind::Lines,
@@ -146,14 +143,38 @@ fn host_tiles(single: &Single) -> Markup {
     tiles(&values)
 }
 
+/// Name of the budget's text among the current values.
+pub(crate) const BUDGET: &str = "budget";
+
+/// Returns the budget of all guests together if it leaves them less than the host has, else
+/// nothing.
+pub(crate) fn budget(seen: &Seen) -> String {
+    let host = &seen.ps.host;
+    let known = (host.budget_bytes, host.available_bytes, host.total_bytes);
+    let ((Some(budget), Some(free), Some(total)), Some(available_mib)) =
+        (known, seen.single.host("available_mib"))
+    else {
+        return String::new();
+    };
+    let free_mib = (free >> 20) as f64;
+    if free_mib >= available_mib.floor() {
+        return String::new();
+    }
+    format!(
+        "Budget {} MiB, {free_mib} free in it; host {} MiB, {available_mib:.0} available",
+        budget >> 20,
+        total >> 20
+    )
+}
+
 /// Shows the owners of the memory, as a bar and as text.
 fn owners(single: &Single) -> Markup {
     let all = fields(Scope::Host, OWNERS);
-    let known: Vec<_> = all
+    let known: Vec<_> = reports::chart::colours(&all)
         .into_iter()
-        .enumerate()
-        .filter_map(|(at, field)| {
-            Some((at, field, single.host(field.id).filter(|mib| *mib > 0.0)?))
+        .zip(all)
+        .filter_map(|(colour, field)| {
+            Some((colour, field, single.host(field.id).filter(|mib| *mib > 0.0)?))
         })
         .collect();
     let total: f64 = known.iter().map(|(_, _, mib)| mib).sum();
@@ -163,10 +184,10 @@ fn owners(single: &Single) -> Markup {
     let mut left = 0.0;
     let parts: Vec<_> = known
         .iter()
-        .map(|(at, field, mib)| {
+        .map(|(colour, field, mib)| {
             let (x, width) = (left, mib / total * 1000.0);
             left += width;
-            (reports::chart::colour(field, *at), *field, *mib, x, width)
+            (*colour, *field, *mib, x, width)
         })
         .collect();
     html! {
@@ -293,5 +314,34 @@ fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bo
         }
         @if rows.is_empty() && !host.name.is_empty() { p {
             "No guest is of this name, or none is there." } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manager::control::{HostRow, Ps};
+    use model::{HostField, Interval, Over, Row};
+
+    #[test]
+    fn budget_is_named_only_when_it_is_the_bound() {
+        let named = |budget_mib: Option<u64>, free_mib: u64| {
+            let mut row = Row::default();
+            row.set(HostField::Available, Some(23_130 << 20));
+            let host = Over { covered_ms: 1_000, row };
+            let interval = Interval { length_ms: 1_000, host, ..Interval::default() };
+            let host = HostRow {
+                total_bytes: Some(24_105 << 20),
+                available_bytes: Some(free_mib << 20),
+                budget_bytes: budget_mib.map(|mib| mib << 20),
+                ..HostRow::default()
+            };
+            let ps = Ps { host, ksm: Default::default(), guests: Vec::new() };
+            budget(&Seen { single: Single::new(interval, None), ps })
+        };
+        let bound = "Budget 480 MiB, 0 free in it; host 24105 MiB, 23130 available";
+        assert_eq!(named(Some(480), 0), bound);
+        assert_eq!(named(Some(24_000), 23_130), "");
+        assert_eq!(named(None, 23_130), "");
     }
 }

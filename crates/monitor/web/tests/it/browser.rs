@@ -117,18 +117,20 @@ struct MadeUp {
     recorded: Box<Recorded>,
     is_fleet: bool,
     manager: Option<(Orders, Arc<AtomicUsize>)>,
+    /// True if the manager gives no answers.
+    is_silent: bool,
 }
 
 impl MadeUp {
     /// Returns hosts that push to a metrics server, without a manager.
     fn fleet() -> MadeUp {
-        MadeUp { recorded: Box::new(pushed), is_fleet: true, manager: None }
+        MadeUp { recorded: Box::new(pushed), is_fleet: true, manager: None, is_silent: false }
     }
 
     /// Returns recordings of one host, without a manager.
     fn alone(recorded: impl Fn(&Wanted) -> Hosts + Send + Sync + 'static) -> MadeUp {
         let recorded = Box::new(move |_: Option<&str>, wanted: &Wanted| recorded(wanted));
-        MadeUp { recorded, is_fleet: false, manager: None }
+        MadeUp { recorded, is_fleet: false, manager: None, is_silent: false }
     }
 }
 
@@ -183,6 +185,12 @@ pub fn start(allow_changes: bool) -> Server {
     serve(allowed, MadeUp { manager, ..MadeUp::alone(recorded) })
 }
 
+/// Starts a server with a manager that gives no answers.
+pub fn start_silent() -> Server {
+    let manager = Some((Orders::default(), Arc::default()));
+    serve(Allowed::default(), MadeUp { manager, is_silent: true, ..MadeUp::alone(recorded) })
+}
+
 impl Source for MadeUp {
     fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Hosts {
         (self.recorded)(host, wanted)
@@ -193,7 +201,8 @@ impl Source for MadeUp {
     }
 
     fn ask(&self, ask: &Ask) -> Result<Answer, SourceError> {
-        let (orders, asked) = self.manager.as_ref().ok_or(SourceError::NoManager)?;
+        let manager = self.manager.as_ref().filter(|_| !self.is_silent);
+        let (orders, asked) = manager.ok_or(SourceError::NoManager)?;
         let order = |text| orders.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         match ask {
             Ask::Interval { .. } => {

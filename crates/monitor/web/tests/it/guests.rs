@@ -2,7 +2,7 @@
 //! server.
 
 use jiff::tz::TimeZone;
-use manager::control::{GuestRow, GuestRunState, Ps};
+use manager::control::{GuestRow, GuestRunState, HostRow, Ps};
 use metrics::fleet::{Fleet, Glance, Host};
 use model::{GuestField, GuestIdentity, HostField, Interval, Over, Row};
 use recorded::Wanted;
@@ -85,11 +85,13 @@ pub fn ps() -> Ps {
         reason: Some("nobody needs <anything>".into()),
         ..GuestRow::default()
     };
-    Ps {
-        host: Default::default(),
-        ksm: Default::default(),
-        guests: (0..GUESTS).map(guest).collect(),
-    }
+    let host = HostRow {
+        total_bytes: Some(24 << 30),
+        available_bytes: Some(7 << 20),
+        budget_bytes: Some(480 << 20),
+        ..HostRow::default()
+    };
+    Ps { host, ksm: Default::default(), guests: (0..GUESTS).map(guest).collect() }
 }
 
 pub fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, SourceError> {

@@ -1,6 +1,6 @@
 //! Contents of the pages.
 
-use crate::browser::{Server, start, start_recorded};
+use crate::browser::{Server, start, start_recorded, start_silent};
 use crate::guests::GUESTS;
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
@@ -38,6 +38,38 @@ fn overview_has_every_guest_busiest_first() {
     assert!(sorted.find("/guest/web1?") < sorted.find("/guest/web10?"));
     let by_class = page(&server, "/?filter=db", &cookie);
     assert_eq!(by_class.matches("data-key=").count(), GUESTS / 2);
+}
+
+#[test]
+fn budget_is_named_on_page_and_in_events() {
+    let server = start(false);
+    let cookie = server.enter();
+    let named = "Budget 480 MiB, 7 free in it; host 24576 MiB, 12288 available";
+    let body = page(&server, "/", &cookie);
+    assert!(body.contains(&format!("<span data-now=\"budget\">{named}</span>")), "{body}");
+    let mut stream = server.connect();
+    let ask = format!("GET /events HTTP/1.1\r\nHost: {}\r\n{cookie}\r\n", server.address);
+    stream.write_all(ask.as_bytes()).expect("it is taken");
+    let (mut text, mut bytes) = (String::new(), [0; 4_096]);
+    while !text.contains(&format!("\"budget\":\"{named}\"")) {
+        let count = stream.read(&mut bytes).expect("news");
+        assert!(count > 0, "the news have ended: {text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+    }
+}
+
+#[test]
+fn reason_without_live_data_is_on_the_page_once() {
+    let server = start_silent();
+    let cookie = server.enter();
+    for path in ["/", "/guest/web9"] {
+        let body = page(&server, path, &cookie);
+        assert_eq!(body.matches("No manager is asked").count(), 1, "{body}");
+        assert!(body.contains("role=\"status\">Not live</span>"), "{body}");
+    }
+    let live = start(false);
+    let body = page(&live, "/", &live.enter());
+    assert!(body.contains("role=\"status\" hidden") && body.contains(">Live</span>"), "{body}");
 }
 
 #[test]
