@@ -178,8 +178,8 @@ pub struct ExplainArgs {
     pub root: Option<PathBuf>,
     /// Guest of `pinhead up` or `pinhead host`; for host rules, guest of `pinhead host`
     ///
-    /// The guest's daemon is asked for the files. If several farms have a guest of this name, use FARM/GUEST. Without a farm file, use
-    /// PID/GUEST with the process id of `pinhead up`.
+    /// The guest's daemon is asked for the files. If several farms have a guest of this name, use
+    /// FARM/GUEST. Without a farm file, use PID/GUEST with the process id of `pinhead up`.
     #[arg(long, value_name = "NAME")]
     pub guest: Option<String>,
     /// Manager's socket instead of the default

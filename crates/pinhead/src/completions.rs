@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use std::fmt::Write;
 
 /// Arguments that are names: command, argument, kind of name.
-const NAMED: [(&str, &str, NamesOf); 17] = [
+const NAMED: [(&str, &str, NamesOf); 18] = [
     ("check", "files", NamesOf::Presets),
     ("console", "guest", NamesOf::Guests),
     ("down", "farm", NamesOf::Farms),
@@ -19,6 +19,7 @@ const NAMED: [(&str, &str, NamesOf); 17] = [
     ("park", "guests", NamesOf::Guests),
     ("presets", "name", NamesOf::Presets),
     ("ps", "farm", NamesOf::Farms),
+    ("ps", "guests", NamesOf::Guests),
     ("report", "name", NamesOf::Reports),
     ("set", "guest", NamesOf::Guests),
     ("size", "guests", NamesOf::Guests),

@@ -148,8 +148,8 @@ impl Guest {
         control::ask_manager(self.socket.as_deref(), &ask).map_err(Error::Control)
     }
 
-    /// Requests the guest's files from its farm. A guest that a manager has is asked for by the path
-    /// of its monitor, which is unique.
+    /// Requests the guest's files from its farm. The manager of a guest is asked by the path of the
+    /// guest's monitor, which is unique.
     fn capture(&self) -> Result<Captured, Error> {
         let answer = match &self.at {
             None => self.of_manager(&self.name)?,

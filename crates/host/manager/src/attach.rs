@@ -111,8 +111,8 @@ impl Attachments {
         }
     }
 
-    /// Sends the same request for the guests in the directory of a `pinhead up`. The manager in that
-    /// process may hold their monitors, so that none is found before.
+    /// Sends the same request for the guests in the directory of a `pinhead up`. The manager in
+    /// that process may hold their monitors, so that none is found before.
     pub fn attach_dir(&mut self, dir: &Path, owner: Owner, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {

@@ -187,8 +187,8 @@ impl Lease {
         })
     }
 
-    /// Ends the lease, and waits until the keeper has restored everything. If farms have all guests,
-    /// the keeper has nothing to do, because each farm takes back its guests.
+    /// Ends the lease, and waits until the keeper has restored everything. If farms have all
+    /// guests, the keeper has nothing to do, because each farm takes back its guests.
     pub fn finish(self, farms_restore: bool) -> Vec<String> {
         let Some(keeper) = self.keeper else { return Vec::new() };
         let ended = if farms_restore { keeper.done() } else { keeper.finish() };

@@ -22,7 +22,3 @@ pub enum Error {
     #[error("A pattern of {length} bytes is too long: {most} are allowed")]
     LongPattern { length: usize, most: usize },
 }
-
-fn near_text(names: &[&str]) -> String {
-    if names.is_empty() { String::new() } else { format!("Near it: {}. ", names.join(", ")) }
-}

@@ -81,8 +81,8 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
     }
 }
 
-/// Runs the keeper, which holds the lease of the manager that started it. A quiet keeper reports its
-/// work only if that has failed in part.
+/// Runs the keeper, which holds the lease of the manager that started it. A quiet keeper reports
+/// its work only if that has failed in part.
 pub fn keep(parked: Option<PathBuf>, is_quiet: bool) -> Result<(), Error> {
     let options = manager::keeper::Options { parked, ..Default::default() };
     // A signal to all processes of this name is meant for the manager. The keeper must survive it,

@@ -9,6 +9,7 @@
 mod show;
 
 use crate::args::Format;
+use crate::quantities::span;
 use crate::why::time_between;
 use crate::{Error, RecordingsError};
 use backtest::{Played, Replay, World};
@@ -93,7 +94,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PATTERN")]
     pub like: Option<String>,
     /// Minimum history for --fit: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub enough: String,
 }
 

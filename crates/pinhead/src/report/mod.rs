@@ -5,8 +5,8 @@
 //!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
 //! ```
 
-use crate::terminal;
 use crate::quantities::span;
+use crate::terminal;
 use crate::why::time_between;
 use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;

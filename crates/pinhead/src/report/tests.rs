@@ -118,7 +118,7 @@ fn request_for_what_is_not_recorded_names_what_is() {
         "Nothing is recorded in this time. The recording has 2026-11-21 00:00 to 2026-11-22 00:00; \
          choose a part of it with --from and --to"
     );
-    assert!(wrong("gest1").starts_with("No report is called gest1. Near it: GUEST1, GUEST2"));
+    assert!(wrong("gest1").starts_with("No report is called gest1: did you mean `GUEST1`"));
 }
 
 #[test]

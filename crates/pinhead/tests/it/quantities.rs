@@ -13,7 +13,7 @@ const SIZES: [Row; 5] = [
     ("replay --host {}", None),
     ("simulate --host {}", None),
 ];
-const SPANS: [Row; 19] = [
+const SPANS: [Row; 20] = [
     ("up --for {}", Some(("90", "1m30s"))),
     ("host --for {}", Some(("90", "1m30s"))),
     ("top --for {}", Some(("90", "1m30s"))),
@@ -32,6 +32,7 @@ const SPANS: [Row; 19] = [
     ("report --interval {}", None),
     ("size --enough {}", None),
     ("tune --enough {}", None),
+    ("simulate --enough {}", None),
     ("zvm hypfs --to x --every {}", None),
 ];
 const PERCENTS: [Row; 3] =

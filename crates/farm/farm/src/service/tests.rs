@@ -81,11 +81,11 @@ fn a_service_that_is_left_out_lets_go_of_its_manager() {
 fn manager_waits_until_the_own_one_has_ended() {
     let scratch = Scratch::new("service-waits").unwrap();
     let (mut service, mut fleet) = farm(&scratch);
-    let mut lend = |service: &mut Service| {
+    let lend = |service: &mut Service, fleet: &mut Fleet| {
         let mut manager = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
         manager.write_all(&encode_request(&Request { id: 1, ask: Ask::Lend })).unwrap();
         manager.set_nonblocking(true).unwrap();
-        (0..2).for_each(|_| turn(service, &mut fleet));
+        (0..2).for_each(|_| turn(service, fleet));
         manager
     };
     let answer = |manager: &UnixStream| {
@@ -93,16 +93,15 @@ fn manager_waits_until_the_own_one_has_ended() {
         let read = BufReader::new(manager).read_until(b'\n', &mut line);
         read.is_ok().then(|| decode_answer(&line).unwrap().1)
     };
-    let own = lend(&mut service);
+    let own = lend(&mut service, &mut fleet);
     assert_eq!(service.manager_pid(), Some(std::process::id()));
-    let next = lend(&mut service);
+    let next = lend(&mut service, &mut fleet);
     assert_eq!(answer(&next), None, "it waits");
-    let third = lend(&mut service);
+    let third = lend(&mut service, &mut fleet);
     let refused = answer(&third).unwrap().unwrap_err();
     assert_eq!(refused.message, "Another host manager has these guests");
     drop((own, third));
     (0..2).for_each(|_| turn(&mut service, &mut fleet));
-    drop(lend(&mut service));
     assert!(matches!(answer(&next), Some(Ok(Answer::Lend(_)))), "{next:?}");
     drop(next);
     (0..2).for_each(|_| turn(&mut service, &mut fleet));

@@ -1,5 +1,5 @@
-//! The requests for a guest's tasks and files, through a manager with a manual clock. The client is at the
-//! control socket, and the test acts as the daemon.
+//! The requests for a guest's tasks and files, through a manager with a manual clock. The client is
+//! at the control socket, and the test acts as the daemon.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
