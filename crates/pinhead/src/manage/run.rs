@@ -17,6 +17,9 @@ use vm::Deadline;
 
 /// Time in which the manager of a `pinhead up` gives all memory back and ends.
 const YIELD_MAX: Duration = Duration::from_secs(30);
+/// Timeout of its response, and time until it is asked again.
+const YIELD_PATIENCE: Duration = Duration::from_secs(1);
+const YIELD_AGAIN: Duration = Duration::from_secs(3);
 /// Interval between two looks at its socket.
 const YIELD_LOOK: Duration = Duration::from_millis(50);
 
@@ -51,6 +54,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the manager's options.
 pub(super) fn options(args: &HostArgs) -> Options {
     Options {
         dry_run: args.dry_run,
@@ -63,17 +67,24 @@ pub(super) fn options(args: &HostArgs) -> Options {
 /// Starts the manager. The manager of a `pinhead up` with the same socket yields to it.
 fn start(args: &HostArgs) -> Result<Manager, Error> {
     let deadline = Deadline::after(YIELD_MAX);
-    let mut has_yielded = false;
+    let mut asked: Option<Deadline> = None;
     loop {
         let error = match Manager::start(args.config.clone(), options(args)) {
-            Err(manager::Error::Control(ControlError::Taken { path, pid })) => {
-                has_yielded = has_yielded
-                    || matches!(ask(&path, &Ask::Yield, YIELD_MAX), Ok(Answer::Yield {}));
-                ControlError::Taken { path, pid }
-            }
+            Err(manager::Error::Control(error @ ControlError::Taken { .. })) => error,
             started => return started.map_err(to_error),
         };
-        if !has_yielded || deadline.remaining().is_none() {
+        let ControlError::Taken { path, .. } = &error else { continue };
+        // The manager of another `pinhead up` may have started meanwhile.
+        if asked.as_ref().is_none_or(|wait| wait.remaining().is_none()) {
+            match ask(path, &Ask::Yield, YIELD_PATIENCE) {
+                Ok(Answer::Yield {}) => {}
+                // A manager that ends serves its socket no more.
+                Err(error) if asked.is_some() && !matches!(error, ControlError::Refused(_)) => {}
+                _ => return Err(Error::Host(manager::Error::Control(error))),
+            }
+            asked = Some(Deadline::after(YIELD_AGAIN));
+        }
+        if deadline.remaining().is_none() {
             return Err(Error::Host(manager::Error::Control(error)));
         }
         // The other manager holds its socket's lock until it has given all memory back.

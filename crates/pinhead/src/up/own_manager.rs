@@ -20,6 +20,8 @@ use wire::Status;
 
 /// Time until the next start, if another manager has its socket.
 const AGAIN_MS: u64 = 3_000;
+/// Time until the next start after a request to end, in which the other manager requests the guests.
+const YIELD_MS: u64 = 15_000;
 
 /// The manager of this process, if there is one.
 #[derive(Debug)]
@@ -45,8 +47,10 @@ type Statuses = Arc<Mutex<BTreeMap<String, Status>>>;
 /// End of a manager.
 #[derive(Debug)]
 enum Ended {
-    /// Another manager has the socket, or wants the guests.
+    /// Another manager has the socket, or the guests.
     ForAnother,
+    /// Another manager has requested the end.
+    Yielded,
     /// The manager cannot run, for this reason.
     Failed(String),
 }
@@ -116,6 +120,10 @@ impl OwnManager {
                 self.start_ms = Some(now_ms + AGAIN_MS);
                 None
             }
+            Ok(Ended::Yielded) => {
+                self.start_ms = Some(now_ms + YIELD_MS);
+                None
+            }
             Ok(Ended::Failed(why)) => self.fails(&why),
             Err(_) => self.fails("this is a fault in pinhead"),
         }
@@ -159,6 +167,7 @@ fn run(stopped: &UnixStream, statuses: &Mutex<BTreeMap<String, Status>>, dir: &P
             }
         }
     }
+    let has_yielded = manager.has_yielded();
     manager.finish();
-    Ended::ForAnother
+    if has_yielded { Ended::Yielded } else { Ended::ForAnother }
 }

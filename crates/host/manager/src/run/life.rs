@@ -163,6 +163,11 @@ impl Manager {
         Ok(Answer::Yield {})
     }
 
+    /// Returns true if this manager has agreed to end for another manager.
+    pub fn has_yielded(&self) -> bool {
+        self.run.has_yielded
+    }
+
     /// Reads the settings again after a signal, and reports the outcome.
     pub fn reload_and_report(&mut self) {
         let now = self.now();
