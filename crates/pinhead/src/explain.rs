@@ -125,7 +125,8 @@ impl Trees {
                 format!("{newest}, {looks} trees up to it")
             }
             Trees::Guest { guest, .. } => {
-                format!("guest {}, {looks} looks", base::plain(&guest.name, 64))
+                let name = guest.at.as_ref().map_or(&guest.name, |at| &at.guest);
+                format!("guest {}, {looks} looks", base::plain(name, 64))
             }
         }
     }

@@ -301,9 +301,8 @@ impl Agent {
     }
 
     /// Requests the files that rules read, and returns the number of the request. Returns `None`
-    /// without a daemon, or while too many requests are open.
+    /// while too many requests are open.
     pub fn ask_files(&mut self, now_ms: u64) -> Option<(u32, Vec<ToGuest>)> {
-        self.hello()?;
         let (number, requests) = self.files.begin(now_ms)?;
         Some((number, requests.into_iter().map(ToGuest::Capture).collect()))
     }

@@ -146,7 +146,7 @@ impl AgentLink {
     }
 
     /// Requests the files that rules read, and returns the number that the answer will have.
-    /// Returns `None` without a daemon, or while too many requests are open.
+    /// Returns `None` while too many requests are open.
     pub fn ask_files(&mut self, now_ms: u64) -> Option<u32> {
         let (number, questions) = self.agent.ask_files(now_ms)?;
         questions.iter().for_each(|question| self.send(question));

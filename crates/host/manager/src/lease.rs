@@ -189,7 +189,12 @@ impl Lease {
 
     /// Ends the lease, and waits until the keeper has restored everything. If farms have all
     /// guests, the keeper has nothing to do, because each farm takes back its guests.
-    pub fn finish(self, farms_restore: bool) -> Vec<String> {
+    pub fn finish(mut self, farms_restore: bool) -> Vec<String> {
+        if farms_restore {
+            // The next manager would stop balloons on their way back to these sizes.
+            let held: Vec<ProcessId> = self.written.sizes().keys().copied().collect();
+            held.into_iter().for_each(|process| self.written.set_size(process, None));
+        }
         let Some(keeper) = self.keeper else { return Vec::new() };
         let ended = if farms_restore { keeper.done() } else { keeper.finish() };
         match ended {

@@ -20,7 +20,8 @@ use wire::Status;
 
 /// Time until the next start, if another manager has its socket.
 const AGAIN_MS: u64 = 3_000;
-/// Time until the next start after a request to end, in which the other manager requests the guests.
+/// Time until the next start after a request to end. In this time the other manager requests the
+/// guests.
 const YIELD_MS: u64 = 15_000;
 
 /// The manager of this process, if there is one.

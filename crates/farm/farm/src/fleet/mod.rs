@@ -158,7 +158,9 @@ impl Fleet {
     /// the returned number. Returns `None` without a daemon.
     pub fn capture(&mut self, guest: usize) -> Option<u32> {
         let now = self.clock.ms();
-        self.members.get_mut(guest)?.link.ask_files(now)
+        // A daemon that was resumed has not said hello to the new QEMU yet.
+        let member = self.members.get_mut(guest).filter(|member| member.state == State::Up);
+        member?.link.ask_files(now)
     }
 
     /// Requests memory statistics from a guest's daemon; see [`Member::agent`].

@@ -303,9 +303,12 @@ fn decisions_up_to_the_place_are_shown() {
     let mut tape = tape(&dir, Some("15:02"), 60).unwrap();
     let decisions = View::new(Shown::Decisions, "");
     let lines = screen(&tape.model().unwrap(), &decisions);
-    assert!(lines[2].starts_with("14:02:10 web1") && lines[2].contains("shrink:"), "{lines:?}");
-    assert!(lines[3].starts_with("14:01:00 web1") && lines[3].contains("hold:"), "{lines:?}");
-    assert_eq!(lines[4], "");
+    assert!(lines[2].starts_with("14:02:10 web1") && lines[2].contains("shrink"), "{lines:?}");
+    assert!(lines[4].starts_with("14:01:00 web1") && lines[4].contains("hold"), "{lines:?}");
+    for reason in [&lines[3], &lines[5]] {
+        assert_eq!(reason.trim(), "the host has less free than it wants");
+    }
+    assert_eq!(lines[6], "");
     let row = tape.model().unwrap().sample.unwrap().ps.guests.remove(1);
     assert_eq!((row.action, row.clause), (Some(SizeAction::Shrink), Some(Clause::SetPoint)));
     // The guest has the same id in every interval.
