@@ -100,9 +100,6 @@ pub enum Command {
     Keeper {
         /// File with the guests that the manager has parked
         parked: Option<PathBuf>,
-        /// Report only failures
-        #[arg(long)]
-        quiet: bool,
     },
     /// List, refresh or prune the images of guests
     Cache(CacheArgs),

@@ -57,9 +57,7 @@ fn main() -> ExitCode {
         Command::Sql(args) => run_sql(&args),
         Command::Zvm(args) => zvm::run(&args).and_then(|text| print(&text)),
         Command::Capacity(args) => capacity::run(&args).and_then(|text| print(&text)),
-        Command::Keeper { parked, quiet } => {
-            manage::keep(parked, quiet).map(|()| ExitCode::SUCCESS)
-        }
+        Command::Keeper { parked } => manage::keep(parked).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,

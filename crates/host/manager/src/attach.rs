@@ -319,7 +319,11 @@ fn of_socket(socket: &Path) -> Option<&Path> {
 /// Returns the directory if it is the run directory of a `pinhead up`.
 pub fn of_dir(dir: &Path) -> Option<&Path> {
     dir.file_name()?.to_str()?.parse::<u32>().ok()?;
-    dir.parent()?.ends_with("pinhead/up").then_some(dir)
+    let above = dir.parent().filter(|above| above.ends_with("up"))?.parent()?;
+    // Without a directory of the session, the user's number is in the name.
+    let name = above.file_name()?.to_str()?.strip_prefix("pinhead")?;
+    let is_users = || name.strip_prefix('-').is_some_and(|user| user.parse::<u32>().is_ok());
+    (name.is_empty() || is_users()).then_some(dir)
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
-/// The lease of this manager's targets. A dry run has nothing to restore, and therefore no keeper.
+/// The lease of this manager's targets. A dry run has nothing to restore, and farms take back their
+/// guests themselves, so these have no keeper.
 #[derive(Debug)]
 pub struct Lease {
     keeper: Option<keeper::Lease>,
@@ -26,7 +27,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns the lease of a manager that reclaims nothing.
+    /// Returns the lease of a manager that reclaims nothing, or only from guests that their farms
+    /// take back.
     pub fn none() -> Lease {
         Lease {
             keeper: None,
@@ -38,20 +40,17 @@ impl Lease {
     }
 
     /// Starts the keeper: this program again, under a hidden name. Guests are listed in a file next
-    /// to the manager's control socket, which belongs to this process. A quiet keeper reports only
-    /// failures.
+    /// to the manager's control socket, which belongs to this process.
     pub fn start(
         reserve: Bytes,
         ksm: Option<&Saved>,
         socket: &Path,
-        is_quiet: bool,
         now_ms: u64,
     ) -> io::Result<Lease> {
         let program = std::env::current_exe()?;
         let parked = path_beside(socket, std::process::id());
-        let mut arguments = vec!["keeper".into(), parked.into()];
-        arguments.extend(is_quiet.then(|| "--quiet".into()));
-        let mut keeper = keeper::Lease::start(program, arguments, now_ms)?;
+        let mut keeper =
+            keeper::Lease::start(program, vec!["keeper".into(), parked.into()], now_ms)?;
         keeper.set_reserve(reserve);
         keeper.set_ksm(ksm.cloned());
         Ok(Lease::of(keeper).written_beside(socket))
@@ -187,17 +186,10 @@ impl Lease {
         })
     }
 
-    /// Ends the lease, and waits until the keeper has restored everything. If farms have all
-    /// guests, the keeper has nothing to do, because each farm takes back its guests.
-    pub fn finish(mut self, farms_restore: bool) -> Vec<String> {
-        if farms_restore {
-            // The next manager would stop balloons on their way back to these sizes.
-            let held: Vec<ProcessId> = self.written.sizes().keys().copied().collect();
-            held.into_iter().for_each(|process| self.written.set_size(process, None));
-        }
+    /// Ends the lease, and waits until the keeper has restored everything.
+    pub fn finish(self) -> Vec<String> {
         let Some(keeper) = self.keeper else { return Vec::new() };
-        let ended = if farms_restore { keeper.done() } else { keeper.finish() };
-        match ended {
+        match keeper.finish() {
             Ok(status) if status.success() => Vec::new(),
             Ok(_) => {
                 vec!["Not all guests are as they were; the lines above say who and why".into()]

@@ -53,13 +53,11 @@ pub(crate) fn parts(
     let mode = if leaves { config::KsmMode::Leave } else { settings.ksm };
     let ksm = Ksm::open(Path::new("/"), mode);
     let reserve = settings.arbiter(total).reserve;
-    let lease = match options.dry_run {
+    // A farm takes back its guests when the manager's connection closes, however that happens.
+    let lease = match options.dry_run || options.for_farms {
         true => Lease::none(),
-        false => {
-            let is_quiet = options.for_farms;
-            Lease::start(reserve, ksm.saved(), control.path(), is_quiet, clock.ms())
-                .map_err(|source| Error::Keeper { source })?
-        }
+        false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())
+            .map_err(|source| Error::Keeper { source })?,
     };
     // The keeper was started before, because it is a separate process and needs no threads.
     let page_out = match options.dry_run {
@@ -92,7 +90,13 @@ pub(crate) fn in_force(
     place: &Place,
     options: Options,
 ) -> Result<Loaded, LoadError> {
+    // Users other than root share /etc/pinhead/host.toml, and with it the places that it names.
+    let is_of_root = options.for_farms && !place.is_root;
+    let path = if is_of_root { Some(Path::new("/dev/null")) } else { path };
     let mut loaded = config::load(path, place)?;
+    if is_of_root {
+        loaded.path = None;
+    }
     if options.for_farms {
         let farms = place.own_dir.as_ref().map(|dir| format!("{}/up/*/*.qmp", dir.display()));
         let settings = &mut loaded.settings;

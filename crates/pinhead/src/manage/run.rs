@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Time in which the manager of a `pinhead up` gives all memory back and ends.
-const YIELD_MAX: Duration = Duration::from_secs(30);
-/// Timeout of its response, and time until it is asked again.
+/// Time in which the manager of a `pinhead up` responds, and time in which it ends after that.
+const YIELD_MAX: Duration = Duration::from_secs(5);
+const END_MAX: Duration = Duration::from_secs(30);
+/// Timeout of one request to it, and time until the next request.
 const YIELD_PATIENCE: Duration = Duration::from_secs(1);
 const YIELD_AGAIN: Duration = Duration::from_secs(3);
 /// Interval between two looks at its socket.
@@ -64,50 +65,48 @@ pub(super) fn options(args: &HostArgs) -> Options {
     }
 }
 
-/// Starts the manager. The manager of a `pinhead up` with the same socket yields to it.
+/// Starts the manager. The manager of a `pinhead up` with the same socket yields to it, but not to
+/// a dry run, which manages nothing.
 fn start(args: &HostArgs) -> Result<Manager, Error> {
-    let deadline = Deadline::after(YIELD_MAX);
+    let mut deadline = Deadline::after(YIELD_MAX);
     let mut asked: Option<Deadline> = None;
     loop {
         let error = match Manager::start(args.config.clone(), options(args)) {
             Err(manager::Error::Control(error @ ControlError::Taken { .. })) => error,
             started => return started.map_err(to_error),
         };
-        let ControlError::Taken { path, .. } = &error else { continue };
         // The manager of another `pinhead up` may have started meanwhile.
-        if asked.as_ref().is_none_or(|wait| wait.remaining().is_none()) {
-            match ask(path, &Ask::Yield, YIELD_PATIENCE) {
-                Ok(Answer::Yield {}) => {}
-                // A manager that ends serves its socket no more.
-                Err(error) if asked.is_some() && !matches!(error, ControlError::Refused(_)) => {}
-                _ => return Err(Error::Host(manager::Error::Control(error))),
+        let is_due = asked.as_ref().is_none_or(|wait| wait.remaining().is_none());
+        let is_refused = match &error {
+            ControlError::Taken { path, .. } if is_due && !args.dry_run => {
+                asked = Some(Deadline::after(YIELD_AGAIN));
+                match ask(path, &Ask::Yield, YIELD_PATIENCE) {
+                    Ok(Answer::Yield {}) => {
+                        deadline = Deadline::after(END_MAX);
+                        false
+                    }
+                    // A manager that starts or ends does not serve its socket.
+                    Err(error) => matches!(error, ControlError::Refused(_)),
+                    Ok(_) => true,
+                }
             }
-            asked = Some(Deadline::after(YIELD_AGAIN));
-        }
-        if deadline.remaining().is_none() {
+            _ => args.dry_run,
+        };
+        if is_refused || deadline.remaining().is_none() {
             return Err(Error::Host(manager::Error::Control(error)));
         }
-        // The other manager holds its socket's lock until it has given all memory back.
+        // The other manager holds its socket's lock until it has ended.
         std::thread::sleep(YIELD_LOOK);
     }
 }
 
-/// Runs the keeper, which holds the lease of the manager that started it. A quiet keeper reports
-/// its work only if that has failed in part.
-pub fn keep(parked: Option<PathBuf>, is_quiet: bool) -> Result<(), Error> {
+/// Runs the keeper, which holds the lease of the manager that started it.
+pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     let options = manager::keeper::Options { parked, ..Default::default() };
     // A signal to all processes of this name is meant for the manager. The keeper must survive it,
     // because its work begins after the manager's end.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
-    let mut held_back = Vec::new();
-    let ended =
-        manager::keeper::run(std::io::stdin(), &options, &mut |text: &str| match is_quiet {
-            true => held_back.push(text.to_owned()),
-            false => log(text),
-        });
-    if !matches!(ended, Ok(Ended::Released | Ended::Restored)) {
-        held_back.iter().for_each(|text| log(text));
-    }
+    let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
         Ok(Ended::Partly) => Err(ManageError::PartlyRestored.into()),

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use wire::Status;
 
@@ -24,14 +25,33 @@ const AGAIN_MS: u64 = 3_000;
 /// guests.
 const YIELD_MS: u64 = 15_000;
 
+/// Time until the next start of a manager that cannot run.
+const RETRY_MS: u64 = 60_000;
+/// Interval between two looks at the manager's turns, of which it has one a second or more.
+const LOOK_MS: u64 = 1_000;
+/// Number of looks in a row without a turn after which the manager counts as hung. Looks are
+/// counted, because this process may be stopped.
+const LOOKS_MAX: u32 = 30;
+
 /// The manager of this process, if there is one.
 #[derive(Debug)]
 pub(super) struct OwnManager {
     /// Directory of this process's guests.
     dir: PathBuf,
     thread: Option<Running>,
-    /// Time of the next start. `None` if the manager cannot run.
+    /// Time of the next start; `None` for no start at all.
     start_ms: Option<u64>,
+    /// Last reported reason for which the manager cannot run.
+    told: String,
+}
+
+/// News of the manager.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    /// Message for the user.
+    pub(super) note: Option<String>,
+    /// True if the manager hangs, so that the guests must be taken from it.
+    pub(super) is_hung: bool,
 }
 
 #[derive(Debug)]
@@ -39,11 +59,22 @@ struct Running {
     /// Closed to end the manager.
     stop: Option<UnixStream>,
     handle: JoinHandle<Ended>,
-    /// Statuses of daemons that the fleet has not got yet, by guest.
-    statuses: Statuses,
+    shared: Arc<Shared>,
+    /// Number of turns at the last look, with its time.
+    turns: u64,
+    look_ms: u64,
+    /// Number of looks since the last turn.
+    silent: u32,
 }
 
-type Statuses = Arc<Mutex<BTreeMap<String, Status>>>;
+/// Data of the manager's thread.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Number of turns.
+    turns: AtomicU64,
+    /// Statuses of daemons that the fleet has not got yet, by guest.
+    statuses: Mutex<BTreeMap<String, Status>>,
+}
 
 /// End of a manager.
 #[derive(Debug)]
@@ -59,36 +90,41 @@ enum Ended {
 impl OwnManager {
     /// Creates a manager of the guests in this directory, which is started by the first turn.
     pub(super) fn new(dir: &Path) -> OwnManager {
-        OwnManager { dir: dir.to_path_buf(), thread: None, start_ms: Some(0) }
+        OwnManager { dir: dir.to_path_buf(), start_ms: Some(0), ..OwnManager::none() }
     }
 
     /// Creates a manager that is never started.
     pub(super) fn none() -> OwnManager {
-        OwnManager { dir: PathBuf::new(), thread: None, start_ms: None }
+        OwnManager { dir: PathBuf::new(), thread: None, start_ms: None, told: String::new() }
     }
 
     /// Starts the manager if no other process has the guests, or wants them, and ends it otherwise.
-    /// Returns a message if the manager cannot run.
-    pub(super) fn turn(&mut self, manager_pid: Option<u32>, now_ms: u64) -> Option<String> {
+    pub(super) fn turn(&mut self, manager_pid: Option<u32>, now_ms: u64) -> News {
         let is_other = manager_pid.is_some_and(|pid| pid != std::process::id());
-        let failure = match self.thread.take_if(|thread| thread.handle.is_finished()) {
-            Some(ended) => self.has_ended(ended, now_ms),
-            None => None,
-        };
+        let mut news = News::default();
+        if let Some(ended) = self.thread.take_if(|thread| thread.handle.is_finished()) {
+            news.note = self.has_ended(ended, now_ms);
+        }
+        if self.thread.as_mut().is_some_and(|thread| thread.is_hung(now_ms)) {
+            // The thread cannot be ended. Its lease is closed from the farm's side.
+            self.thread = None;
+            let note = self.fails("it has made no turn for long", None);
+            return News { note, is_hung: true };
+        }
         match &mut self.thread {
             Some(thread) if is_other => thread.stop = None,
             None if !is_other && self.start_ms.is_some_and(|ms| now_ms >= ms) => {
-                return self.start().or(failure);
+                news.note = self.start(now_ms).or(news.note);
             }
             Some(_) | None => {}
         }
-        failure
+        news
     }
 
     /// Returns the statuses of daemons that are news.
     pub(super) fn take_statuses(&self) -> BTreeMap<String, Status> {
         let Some(thread) = &self.thread else { return BTreeMap::new() };
-        std::mem::take(&mut thread.statuses.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *thread.shared.lock())
     }
 
     /// Ends the manager, and waits for its end.
@@ -98,20 +134,20 @@ impl OwnManager {
         self.has_ended(thread, 0)
     }
 
-    fn start(&mut self) -> Option<String> {
-        let statuses = Statuses::default();
-        let (theirs, dir) = (Arc::clone(&statuses), self.dir.clone());
+    fn start(&mut self, now_ms: u64) -> Option<String> {
+        let shared = Arc::new(Shared::default());
+        let (theirs, dir) = (Arc::clone(&shared), self.dir.clone());
         let started = UnixStream::pair().and_then(|(stop, stopped)| {
             let run = move || run(&stopped, &theirs, &dir);
             let handle = thread::Builder::new().name("manager".into()).spawn(run)?;
-            Ok(Running { stop: Some(stop), handle, statuses })
+            Ok(Running { stop: Some(stop), handle, shared, turns: 0, look_ms: now_ms, silent: 0 })
         });
         match started {
             Ok(thread) => {
                 self.thread = Some(thread);
                 None
             }
-            Err(error) => self.fails(&error.to_string()),
+            Err(error) => self.fails(&error.to_string(), Some(now_ms)),
         }
     }
 
@@ -125,19 +161,42 @@ impl OwnManager {
                 self.start_ms = Some(now_ms + YIELD_MS);
                 None
             }
-            Ok(Ended::Failed(why)) => self.fails(&why),
-            Err(_) => self.fails("this is a fault in pinhead"),
+            Ok(Ended::Failed(why)) => self.fails(&why, Some(now_ms)),
+            Err(_) => self.fails("this is a fault in pinhead", None),
         }
     }
 
-    fn fails(&mut self, why: &str) -> Option<String> {
-        self.start_ms = None;
-        Some(format!("No manager: {why}. The guests' memory is left to their own rules"))
+    /// Notes a failure. The next start follows `now_ms`, if that is given. Returns a message for a
+    /// reason that was not reported last.
+    fn fails(&mut self, why: &str, now_ms: Option<u64>) -> Option<String> {
+        self.start_ms = now_ms.map(|now_ms| now_ms + RETRY_MS);
+        let is_news = self.told != why;
+        self.told = why.to_owned();
+        is_news.then(|| format!("No manager: {why}. Guests' memory is left to their own rules"))
+    }
+}
+
+impl Running {
+    /// Returns true if the manager has made no turn at many looks in a row.
+    fn is_hung(&mut self, now_ms: u64) -> bool {
+        if now_ms.saturating_sub(self.look_ms) >= LOOK_MS {
+            self.look_ms = now_ms;
+            let turns = self.shared.turns.load(Ordering::Relaxed);
+            let is_silent = std::mem::replace(&mut self.turns, turns) == turns;
+            self.silent = if is_silent { self.silent + 1 } else { 0 };
+        }
+        self.silent >= LOOKS_MAX
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Status>> {
+        self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Runs a manager until its other end of `stopped` is closed.
-fn run(stopped: &UnixStream, statuses: &Mutex<BTreeMap<String, Status>>, dir: &Path) -> Ended {
+fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
     let options = Options { for_farms: true, ..Options::default() };
     let mut manager = match Manager::start(None, options) {
         Ok(manager) => manager,
@@ -155,20 +214,74 @@ fn run(stopped: &UnixStream, statuses: &Mutex<BTreeMap<String, Status>>, dir: &P
         match manager.turn(&signals) {
             Ok(Turn::On | Turn::Reload) => {}
             Ok(Turn::Stop) => break,
-            Err(error) => return Ended::Failed(base::chain(&error)),
+            Err(error) => {
+                manager.finish();
+                return Ended::Failed(base::chain(&error));
+            }
         }
+        shared.turns.fetch_add(1, Ordering::Relaxed);
         // The journal has these messages, and a terminal shows the guests.
         manager.take_notices();
         let ours = manager.statuses().filter(|(of, _, _)| *of == dir);
         for (_, guest, status) in ours {
             if known.get(guest) != Some(status) {
                 known.insert(guest.to_owned(), status.clone());
-                let mut news = statuses.lock().unwrap_or_else(PoisonError::into_inner);
-                news.insert(guest.to_owned(), status.clone());
+                shared.lock().insert(guest.to_owned(), status.clone());
             }
         }
     }
     let has_yielded = manager.has_yielded();
     manager.finish();
     if has_yielded { Ended::Yielded } else { Ended::ForAnother }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(run: impl FnOnce() -> Ended + Send + 'static) -> OwnManager {
+        let handle = thread::spawn(run);
+        let shared = Arc::new(Shared::default());
+        let thread = Running { stop: None, handle, shared, turns: 0, look_ms: 0, silent: 0 };
+        OwnManager { thread: Some(thread), ..OwnManager::none() }
+    }
+
+    fn ended(end: Ended) -> OwnManager {
+        let manager = running(move || end);
+        let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
+        while !manager.thread.as_ref().unwrap().handle.is_finished() {
+            assert!(deadline.remaining().is_some(), "the thread does not end");
+        }
+        manager
+    }
+
+    #[test]
+    fn manager_is_tried_again_and_its_failure_told_once() {
+        for (end, wait_ms) in [(Ended::ForAnother, AGAIN_MS), (Ended::Yielded, YIELD_MS)] {
+            let mut manager = ended(end);
+            assert_eq!(manager.turn(Some(1), 5), News::default());
+            assert_eq!(manager.start_ms, Some(5 + wait_ms));
+        }
+        let mut manager = ended(Ended::Failed("no place".into()));
+        let note = manager.turn(Some(1), 5).note.unwrap();
+        assert!(note.starts_with("No manager: no place."), "{note}");
+        assert_eq!(manager.start_ms, Some(5 + RETRY_MS));
+        assert_eq!(manager.fails("no place", Some(7)), None, "once");
+        assert!(manager.fails("another", Some(7)).is_some());
+    }
+
+    #[test]
+    fn hung_manager_loses_its_guests_but_a_stopped_process_does_not() {
+        let (go_on, gate) = std::sync::mpsc::channel::<()>();
+        let mut manager = running(move || {
+            let _ = gate.recv();
+            Ended::ForAnother
+        });
+        let own = Some(std::process::id());
+        assert_eq!(manager.turn(own, 3_600_000), News::default(), "this process was stopped");
+        let mut is_hung = |look: u64| manager.turn(own, 3_600_000 + look * LOOK_MS).is_hung;
+        let hung = (1..=100).find(|look| is_hung(*look));
+        assert_eq!(hung, Some(u64::from(LOOKS_MAX) - 1));
+        drop(go_on);
+    }
 }

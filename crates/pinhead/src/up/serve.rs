@@ -256,7 +256,11 @@ impl Running {
     /// Starts or ends this process's manager, and takes the daemons' statuses from it.
     fn turn_manager(&mut self) {
         let pid = self.service.manager_pid();
-        self.notes.extend(self.manager.turn(pid, self.fleet.now_ms()));
+        let news = self.manager.turn(pid, self.fleet.now_ms());
+        self.notes.extend(news.note);
+        if news.is_hung {
+            self.service.leave_own_manager(&mut self.fleet);
+        }
         for (guest, status) in self.manager.take_statuses() {
             self.fleet.status_is(&guest, &status);
         }

@@ -197,12 +197,7 @@ impl Service {
             && let Some(manager) = &mut self.manager
             && !manager.turn(fleet)
         {
-            self.manager = None;
-            fleet.take_back();
-            if let Some((pid, to)) = self.next_manager.take() {
-                let answer = self.lend(pid, to, fleet);
-                self.control.answer(to.client, to.id, &answer, now);
-            }
+            self.manager_has_gone(fleet);
         }
         self.consoles.turn(ready.of(owner::CONSOLES), fleet);
         for guest in self.shells.turn(ready.of(owner::SHELLS), fleet) {
@@ -238,6 +233,23 @@ impl Service {
     pub fn manager_pid(&self) -> Option<u32> {
         let next = self.next_manager.map(|(pid, _)| pid);
         next.or(self.manager.as_ref().map(|manager| manager.pid))
+    }
+
+    /// Takes the guests from the manager of this process, which hangs.
+    pub fn leave_own_manager(&mut self, fleet: &mut Fleet) {
+        if self.manager.as_ref().is_some_and(HostManager::is_own) {
+            self.manager_has_gone(fleet);
+        }
+    }
+
+    /// Takes the guests back, or hands them over to the manager that waits for them.
+    fn manager_has_gone(&mut self, fleet: &mut Fleet) {
+        self.manager = None;
+        fleet.take_back();
+        if let Some((pid, to)) = self.next_manager.take() {
+            let answer = self.lend(pid, to, fleet);
+            self.control.answer(to.client, to.id, &answer, fleet.now_ms());
+        }
     }
 
     /// Hands over the guests' ports and balloons to a manager.

@@ -184,10 +184,13 @@ fn classes_of_a_farm_are_told_to_its_next_guest_too() {
 
 #[test]
 fn the_run_directory_is_in_the_path() {
-    for dir in ["/run/pinhead/up/4711", "/run/user/0/pinhead/up/12"] {
+    for dir in ["/run/pinhead/up/4711", "/run/user/0/pinhead/up/12", "/tmp/pinhead-7/up/12"] {
         assert_eq!(of_socket(&Path::new(dir).join("g1.qmp")), Some(Path::new(dir)));
     }
     for other in ["/var/run/qemu-server/100.qmp", "/run/pinhead/up/x/g1.qmp", "g1.qmp"] {
+        assert_eq!(of_socket(Path::new(other)), None);
+    }
+    for other in ["/tmp/pinhead-x/up/12/g1.qmp", "/tmp/up/12/g1.qmp", "/pinhead/12/g1.qmp"] {
         assert_eq!(of_socket(Path::new(other)), None);
     }
 }

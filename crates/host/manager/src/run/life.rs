@@ -227,13 +227,12 @@ impl Manager {
             let summary = self.memory.dry_run.summary(self.guests.len());
             self.notices.extend(summary);
         }
-        let farms_restore = self.run.options.for_farms;
         let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;
         // A QEMU monitor serves one client, so the manager's connections must be closed before the
         // keeper opens its own.
         drop((sources, guests, attachments));
-        notices.extend(lease.finish(farms_restore));
+        notices.extend(lease.finish());
         // The monitor and the journal come last, because a disk may be slow, and a copy of a locked
         // journal takes time. The socket stays until then, so that no other manager writes to these
         // files.

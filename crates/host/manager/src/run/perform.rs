@@ -7,8 +7,11 @@ use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
 use crate::pageout::{Job, JobResult, PageOutEvent, Report};
 use crate::scan;
 use hypervisor::{Hypervisor, Id, Owner};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// Most farms of one named user that are asked for guests that were not found yet.
+const FARMS_OF_OTHERS: usize = 8;
 
 impl Manager {
     /// Carries out effects in their order.
@@ -101,8 +104,14 @@ impl Manager {
             true => Vec::new(),
             false => self.devices.sources.unclaimed().into_iter().collect(),
         };
-        let is_farm = |(dir, _): &&(PathBuf, Owner)| of_dir(dir).is_some();
-        for (dir, owner) in unclaimed.iter().filter(is_farm) {
+        let mut strangers: BTreeMap<Owner, usize> = BTreeMap::new();
+        let may_be_asked = |(dir, owner): &&(PathBuf, Owner)| {
+            let count = strangers.entry(*owner).or_default();
+            let is_farm = of_dir(dir).is_some();
+            *count += usize::from(is_farm && !owner.is_trusted());
+            is_farm && *count <= FARMS_OF_OTHERS
+        };
+        for (dir, owner) in unclaimed.iter().filter(may_be_asked) {
             let answers = self.devices.attachments.attach_dir(dir, *owner, now.ms);
             self.attached(answers, now);
         }

@@ -42,6 +42,11 @@ fn has(up: &mut Up, socket: Option<&str>, what: &str, bytes: u64) {
     assert!(found.is_some(), "{what}: {last:#?}");
 }
 
+fn status(up: &Up) -> Value {
+    let status = up.inside(&["ps", "--status", "--format", "json"]).output();
+    serde_json::from_slice(&status.expect("it runs").stdout).unwrap_or_default()
+}
+
 fn pin(up: &Up) {
     let set = up.inside(&["set", "g1", "pin", "192 MiB"]).output().expect("it runs");
     assert!(set.status.success(), "{}", text(&set.stderr));
@@ -98,14 +103,16 @@ fn up_manages_its_guests_until_a_host_takes_them_over() {
 
     pin(&up);
     has(&mut up, None, "the operator's size", PINNED);
+    // A keeper would end this process, and with it the guests, if it was stopped for long.
+    let keeper = status(&up)["lease"]["keeper_pid"].take();
+    assert!(keeper.is_null(), "{keeper}");
+    let dry = up.inside(&["host", "--dry-run"]).output().expect("it runs");
+    assert!(text(&dry.stderr).contains("Another pinhead host"), "a dry run takes nothing over");
+    has(&mut up, None, "the operator's size", PINNED);
     let host = Host::start(&up, &[]);
     let host_pid = u64::from(host.0.id());
-    let status = || -> Value {
-        let status = up.inside(&["ps", "--status", "--format", "json"]).output();
-        serde_json::from_slice(&status.expect("it runs").stdout).unwrap_or_default()
-    };
-    let is_there = wait_until(PATIENCE, || status()["pid"].as_u64() == Some(host_pid));
-    assert!(is_there.is_some(), "{:#}", status());
+    let is_there = wait_until(PATIENCE, || status(&up)["pid"].as_u64() == Some(host_pid));
+    assert!(is_there.is_some(), "{:#}", status(&up));
     has(&mut up, None, "a host at the same socket has the guests", FULL);
     host.end();
     has(&mut up, None, "its own manager has the guests again", FULL);
