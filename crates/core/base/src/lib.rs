@@ -54,6 +54,6 @@ pub use spread::Spread;
 pub use table::{Column, Fitted, Table, left, prose, right};
 pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
 #[cfg(feature = "terminal")]
-pub use wrap::wrapped;
+pub use wrap::{broken, flowed, wrapped};
 
 pub(crate) use quantity::split;

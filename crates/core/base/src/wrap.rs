@@ -38,22 +38,31 @@ fn indent_of(line: &str, width: usize, hang: usize) -> (usize, usize) {
     (leading.min(width / 2), (leading + hang).min(width / 2))
 }
 
-/// Breaks a text between words into lines, the first and the others of this many columns. There is
-/// at least one line.
-pub(crate) fn broken(text: &str, [first, others]: [usize; 2]) -> Vec<String> {
-    let mut lines = vec![String::new()];
+/// Breaks a text between words into lines, the first and the others of this many columns.
+pub fn broken(text: &str, rooms: [usize; 2]) -> Vec<String> {
+    flowed(text.split_whitespace(), " ", rooms)
+}
+
+/// Breaks a text between its parts into lines, the first and the others of this many columns. Parts
+/// in one line have the gap between them. A part longer than a line stays whole.
+pub fn flowed<'a>(
+    parts: impl Iterator<Item = &'a str>,
+    gap: &str,
+    [first, others]: [usize; 2],
+) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
     let mut taken = 0;
-    for word in text.split_whitespace() {
-        let room = if lines.len() == 1 { first } else { others };
-        let length = columns(word);
+    for part in parts {
+        let room = if lines.len() <= 1 { first } else { others };
+        let length = columns(part);
         match lines.last_mut() {
-            Some(line) if taken == 0 || taken + 1 + length <= room => {
-                line.push_str(if taken == 0 { "" } else { " " });
-                line.push_str(word);
-                taken += length + usize::from(taken > 0);
+            Some(line) if taken + gap.len() + length <= room => {
+                line.push_str(gap);
+                line.push_str(part);
+                taken += gap.len() + length;
             }
             _ => {
-                lines.push(word.to_owned());
+                lines.push(part.to_owned());
                 taken = length;
             }
         }

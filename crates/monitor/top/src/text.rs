@@ -10,7 +10,7 @@ pub(super) const LABEL: usize = 9;
 /// Breaks a text into lines between words.
 pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> Vec<String> {
     let text = plain(text, TEXT_MAX);
-    broken(text.split_whitespace(), " ", indent, width)
+    indented(text.split_whitespace(), " ", indent, width)
 }
 
 /// Breaks a line with a label between its fields, which have two blanks or more between them.
@@ -18,30 +18,21 @@ pub(super) fn flowed(line: String, width: usize) -> Vec<String> {
     let body = line.get(LABEL..).filter(|_| columns(&line) > width);
     let Some(body) = body else { return vec![line] };
     let fields = body.split("  ").map(str::trim).filter(|field| !field.is_empty());
-    let mut lines = broken(fields, "   ", LABEL, width);
+    let mut lines = indented(fields, "   ", LABEL, width);
     if let Some(first) = lines.first_mut() {
         first.replace_range(..LABEL, &line[..LABEL]);
     }
     lines
 }
 
-fn broken<'a>(
+fn indented<'a>(
     parts: impl Iterator<Item = &'a str>,
     gap: &str,
     indent: usize,
     width: usize,
 ) -> Vec<String> {
     let room = width.saturating_sub(indent).max(1);
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if columns(line) + gap.len() + columns(part) <= room => {
-                line.push_str(gap);
-                line.push_str(part);
-            }
-            _ => lines.push(part.to_owned()),
-        }
-    }
+    let lines = base::flowed(parts, gap, [room; 2]);
     lines.into_iter().map(|line| format!("{:indent$}{line}", "")).collect()
 }
 

@@ -58,26 +58,12 @@ fn evidence(out: &mut String, table: &Table, width: usize) {
     }
 }
 
-/// Writes a sentence, broken between words.
+/// Writes a sentence, broken between words. Further lines are indented by two more.
 pub(super) fn wrapped(out: &mut String, sentence: &str, width: usize) {
     let indent = sentence.chars().take_while(|c| *c == ' ').count();
-    let mut column = 0;
-    for word in sentence.split_whitespace() {
-        let length = columns(word);
-        if column > 0 && column + 1 + length > width {
-            let _ = write!(out, "\n{}", " ".repeat(indent + 2));
-            column = indent + 2;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        } else {
-            out.push_str(&" ".repeat(indent));
-            column = indent;
-        }
-        out.push_str(word);
-        column += length;
-    }
-    out.push('\n');
+    let rooms = [indent, indent + 2].map(|indent| width.saturating_sub(indent));
+    let lines = base::broken(sentence, rooms).join(&format!("\n{:1$}", "", indent + 2));
+    let _ = writeln!(out, "{:indent$}{lines}", "");
 }
 
 /// A block of lines with a common head.
