@@ -43,7 +43,7 @@ mod time;
 
 /// Charts over time, for pages that contain more than a report.
 pub mod chart {
-    pub use crate::render::{Frame, Mark, Series, colours, key};
+    pub use crate::render::{Frame, Mark, OWNERS, STATES, Series, colours, key};
 }
 
 pub use advice::{RULES, Rule};

@@ -11,7 +11,7 @@ pub use csv::csv;
 pub use html::{html, html_body, key};
 pub use json::json;
 pub use legend::legend;
-pub use svg::{Frame, Mark, Series, colours};
+pub use svg::{Frame, Mark, OWNERS, STATES, Series, colours};
 pub use text::text;
 
 use crate::fields::Scope;

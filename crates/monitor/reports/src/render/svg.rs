@@ -291,38 +291,46 @@ const COLOURS: usize = 7;
 const UNUSED: usize = 7;
 const OTHER: usize = 8;
 
-/// Fields that share a chart and have the same colour in every chart. Unused parts are grey.
-const FAMILIES: [&[&str]; 2] = [
-    &[
-        "guests_mib",
-        "hypervisors_mib",
-        "together_mib",
-        "zram_mib",
-        "manager_mib",
-        "processes_mib",
-        "cache_mib",
-        "shared_mib",
-        "buffers_mib",
-        "slab_mib",
-        "tables_mib",
-        "kernel_mib",
-        "zswap_mib",
-        "huge_mib",
-        "lists_mib",
-    ],
-    &[
-        "run_percent",
-        "emulation_percent",
-        "halt_poll_percent",
-        "cpu_wait_percent",
-        "page_wait_percent",
-        "io_wait_percent",
-        "limit_percent",
-        "async_io_percent",
-        "parked_percent",
-        "idle_short_percent",
-    ],
+/// Owners of the host's memory, from the bottom of a chart up. Their sum is the total memory.
+pub const OWNERS: &[&str] = &[
+    "guests_mib",
+    "hypervisors_mib",
+    "together_mib",
+    "zram_mib",
+    "manager_mib",
+    "processes_mib",
+    "cache_mib",
+    "shared_mib",
+    "buffers_mib",
+    "slab_mib",
+    "tables_mib",
+    "kernel_mib",
+    "zswap_mib",
+    "huge_mib",
+    "lists_mib",
+    "other_mib",
+    "free_mib",
 ];
+
+/// States of the virtual CPUs. Their sum is the virtual CPUs' whole time.
+pub const STATES: &[&str] = &[
+    "run_percent",
+    "emulation_percent",
+    "halt_poll_percent",
+    "cpu_wait_percent",
+    "page_wait_percent",
+    "io_wait_percent",
+    "limit_percent",
+    "async_io_percent",
+    "parked_percent",
+    "idle_short_percent",
+    "idle_percent",
+    "other_percent",
+];
+
+/// Fields that share a chart and have the same colour in every chart. Unused parts, which come
+/// last, are grey.
+const FAMILIES: [&[&str]; 2] = [OWNERS, STATES];
 
 /// Returns the colours of a chart's fields. Fields of a family keep their colours in every chart.
 pub fn colours(fields: &[&Derived]) -> Vec<usize> {
@@ -443,9 +451,8 @@ mod tests {
     #[test]
     fn field_keeps_its_colour_when_another_has_no_values() {
         let field = |id| crate::fields::field(crate::fields::Scope::Host, id).unwrap();
-        let all: Vec<_> = FAMILIES[0].iter().chain(&["other_mib", "free_mib"]).copied().collect();
-        let own = colours(&all.iter().map(|id| field(id)).collect::<Vec<_>>());
-        assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), all.len(), "{own:?}");
+        let own = colours(&OWNERS.iter().map(|id| field(id)).collect::<Vec<_>>());
+        assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), OWNERS.len(), "{own:?}");
         // A chart of a few owners, and one in which the guests have no values.
         let few = colours(&[field("cache_mib"), field("free_mib")]);
         assert_eq!(few, [6, UNUSED]);

@@ -34,27 +34,6 @@ pub(crate) const HOST: [&str; 8] = [
     "psi_io_percent",
 ];
 
-/// Owners of the host's memory, from the bottom up. Their sum is the total memory.
-pub(crate) const OWNERS: &[&str] = &[
-    "guests_mib",
-    "hypervisors_mib",
-    "together_mib",
-    "zram_mib",
-    "manager_mib",
-    "processes_mib",
-    "cache_mib",
-    "shared_mib",
-    "buffers_mib",
-    "slab_mib",
-    "tables_mib",
-    "kernel_mib",
-    "zswap_mib",
-    "huge_mib",
-    "lists_mib",
-    "other_mib",
-    "free_mib",
-];
-
 /// Returns the fields of a scope with these ids.
 pub(crate) fn fields(scope: Scope, ids: &[&str]) -> Vec<&'static Derived> {
     ids.iter().filter_map(|id| field(scope, id)).collect()
@@ -97,6 +76,7 @@ pub(crate) fn name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reports::chart::OWNERS;
 
     #[test]
     fn every_column_is_a_field_of_the_reports() {

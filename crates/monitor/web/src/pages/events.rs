@@ -1,6 +1,6 @@
 //! Event stream of current values, once a second. An event contains only the changed values.
 
-use super::columns::{GUEST, HOST, OWNERS, cell, fields};
+use super::columns::{GUEST, HOST, cell, fields};
 use super::guest::values_now;
 use super::layout::Local;
 use super::overview::{BUDGET, budget};
@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
+use reports::chart::OWNERS;
 use reports::{Scope, clock_text};
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ use axum::response::Response;
 use base::plain;
 use manager::control::GuestRow;
 use maud::{Markup, html};
-use reports::chart::Mark;
+use reports::chart::{Mark, STATES};
 use reports::{Derived, Scope, shown};
 use std::sync::Arc;
 use store::Policy;
@@ -31,21 +31,6 @@ const POINTS: i64 = 240;
 const TOLD_MAX: usize = 200;
 const PROCESSES_MAX: usize = 20;
 
-/// States of the vCPUs. Their sum is the vCPUs' whole time.
-const STATES: &[&str] = &[
-    "run_percent",
-    "emulation_percent",
-    "halt_poll_percent",
-    "cpu_wait_percent",
-    "page_wait_percent",
-    "io_wait_percent",
-    "limit_percent",
-    "async_io_percent",
-    "parked_percent",
-    "idle_short_percent",
-    "idle_percent",
-    "other_percent",
-];
 /// Fields of memory: limit, actual size, working set, and private memory resident on the host.
 const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "private_mib"];
 /// Fields of other memory: shared, compressed, swapped, merged, and the hypervisor's own.

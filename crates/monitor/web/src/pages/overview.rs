@@ -1,6 +1,6 @@
 //! Page of the host and its guests: owners of the memory, and the busiest guests.
 
-use super::columns::{GUEST, HOST, OWNERS, cell, fields, meaning, name, sought, tiles};
+use super::columns::{GUEST, HOST, cell, fields, meaning, name, sought, tiles};
 use super::layout::{Feed, Local, Page, gaps, hidden, time_bar};
 use super::sort::{Asked, ROWS, address};
 use crate::app::App;
@@ -17,6 +17,7 @@ use axum::extract::State;
 use axum::response::Response;
 use manager::control::GuestRow;
 use maud::{Markup, html};
+use reports::chart::OWNERS;
 use reports::{Scope, Single, shown};
 use std::sync::Arc;
 use why::when::Now;
