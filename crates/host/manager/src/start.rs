@@ -90,13 +90,11 @@ pub(crate) fn in_force(
     place: &Place,
     options: Options,
 ) -> Result<Loaded, LoadError> {
-    // Users other than root share /etc/pinhead/host.toml, and with it the places that it names.
-    let is_of_root = options.for_farms && !place.is_root;
-    let path = if is_of_root { Some(Path::new("/dev/null")) } else { path };
-    let mut loaded = config::load(path, place)?;
-    if is_of_root {
-        loaded.path = None;
-    }
+    let mut loaded = match options.for_farms && !place.is_root {
+        // The users of a host share its file of settings, and with it the places that it names.
+        true => config::defaults(place)?,
+        false => config::load(path, place)?,
+    };
     if options.for_farms {
         let farms = place.own_dir.as_ref().map(|dir| format!("{}/up/*/*.qmp", dir.display()));
         let settings = &mut loaded.settings;
@@ -290,5 +288,29 @@ mod tests {
         setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum }).unwrap();
         take_descriptors();
         assert_eq!(getrlimit(Resource::Nofile).current, maximum);
+    }
+
+    #[test]
+    fn manager_of_farms_has_only_the_farms_of_its_user() {
+        let dir = crate::control::scratch::Scratch::new();
+        let file = dir.path().join("host.toml");
+        let text = "[control]\nsocket = \"/named\"\n[sources]\nqmp = [\"/run/vms/*.qmp\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let loaded = |is_root: bool, for_farms: bool| {
+            let place = Place { is_root, own_dir: Some("/own".into()), ..Place::default() };
+            let options = Options { for_farms, ..Options::default() };
+            in_force(Some(&file), &place, options).unwrap()
+        };
+        for is_root in [false, true] {
+            let settings = loaded(is_root, true).settings;
+            assert_eq!(settings.sources.qmp, ["/own/up/*/*.qmp"]);
+            assert_eq!(settings.sources.libvirt, Libvirt::Uris(Vec::new()));
+            assert_eq!(settings.ksm, config::KsmMode::Leave);
+        }
+        let named = Some(PathBuf::from("/named"));
+        assert_eq!(loaded(true, true).settings.control.socket, named);
+        assert_ne!(loaded(false, true).settings.control.socket, named, "the file is root's");
+        assert_eq!(loaded(false, true).path, None);
+        assert_eq!(loaded(false, false).settings.control.socket, named);
     }
 }

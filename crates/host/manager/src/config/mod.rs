@@ -49,6 +49,12 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     reader.finish(settings)
 }
 
+/// Returns the defaults, whatever the default file has.
+pub fn defaults(place: &Place) -> Result<Loaded, LoadError> {
+    let settings = of_file(Path::new(DEFAULT_PATH), "", place)?;
+    Ok(Loaded { path: None, settings, shadow: None })
+}
+
 /// Reads a file and the file of its shadow policy. Without a path the default file is read. If the
 /// default file does not exist, all settings are defaults.
 pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
