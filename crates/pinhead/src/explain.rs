@@ -70,8 +70,11 @@ impl Trees {
     fn open(args: &ExplainArgs) -> Result<Trees, Error> {
         if let Some(name) = &args.guest {
             let dir = Scratch::new("explain").map_err(|e| Error::step("No place for files", e))?;
-            let guest = Guest::find(name, args.socket.clone())?;
-            fetch(&guest, &dir.join("0"))?;
+            let found = farm_cmds::guest(name);
+            let (at, error) = found.map_or_else(|error| (None, Some(error)), |at| (Some(at), None));
+            let guest = Guest { name: name.to_owned(), at, socket: args.socket.clone() };
+            // If no manager has such a guest either, the farms' error says more.
+            fetch(&guest, &dir.join("0")).map_err(|own| error.unwrap_or(own))?;
             return Ok(Trees::Guest { guest, dir });
         }
         let Some(root) = &args.root else { return Ok(Trees::Live(Root::default())) };
@@ -133,33 +136,20 @@ impl Trees {
 }
 
 impl Guest {
-    /// Finds a guest in a farm. A guest that no farm has must be a manager's.
-    fn find(name: &str, socket: Option<PathBuf>) -> Result<Guest, Error> {
-        let mut guest = Guest { name: name.to_owned(), at: None, socket };
-        match farm_cmds::guest(name) {
-            Ok(at) => guest.at = Some(at),
-            // If no manager has such a guest either, the farms' error says more.
-            Err(error) => _ = guest.of_manager(name).map_err(|_| error)?,
-        }
-        Ok(guest)
-    }
-
-    fn of_manager(&self, guest: &str) -> Result<Answer, Error> {
-        let ask = Ask::Capture { guest: guest.to_owned() };
-        control::ask_manager(self.socket.as_deref(), &ask).map_err(Error::Control)
-    }
-
     /// Requests the guest's files from its farm. The manager of a guest is asked by the path of the
     /// guest's monitor, which is unique.
     fn capture(&self) -> Result<Captured, Error> {
+        let of_manager = |guest: String| {
+            control::ask_manager(self.socket.as_deref(), &Ask::Capture { guest })
+                .map_err(Error::Control)
+        };
         let answer = match &self.at {
-            None => self.of_manager(&self.name)?,
+            None => of_manager(self.name.clone())?,
             Some(At { socket, guest }) => {
                 let monitor = socket.with_file_name(format!("{guest}.qmp"));
                 let ask = Ask::Capture { guest: guest.clone() };
-                service::ask(socket, &ask).or_else(|error| {
-                    self.of_manager(&monitor.display().to_string()).map_err(|_| error)
-                })?
+                service::ask(socket, &ask)
+                    .or_else(|error| of_manager(monitor.display().to_string()).map_err(|_| error))?
             }
         };
         match answer {
