@@ -18,6 +18,8 @@ pub struct DaemonPort {
     retry_ms: u64,
     /// Clients that wait for files of the guest, with the numbers of the requests to the daemon.
     captures: Vec<(u32, Return)>,
+    /// True if the daemon's last status was not taken yet.
+    pub(crate) has_status: bool,
     /// Connection to the daemon.
     pub link: AgentLink,
 }
@@ -25,7 +27,7 @@ pub struct DaemonPort {
 impl DaemonPort {
     /// Returns a port that is not open yet.
     pub fn new(path: Option<PathBuf>, access: PortAccess, link: AgentLink) -> DaemonPort {
-        DaemonPort { path, access, retry_ms: 0, captures: Vec::new(), link }
+        DaemonPort { path, access, retry_ms: 0, captures: Vec::new(), has_status: false, link }
     }
 
     /// Sets a new path of the port, or removes the path.

@@ -208,7 +208,6 @@ fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
         Ok(pair) => pair,
         Err(error) => return Ended::Failed(error.to_string()),
     };
-    let mut known: BTreeMap<String, Status> = BTreeMap::new();
     loop {
         let signals = Signals { stop: stopped.as_fd(), reload: reload.as_fd() };
         match manager.turn(&signals) {
@@ -222,13 +221,9 @@ fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
         shared.turns.fetch_add(1, Ordering::Relaxed);
         // The journal has these messages, and a terminal shows the guests.
         manager.take_notices();
-        let ours = manager.statuses().filter(|(of, _, _)| *of == dir);
-        for (_, guest, status) in ours {
-            if known.get(guest) != Some(status) {
-                known.insert(guest.to_owned(), status.clone());
-                shared.lock().insert(guest.to_owned(), status.clone());
-            }
-        }
+        let statuses = manager.take_statuses().into_iter();
+        let ours = statuses.filter(|(of, _, _)| of == dir);
+        shared.lock().extend(ours.map(|(_, guest, status)| (guest, status)));
     }
     let has_yielded = manager.has_yielded();
     manager.finish();

@@ -222,6 +222,14 @@ impl ManagedGuest {
         Path::new(&self.found.source).file_stem()?.to_str()
     }
 
+    /// Returns the daemon's status in a guest of a farm, once after each report, with the directory
+    /// of the farm and the guest's name there.
+    pub(crate) fn take_status(&mut self) -> Option<(PathBuf, String, wire::Status)> {
+        let is_new = std::mem::take(&mut self.daemon.has_status);
+        let status = self.daemon.link.agent().status().filter(|_| is_new)?;
+        Some((run_dir(&self.found)?.to_path_buf(), self.farm_name()?.to_owned(), status.clone()))
+    }
+
     /// Sets the guest's class from its `pinhead up`, by the guest's name there.
     pub fn has_farm_class(&mut self, classes: &BTreeMap<String, String>) {
         if let Some(class) = self.farm_name().and_then(|name| classes.get(name)) {

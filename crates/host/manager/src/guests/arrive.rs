@@ -170,10 +170,16 @@ impl Guests {
 #[cfg(test)]
 mod tests {
     use crate::effect::GuestEvent;
+    use crate::guest::ManagedGuest;
     use crate::guests::testing::{OneGuest, now};
-    use agent::DaemonEvent;
+    use agent::{DaemonEvent, Port};
     use counters::Bytes;
     use hypervisor::{Event, RunState};
+    use reactor::PollFlags;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+    use wire::{Hello, PoolKind, Status, ToHost};
 
     #[test]
     fn configuration_counts_before_a_daemons_word() {
@@ -208,5 +214,44 @@ mod tests {
         let guest = one.guests.guests.get_mut(&one.id).unwrap();
         guest.memory.left_at(small, false, false, 3_600_000);
         assert_eq!(says(&mut one), (0, small), "once");
+    }
+
+    #[test]
+    fn status_of_a_farms_guest_is_taken_once_after_each_report() {
+        let memory = Bytes::mib(256);
+        let mut one = OneGuest::start(memory, memory);
+        let (mut daemon, port) = UnixStream::pair().unwrap();
+        let guest = one.guests.guests.get_mut(&one.id).unwrap();
+        guest.daemon.link.open(Port::new(port, 0).unwrap());
+        let mut reports = |one: &mut OneGuest, message: ToHost| {
+            let mut frame = Vec::new();
+            wire::encode(&message, &mut frame);
+            daemon.write_all(&frame).unwrap();
+            one.step(GuestEvent::Port(one.id, PollFlags::IN), 1);
+        };
+        let taken = |one: &mut OneGuest| -> Vec<(PathBuf, String, u32)> {
+            let all = one.guests.iter_mut().filter_map(ManagedGuest::take_status);
+            all.map(|(dir, name, status)| (dir, name, status.cpus_online)).collect()
+        };
+        let hello = Hello {
+            boot_id: [1; 16],
+            cpus_present: 2,
+            update_ms: 1_000,
+            pool: PoolKind::None,
+            reply: true,
+            version: "0".into(),
+        };
+        reports(&mut one, ToHost::Hello(hello));
+        let status = |cpus_online| ToHost::Status(Status { cpus_online, ..Status::default() });
+        reports(&mut one, status(2));
+        assert_eq!(taken(&mut one), [], "no farm started the guest");
+        let guest = one.guests.guests.get_mut(&one.id).unwrap();
+        guest.found.source = "/run/pinhead/up/7/g1.qmp".into();
+        for cpus in [2, 1] {
+            reports(&mut one, status(cpus));
+            let expected = (PathBuf::from("/run/pinhead/up/7"), "g1".to_owned(), cpus);
+            assert_eq!(taken(&mut one), [expected]);
+            assert_eq!(taken(&mut one), [], "once");
+        }
     }
 }

@@ -258,6 +258,10 @@ impl Guests {
         Vec::new()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ManagedGuest> {
+        self.guests.values_mut()
+    }
+
     fn with(&mut self, guest: Id, change: impl FnOnce(&mut ManagedGuest)) {
         if let Some(guest) = self.guests.get_mut(&guest) {
             change(guest);
@@ -467,13 +471,15 @@ impl Guests {
                 });
                 return tell.into_iter().collect();
             }
-            DaemonEvent::Bye => guest.demand.withdraw(),
-            // A guest that waits for a CPU needs no action, because the host's scheduler serves it.
-            // The daemon's status is only shown and recorded. Names cannot arrive, because the
-            // manager requests none.
-            DaemonEvent::Need(Pressure::Cpu) | DaemonEvent::Status | DaemonEvent::Named(_) => {
+            // The daemon's status is only shown and recorded.
+            DaemonEvent::Status => {
+                guest.daemon.has_status = true;
                 return Vec::new();
             }
+            DaemonEvent::Bye => guest.demand.withdraw(),
+            // A guest that waits for a CPU needs no action, because the host's scheduler serves it.
+            // Names cannot arrive, because the manager requests none.
+            DaemonEvent::Need(Pressure::Cpu) | DaemonEvent::Named(_) => return Vec::new(),
         }
         self.hurry_for(id, now)
     }

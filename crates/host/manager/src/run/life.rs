@@ -3,10 +3,11 @@
 use super::parts::{Options, Parts};
 use super::timers::Timers;
 use super::{Devices, Manager, Run};
-use crate::attach::{Attachments, run_dir};
+use crate::attach::Attachments;
 use crate::config::Place;
 use crate::control::{Answer, Failure, Reloaded};
 use crate::effect::{Effect, GuestEvent, Now};
+use crate::guest::ManagedGuest;
 use crate::guests::Guests;
 use crate::journal::JournalWriter;
 use crate::machine::HostMeter;
@@ -21,7 +22,7 @@ use crate::scrape::{ScrapeServer, host_name};
 use crate::sources::Sources;
 use crate::{Error, start};
 use counters::Bytes;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use store::kinds;
 
 /// Time after the start at which the number of guests is reported.
@@ -191,13 +192,10 @@ impl Manager {
         std::mem::take(&mut self.notices)
     }
 
-    /// Returns the statuses of daemons in guests of farms, with the directory of the farm and the
-    /// guest's name there.
-    pub fn statuses(&self) -> impl Iterator<Item = (&Path, &str, &wire::Status)> {
-        self.guests.iter().filter_map(|guest| {
-            let status = guest.daemon.link.agent().status()?;
-            Some((run_dir(&guest.found)?, guest.farm_name()?, status))
-        })
+    /// Returns the statuses that daemons in guests of farms have reported since the last call, each
+    /// with the directory of the farm and the guest's name there.
+    pub fn take_statuses(&mut self) -> Vec<(PathBuf, String, wire::Status)> {
+        self.guests.iter_mut().filter_map(ManagedGuest::take_status).collect()
     }
 
     /// Returns true if the given run time is over.
