@@ -9,7 +9,7 @@ use crate::control::{
 use hypervisor::{Found, Owner};
 use reactor::{Budget, Lines, PollSet, Received};
 use rustix::event::PollFlags;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -38,6 +38,8 @@ const AGAIN_MS: u64 = 10_000;
 /// Shortest interval between two complaints about a user's guests. Otherwise a user's process could
 /// fill the log, because it may agree and refuse in turn, in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
+/// Most farms of one named user that are asked for guests that were not found yet.
+const FARMS_OF_OTHERS: usize = 8;
 /// Maximum length of a class's name, in characters.
 const CLASS_MAX: usize = 64;
 /// Maximum length of a reported reason, in characters.
@@ -316,8 +318,21 @@ fn of_socket(socket: &Path) -> Option<&Path> {
     socket.parent().and_then(of_dir)
 }
 
+/// Returns the directories of `pinhead up` among those of monitors without a guest so far. Of one
+/// named user there are few, because any number of directories costs that user nothing.
+pub fn farms_to_ask(
+    unclaimed: &BTreeSet<(PathBuf, Owner)>,
+) -> impl Iterator<Item = &(PathBuf, Owner)> {
+    let mut counts: BTreeMap<Owner, usize> = BTreeMap::new();
+    unclaimed.iter().filter(|(dir, _)| of_dir(dir).is_some()).filter(move |(_, owner)| {
+        let count = counts.entry(*owner).or_default();
+        *count += 1;
+        owner.is_trusted() || *count <= FARMS_OF_OTHERS
+    })
+}
+
 /// Returns the directory if it is the run directory of a `pinhead up`.
-pub fn of_dir(dir: &Path) -> Option<&Path> {
+fn of_dir(dir: &Path) -> Option<&Path> {
     dir.file_name()?.to_str()?.parse::<u32>().ok()?;
     let above = dir.parent().filter(|above| above.ends_with("up"))?.parent()?;
     // Without a directory of the session, the user's number is in the name.

@@ -195,6 +195,19 @@ fn the_run_directory_is_in_the_path() {
     }
 }
 
+#[test]
+fn few_farms_of_a_named_user_are_asked() {
+    let farm = |number: u32, owner: u32| {
+        (PathBuf::from(format!("/run/user/{owner}/pinhead/up/{number}")), Owner(owner))
+    };
+    let strangers = (0..20).map(|number| farm(number, 4_242));
+    let others = [(PathBuf::from("/run/guests"), Owner::ROOT), farm(7, 4_243)];
+    let roots = (0..20).map(|number| farm(number, 0));
+    let unclaimed: BTreeSet<_> = strangers.chain(others).chain(roots).collect();
+    let asked = |owner| farms_to_ask(&unclaimed).filter(|(_, of)| *of == Owner(owner)).count();
+    assert_eq!([asked(0), asked(4_242), asked(4_243)], [20, FARMS_OF_OTHERS, 1]);
+}
+
 /// Connects a farm that has handed over its guests.
 fn lent_farm(attachments: &mut Attachments, listener: &UnixListener, found: &Found) -> UnixStream {
     attachments.attach(found, 0);

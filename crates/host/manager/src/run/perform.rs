@@ -2,16 +2,13 @@
 //! events from one owner to another.
 
 use super::Manager;
-use crate::attach::{Answers, of_dir, run_dir};
+use crate::attach::{Answers, farms_to_ask, run_dir};
 use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
 use crate::pageout::{Job, JobResult, PageOutEvent, Report};
 use crate::scan;
-use hypervisor::{Hypervisor, Id, Owner};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-
-/// Most farms of one named user that are asked for guests that were not found yet.
-const FARMS_OF_OTHERS: usize = 8;
+use hypervisor::{Hypervisor, Id};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 impl Manager {
     /// Carries out effects in their order.
@@ -100,18 +97,11 @@ impl Manager {
     /// Repeats requests for the guests of `pinhead up`, and requests guests that its own manager
     /// has.
     pub(super) fn attach(&mut self, now: Now) {
-        let unclaimed: Vec<(PathBuf, Owner)> = match self.run.options.dry_run {
-            true => Vec::new(),
-            false => self.devices.sources.unclaimed().into_iter().collect(),
+        let unclaimed = match self.run.options.dry_run {
+            true => BTreeSet::new(),
+            false => self.devices.sources.unclaimed(),
         };
-        let mut strangers: BTreeMap<Owner, usize> = BTreeMap::new();
-        let may_be_asked = |(dir, owner): &&(PathBuf, Owner)| {
-            let count = strangers.entry(*owner).or_default();
-            let is_farm = of_dir(dir).is_some();
-            *count += usize::from(is_farm && !owner.is_trusted());
-            is_farm && *count <= FARMS_OF_OTHERS
-        };
-        for (dir, owner) in unclaimed.iter().filter(may_be_asked) {
+        for (dir, owner) in farms_to_ask(&unclaimed) {
             let answers = self.devices.attachments.attach_dir(dir, *owner, now.ms);
             self.attached(answers, now);
         }

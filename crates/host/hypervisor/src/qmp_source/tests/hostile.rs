@@ -26,6 +26,9 @@ fn monitor_held_by_another_client_is_reported_and_retried() {
     trouble(&mut world, "another client holds its monitor");
     for _ in 0..10 {
         world.turn(1_000);
+        let dirs = world.source.unclaimed().into_iter();
+        let dirs: Vec<PathBuf> = dirs.map(|(dir, _)| dir).collect();
+        assert_eq!(dirs, [world.tree.path().join("run")]);
     }
     assert_eq!(world.take_events(), [], "it is reported once");
     // The other client has disconnected. QEMU now serves the waiting clients, one after the other.
@@ -38,6 +41,7 @@ fn monitor_held_by_another_client_is_reported_and_retried() {
         world.talk(&mut qemu);
     }
     assert!(matches!(world.take_events().as_slice(), [Event::Found(_, _)]));
+    assert!(world.source.unclaimed().is_empty(), "the monitor is that of a guest");
 }
 
 #[test]
