@@ -56,6 +56,11 @@ impl Failures {
         (self.copying.is_some() || self.backoff.waits(), None)
     }
 
+    /// Returns true while a copy is in progress.
+    pub fn is_copying(&self) -> bool {
+        self.copying.as_ref().is_some_and(|copying| !copying.is_finished())
+    }
+
     /// Waits for a copy in progress before the last write. Otherwise the copy would lack data that
     /// is now written to the old file. The next turn is not skipped. Returns the copy's news.
     pub fn finish(&mut self) -> Option<News> {

@@ -245,6 +245,11 @@ impl Recorder {
         action(self)
     }
 
+    /// Returns true while a locked file is copied. Samples wait until the copy is over.
+    pub fn is_copying(&self) -> bool {
+        self.failures.is_copying()
+    }
+
     /// Writes the current minute as far as it is recorded. A recorder started soon afterwards
     /// continues the minute. Without such a recorder no data is lost.
     pub fn close(mut self) -> Result<(), Error> {
