@@ -415,7 +415,8 @@ impl Member {
         // A later start must not resume the state from before the reset.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
         if !self.is_resumed() {
-            if self.watch.is_firmwares_reset(now_ms) {
+            let work = self.pid().and_then(Work::of_process);
+            if self.watch.is_firmwares_reset(now_ms, work) {
                 return;
             }
             self.events.push(Event::Reset(self.place));

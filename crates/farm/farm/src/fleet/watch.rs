@@ -38,7 +38,8 @@ const NAMING_PATIENCE_MS: u64 = 60_000;
 /// Time for a QEMU to start or resume, counted while it could run. A QEMU that needs longer has
 /// failed.
 const COMING_BACK_MAX_MS: u64 = 60_000;
-/// Longest time between two resets at which the second reset counts as the firmware's.
+/// Time after a reset in which another reset counts as the firmware's, counted while QEMU could
+/// run. The resets of one reboot are spread over 0.4 s on a free CPU.
 const FIRMWARE_MS: u64 = 2_000;
 /// Message of the image's first process in a guest with too little memory.
 const IMAGE_TOO_LARGE: &str = "pinhead: the image does not fit";
@@ -74,8 +75,8 @@ pub(super) struct BootWatch {
     hangs: u32,
     /// Machine resets since QEMU started, before the guest was up.
     resets: u32,
-    /// Time of the last reset that was not the firmware's.
-    reset_ms: Option<u64>,
+    /// Time of the last reset that was not the firmware's, and the work of QEMU until then.
+    reset: Option<(u64, Option<Work>)>,
     inquest: Option<Inquest>,
 }
 
@@ -125,15 +126,18 @@ impl BootWatch {
     pub(super) fn starts(&mut self, now_ms: u64) {
         self.had = Chance::since(now_ms);
         self.kvm = KvmWatch::default();
-        (self.resets, self.reset_ms) = (0, None);
+        (self.resets, self.reset) = (0, None);
     }
 
-    /// Records a machine reset. Returns true if the reset follows another reset so closely that the
-    /// firmware must have caused it.
-    pub(super) fn is_firmwares_reset(&mut self, now_ms: u64) -> bool {
-        let is_soon = self.reset_ms.is_some_and(|last_ms| now_ms < last_ms + FIRMWARE_MS);
+    /// Records a machine reset, with the work of its QEMU until now. Returns true if the reset
+    /// follows another reset so closely that the firmware must have caused it.
+    pub(super) fn is_firmwares_reset(&mut self, now_ms: u64, work: Option<Work>) -> bool {
+        let is_soon = self.reset.is_some_and(|(last_ms, before)| {
+            let passed_ms = now_ms.saturating_sub(last_ms);
+            work.map_or(passed_ms, |work| work.had_ms(before, passed_ms)) < FIRMWARE_MS
+        });
         if !is_soon {
-            self.reset_ms = Some(now_ms);
+            self.reset = Some((now_ms, work));
         }
         is_soon
     }
@@ -278,6 +282,26 @@ mod tests {
         for now_ms in [0, 1_000, 3_600_000, 3_604_000] {
             assert!(!watch.is_nameless(now_ms, || None) && !watch.is_lost(now_ms, || None));
         }
+    }
+
+    #[test]
+    fn resets_of_one_reboot_count_once_when_qemu_gets_no_cpu() {
+        let seen_after = |passed_ms: u64, run_ms: u64| {
+            let work = |ms: u64, run_ms: u64| Work {
+                run_ns: run_ms * 1_000_000,
+                delay_ns: (ms - run_ms) * 1_000_000,
+                ..Work::default()
+            };
+            let mut watch = BootWatch::default();
+            assert!(!watch.is_firmwares_reset(100_000, Some(work(0, 0))));
+            watch.is_firmwares_reset(100_000 + passed_ms, Some(work(passed_ms, run_ms)))
+        };
+        assert!(seen_after(400, 400), "on a free CPU");
+        assert!(seen_after(4_000, 400), "on a tenth of a CPU");
+        assert!(!seen_after(4_000, 2_500), "a system booted and reset its machine");
+        let mut watch = BootWatch::default();
+        let is_firmwares = [0, 1_900, 2_100].map(|now_ms| watch.is_firmwares_reset(now_ms, None));
+        assert_eq!(is_firmwares, [false, true, false], "the kernel does not tell");
     }
 
     #[test]
