@@ -224,6 +224,8 @@ impl Checker {
                 // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
+                // A return of what the host did not get ends a failed shrink.
+                let calm = calm && order.clause != Some(Clause::NoYield);
                 seen.calm_turns += u64::from(calm);
             }
             seen.way = Some(way);
@@ -261,8 +263,10 @@ impl Checker {
             .filter(|m| m.rival.is_none())
             .map(|m| {
                 let target_kib = m.target.map_or(0, |t| t.0 >> 10);
-                // A balloon comes to rest slightly off its target.
-                target_kib.saturating_sub(m.guest.actual_kib() + target_kib / 200 + 1024)
+                // Memory that the host holds despite the balloon costs nothing. A balloon comes to
+                // rest slightly off its target.
+                let has_kib = m.guest.actual_kib().max(m.guest.seen_kib());
+                target_kib.saturating_sub(has_kib + target_kib / 200 + 1024)
             })
             .sum();
         let free_kib = round.host.available.less(world.config.reserve).0 >> 10;
@@ -390,8 +394,10 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 fn is_for_a_lie(member: &Member, order: &Order) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // An earlier grant may be reduced to its remainder, which is not a new grant.
-    let is_new = order.clause != Some(Clause::Strained) && order.target > order.from;
+    // An earlier grant may be reduced to its remainder, and a booting guest keeps its size from
+    // before. Neither is a grant for a claim.
+    let is_old = matches!(order.clause, Some(Clause::Strained | Clause::Boot));
+    let is_new = !is_old && order.target > order.from;
     let grows = is_new && order.target > Bytes(most_kib << 10);
     spec.traits.lies && spec.traits.resident_seen && grows
 }

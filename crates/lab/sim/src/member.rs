@@ -194,7 +194,10 @@ impl Member {
             actual: Some(kib(self.guest.actual_kib())),
             resident: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
             doubtful: if spec.own_kib > 0 { OWN_ESTIMATE } else { Bytes::ZERO },
-            process: Process::default(),
+            process: Process {
+                private: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
+                ..Process::default()
+            },
             // The model's host swaps out no memory of a guest.
             swapped: Some(Bytes::ZERO),
             runs: Some(true),

@@ -46,6 +46,12 @@ pub trait Policy {
     /// Watches without acting.
     fn watch(&mut self, _scene: &Scene<'_>) {}
 
+    /// Returns the orders of what outlives the policy's process, once that process has died. The
+    /// default is nothing: balloons stay where they are.
+    fn after_death(&mut self, _scene: &Scene<'_>) -> Vec<Order> {
+        Vec::new()
+    }
+
     /// Records that a guest restarted.
     fn rebooted(&mut self, _key: Key) {}
 
@@ -103,6 +109,19 @@ impl Policy for Watching<'_> {
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
         self.0.watch(scene);
         Vec::new()
+    }
+}
+
+/// A policy after the death of its process.
+pub struct Dead<'a>(pub &'a mut dyn Policy);
+
+impl Policy for Dead<'_> {
+    fn is_reporting(&self) -> bool {
+        self.0.is_reporting()
+    }
+
+    fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order> {
+        self.0.after_death(scene)
     }
 }
 

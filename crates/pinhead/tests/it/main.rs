@@ -1,5 +1,6 @@
 //! Tests of the command line as a user or a script calls it, without a guest.
 
+mod accidents;
 mod cache;
 mod check;
 mod conform;

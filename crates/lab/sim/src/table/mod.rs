@@ -33,7 +33,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    fn show(self, value: Option<u64>) -> String {
+    pub(crate) fn show(self, value: Option<u64>) -> String {
         let Some(value) = value else { return "never".to_owned() };
         match self {
             Unit::Time => format!("{}.{} s", value / 1000, value % 1000 / 100),
@@ -59,9 +59,11 @@ impl Unit {
     }
 }
 
-type Measure = fn(&mut dyn Policy) -> Option<u64>;
+pub(crate) type Measure = fn(&mut dyn Policy) -> Option<u64>;
 
-struct Question {
+/// A scene, and the question that it answers about a policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Question {
     name: &'static str,
     unit: Unit,
     /// Limit for our value.
@@ -70,7 +72,12 @@ struct Question {
     measure: Measure,
 }
 
-const fn ask(name: &'static str, unit: Unit, at_most: u64, measure: Measure) -> Question {
+pub(crate) const fn ask(
+    name: &'static str,
+    unit: Unit,
+    at_most: u64,
+    measure: Measure,
+) -> Question {
     Question { name, unit, at_most, measure }
 }
 
@@ -155,13 +162,19 @@ pub enum Verdict {
 
 /// Returns all rows.
 pub fn rows() -> Vec<Row> {
-    let row = |question: &Question| Row {
-        name: question.name,
-        unit: question.unit,
-        at_most: question.at_most,
-        values: Kind::ALL.iter().map(|k| (question.measure)(&mut *policies::of(*k))).collect(),
-    };
-    QUESTIONS.iter().map(row).collect()
+    QUESTIONS.iter().map(|question| question.row(&policies::of)).collect()
+}
+
+impl Question {
+    /// Measures a new instance of each policy in this scene.
+    pub(crate) fn row(&self, make: &dyn Fn(Kind) -> Box<dyn Policy>) -> Row {
+        Row {
+            name: self.name,
+            unit: self.unit,
+            at_most: self.at_most,
+            values: Kind::ALL.iter().map(|kind| (self.measure)(&mut *make(*kind))).collect(),
+        }
+    }
 }
 
 impl Row {

@@ -9,7 +9,7 @@ use sim::world::{Round, World};
 /// Maximum number of failures that are shown.
 const SHOWN: usize = 20;
 /// Number of scenarios that are tried.
-const SCENARIOS: u64 = 500;
+const SCENARIOS: u64 = 1000;
 
 fn seed() -> Option<u64> {
     std::env::var("SIM_SEED").ok()?.parse().ok()
