@@ -17,7 +17,6 @@ mod host_counter;
 mod ksm;
 mod tree;
 
-pub use base::{Bytes, Kib, PAGE_KIB, Pages};
 pub use counter::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 pub use history::History;
 pub use host_counter::{HostCounter, HostUnit};

@@ -1,8 +1,8 @@
 //! Conversion of a rules file into a program for the daemon.
 
 use crate::log::Log;
-use base::chain;
-use counters::{Counter, CpuField, Kib};
+use base::{Kib, chain};
+use counters::{Counter, CpuField};
 use plug::Cpus;
 use procfs::{Reader, Root};
 use rules::{Fault, FaultKind, Machine, Program, Severity};

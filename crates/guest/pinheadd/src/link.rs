@@ -1,7 +1,7 @@
 //! Port to the host, and the host's balloon as the guest's pool.
 
 use crate::sys::{self, Interest};
-use counters::Pages;
+use base::Pages;
 use plug::{Error, Pool};
 use procfs::Root;
 use std::fs::{File, OpenOptions};

@@ -74,7 +74,7 @@ pub fn rules(run_dir: &Path) -> Option<Rules> {
 mod tests {
     use super::*;
     use crate::tally::Actions;
-    use counters::Pages;
+    use base::Pages;
 
     #[test]
     fn written_status_is_read_back() {

@@ -1,6 +1,6 @@
 //! State to restore at the end. The state is written to disk before the first change of each kind.
 
-use counters::Pages;
+use base::Pages;
 use plug::{Error, UndoRecord};
 use std::path::PathBuf;
 

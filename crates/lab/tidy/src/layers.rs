@@ -89,7 +89,7 @@ pub const LAYERS: &[Layer] = &[
                 "`Reader`, `CpuClock`, `TaskDir`, `Kept`, `parse`",
                 "write; read files that no counter needs",
             ),
-            row("plug", Some("counters procfs"), "")
+            row("plug", Some("procfs"), "")
                 .doc("`Cpus`, `Pool`, `UndoRecord`, `conflicts`", "decide"),
             row("guestmon", Some("counters procfs zmon"), "")
                 .doc("`Processes`, `FileSystems`, `own`", "open the device; wait; read a clock"),
@@ -103,7 +103,7 @@ pub const LAYERS: &[Layer] = &[
                 "`PollSet`, `Connection`, `Watcher`, `Acceptor`, `Lines`, `Outbox`, `Reply`",
                 "wait outside its poll; use threads or a runtime",
             ),
-            row("agent", Some("counters reactor wire"), "rustix")
+            row("agent", Some("reactor wire"), "rustix")
                 .doc("`Agent`, `AgentLink`, `DaemonEvent`", "decide about memory; trust a guest"),
             // libc for process_madvise, roxmltree for libvirt's description of a domain.
             row(
@@ -171,7 +171,7 @@ pub const LAYERS: &[Layer] = &[
             row(
                 "farm",
                 Some(
-                    "agent counters hypervisor images manager parkfile policy procfs qmp reactor \
+                    "agent hypervisor images manager parkfile policy procfs qmp reactor \
                      settings vm wire",
                 ),
                 "libc rustix serde serde_json",
@@ -273,7 +273,7 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "tests",
         crates: &[
-            row("sim", Some("counters model policy"), "")
+            row("sim", Some("model policy"), "")
                 .doc("`scenario`, `check`, `figures`, `table`, `day`", "do I/O, read a clock"),
             row("e2e", ANY, "libc rustix serde_json").doc("`Host`, `Plan`", ""),
             row("bench", ANY, "clap rustix").doc("`main`", "change the machine"),

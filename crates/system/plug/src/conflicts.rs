@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use counters::Pages;
+use base::Pages;
 use procfs::{CpuList, Root, parse};
 
 use crate::cpus::{Cpus, without};

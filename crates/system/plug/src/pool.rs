@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use counters::Pages;
+use base::Pages;
 use procfs::Root;
 
 use crate::error::Error;

@@ -20,7 +20,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use counters::Pages;
+use base::Pages;
 use procfs::Root;
 use procfs::parse::{cpulist, unsigned};
 

@@ -12,7 +12,8 @@ use crate::ast::Expr;
 use crate::diag::{Diagnostic, Severity, Span, has_errors};
 use crate::file::{Name, RuleFile, RuleText};
 use crate::program::{Code, CpuRules, MemoryRules, Program};
-use counters::{Counter, PAGE_KIB};
+use base::PAGE_KIB;
+use counters::Counter;
 use emit::{Compiler, MAX_OPS, Want};
 use std::cmp::Reverse;
 

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, Counter};
+use base::Bytes;
+use counters::Counter;
 use hypervisor::{ProcessId, is_hidden};
 use procfs::{Buffer, Reader, Root, ZfsCache};
 use reactor::{PollSet, Ready};

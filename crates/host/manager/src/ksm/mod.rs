@@ -12,7 +12,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, KsmCounters, Pages};
+use base::{Bytes, Pages};
+use counters::KsmCounters;
 use hypervisor::KsmFiles;
 use policy::ksm::{Phase, Sample, Settings};
 use serde::{Deserialize, Serialize};
