@@ -7,7 +7,7 @@
 
 use crate::{Error, RulesError};
 use base::Pages;
-use counters::History;
+use model::counters::History;
 use policy::guest::{self, CpuAction, Cpus, Resources};
 use procfs::{Reader, Texts, names_of};
 use rules::{Machine, Program, Severity};

@@ -1,7 +1,7 @@
 //! Machine that a rules file is checked against: this machine, or a captured tree.
 
 use base::Kib;
-use counters::Counter;
+use model::counters::Counter;
 use plug::Cpus;
 use procfs::{Reader, Root};
 use rules::Machine;

@@ -10,7 +10,7 @@
 //! fault only the affected group stays unchanged.
 
 use base::Pages;
-use counters::History;
+use model::counters::History;
 use rules::{Fault, Program};
 use std::fmt;
 

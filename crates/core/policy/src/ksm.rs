@@ -15,7 +15,7 @@
 //! guests belong to one user.
 
 use base::{Bytes, named};
-use counters::KsmCounters;
+use model::counters::KsmCounters;
 
 /// Part of one core that may be spent while there is much to find, in thousandths.
 pub const HARD_PERMILLE: u64 = 500;

@@ -5,7 +5,7 @@
 
 use crate::guest::{CpuAction, Cpus, Resources, step};
 use base::Pages;
-use counters::{Counter, CpuField, History};
+use model::counters::{Counter, CpuField, History};
 use rules::Program;
 
 /// Number of intervals in which the rules may settle, and number of intervals watched after that.

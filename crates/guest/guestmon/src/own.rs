@@ -2,7 +2,7 @@
 
 use crate::summary::cpus;
 use crate::text::Text;
-use counters::PsiLine;
+use model::counters::PsiLine;
 use procfs::Root;
 use procfs::parse::{numbers, pressure, value_of};
 use std::fs;

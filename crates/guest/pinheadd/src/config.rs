@@ -2,7 +2,7 @@
 
 use crate::log::Log;
 use base::{Kib, chain};
-use counters::{Counter, CpuField};
+use model::counters::{Counter, CpuField};
 use plug::Cpus;
 use procfs::{Reader, Root};
 use rules::{Fault, FaultKind, Machine, Program, Severity};

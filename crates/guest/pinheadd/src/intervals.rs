@@ -4,7 +4,7 @@
 use crate::config::Loaded;
 use crate::sys::ctime;
 use base::Pages;
-use counters::{Counter, CpuField, History};
+use model::counters::{Counter, CpuField, History};
 use std::io::Write;
 
 /// Prints the values of the newest row.

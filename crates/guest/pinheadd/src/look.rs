@@ -9,7 +9,7 @@ use crate::readings::Slots;
 use crate::tally::{Summary, Tally};
 use crate::undo::Undo;
 use base::{PAGE_KIB, Pages, chain};
-use counters::History;
+use model::counters::History;
 use plug::{CmmPool, CpuSet, Polarization, Pool, PresentCpus, balloon_deflates_on_oom};
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, Resources};
 use procfs::{Reader, Root};

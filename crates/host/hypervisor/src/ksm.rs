@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use base::Pages;
-use counters::KsmCounters;
+use model::counters::KsmCounters;
 use procfs::parse::task::StatField::{Parent, SystemTicks, UserTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{number, schedstat};

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base::Bytes;
-use counters::PsiLine;
+use model::counters::PsiLine;
 use procfs::parse::task::StatField::{MajorFaults, StartTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{cgroup, numbers, pressure, value_of};

@@ -2,7 +2,7 @@
 
 use crate::config::Settings;
 use base::Bytes;
-use counters::{Counter, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, PsiField, PsiLine, PsiResource};
 use policy::arbiter::HostSample;
 use procfs::parse::numbers;
 use procfs::parse::swaps::swap_areas;

@@ -4,7 +4,7 @@ use crate::clock::now;
 use crate::error::Error;
 use crate::table::{Row, figure};
 use base::{Pages, Spread};
-use counters::{Counter, CpuField, History};
+use model::counters::{Counter, CpuField, History};
 use policy::guest::{Cpus, DecidingRule, GuestDecision, Resources, step};
 use rules::{Machine, Program};
 use std::hint::black_box;

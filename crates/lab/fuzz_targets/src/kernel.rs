@@ -3,7 +3,7 @@
 use std::io;
 
 use base::Kib;
-use counters::KernelNames;
+use model::counters::KernelNames;
 use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use base::Pages;
-use counters::History;
+use model::counters::History;
 use policy::guest::{self, CpuAction, Cpus, GuestDecision, Resources};
 use policy::steady;
 use rules::{Diagnostic, Fault, Machine, Name, Piece, Program, RuleFile, Span, Value, has_errors};

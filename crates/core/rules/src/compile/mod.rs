@@ -13,8 +13,8 @@ use crate::diag::{Diagnostic, Severity, Span, has_errors};
 use crate::file::{Name, RuleFile, RuleText};
 use crate::program::{Code, CpuRules, MemoryRules, Program};
 use base::PAGE_KIB;
-use counters::Counter;
 use emit::{Compiler, MAX_OPS, Want};
+use model::counters::Counter;
 use std::cmp::Reverse;
 
 pub use emit::Machine;

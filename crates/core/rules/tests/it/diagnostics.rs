@@ -2,7 +2,7 @@
 
 use crate::common::{REST, compiled, file, machine, place, places};
 use base::Kib;
-use counters::KernelNames;
+use model::counters::KernelNames;
 use rules::{Diagnostic, Machine, Severity, line_column, one_line};
 
 fn found(text: &str, machine: &Machine) -> Vec<Diagnostic> {

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use base::Bytes;
-use counters::Counter;
 use hypervisor::{ProcessId, is_hidden};
+use model::counters::Counter;
 use procfs::{Buffer, Reader, Root, ZfsCache};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;

@@ -13,8 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use base::{Bytes, Pages};
-use counters::KsmCounters;
 use hypervisor::KsmFiles;
+use model::counters::KsmCounters;
 use policy::ksm::{Phase, Sample, Settings};
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::machine::HostRates;
 use base::Bytes;
-use counters::{History, HostCounter};
+use model::counters::{History, HostCounter};
 use policy::arbiter::{Inputs, Key, RuleVerdicts};
 use rules::host::HostProgram;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::machine::zram_swaps;
 use base::Bytes;
-use counters::{Counter, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, PsiField, PsiLine, PsiResource};
 use policy::pageout::HostSample;
 use procfs::{Buffer, Reader, Root, parse};
 use std::path::{Path, PathBuf};
