@@ -12,7 +12,7 @@ use base::Pages;
 use farm::service;
 use manager::control::{self, Answer, Ask, Captured, POOL};
 use model::counters::History;
-use plug::{CmmPool, CpuSet, Cpus, Pool, without};
+use pinheadd::plug::{CmmPool, CpuSet, Cpus, Pool, without};
 use policy::guest::{self, CpuAction, Resources};
 use procfs::{Reader, Root};
 use rules::{Fault, FileKind, Program};

@@ -2,7 +2,7 @@
 
 use base::Kib;
 use model::counters::Counter;
-use plug::Cpus;
+use pinheadd::plug::Cpus;
 use procfs::{Reader, Root};
 use rules::Machine;
 

@@ -1,9 +1,9 @@
 //! Conversion of a rules file into a program for the daemon.
 
 use crate::log::Log;
+use crate::plug::Cpus;
 use base::{Kib, chain};
 use model::counters::{Counter, CpuField};
-use plug::Cpus;
 use procfs::{Reader, Root};
 use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! The status file: the daemon's last observations and actions, for scripts in the guest.
 
+use crate::guestmon::Rules;
 use crate::tally::{Actions, Summary};
-use guestmon::Rules;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Pinhead's own record: resources of the guest, its waits, and actions of its rules.
 
-use crate::summary::cpus;
-use crate::text::Text;
+use crate::guestmon::summary::cpus;
+use crate::guestmon::text::Text;
 use model::counters::PsiLine;
 use procfs::Root;
 use procfs::parse::{numbers, pressure, value_of};

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::fs;
 
 use base::Pages;
-use plug::{CmmPool, Cpus, Error, Pool, UndoRecord, balloon_deflates_on_oom, boot_id};
+use pinheadd::plug::{CmmPool, Cpus, Error, Pool, UndoRecord, balloon_deflates_on_oom, boot_id};
 use procfs::testing::{BOOT_ID, FakeKernel};
 
 #[test]
