@@ -6,7 +6,8 @@
 //! through the daemon's own readers, compiler and step.
 
 use crate::{Error, RulesError};
-use counters::{History, Pages};
+use base::Pages;
+use model::counters::History;
 use policy::guest::{self, CpuAction, Cpus, Resources};
 use procfs::{Reader, Texts, names_of};
 use rules::{Machine, Program, Severity};

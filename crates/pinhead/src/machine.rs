@@ -1,7 +1,8 @@
 //! Machine that a rules file is checked against: this machine, or a captured tree.
 
-use counters::{Counter, Kib};
-use plug::Cpus;
+use base::Kib;
+use model::counters::Counter;
+use pinheadd::plug::Cpus;
 use procfs::{Reader, Root};
 use rules::Machine;
 

@@ -1,5 +1,6 @@
-//! Recorded fields and policy decisions, with all their texts. Fields go from a guest's socket to a
-//! report's cell, and decisions from a policy to the journal and its readers.
+//! Counters, recorded fields and policy decisions, with all their texts. Counters are what rules
+//! read. Fields go from a guest's socket to a report's cell, and decisions from a policy to the
+//! journal and its readers.
 //!
 //! ```text
 //!   balloon, daemon, kernel ──► [Row] of fields ──► [Moment] ──► [Folder] ──► [Interval]
@@ -12,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod clause;
+pub mod counters;
 mod decision;
 mod field;
 mod fields;

@@ -9,7 +9,8 @@
 //! Plugging overrides unplugging, with one CPU an interval. The two groups are independent. After a
 //! fault only the affected group stays unchanged.
 
-use counters::{History, Pages};
+use base::Pages;
+use model::counters::History;
 use rules::{Fault, Program};
 use std::fmt;
 

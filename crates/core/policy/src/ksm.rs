@@ -14,8 +14,8 @@
 //! shows a guest whether another guest has the same page. The search therefore runs only while all
 //! guests belong to one user.
 
-use base::named;
-use counters::{Bytes, KsmCounters};
+use base::{Bytes, named};
+use model::counters::KsmCounters;
 
 /// Part of one core that may be spent while there is much to find, in thousandths.
 pub const HARD_PERMILLE: u64 = 500;

@@ -4,7 +4,8 @@
 //! Rules that plug and unplug in turn here, under a constant load, do so on a real guest too.
 
 use crate::guest::{CpuAction, Cpus, Resources, step};
-use counters::{Counter, CpuField, History, Pages};
+use base::Pages;
+use model::counters::{Counter, CpuField, History};
 use rules::Program;
 
 /// Number of intervals in which the rules may settle, and number of intervals watched after that.

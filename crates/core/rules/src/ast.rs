@@ -2,7 +2,7 @@
 
 use crate::diag::Span;
 use base::named;
-use counters::{Counter, CpuField};
+use model::counters::{Counter, CpuField};
 
 /// A keyword without history: a value derived from two snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::compile::{Machine, part};
 use crate::diag::Span;
 use crate::file::{Name, RuleFile};
 use crate::program::{Fault, Program};
-use counters::{Counter, History};
+use model::counters::{Counter, History};
 
 /// The value of a part of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]

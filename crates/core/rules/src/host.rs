@@ -16,7 +16,7 @@ use crate::diag::{Diagnostic, has_errors};
 use crate::explain::{Explanation, explain_file};
 use crate::file::reader::{names_set, read_as};
 use crate::file::{FileKind, RuleFile};
-use counters::{Counter, History};
+use model::counters::{Counter, History};
 
 /// Returns the kind of a rules file, by the names that it sets. A file that could run in a guest
 /// counts as a guest's, even if it sets other names.

@@ -1,7 +1,7 @@
 //! A program of the host's rules, and its verdicts on a guest.
 
 use crate::program::{Code, Fault, FaultKind, is_true};
-use counters::{History, HostCounter};
+use model::counters::{History, HostCounter};
 
 /// A compiled rules file of the host's manager.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use crate::ast::{BinaryOp, Expr, ExprKind, Keyword};
 use crate::diag::{Diagnostic, Span};
 use crate::file::{Language, Name, RuleFile};
 use crate::range::{Outcome, Ranges};
-use counters::{Counter, CpuField};
+use model::counters::{Counter, CpuField};
 
 /// Returns warnings of probable mistakes in a file that was parsed without errors.
 pub fn lint(file: &RuleFile) -> Vec<Diagnostic> {

@@ -6,7 +6,7 @@
 
 use crate::ast::BinaryOp;
 use crate::diag::Span;
-use counters::{Counter, History};
+use model::counters::{Counter, History};
 use std::fmt;
 
 /// Maximum depth of the stack that an expression may need.

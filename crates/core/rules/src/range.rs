@@ -3,7 +3,7 @@
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Function, Keyword};
 use crate::file::RuleFile;
-use counters::Counter;
+use model::counters::Counter;
 
 /// The known result of a truth value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

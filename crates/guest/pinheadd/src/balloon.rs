@@ -1,8 +1,7 @@
 //! A file with the host's balloon in this guest and the host's reason, and its output for users.
 
 use crate::sys::ctime;
-use base::is_plain;
-use counters::Pages;
+use base::{Pages, is_plain};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

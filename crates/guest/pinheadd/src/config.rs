@@ -1,9 +1,9 @@
 //! Conversion of a rules file into a program for the daemon.
 
 use crate::log::Log;
-use base::chain;
-use counters::{Counter, CpuField, Kib};
-use plug::Cpus;
+use crate::plug::Cpus;
+use base::{Kib, chain};
+use model::counters::{Counter, CpuField};
 use procfs::{Reader, Root};
 use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;

@@ -3,7 +3,8 @@
 
 use crate::config::Loaded;
 use crate::sys::ctime;
-use counters::{Counter, CpuField, History, Pages};
+use base::Pages;
+use model::counters::{Counter, CpuField, History};
 use std::io::Write;
 
 /// Prints the values of the newest row.

@@ -1,8 +1,8 @@
 //! Port to the host, and the host's balloon as the guest's pool.
 
+use crate::plug::{Error, Pool};
 use crate::sys::{self, Interest};
-use counters::Pages;
-use plug::{Error, Pool};
+use base::Pages;
 use procfs::Root;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

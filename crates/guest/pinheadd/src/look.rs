@@ -5,12 +5,14 @@ use crate::intervals;
 use crate::link::Link;
 use crate::log::{Log, Topic};
 use crate::pace::Outcome;
+use crate::plug::{
+    self, CmmPool, CpuSet, Polarization, Pool, PresentCpus, balloon_deflates_on_oom,
+};
 use crate::readings::Slots;
 use crate::tally::{Summary, Tally};
 use crate::undo::Undo;
-use base::chain;
-use counters::{History, PAGE_KIB, Pages};
-use plug::{CmmPool, CpuSet, Polarization, Pool, PresentCpus, balloon_deflates_on_oom};
+use base::{PAGE_KIB, Pages, chain};
+use model::counters::History;
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, Resources};
 use procfs::{Reader, Root};
 use rules::Program;

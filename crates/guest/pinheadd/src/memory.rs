@@ -4,7 +4,7 @@
 //! files stay open, with their buffers.
 
 use crate::rate::Rate;
-use counters::{Counter, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, PsiField, PsiLine, PsiResource};
 use procfs::{Reader, Root, kernel_names};
 use wire::Memory;
 

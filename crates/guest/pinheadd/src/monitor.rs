@@ -4,10 +4,10 @@
 use crate::args::Args;
 use crate::clock::Clock;
 use crate::daemon::Failed;
+use crate::guestmon::{self, FileSystems, Now, Processes};
 use crate::log::{Log, Topic};
 use crate::status;
 use crate::sys::{self, Interest, Signal, Signals};
-use guestmon::{FileSystems, Now, Processes};
 use procfs::Root;
 use std::ffi::CStr;
 use std::fs::File;

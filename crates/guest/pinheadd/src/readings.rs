@@ -1,7 +1,7 @@
 //! Values for the daemon itself among the counters read for its rules.
 
 use crate::config::BALLOON;
-use counters::{Counter, CpuField, History};
+use model::counters::{Counter, CpuField, History};
 
 /// Counters of the last sample. A counter is 0 if the rules do not need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

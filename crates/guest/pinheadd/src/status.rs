@@ -1,7 +1,7 @@
 //! The status file: the daemon's last observations and actions, for scripts in the guest.
 
+use crate::guestmon::Rules;
 use crate::tally::{Actions, Summary};
-use guestmon::Rules;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub fn rules(run_dir: &Path) -> Option<Rules> {
 mod tests {
     use super::*;
     use crate::tally::Actions;
-    use counters::Pages;
+    use base::Pages;
 
     #[test]
     fn written_status_is_read_back() {

@@ -1,7 +1,7 @@
 //! Observations of the daemon in its last sample, and its actions since its start.
 
 use crate::readings::Readings;
-use counters::Pages;
+use base::Pages;
 use wire::Status;
 
 /// Numbers of changes made by the daemon and by the kernel.

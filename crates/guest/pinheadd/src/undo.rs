@@ -1,7 +1,7 @@
 //! State to restore at the end. The state is written to disk before the first change of each kind.
 
-use counters::Pages;
-use plug::{Error, UndoRecord};
+use crate::plug::{Error, UndoRecord};
+use base::Pages;
 use std::path::PathBuf;
 
 /// Record of this daemon's changes, and its path.

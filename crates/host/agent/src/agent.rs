@@ -1,7 +1,6 @@
 //! The state of a daemon, and the messages to it: a pure state machine.
 
-use base::PAGE_BYTES;
-use counters::Bytes;
+use base::{Bytes, PAGE_BYTES};
 use wire::{
     Alarm, AskAlarm, Grant, Hello, Identified, Identity, Memory, PoolKind, PoolRequest, Pressure,
     Sample, Status, System, ToGuest, ToHost, Welcome,

@@ -1,7 +1,6 @@
 //! The limits of a guest, and the capping of its daemon's reports.
 
-use base::PAGE_BYTES;
-use counters::Bytes;
+use base::{Bytes, PAGE_BYTES};
 use wire::Status;
 
 /// The smallest default floor of a guest, and its smallest share of the guest's memory. Debian's

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use counters::Bytes;
+use base::Bytes;
 use reactor::{Connection, PollFlags};
 use wire::{Dropped, Identity, ToGuest};
 

@@ -1,7 +1,6 @@
 //! Events of a source of guests.
 
-use base::PAGE_BYTES;
-use counters::Bytes;
+use base::{Bytes, PAGE_BYTES};
 use model::{GuestField, Row};
 use std::path::{Path, PathBuf};
 

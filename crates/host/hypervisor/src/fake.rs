@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use counters::Bytes;
+use base::Bytes;
 use model::{GuestField, Row};
 use reactor::PollSet;
 

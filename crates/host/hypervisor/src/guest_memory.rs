@@ -10,8 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use base::PageRun;
-use counters::Bytes;
+use base::{Bytes, PageRun};
 
 use crate::pagemap::Pagemap;
 use crate::{ProcessId, ProcessView};

@@ -10,7 +10,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use counters::{KsmCounters, Pages};
+use base::Pages;
+use model::counters::KsmCounters;
 use procfs::parse::task::StatField::{Parent, SystemTicks, UserTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{number, schedstat};
@@ -176,7 +177,7 @@ fn cpu_us(thread: &Path) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::testing::Tree;
-    use counters::Pages;
+    use base::Pages;
 
     fn tree() -> Tree {
         let tree = Tree::new();

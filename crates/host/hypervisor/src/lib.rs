@@ -63,7 +63,7 @@ pub use zvm::{ZVM_SOURCE, Zvm, ZvmOptions, ZvmRelease};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use counters::Bytes;
+use base::Bytes;
 use reactor::PollSet;
 
 /// Smallest target of a balloon, because QEMU does not accept a size of 0.

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::{Buffer, Kept};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};

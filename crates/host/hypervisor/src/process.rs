@@ -8,7 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, PsiLine};
+use base::Bytes;
+use model::counters::PsiLine;
 use procfs::parse::task::StatField::{MajorFaults, StartTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{cgroup, numbers, pressure, value_of};

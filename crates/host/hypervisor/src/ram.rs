@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::parse::{named, number, words};
 
 use crate::pageout::MEMORY_FILES;

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use counters::Bytes;
+use base::Bytes;
 
 use crate::Owner;
 

@@ -5,7 +5,7 @@ use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, NextTimer, Peer, Return};
 use crate::pageout::Job;
 use agent::TaskScan;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Event, Found, Id, ProcessId, RunState};
 use model::PassInput;
 use policy::arbiter::{Limits, Mode, Reserved};

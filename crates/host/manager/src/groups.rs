@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::{AllKills, Buffer, KillWatch, MemoryGroup, Shortage};
 
 /// Part of a limit that stays free, in thousandths. It equals a host's default reserve.

@@ -7,7 +7,7 @@ use crate::keeper::{self, Held, Place};
 use crate::ksm::Saved;
 use crate::parked::{ParkedFile, Stood, path_beside};
 use crate::unseen::UnseenSizes;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Memory of the host, and signs of a shortage.
 
 use crate::config::Settings;
-use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
+use base::Bytes;
+use model::counters::{Counter, PsiField, PsiLine, PsiResource};
 use policy::arbiter::HostSample;
 use procfs::parse::numbers;
 use procfs::parse::swaps::swap_areas;

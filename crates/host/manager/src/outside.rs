@@ -3,7 +3,7 @@
 
 use crate::groups::Groups;
 use crate::machine::per_second;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Apart, BackingFile, GuestRam, Held, Pinned, ProcessId, ProcessView};
 use procfs::{AllKills, Root};
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! not once for each guest.
 
 use crate::guest::ManagedGuest;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{BackingFile, ZVM_SOURCE};
 use std::collections::BTreeMap;
 

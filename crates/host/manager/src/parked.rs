@@ -21,7 +21,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Id, ProcessId};
 use rustix::fs::OFlags;
 

@@ -16,7 +16,7 @@ use crate::pageout::PageOutWorker;
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use crate::users::Users;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Hypervisor, IdSource, QmpSource, Trust, Zvm, ZvmOptions};
 use policy::rivals::Kind;
 use procfs::Root;

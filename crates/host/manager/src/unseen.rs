@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::Found;
 
 /// Maximum number of stored sizes. No host has as many guests.

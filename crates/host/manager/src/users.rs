@@ -2,7 +2,7 @@
 
 use crate::config::UserPart;
 use crate::{Error, accounts};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Owner, Trust};
 use std::collections::BTreeMap;
 use std::path::Path;

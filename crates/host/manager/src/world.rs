@@ -4,7 +4,7 @@ use crate::config::Settings;
 use crate::guests::Guests;
 use crate::machine::HostMeter;
 use crate::owners::Owners;
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::Config;
 
 /// Current state of the host and of its guests.

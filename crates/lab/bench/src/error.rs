@@ -21,7 +21,7 @@ pub enum Error {
     #[error("Cannot stay on one CPU")]
     Pin(#[source] io::Error),
     #[error("Cannot count the CPUs")]
-    Cpus(#[source] plug::Error),
+    Cpus(#[source] pinheadd::plug::Error),
     #[error(transparent)]
     Image(#[from] images::Error),
     #[error(transparent)]

@@ -3,8 +3,8 @@
 use crate::clock::now;
 use crate::error::Error;
 use crate::table::{Row, figure};
-use base::Spread;
-use counters::{Counter, CpuField, History, Pages};
+use base::{Pages, Spread};
+use model::counters::{Counter, CpuField, History};
 use policy::guest::{Cpus, DecidingRule, GuestDecision, Resources, step};
 use rules::{Machine, Program};
 use std::hint::black_box;

@@ -18,7 +18,7 @@ use crate::scene::Scene;
 use crate::subject::Subject;
 use crate::table::{Row, figure};
 use base::Spread;
-use plug::Cpus;
+use pinheadd::plug::Cpus;
 use procfs::Root;
 use std::path::{Path, PathBuf};
 use std::process::Command;

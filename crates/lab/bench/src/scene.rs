@@ -81,7 +81,7 @@ fn rules(online: usize) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::{Counter, KernelNames};
+    use model::counters::{Counter, KernelNames};
     use rules::{Machine, Program};
 
     /// Compiles the rules for a kernel without counters of single zones.

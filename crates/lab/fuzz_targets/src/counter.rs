@@ -1,6 +1,6 @@
 //! Targets for the crate `counters`.
 
-use counters::History;
+use model::counters::History;
 
 /// Checks the ring against the obvious model: a list with the newest row in front.
 ///
@@ -47,9 +47,13 @@ pub(crate) fn history(data: &[u8]) {
 /// retired. Otherwise the translation of a rule would never end.
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
-    let Some(today) = counters::retired(name) else { return };
+    let Some(today) = model::counters::retired(name) else { return };
     for line in today {
         assert_ne!(*line, name);
-        assert_eq!(counters::retired(line), None, "{name} reads {line}, which is retired too");
+        assert_eq!(
+            model::counters::retired(line),
+            None,
+            "{name} reads {line}, which is retired too"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Targets for the files that a z/VM guest reads for the monitor.
 
-use guestmon::{NAME_MAX, Names, ids, mount};
+use pinheadd::guestmon::{NAME_MAX, Names, ids, mount};
 use procfs::parse::lines;
 
 /// Reads names of accounts, lines of mounts and the owners of a process, all from one text. No name

@@ -1,6 +1,6 @@
 //! Targets for small texts that an earlier daemon has written.
 
-use plug::UndoRecord;
+use pinheadd::plug::UndoRecord;
 
 /// Reads an undo record. An accepted record must equal, to the byte, a record that this code would
 /// write.

@@ -1,7 +1,7 @@
 //! Targets for the host manager: its settings, and the messages to it and to its keeper.
 
 use crate::input::stand_in;
-use counters::Bytes;
+use base::Bytes;
 use manager::config::{Place, parse};
 use manager::control::{
     NextTimer, Request, decode_answer, decode_message, decode_request, encode_answer,

@@ -1,6 +1,6 @@
 //! The target for `rules::host`, with an arbitrary rules file for the host's manager.
 
-use counters::History;
+use model::counters::History;
 use rules::host::{self, HostProgram, HostWords};
 use rules::{Fault, FileKind, Name, Piece, RuleFile, Value, has_errors};
 

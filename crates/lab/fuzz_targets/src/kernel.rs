@@ -2,7 +2,8 @@
 
 use std::io;
 
-use counters::{KernelNames, Kib};
+use base::Kib;
+use model::counters::KernelNames;
 use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 

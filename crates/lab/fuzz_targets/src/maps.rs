@@ -1,7 +1,6 @@
 //! Targets for the mappings and pages of a QEMU, which its guest may control.
 
-use base::PageRun;
-use counters::Bytes;
+use base::{Bytes, PageRun};
 use hypervisor::{GuestRam, InMemory, Slice};
 
 use crate::input::texts;

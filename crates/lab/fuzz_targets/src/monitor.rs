@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Event, Hypervisor, Id, IdSource, QmpSource, Trust};
 use model::GuestField as G;
 use qmp::Value;

@@ -1,6 +1,6 @@
 //! Targets for the parsers of `procfs`, one for each file.
 
-use counters::{Counter, PsiField, PsiLine};
+use model::counters::{Counter, PsiField, PsiLine};
 use procfs::parse::table::skip_lines;
 use procfs::parse::task::{StatField, TaskStat};
 use procfs::parse::{

@@ -1,6 +1,6 @@
 //! The target for `procfs::Reader`, with all files of a guest's kernel at once.
 
-use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::{ProcFile, Reader};
 
 use crate::input::texts;

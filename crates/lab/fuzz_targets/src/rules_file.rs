@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use counters::{History, Pages};
+use base::Pages;
+use model::counters::History;
 use policy::guest::{self, CpuAction, Cpus, GuestDecision, Resources};
 use policy::steady;
 use rules::{Diagnostic, Fault, Machine, Name, Piece, Program, RuleFile, Span, Value, has_errors};

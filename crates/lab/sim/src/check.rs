@@ -10,7 +10,7 @@ use crate::member::Member;
 use crate::policies::{Order, Ours};
 use crate::scenario::{CALM_MS, LENGTH_MS, Scenario};
 use crate::world::{PASS_MS, Round, World};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Clause, Fate, Key, STUCK_MS};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};

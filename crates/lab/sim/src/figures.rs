@@ -5,7 +5,7 @@ use crate::guest::{STEP_MS, Spec, Traits};
 use crate::load::{Files, Load};
 use crate::policies::{Order, Ours, Policy, Watching};
 use crate::world::{Line, World};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Config, Fate, Key};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

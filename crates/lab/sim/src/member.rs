@@ -1,7 +1,7 @@
 //! A guest as the manager sees it. Samples arrive late or never, and needs are reported at once.
 
 use crate::guest::{Guest, STEP_MS};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Process, Usable};
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! The common interface of all policies: our own, unchanged, and those of other managers.
 
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
 use policy::rivals::{self, Kind, Rival};
 

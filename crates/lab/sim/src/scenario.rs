@@ -7,8 +7,7 @@ use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
 use crate::load::{Files, Load};
 use crate::world::{Event, Line, Rival, World};
-use base::Rng;
-use counters::Bytes;
+use base::{Bytes, Rng};
 use policy::arbiter::{Config, Key};
 
 const MIB: u64 = 1 << 10;

@@ -5,8 +5,7 @@ use crate::load::Load;
 use crate::member::Member;
 pub use crate::member::{Line, Rival};
 use crate::policies::{Order, Policy, Scene};
-use base::Rng;
-use counters::Bytes;
+use base::{Bytes, Rng};
 use policy::arbiter::{Config, GuestSample, HostSample, Key};
 
 /// Interval of passes. A reported need starts one at once.

@@ -58,16 +58,16 @@ pub const LAYERS: &[Layer] = &[
                 "`Bytes`, `duration`, `Table`, `chain`",
                 "do I/O, read a clock, use a thread or chance (all of layer 0)",
             ),
-            row("counters", Some(""), "").doc("`Counter`, `History`", ""),
-            row("rules", Some("counters"), "").doc(
+            row("model", Some(""), "").doc(
+                "`counters::Counter`, `GuestIdentity`, `GuestField`, `Folder`, `clause::Clause`, \
+                 `quantity`",
+                "decide",
+            ),
+            row("rules", Some("model"), "").doc(
                 "`parse`, `compile`, `lint`, `Program`",
                 "fail on any text; loop or allocate while a program runs",
             ),
-            row("model", Some("counters"), "").doc(
-                "`GuestIdentity`, `GuestField`, `Folder`, `clause::Clause`, `quantity`",
-                "decide",
-            ),
-            row("policy", Some("counters model rules"), "").doc(
+            row("policy", Some("model rules"), "").doc(
                 "`guest::step`, `steady`, `arbiter::Arbiter::pass`, `rivals`, `ksm`, `pageout`",
                 "act",
             ),
@@ -85,15 +85,11 @@ pub const LAYERS: &[Layer] = &[
         name: "1 system",
         crates: &[
             // libc for paths from an open directory.
-            row("procfs", Some("counters"), "libc").doc(
+            row("procfs", Some("model"), "libc").doc(
                 "`Reader`, `CpuClock`, `TaskDir`, `Kept`, `parse`",
                 "write; read files that no counter needs",
             ),
-            row("plug", Some("counters procfs"), "")
-                .doc("`Cpus`, `Pool`, `UndoRecord`, `conflicts`", "decide"),
-            row("guestmon", Some("counters procfs zmon"), "")
-                .doc("`Processes`, `FileSystems`, `own`", "open the device; wait; read a clock"),
-            row("wire", Some("counters"), "")
+            row("wire", Some("model"), "")
                 .doc("`ToHost`, `ToGuest`, `encode`, `Decoder`", "do I/O; trust a length"),
             row("qmp", Some(""), "serde serde_json").doc("`Client`, `Decoder`", "do I/O"),
             row("virtrpc", Some(""), "")
@@ -103,12 +99,12 @@ pub const LAYERS: &[Layer] = &[
                 "`PollSet`, `Connection`, `Watcher`, `Acceptor`, `Lines`, `Outbox`, `Reply`",
                 "wait outside its poll; use threads or a runtime",
             ),
-            row("agent", Some("counters reactor wire"), "rustix")
+            row("agent", Some("reactor wire"), "rustix")
                 .doc("`Agent`, `AgentLink`, `DaemonEvent`", "decide about memory; trust a guest"),
             // libc for process_madvise, roxmltree for libvirt's description of a domain.
             row(
                 "hypervisor",
-                Some("counters model procfs qmp reactor virtrpc zmon"),
+                Some("model procfs qmp reactor virtrpc zmon"),
                 "libc roxmltree rustix serde_json",
             )
             .doc(
@@ -139,6 +135,11 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "2 guests",
         crates: &[
+            // A hundred guests load all that the daemon links.
+            row("pinheadd", Some("model rules policy procfs wire zmon"), "libc").doc(
+                "`daemon`, `look`, `pace`, `plug`, `monitor`, `guestmon`",
+                "link more than `libc` and layers 0 and 1",
+            ),
             row("reports", Some("model"), "")
                 .doc("`build`, `find`", "read anything; show a name unescaped"),
             // The tests run the model.
@@ -150,7 +151,7 @@ pub const LAYERS: &[Layer] = &[
             // httparse for HTTP heads.
             row("metrics", Some("model"), "httparse serde serde_json snap")
                 .doc("`render`, `pasts`, `fleet`", "make the manager wait"),
-            row("collect", Some("counters hypervisor procfs model"), "libc rustix").doc(
+            row("collect", Some("hypervisor procfs model"), "libc rustix").doc(
                 "`Collector`, `GuestReader`",
                 "wake a guest; make costly reads for an idle guest",
             ),
@@ -171,7 +172,7 @@ pub const LAYERS: &[Layer] = &[
             row(
                 "farm",
                 Some(
-                    "agent counters hypervisor images manager parkfile policy procfs qmp reactor \
+                    "agent hypervisor images manager parkfile policy procfs qmp reactor \
                      settings vm wire",
                 ),
                 "libc rustix serde serde_json",
@@ -184,7 +185,7 @@ pub const LAYERS: &[Layer] = &[
             row(
                 "manager",
                 Some(
-                    "agent collect counters hypervisor procfs metrics model policy reactor rules \
+                    "agent collect hypervisor procfs metrics model policy reactor rules \
                      settings store wire zmon zvm",
                 ),
                 "rustix serde serde_json",
@@ -239,12 +240,6 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "3 binaries",
         crates: &[
-            // A hundred guests load all that the daemon links.
-            row("pinheadd", Some("counters guestmon rules policy procfs plug wire zmon"), "libc")
-                .doc(
-                    "`daemon`, `look`, `pace`, `monitor`",
-                    "link more than `libc` and layers 0 and 1",
-                ),
             // The host's side may use more crates. flate2 for the conformance vectors and for
             // recorded scenarios, which are compressed; jiff for the local zone; tar for recordings
             // in transit.
@@ -273,7 +268,7 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "tests",
         crates: &[
-            row("sim", Some("counters model policy"), "")
+            row("sim", Some("model policy"), "")
                 .doc("`scenario`, `check`, `figures`, `table`, `day`", "do I/O, read a clock"),
             row("e2e", ANY, "libc rustix serde_json").doc("`Host`, `Plan`", ""),
             row("bench", ANY, "clap rustix").doc("`main`", "change the machine"),
@@ -395,9 +390,9 @@ mod tests {
 
     #[test]
     fn arrows_go_downwards_only() {
-        check("rules", json!({"name": "counters", "path": "/c", "kind": null}), None);
-        check("counters", json!({"name": "rules", "path": "/r", "kind": null}), Some("not below"));
-        check("counters", json!({"name": "rules", "path": "/r", "kind": "dev"}), Some("not below"));
+        check("rules", json!({"name": "model", "path": "/m", "kind": null}), None);
+        check("model", json!({"name": "rules", "path": "/r", "kind": null}), Some("not below"));
+        check("model", json!({"name": "rules", "path": "/r", "kind": "dev"}), Some("not below"));
         check("pinhead", json!({"name": "farm", "path": "/f", "kind": null}), None);
     }
 

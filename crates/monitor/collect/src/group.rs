@@ -1,6 +1,6 @@
 //! Control group of a guest's process.
 
-use counters::PsiLine;
+use model::counters::PsiLine;
 use model::{Field, GuestField, Row, Unit};
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 //! The kernel generates all of /proc/stat for any read, and sums every interrupt. It is the most
 //! costly file, and is read once per moment.
 
-use counters::PsiLine;
+use model::counters::PsiLine;
 use model::{HostField, Row};
 use procfs::CpuClock;
 use procfs::parse::stat::{Stat, parse};

@@ -3,7 +3,7 @@
 use crate::args::Format;
 use crate::rulesfile::RulesText;
 use crate::{Error, escape};
-use counters::HostCounter;
+use model::counters::HostCounter;
 use rules::{Explanation, Piece, Span, Value};
 use serde_json::{Value as Json, json};
 use std::fmt::Write;

@@ -9,7 +9,7 @@ use super::explained::Explained;
 use crate::args::ExplainArgs;
 use crate::rulesfile::RulesText;
 use crate::{Error, RulesError, SnapshotFault, check, manage};
-use counters::HostCounter;
+use model::counters::HostCounter;
 use rules::host::{self, HostProgram};
 use rules::{Fault, MAX_HISTORY, Name};
 use serde_json::Value as Json;

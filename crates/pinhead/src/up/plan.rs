@@ -4,7 +4,7 @@
 use super::progress::{Progress, Step};
 use crate::cache::warning;
 use crate::{Error, UpError, check, rulesfile};
-use counters::Bytes;
+use base::Bytes;
 use farm::Password;
 use farm::config::{Builtin, Class, Farm, Limits, ParkTo, Source};
 use farm::fleet::{Daemon, MemberConfig, ParkRule};

@@ -1,8 +1,8 @@
 //! Checks of the documents against pinhead: options, codes, names, numbers, and the tests that
 //! promises refer to. If one side changes, a test here fails until the other side follows.
 
-use counters::CpuField;
 use model::clause::Clause;
+use model::counters::CpuField;
 use rules::{FileKind, Function, PRESETS};
 use std::collections::BTreeSet;
 use std::fs;

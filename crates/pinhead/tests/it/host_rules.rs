@@ -1,6 +1,6 @@
 //! Tests of host rules on the command line: checks, explanations, and their text in the manuals.
 
-use counters::HostCounter;
+use model::counters::HostCounter;
 use pinhead::check::host_text;
 use pinhead::explain::Snapshot;
 use rules::FileKind;

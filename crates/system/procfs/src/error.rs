@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::Counter;
+use model::counters::Counter;
 
 /// A failed reading, with the file concerned.
 #[derive(Debug, thiserror::Error)]

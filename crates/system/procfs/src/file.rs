@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use counters::PsiResource;
+use model::counters::PsiResource;
 
 /// The directory that replaces `/`. Every reader takes such a root, so that no test reads the
 /// kernel of its machine.

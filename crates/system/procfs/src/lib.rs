@@ -9,7 +9,7 @@
 //!
 //! The guest daemon reads counters once an interval, in a guest that is most likely idle, so the
 //! cost matters. Files stay open and are read again from their start. Only files with a wanted
-//! [`Counter`](counters::Counter) are read, mostly with one system call each, and nothing is
+//! [`Counter`](model::counters::Counter) are read, mostly with one system call each, and nothing is
 //! allocated after the first row.
 //!
 //! The crate also serves other readers of /proc. It provides files that stay open ([`Kept`]), all

@@ -6,7 +6,7 @@
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 
 use crate::parse::{cgroup, value_of};
 use crate::{Buffer, Kept};

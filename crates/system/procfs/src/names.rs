@@ -1,6 +1,6 @@
 //! The counters that this kernel offers.
 
-use counters::{KernelNames, PsiResource};
+use model::counters::{KernelNames, PsiResource};
 
 use crate::error::Error;
 use crate::file::{ProcFile, Root};

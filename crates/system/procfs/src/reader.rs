@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 
 use crate::cpu_clock::CpuClock;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! For tests: a kernel made of plain files, and sources that misbehave.
 //!
 //! ```
-//! use counters::Counter;
+//! use model::counters::Counter;
 //! use procfs::{Reader, testing::FakeKernel};
 //!
 //! let kernel = FakeKernel::new(2, 4);

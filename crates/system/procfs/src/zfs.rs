@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use counters::Bytes;
+use base::Bytes;
 
 use crate::parse::{lines, number, words};
 use crate::{Buffer, Kept};

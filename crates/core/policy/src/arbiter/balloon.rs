@@ -5,7 +5,7 @@ use super::gain::{Holding, Yield};
 use super::reason::{Clause, Fate, Left, Outcome};
 use super::sample::{GuestSample, Key};
 use super::stray::{Back, PROGRESS, Stray, TURNING_MS, distance, slack};
-use counters::Bytes;
+use base::Bytes;
 
 /// Time without movement after which a balloon counts as stuck.
 pub const STUCK_MS: u64 = 5_000;

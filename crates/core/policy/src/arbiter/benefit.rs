@@ -1,7 +1,7 @@
 //! Benefit of memory for a guest that refaults. A guest that reads through more data than it could
 //! ever cache continues to refault at any size.
 
-use counters::Bytes;
+use base::Bytes;
 
 /// Part of the guest's former size that makes a full trial. If the refaults have not fallen by
 /// then, more memory has no benefit.

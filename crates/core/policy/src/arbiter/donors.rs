@@ -6,7 +6,7 @@ use super::sample::{Config, Key};
 use super::share::{Part, divide};
 use super::spare::Reclaim;
 use super::state::{GuestState, HostBudget, MOVE_MIN};
-use counters::Bytes;
+use base::Bytes;
 
 /// Smallest step of one pass, so that small guests need not give up tiny amounts.
 const STEP_MIN: Bytes = Bytes::mib(32);

@@ -5,7 +5,7 @@
 //! that evidence is ignored, and a grant counts only when it is used.
 
 use super::sample::{GuestSample, Memory};
-use counters::Bytes;
+use base::Bytes;
 
 /// Allowance for honest guests. They may have less resident memory than they report, because boot
 /// reservations and unread parts of a template were never touched. An honest guest reports at most

@@ -1,7 +1,7 @@
 //! The rate at which the host's free memory falls, without the arbiter's own grants. Memory that
 //! guests return at the same time hides a part of the fall.
 
-use counters::Bytes;
+use base::Bytes;
 
 /// Shortest time over which the fall is measured. While guests are in need, passes follow each
 /// other within milliseconds. Memory that was used at once must not be extrapolated to a whole

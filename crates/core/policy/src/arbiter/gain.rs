@@ -13,7 +13,7 @@
 //! forgotten in time.
 
 use super::sample::GuestSample;
-use counters::Bytes;
+use base::Bytes;
 
 /// Smallest expected gain of a move from which the gain is learned.
 const JUDGED: Bytes = Bytes::mib(8);

@@ -5,7 +5,7 @@ use super::regime::Urgency;
 use super::sample::{Config, Mode};
 use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
-use counters::Bytes;
+use base::Bytes;
 
 /// A request with the guest's index, the amount and the clause.
 type Ask = (usize, Bytes, Clause);

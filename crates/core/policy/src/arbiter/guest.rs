@@ -13,7 +13,7 @@ use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts,
 use super::turns::{Direction, Turns};
 use super::unmet::Unmet;
 use super::view::MemoryView;
-use counters::Bytes;
+use base::Bytes;
 
 /// Time for which a guest keeps its memory after it was strained.
 const STRAIN_MS: u64 = 10_000;

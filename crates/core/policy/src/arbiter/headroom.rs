@@ -2,7 +2,7 @@
 
 use super::sample::GuestSample;
 use super::view::MemoryView;
-use counters::Bytes;
+use base::Bytes;
 
 /// Least headroom.
 pub(super) const HEADROOM_MIN: Bytes = Bytes::mib(32);

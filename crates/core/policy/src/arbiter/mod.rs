@@ -53,7 +53,7 @@ pub use turns::Direction;
 pub use view::MemoryView;
 
 use crate::rivals::Orders;
-use counters::Bytes;
+use base::Bytes;
 use fall::Fall;
 use guest::GuestHistory;
 use movement::Movement;

@@ -4,7 +4,7 @@ use super::headroom;
 use super::reason::Clause;
 use super::sample::{GuestSample, RuleVerdicts};
 use super::view::MemoryView;
-use counters::Bytes;
+use base::Bytes;
 
 /// Smallest amount granted at once to a guest in need.
 const NEED_MIN: Bytes = Bytes::mib(16);

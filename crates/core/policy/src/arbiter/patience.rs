@@ -1,6 +1,6 @@
 //! Patience: the time for which balloons wait for page-out. Its expected gain may never arrive.
 
-use counters::Bytes;
+use base::Bytes;
 
 /// Time without progress for which balloons wait.
 const PATIENCE_MS: u64 = 20_000;

@@ -1,8 +1,7 @@
 //! Decisions and their reasons: the clause that decided, the bounds that were met, and the numbers.
 
 use super::sample::Key;
-use base::named;
-use counters::Bytes;
+use base::{Bytes, named};
 pub use model::Fate;
 use model::SizeAction;
 pub use model::clause::Clause;

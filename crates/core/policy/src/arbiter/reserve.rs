@@ -1,6 +1,6 @@
 //! Memory reserved for a guest that is about to start.
 
-use counters::Bytes;
+use base::Bytes;
 
 /// Maximum number of open reservations. Only a faulty client needs more.
 pub const RESERVATIONS_MAX: usize = 64;

@@ -1,6 +1,6 @@
 //! The arbiter's input: the host and its guests at one moment.
 
-use counters::Bytes;
+use base::Bytes;
 
 /// The identifier of a guest from its discovery to its end. Identifiers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

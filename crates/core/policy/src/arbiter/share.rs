@@ -1,7 +1,7 @@
 //! Division of an amount by weight, with a cap for each part.
 
 use super::state::{GuestState, HostBudget};
-use counters::Bytes;
+use base::Bytes;
 
 /// A part in a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

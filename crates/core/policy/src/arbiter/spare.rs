@@ -5,7 +5,7 @@ use super::guest::{Assessment, GuestHistory};
 use super::headroom::HEADROOM_MIN;
 use super::sample::GuestSample;
 use super::state::MOVE_MIN;
-use counters::Bytes;
+use base::Bytes;
 
 /// Ratio of the guest's loss to the host's gain up to which a guest shrinks together with the
 /// others.

@@ -4,7 +4,7 @@ use super::guest::{Assessment, GuestHistory};
 use super::reason::{Action, Bound, Clause, Outcome};
 use super::regime::Urgency;
 use super::sample::{GuestSample, RuleVerdicts};
-use counters::Bytes;
+use base::Bytes;
 
 /// Smallest move that is worth waking a guest for.
 pub const MOVE_MIN: Bytes = Bytes::mib(2);

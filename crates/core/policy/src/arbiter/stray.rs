@@ -1,6 +1,6 @@
 //! Unrequested moves of a balloon that do not come from another manager.
 
-use counters::Bytes;
+use base::Bytes;
 
 /// Smallest change that counts as movement.
 pub(super) const PROGRESS: Bytes = Bytes::mib(1);

@@ -4,7 +4,7 @@ use super::sample::{
     Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process, RuleVerdicts, Usable,
 };
 use crate::rivals::Kind;
-use counters::Bytes;
+use base::Bytes;
 use model::{Field, PassField as H, PassGuestField as G, Row, Unit};
 
 /// Replacement for the reason for which a guest is unusable or pinned. The reason is not recorded,

@@ -3,7 +3,7 @@
 //! Many passes may use the same report, so reports are counted and not passes.
 
 use super::sample::Memory;
-use counters::Bytes;
+use base::Bytes;
 
 /// Consecutive reports of need: the first report, and each report with more memory than the last
 /// counted report.

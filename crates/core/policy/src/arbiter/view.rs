@@ -1,8 +1,7 @@
 //! Values derived from a guest's last two samples: rates, hot cache, strain.
 
 use super::sample::Memory;
-use base::PAGE_BYTES;
-use counters::Bytes;
+use base::{Bytes, PAGE_BYTES};
 
 /// Part of the time with a waiting task above which the guest counts as waiting, in thousandths.
 const PSI_STRAINED_PERMILLE: u64 = 10;

@@ -1,5 +1,5 @@
 use super::*;
-use counters::Pages;
+use base::Pages;
 
 /// A host with a ksmd that needs `us_a_page` microseconds for each page, over `all_pages` pages of
 /// guests.

@@ -1,7 +1,6 @@
 //! Inputs, orders and results of page-out.
 
-use base::named;
-use counters::Bytes;
+use base::{Bytes, named};
 
 use crate::arbiter::Key;
 

@@ -25,7 +25,7 @@ pub use kinds::{
 
 use std::collections::BTreeMap;
 
-use counters::Bytes;
+use base::Bytes;
 
 use crate::arbiter::Key;
 

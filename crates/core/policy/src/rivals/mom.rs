@@ -10,7 +10,7 @@
 
 use super::scene::{Beat, Order, Scene, part};
 use crate::arbiter::Key;
-use counters::Bytes;
+use base::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
 const COLLECT_MS: u64 = 5_000;

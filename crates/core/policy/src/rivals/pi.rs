@@ -12,7 +12,7 @@
 
 use super::scene::{Beat, Order, Scene, part, used_permille};
 use crate::arbiter::{GuestSample, Key};
-use counters::Bytes;
+use base::Bytes;
 use std::collections::BTreeMap;
 
 const EVERY_MS: u64 = 5_000;

@@ -10,7 +10,7 @@
 
 use super::scene::{Beat, Order, Scene, used_permille};
 use crate::arbiter::GuestSample;
-use counters::Bytes;
+use base::Bytes;
 use std::cmp::Ordering;
 
 const DECIDE_MS: u64 = 10_000;

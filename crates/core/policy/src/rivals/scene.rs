@@ -1,7 +1,7 @@
 //! The input and the orders of rivals, and the arithmetic that they share.
 
 use crate::arbiter::{GuestSample, HostSample, Key};
-use counters::Bytes;
+use base::Bytes;
 
 /// The inputs of a rival's decision.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@
 
 use super::scene::{Beat, Order, Scene};
 use crate::arbiter::{GuestSample, Key};
-use counters::Bytes;
+use base::Bytes;
 use std::collections::BTreeMap;
 
 const EVERY_MS: u64 = 1_000;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arbiter::{Action, Arbiter, Config, HostSample, Key, Limits, Memory, Process, Usable};
-use counters::Bytes;
+use base::Bytes;
 
 const TOTAL: Bytes = Bytes::mib(64_000);
 

@@ -1,6 +1,6 @@
 //! The arbiter's guarantees, one by one, on handmade samples.
 
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Bound, Clause, Config, Decision, Fate, GuestSample, HostSample, Key, Limits,
     Memory, Mode, Pass, Process, RuleVerdicts, Usable,

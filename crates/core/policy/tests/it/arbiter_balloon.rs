@@ -1,7 +1,7 @@
 //! Balloons that do not move, or move more slowly than requested.
 
 use crate::arbiter::{command, config, gib, guest, idle, of, pass, starved};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Fate, GuestSample, Key, Mode, Pass};
 
 #[test]

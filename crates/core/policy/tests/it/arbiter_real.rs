@@ -1,7 +1,7 @@
 //! Behaviour found in real guests: balloons make their guests wait, kernels deflate balloons, and a
 //! hypervisor's process is larger than its guest.
 
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Clause, Config, Fate, GuestSample, HostSample, Key, Limits, Memory, Mode,
     Pass, Process, RuleVerdicts, Usable,

@@ -1,7 +1,7 @@
 //! Claims of a guest, compared with the host's measurements. A guest, or a process that imitates a
 //! guest, may claim anything.
 
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Clause, Config, Decision, GuestSample, HostSample, Key, Limits, Memory, Mode,
     Pass, Process, RuleVerdicts, Usable,

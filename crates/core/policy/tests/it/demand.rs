@@ -1,7 +1,7 @@
 //! Total reclaimed memory. It equals the missing memory, and comes from no more guests than needed.
 
 use crate::arbiter::{GIB, command, config, gib, guest, host, idle, of, pass, starved};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{
     Arbiter, Clause, Config, GuestSample, Limits, Memory, Mode, Pass, RuleVerdicts,
 };

@@ -1,7 +1,7 @@
 //! Shrinks without a gain for the host are avoided, based on measurements and on lessons.
 
 use crate::arbiter::{GIB, command, gib, guest, host, of, pass, pass_on};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 
 /// A host that lacks 2 GiB to its set point, and no more.

@@ -1,7 +1,7 @@
 //! Guests in control groups with less memory than their host.
 
 use super::arbiter::{command, gib, guest, of, pass, starved};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Arbiter, Bound, Clause, GuestSample, Mode, Process};
 
 fn within(most: Bytes, sample: GuestSample) -> GuestSample {

@@ -1,6 +1,7 @@
 //! One interval at a time: the values of the rules, and the resulting actions.
 
-use counters::{Counter, History, Pages};
+use base::Pages;
+use model::counters::{Counter, History};
 use policy::guest::{
     CpuAction, Cpus, DecidingRule, GuestDecision, Resources, RuleBound, start, step,
 };

@@ -1,7 +1,7 @@
 //! Consecutive shrinks for one reason are reported once.
 
 use crate::arbiter::{GIB, command, config, gib, guest, host, pass, starved};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Clause, Decision, Fate, GuestSample, Outcome, RuleVerdicts, Usable,
 };

@@ -1,7 +1,7 @@
 //! Balloons wait for page-out if it is expected to gain the host's missing memory.
 
 use crate::arbiter::{command, config, gib, guest, host, of, pass_on, starved};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Pass};
 
 /// Returns a guest of 4 GiB with 3 GiB available, all of it page cache. This much of the cache is

@@ -2,7 +2,7 @@
 //! SPECIFICATION.md, and not from the code.
 
 use crate::arbiter::{GIB, command, config, gib, guest, idle, of, pass, starved};
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Fate, GuestSample, Key};
 
 /// A host that lacks memory.

@@ -4,7 +4,8 @@ use crate::ast::{BinaryOp, Expr, ExprKind, Function};
 use crate::diag::{Diagnostic, Span};
 use crate::file::RuleFile;
 use crate::program::{Code, Op, STACK};
-use counters::{Counter, KernelNames, Kib};
+use base::Kib;
+use model::counters::{Counter, KernelNames};
 
 /// Maximum number of steps of one expression. Variables are copied into each place that uses them,
 /// so a short file could grow without bound. The default preset has 170 steps.

@@ -5,7 +5,7 @@ use super::finished;
 use crate::diag::{Diagnostic, Span};
 use crate::file::{FileKind, Name, RuleFile};
 use crate::host_program::HostProgram;
-use counters::Counter;
+use model::counters::Counter;
 
 /// Compiles a host rules file. Returns a program only if no error is found.
 pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {

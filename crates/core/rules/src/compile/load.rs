@@ -6,7 +6,7 @@ use crate::diag::{Diagnostic, Severity, Span};
 use crate::parse::{MAX_HISTORY, meant};
 use crate::program::Op;
 use base::nearest;
-use counters::{Counter, CpuField, retired};
+use model::counters::{Counter, CpuField, retired};
 
 /// Code of the warning that a counter is gone, and that other counters are read instead.
 pub(super) const RETIRED: &str = "retired-counter";

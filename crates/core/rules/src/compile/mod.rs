@@ -12,8 +12,9 @@ use crate::ast::Expr;
 use crate::diag::{Diagnostic, Severity, Span, has_errors};
 use crate::file::{Name, RuleFile, RuleText};
 use crate::program::{Code, CpuRules, MemoryRules, Program};
-use counters::{Counter, PAGE_KIB};
+use base::PAGE_KIB;
 use emit::{Compiler, MAX_OPS, Want};
+use model::counters::Counter;
 use std::cmp::Reverse;
 
 pub use emit::Machine;

@@ -4,7 +4,7 @@ use super::{Parser, meant};
 use crate::ast::{Expr, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
 use base::nearest;
-use counters::{Counter, HostCounter};
+use model::counters::{Counter, HostCounter};
 
 impl Parser<'_> {
     /// Parses a name that is not a variable, in a host's rules file.

@@ -5,7 +5,7 @@ use crate::ast::{Binding, Expr, ExprKind, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
 use crate::file::{FileKind, Language};
 use base::nearest;
-use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 
 impl Parser<'_> {
     pub(super) fn word(&mut self, more: fn(u8) -> bool) -> (usize, String) {

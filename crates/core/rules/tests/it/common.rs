@@ -2,7 +2,7 @@
 
 // Each test file is a separate crate and uses some of these.
 
-use counters::{Counter, CpuField, History, KernelNames};
+use model::counters::{Counter, CpuField, History, KernelNames};
 use rules::{
     Diagnostic, Machine, Name, Program, Value, compile, explain, has_errors, line_column, parse,
 };

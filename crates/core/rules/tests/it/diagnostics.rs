@@ -1,7 +1,8 @@
 //! The diagnostics of a file, their positions and their advice.
 
 use crate::common::{REST, compiled, file, machine, place, places};
-use counters::{KernelNames, Kib};
+use base::Kib;
+use model::counters::KernelNames;
 use rules::{Diagnostic, Machine, Severity, line_column, one_line};
 
 fn found(text: &str, machine: &Machine) -> Vec<Diagnostic> {

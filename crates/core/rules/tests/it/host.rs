@@ -1,7 +1,7 @@
 //! Rules of the host's manager: their counters, their verdicts and their diagnostics.
 
 use crate::common::{self, places};
-use counters::{History, HostCounter};
+use model::counters::{History, HostCounter};
 use rules::host::{self, HostProgram, HostWords};
 use rules::{FaultKind, FileKind, Language, MAX_FILE, Name, Severity, Value, has_errors, lint};
 

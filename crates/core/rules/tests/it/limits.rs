@@ -2,7 +2,7 @@
 //! of a test's thread.
 
 use crate::common::{compiled, file, value};
-use counters::KernelNames;
+use model::counters::KernelNames;
 use rules::{MAX_FILE, Machine, lint, parse};
 use std::sync::mpsc;
 use std::thread;

@@ -1,5 +1,5 @@
 use super::*;
-use counters::Bytes;
+use base::Bytes;
 use images::{Arch, HostCache};
 
 fn faults(text: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use images::{Arch, HostCache};
 use settings::{
     Section, Table, checked, list, number, one_of, path, size, tables, time, truth, words,

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::Usage;
 use procfs::{Shortage, Work};
 use qmp::{Command, Incoming, Reply, Ticket};

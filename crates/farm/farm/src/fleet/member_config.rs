@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use counters::Bytes;
+use base::Bytes;
 use vm::GuestSpec;
 
 use super::balloon::BalloonGrants;

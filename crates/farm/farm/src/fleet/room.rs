@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::parse::value_of;
 use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 

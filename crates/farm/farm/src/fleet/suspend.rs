@@ -17,8 +17,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{PageRun, StableHash};
-use counters::Bytes;
+use base::{Bytes, PageRun, StableHash};
 use hypervisor::{GuestMemory, ProcessId};
 use parkfile::{Header, Part, Reader, Writer};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};

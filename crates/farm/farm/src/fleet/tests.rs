@@ -1,6 +1,6 @@
 use super::*;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
-use counters::Bytes;
+use base::Bytes;
 use dying::Dying;
 use images::{Arch, FirstProcess, Image};
 use open::RunningGuest;

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::parse::cgroup::{of_controller, unified};
 
 use super::fault::{CGROUP, TierContext, refused};

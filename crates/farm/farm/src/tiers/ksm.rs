@@ -4,7 +4,7 @@
 //! scanning pays off. This module accesses the files. If KSM runs already, its settings are left
 //! unchanged. If another program changes our settings, that program controls KSM from then on.
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::KsmFiles;
 use policy::ksm::{Sample, Settings};
 

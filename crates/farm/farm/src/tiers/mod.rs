@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::{KillWatch, Root};
 
 use crate::Error;

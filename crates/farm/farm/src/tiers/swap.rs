@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::parse::swaps::SwapArea;
 use rustix::fs::{FallocateFlags, fallocate};
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 
 use super::fault::{TierContext, ZRAM, refused};
 use super::machine::{Machine, names};

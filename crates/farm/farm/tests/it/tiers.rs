@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use counters::Bytes;
+use base::Bytes;
 use farm::config::Limits;
 use farm::tiers::{GuestLimits, Live, Places, Tiers, restore_left_at};
 use std::fs;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use counters::Bytes;
+use base::Bytes;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::{Capabilities, Pinned};

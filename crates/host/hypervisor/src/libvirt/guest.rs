@@ -4,7 +4,7 @@
 //! client at once. Therefore a guest has at most one open call. After a guest has stopped
 //! responding, it only gets the call that does not reach its hypervisor.
 
-use counters::Bytes;
+use base::Bytes;
 use virtrpc::{Call, Domain};
 
 use super::describe::Description;

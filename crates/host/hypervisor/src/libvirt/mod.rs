@@ -29,7 +29,7 @@ mod trouble;
 
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use reactor::PollSet;
 
 use crate::{Event, Hypervisor, Id, IdSource, Trust};

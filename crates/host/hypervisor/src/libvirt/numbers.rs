@@ -1,6 +1,6 @@
 //! Translation of libvirt's numbers.
 
-use counters::Bytes;
+use base::Bytes;
 use model::{GuestField as G, Row};
 use virtrpc::MemoryStat;
 

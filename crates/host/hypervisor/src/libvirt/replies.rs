@@ -1,6 +1,6 @@
 //! Handling of a guest's replies and events.
 
-use counters::Bytes;
+use base::Bytes;
 use virtrpc::{Domain, Failure, Info, Lifecycle, Reply};
 
 use super::describe::{self, Description};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use counters::Bytes;
+use base::Bytes;
 use model::GuestField as G;
 
 use super::Libvirt;

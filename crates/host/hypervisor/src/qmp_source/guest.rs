@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use counters::Bytes;
+use base::Bytes;
 use model::{GuestField as G, Row};
 use qmp::{Command, Failure, Reply, Value};
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use counters::Bytes;
+use base::Bytes;
 use qmp::{Client, Command, Failure, Incoming, Reply, Ticket, Value};
 use rustix::event::PollFlags;
 

@@ -23,8 +23,7 @@ mod trouble;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use base::counted;
-use counters::Bytes;
+use base::{Bytes, counted};
 use reactor::{Lookup, PollSet};
 use rustix::event::PollFlags;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use counters::Bytes;
+use base::Bytes;
 use qmp::{Command, Failure, Reply};
 
 use super::devices::{DeviceLook, Devices};

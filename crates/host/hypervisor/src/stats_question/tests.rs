@@ -5,7 +5,7 @@ use super::*;
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
 fn known(second: u64) -> Option<Row<GuestField>> {
-    Some(crate::balloon_row(second, counters::Bytes::ZERO, []))
+    Some(crate::balloon_row(second, base::Bytes::ZERO, []))
 }
 
 /// Creates a machine for a guest that was found with this period.

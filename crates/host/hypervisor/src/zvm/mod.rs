@@ -18,8 +18,7 @@ mod user;
 pub use release::ZvmRelease;
 
 use crate::{Capabilities, Event, Found, HostMemory, Hypervisor, Id, IdSource, Owner, RunState};
-use base::{KIB, PAGE_BYTES, glob};
-use counters::Bytes;
+use base::{Bytes, KIB, PAGE_BYTES, glob};
 use messages::{Answer, Messages};
 use name::UserId;
 use reactor::{PollFlags, PollSet};

@@ -1,8 +1,7 @@
 //! One z/VM user, and an estimate of its memory from z/VM's counters.
 
 use super::name::UserId;
-use base::{KIB, PAGE_BYTES};
-use counters::Bytes;
+use base::{Bytes, KIB, PAGE_BYTES};
 use zmon::hypfs::Guest;
 
 /// Part of a user's size that CP uses for itself and counts as resident, in thousandths.

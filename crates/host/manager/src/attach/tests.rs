@@ -12,7 +12,7 @@ fn listen() -> (Scratch, UnixListener, Found) {
     std::fs::create_dir_all(&dir).unwrap();
     let listener = UnixListener::bind(dir.join(SOCKET)).unwrap();
     let source = dir.join("g1.qmp").display().to_string();
-    let found = Found { source, ..hypervisor::Fake::found("g1", counters::Bytes::mib(64)) };
+    let found = Found { source, ..hypervisor::Fake::found("g1", base::Bytes::mib(64)) };
     (scratch, listener, found)
 }
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use counters::Bytes;
+use base::Bytes;
 use settings::{
     Converted, DeValue, Entries, Fault, LoadError, Reader, Tree, checked, list, one_of, path,
     shown, size, time, words, wrong,

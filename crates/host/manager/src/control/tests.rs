@@ -71,7 +71,7 @@ fn requests_come_back_as_they_were_written() {
         Ask::Unreserve { reservation: u64::MAX },
         Ask::Reserve { mib: 512, timeout_ms: 0, hold_ms: 60_000 },
         Ask::Set { guest: guest(), change: Change::Min(Share::Permille(125)) },
-        Ask::Set { guest: guest(), change: Change::Max(Share::Bytes(counters::Bytes::mib(3))) },
+        Ask::Set { guest: guest(), change: Change::Max(Share::Bytes(base::Bytes::mib(3))) },
         Ask::Set { guest: guest(), change: Change::Pin(Share::Permille(1000)) },
         Ask::Set { guest: guest(), change: Change::Shares(1) },
         Ask::Set { guest: guest(), change: Change::Release },

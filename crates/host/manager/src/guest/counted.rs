@@ -7,8 +7,7 @@
 //! attempt, in steps, which ends when the user waits.
 
 use crate::outside::{InHost, Own};
-use base::KIB;
-use counters::Bytes;
+use base::{Bytes, KIB};
 use hypervisor::Usage;
 use model::{GuestField, Row};
 use policy::arbiter::Memory;

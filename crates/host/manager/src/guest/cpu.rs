@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn thread_counters_are_shared_only_in_the_turn_that_read_them() {
         let pid = std::process::id();
-        let memory = counters::Bytes::mib(64);
+        let memory = base::Bytes::mib(64);
         let found = Found {
             process: hypervisor::ProcessId::of(pid),
             vcpu_tids: vec![pid],

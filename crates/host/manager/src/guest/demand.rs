@@ -1,6 +1,6 @@
 //! Demand of a guest: the size that its rules request, and urgent need.
 
-use counters::Bytes;
+use base::Bytes;
 use reactor::Budget;
 
 /// Passes per second that a guest's reports may bring forward, and the largest burst. A fast

@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn class_of_the_settings_counts_before_that_of_a_farm() {
-        let found = hypervisor::Fake::found("web1", counters::Bytes::mib(64));
+        let found = hypervisor::Fake::found("web1", base::Bytes::mib(64));
         let mut tracker = IdentityTracker::new(&found, String::new());
         tracker.has_farm_class("web", &found);
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("web", "web"));

@@ -3,7 +3,7 @@
 use super::counted::Counted;
 use super::sample;
 use crate::outside::InHost;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::Usage;
 use model::{GuestField, Row};
 use policy::arbiter::Memory;

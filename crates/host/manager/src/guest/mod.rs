@@ -20,7 +20,7 @@ use crate::effect::{Now, Override};
 use crate::groups::Member;
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, DaemonEvent, GuestBounds, PoolGrants};
-use counters::Bytes;
+use base::Bytes;
 use cpu::CpuWatch;
 use hypervisor::{BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState};
 use identity::IdentityTracker;

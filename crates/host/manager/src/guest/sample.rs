@@ -1,7 +1,6 @@
 //! Samples of a guest's memory: the fields that are recorded, and the arbiter's input from them.
 
-use base::KIB;
-use counters::Bytes;
+use base::{Bytes, KIB};
 use model::{GuestField as G, Row};
 use policy::arbiter::Memory;
 

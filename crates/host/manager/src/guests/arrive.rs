@@ -5,7 +5,7 @@ use crate::attach::{Lent, run_dir};
 use crate::effect::{Effect, MemoryEvent, Now, ParkEvent};
 use crate::guest::ManagedGuest;
 use agent::PoolGrants;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Found, Id, Machine, Owner, ZVM_SOURCE};
 use store::kinds;
 
@@ -173,7 +173,7 @@ mod tests {
     use crate::guest::ManagedGuest;
     use crate::guests::testing::{OneGuest, now};
     use agent::{DaemonEvent, Port};
-    use counters::Bytes;
+    use base::Bytes;
     use hypervisor::{Event, RunState};
     use reactor::PollFlags;
     use std::io::Write;

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::effect::{GuestEvent, Override};
     use crate::guests::testing::OneGuest;
-    use counters::Bytes;
+    use base::Bytes;
     use policy::arbiter::Mode;
     use procfs::testing::FakeKernel;
 

@@ -4,7 +4,7 @@
 use super::Guests;
 use crate::effect::{Attention, Now};
 use crate::guest::{ManagedGuest, SOUND_TICK_MS};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::Id;
 
 /// Interval between readings while a guest is awake or a balloon moves.

@@ -1,7 +1,7 @@
 //! Sizes of gone guests that may return. A saved domain is restored with the balloon size that it
 //! was saved with, in another process and with another id.
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Found, ZVM_SOURCE};
 use std::collections::VecDeque;
 

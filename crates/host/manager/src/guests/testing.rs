@@ -4,7 +4,7 @@ use super::{Entitlement, Guests};
 use crate::config::{Place, Settings, load};
 use crate::effect::{GuestEvent, Now};
 use crate::lease::Lease;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Event, Fake, Found, Id, IdSource, ProcessId, balloon_row};
 use model::GuestField;
 use std::sync::mpsc::{Sender, channel};

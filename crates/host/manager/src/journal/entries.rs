@@ -1,6 +1,6 @@
 //! Conversion of decisions and outcomes to journal entries.
 
-use counters::Bytes;
+use base::Bytes;
 use model::Fate;
 use policy::arbiter::{Decision, Outcome};
 use store::{Policy, Word};

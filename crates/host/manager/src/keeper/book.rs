@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use counters::Bytes;
+use base::Bytes;
 use procfs::{Chance, Work};
 
 use super::{Held, Order, Place};

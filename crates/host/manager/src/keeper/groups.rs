@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::ProcessView;
 use procfs::AllKills;
 

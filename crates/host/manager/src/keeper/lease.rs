@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::ProcessId;
 use procfs::{Chance, Work};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};

@@ -5,7 +5,7 @@
 //!   {"parked":{...}}  {"awake":3}  {"reserve":1048576}  {"ksm":[["run","0"]]}  {"done":true}
 //! ```
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Found, Id, ProcessId};
 use serde::{Deserialize, Serialize};
 

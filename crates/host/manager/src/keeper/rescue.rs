@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use counters::Bytes;
+use base::Bytes;
 
 use super::Held;
 use policy::arbiter::{Part, divide};

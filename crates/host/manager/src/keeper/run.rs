@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, Counter};
+use base::Bytes;
 use hypervisor::{ProcessId, is_hidden};
+use model::counters::Counter;
 use procfs::{Buffer, Reader, Root, ZfsCache};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;

@@ -86,7 +86,7 @@ impl Sources {
         }
     }
 
-    pub(super) fn ask(&mut self, targets: &[(u64, counters::Bytes)], now_ms: u64) {
+    pub(super) fn ask(&mut self, targets: &[(u64, base::Bytes)], now_ms: u64) {
         for (guest, target) in targets {
             let who = self.places.iter().find(|(_, (_, held))| held == guest);
             if let Some((id, (at, _))) = who
@@ -182,7 +182,7 @@ fn is_at(held: &Held, found: &Found) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::Bytes;
+    use base::Bytes;
     use hypervisor::Fake;
 
     #[test]

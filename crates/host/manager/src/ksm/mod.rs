@@ -12,8 +12,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use counters::{Bytes, KsmCounters, Pages};
+use base::{Bytes, Pages};
 use hypervisor::KsmFiles;
+use model::counters::KsmCounters;
 use policy::ksm::{Phase, Sample, Settings};
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@
 use super::rules::{GuestContext, OperatorRules};
 use crate::Error;
 use crate::config::{Loaded, Settings};
-use counters::Bytes;
+use base::Bytes;
 use model::{PassField, PassGuestField, Row};
 use policy::arbiter::{
     Arbiter, Config, GuestSample, HostSample, Inputs, Key, Pass, PassHost, PassSample, RuleVerdicts,

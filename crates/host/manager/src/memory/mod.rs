@@ -21,7 +21,7 @@ use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, RequestEven
 use crate::guest::{MUTE, ManagedGuest};
 use crate::journal;
 use crate::world::World;
-use counters::Bytes;
+use base::Bytes;
 use dry_run::DryRun;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;

@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::machine::HostRates;
-use counters::{Bytes, History, HostCounter};
+use base::Bytes;
+use model::counters::{History, HostCounter};
 use policy::arbiter::{Inputs, Key, RuleVerdicts};
 use rules::host::HostProgram;
 use std::collections::BTreeMap;

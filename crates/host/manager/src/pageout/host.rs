@@ -1,7 +1,8 @@
 //! The host's state for page-out: its swap, the content of compressed swap, and its pressure.
 
 use crate::machine::zram_swaps;
-use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
+use base::Bytes;
+use model::counters::{Counter, PsiField, PsiLine, PsiResource};
 use policy::pageout::HostSample;
 use procfs::{Buffer, Reader, Root, parse};
 use std::path::{Path, PathBuf};

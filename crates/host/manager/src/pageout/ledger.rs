@@ -1,8 +1,7 @@
 //! Gains and costs of page-out, and their descriptions.
 
 use crate::control::{LeverRow, PagedOutRow};
-use base::duration;
-use counters::Bytes;
+use base::{Bytes, duration};
 use hypervisor::Id;
 use model::quantity::{self, short};
 use model::{HostField, Row};

@@ -22,7 +22,7 @@ use crate::control::{LeverRow, PagedOutRow};
 use crate::effect::{Effect, GuestEvent, Now};
 use crate::guest::ManagedGuest;
 use crate::world::World;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Id, RunState};
 use ledger::Ledger;
 use model::{HostField, Row};

@@ -11,7 +11,7 @@
 
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Id, PageOut, PageOutError, ProcessId, ProcessView};
 use policy::pageout::{Held, HostSample, Part, Taken, has_failed};
 use procfs::Buffer;
@@ -297,7 +297,7 @@ fn held(process: ProcessId) -> Option<Held> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use counters::Bytes;
+    use base::Bytes;
 
     /// The test pages out its own process. Without swap the memory stays, and with swap the memory
     /// is faulted in again.

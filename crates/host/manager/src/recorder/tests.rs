@@ -1,6 +1,6 @@
 use super::{put_system, put_working_set};
 use crate::guest::sample::of_daemon;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::balloon_row;
 use model::{GuestField, Row};
 

@@ -4,7 +4,7 @@ use crate::config::Share;
 use crate::control::{Change, Failure};
 use crate::effect::Override;
 use crate::guest::ManagedGuest;
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::Mode;
 
 /// Smallest size in which a guest can run.

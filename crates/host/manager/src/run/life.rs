@@ -21,7 +21,7 @@ use crate::scan::Scans;
 use crate::scrape::{ScrapeServer, host_name};
 use crate::sources::Sources;
 use crate::{Error, start};
-use counters::Bytes;
+use base::Bytes;
 use std::path::PathBuf;
 use store::kinds;
 

@@ -37,7 +37,7 @@ use crate::scan::Scans;
 use crate::scrape::ScrapeServer;
 use crate::sources::Sources;
 use crate::world::World;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Event, Id};
 use model::{HostField, Row};
 use policy::ksm;

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::scene::{FOUR, GIB, Scene, answer, write_meminfo};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Balloon, Event, Id};
 use std::fs;
 

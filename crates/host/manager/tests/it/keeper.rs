@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::ProcessId;
 use manager::keeper::{Held, Lease, Limits, Options, Place, run};
 use procfs::Root;

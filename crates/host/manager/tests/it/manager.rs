@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{
     Balloon, Capabilities, Event, Fake, Found, Id, Machine, Pause, ProcessId, RunState, balloon_row,
 };

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::scene::{FOUR, Scene, Sleeper, answer};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Balloon, Event, Fake, Found, Id, Pause, ProcessId, RunState};
 use manager::Options;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::scene::{FOUR, GIB, Scene, Sleeper, write_meminfo};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Capabilities, Event, Fake, Found, Id, Machine, ProcessId, RunState};
 
 const TWO: Bytes = Bytes::mib(2048);

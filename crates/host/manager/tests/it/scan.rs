@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::scene::Sleeper;
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Fake, Found, Id, IdSource, Pause, ProcessId, RunState, balloon_row};
 use manager::config::Place;
 use manager::control::{

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Fake, Id, IdSource, balloon_row};
 use manager::config::{Loaded, Place};
 use manager::control::{Bounds, Server};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Fake, Found, Owner, ProcessId, balloon_row};
 use model::GuestField as G;
 

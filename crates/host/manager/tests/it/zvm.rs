@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use counters::Bytes;
+use base::Bytes;
 use hypervisor::{Event, HostMemory, Hypervisor, Id, IdSource, Zvm, ZvmOptions};
 use manager::config::Place;
 use manager::control::{Bounds, Server};

@@ -1,6 +1,6 @@
 //! A process that poses as a starving guest of 64 GiB, next to a real guest, under `pinhead host`.
 
-use counters::Bytes;
+use base::Bytes;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Host, PATIENCE, Plan};
 use hypervisor::{Claim, Stranger};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use counters::Bytes;
+use base::Bytes;
 use e2e::PATIENCE;
 use hypervisor::{
     Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Trust, Vcpus,

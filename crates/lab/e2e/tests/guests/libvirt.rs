@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use counters::Bytes;
+use base::Bytes;
 use e2e::libvirtd::{Daemon, NAME, missing};
 use hypervisor::{
     Event, Found, Hypervisor, Id, IdSource, Libvirt, Owner, Pause, ProcessId, RunState, Trust,

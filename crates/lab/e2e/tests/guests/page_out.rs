@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use counters::Bytes;
+use base::Bytes;
 use e2e::farms::{Farm, connect, page};
 use e2e::manager::{Manager, Place, Size, signal, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan, skipped};

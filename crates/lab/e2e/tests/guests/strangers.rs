@@ -1,6 +1,6 @@
 //! Attacks of ports and of the host's users on the real `pinhead host`, with scripted monitors.
 
-use counters::Bytes;
+use base::Bytes;
 use e2e::PATIENCE;
 use e2e::load::nonsense;
 use e2e::manager::{Manager, Place, Size, wait_until};

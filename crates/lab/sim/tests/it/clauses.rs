@@ -1,6 +1,6 @@
 //! Every clause of the policy has a producer: a generated scenario, or a handmade host and guest.
 
-use counters::Bytes;
+use base::Bytes;
 use policy::arbiter::{
     Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process,
     RuleVerdicts, Usable,

@@ -1,6 +1,6 @@
 //! A file of /proc/pressure: `some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276`.
 
-use counters::{PsiField, PsiLine};
+use model::counters::{PsiField, PsiLine};
 
 use super::{Malformed, decimal, lines, number, skip_blanks, words};
 

@@ -1,6 +1,6 @@
 //! Every read fails once, and bytes arrive in pieces of every size.
 
-use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::testing::{FakeKernel, Faulty, VMSTAT};
 use procfs::{Fs, ProcFile, Reader};
 

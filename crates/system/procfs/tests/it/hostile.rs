@@ -3,7 +3,7 @@
 
 use std::io;
 
-use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::testing::{MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
 use procfs::{CpuClock, Error, ProcFile, Reader, Source, parse};
 

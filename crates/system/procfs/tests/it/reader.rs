@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 
-use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
+use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::testing::{FakeKernel, MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
 use procfs::{Error, Fs, MAX_FILE_BYTES, ProcFile, Reader, Root, Source, Texts, kernel_names};
 

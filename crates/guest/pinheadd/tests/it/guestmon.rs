@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use guestmon::{FileSystems, Now, Processes, Rules, own};
+use pinheadd::guestmon::{FileSystems, Now, Processes, Rules, own};
 use procfs::Root;
 use std::fs;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use plug::conflicts;
+use pinheadd::plug::conflicts;
 use procfs::testing::FakeKernel;
 
 const OWN: u32 = 77;

@@ -7,11 +7,8 @@
 //! ```
 //!
 //! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of plain files. This
-//! crate decides nothing: the policy chooses the CPUs and the memory of a guest. The crate
-//! guarantees that the last CPU never goes offline, and that the state found at the start can be
-//! restored.
-
-#![forbid(unsafe_code)]
+//! module decides nothing: the policy chooses the CPUs and the memory of a guest. It guarantees
+//! that the last CPU never goes offline, and that the state found at the start can be restored.
 
 mod balloon;
 mod conflicts;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use procfs::{CpuList, parse};
 
-use crate::error::Error;
+use crate::plug::error::Error;
 
 /// Maximum number of bytes that are read. An attribute of sysfs is at most a page of the largest
 /// size in use, and a list of CPUs or a process's status is far shorter.

@@ -20,14 +20,14 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use counters::Pages;
+use base::Pages;
 use procfs::Root;
 use procfs::parse::{cpulist, unsigned};
 
-use crate::cpus::Cpus;
-use crate::error::Error;
-use crate::pool::Pool;
-use crate::{CpuSet, fsio};
+use crate::plug::cpus::Cpus;
+use crate::plug::error::Error;
+use crate::plug::pool::Pool;
+use crate::plug::{CpuSet, fsio};
 
 const HEAD: &str = "pinhead-undo 1";
 

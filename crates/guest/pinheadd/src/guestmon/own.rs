@@ -1,8 +1,8 @@
 //! Pinhead's own record: resources of the guest, its waits, and actions of its rules.
 
-use crate::summary::cpus;
-use crate::text::Text;
-use counters::PsiLine;
+use crate::guestmon::summary::cpus;
+use crate::guestmon::text::Text;
+use model::counters::PsiLine;
 use procfs::Root;
 use procfs::parse::{numbers, pressure, value_of};
 use std::fs;

@@ -6,11 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use counters::Pages;
+use base::Pages;
 use procfs::{CpuList, Root, parse};
 
-use crate::cpus::{Cpus, without};
-use crate::fsio;
+use crate::plug::cpus::{Cpus, without};
+use crate::plug::fsio;
 
 /// Maximum number of processes that are checked.
 const MAX_PROCESSES: usize = 4096;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use procfs::{CpuList, Kept, Root};
 
-use crate::error::Error;
-use crate::fsio;
+use crate::plug::error::Error;
+use crate::plug::fsio;
 
 const DIR: &str = "sys/devices/system/cpu";
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use counters::Pages;
+use base::Pages;
 
 /// A failed action or read, with its file if there is one.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! Processes as mon_procd writes them, a hundred at most.
 
-use crate::names::{NAME_MAX, Names};
-use crate::summary::{Ticks, summary};
-use crate::text::Text;
+use crate::guestmon::names::{NAME_MAX, Names};
+use crate::guestmon::summary::{Ticks, summary};
+use crate::guestmon::text::Text;
 use procfs::parse::task::{SignedField, StatField, TaskStat};
 use procfs::parse::{lines, number, numbers, words};
 use procfs::{Root, USER_HZ};

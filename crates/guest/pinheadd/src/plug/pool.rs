@@ -5,11 +5,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use counters::Pages;
+use base::Pages;
 use procfs::Root;
 
-use crate::error::Error;
-use crate::fsio;
+use crate::plug::error::Error;
+use crate::plug::fsio;
 
 /// A holder of pages that the guest does not use: its kernel's CMM pool, or the host's balloon.
 pub trait Pool {

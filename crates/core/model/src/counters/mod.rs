@@ -1,4 +1,4 @@
-//! The names of counters and the history of their values: the bottom layer.
+//! The names of counters and the history of their values.
 //!
 //! ```text
 //!   rules ──► [Counter] (slot order) ──► reader ──► row ──► History ──► rules
@@ -6,10 +6,7 @@
 //!
 //! A [`Counter`] names one value that a kernel (or the hypervisor's pool) shows. A program of rules
 //! numbers the counters that it needs (its *slots*). A reader fills one row of values an interval,
-//! in slot order, and the [`History`] keeps the last rows. This crate uses no file, clock or
-//! thread, because layer 0 is pure.
-
-#![forbid(unsafe_code)]
+//! in slot order, and the [`History`] keeps the last rows.
 
 mod counter;
 mod history;
@@ -17,7 +14,6 @@ mod host_counter;
 mod ksm;
 mod tree;
 
-pub use base::{Bytes, Kib, PAGE_KIB, Pages};
 pub use counter::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 pub use history::History;
 pub use host_counter::{HostCounter, HostUnit};

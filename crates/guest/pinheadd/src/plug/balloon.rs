@@ -2,7 +2,7 @@
 
 use procfs::Root;
 
-use crate::fsio;
+use crate::plug::fsio;
 
 /// A bit of the balloon device's features, from the virtio specification.
 const DEFLATE_ON_OOM: usize = 2;

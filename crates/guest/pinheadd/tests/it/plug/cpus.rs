@@ -1,6 +1,6 @@
 //! CPUs of a fake kernel come and go.
 
-use plug::{CpuSet, Cpus, Error, Polarization, PresentCpus};
+use pinheadd::plug::{CpuSet, Cpus, Error, Polarization, PresentCpus};
 use procfs::testing::FakeKernel;
 
 fn set(cpus: &[u32]) -> CpuSet {

@@ -1,6 +1,6 @@
 //! The names of counters.
 
-use crate::HostCounter;
+use super::host_counter::HostCounter;
 use base::named;
 use std::fmt;
 

@@ -3,8 +3,8 @@
 use std::error::Error as _;
 use std::fs;
 
-use counters::Pages;
-use plug::{CmmPool, Cpus, Error, Pool, UndoRecord, balloon_deflates_on_oom, boot_id};
+use base::Pages;
+use pinheadd::plug::{CmmPool, Cpus, Error, Pool, UndoRecord, balloon_deflates_on_oom, boot_id};
 use procfs::testing::{BOOT_ID, FakeKernel};
 
 #[test]

@@ -1,7 +1,7 @@
 //! Summary of the guest, as mon_procd writes it.
 
-use crate::names::logins;
-use crate::text::Text;
+use crate::guestmon::names::logins;
+use crate::guestmon::text::Text;
 use procfs::Root;
 use procfs::parse::{cpulist, lines, number, value_of, words};
 use zmon::procd::Summary;

@@ -1,6 +1,6 @@
 //! The kernel's counters of page sharing.
 
-use crate::Pages;
+use base::Pages;
 
 /// KSM's counters and its thread's CPU time. Unreadable values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
