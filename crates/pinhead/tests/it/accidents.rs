@@ -1,6 +1,6 @@
 //! The accident book: pinhead harms no guest in it, and docs/accidents.md is what the model says.
 
-use counters::Bytes;
+use base::Bytes;
 use manager::keeper::{Held, Place, RESCUE_MS, Rescue};
 use policy::arbiter::Key;
 use policy::rivals::Kind;
