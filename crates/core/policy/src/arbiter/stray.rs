@@ -1,5 +1,6 @@
 //! Unrequested moves of a balloon that do not come from another manager.
 
+use super::balloon::Trust;
 use base::Bytes;
 
 /// Smallest change that counts as movement.
@@ -26,8 +27,8 @@ pub(super) struct Stray {
     pub rose_ms: Option<u64>,
     /// Smallest size on the way back to the requested size, and the time of its measurement.
     pub back: Option<(Bytes, u64)>,
-    /// Values of `unexplained_ms` and `foreign_until_ms` before that move.
-    pub before: Option<(Option<u64>, Option<u64>)>,
+    /// Attribution of changes before that move.
+    pub before: Option<Trust>,
 }
 
 /// The position of a size on the way back to the requested one.
