@@ -220,8 +220,11 @@ impl Place {
             }
             Err(error) => {
                 self.is_dead = error.kind() == io::ErrorKind::ConnectionRefused;
-                let (trouble, words) = refused(&self.path, owner, &error);
-                common.troubles.report(owner, trouble, words, now_ms, events);
+                // A guest that ends removes its socket, which the next scan finds out.
+                if error.kind() != io::ErrorKind::NotFound {
+                    let (trouble, words) = refused(&self.path, owner, &error);
+                    common.troubles.report(owner, trouble, words, now_ms, events);
+                }
                 self.retry_later(now_ms);
             }
         }

@@ -98,13 +98,17 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Reports, once, the number of guests, or the places that were searched.
+    /// Reports the number of guests at the start and after changes, or the places that were
+    /// searched.
     pub(super) fn greet(&mut self, now: Now) {
         let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
-        if is_early || std::mem::replace(&mut self.timers.is_greeted, true) {
+        let is_first = self.timers.crowd.is_first();
+        let count = self.guests.len();
+        if is_early || !self.timers.crowd.is_news(count, GREETING_MS, now.ms) {
             return;
         }
-        self.notices.push(match self.guests.len() {
+        self.notices.push(match count {
+            0 if !is_first => "No guest is left; guests are added when they start".into(),
             0 => {
                 let places = self.devices.sources.places(&self.settings.sources.qmp);
                 format!(
