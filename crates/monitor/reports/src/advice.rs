@@ -197,7 +197,7 @@ impl Guests {
             RULES.iter().map(|rule| Some(rule).filter(of_guests)?.field()).collect();
         for step in &input.timelines[at].steps {
             let (host, from_ms) = (&step.sums.host, step.interval.from_ms);
-            for (id, guest) in input.subjects(&step.guests).iter() {
+            for (id, guest) in input.subjects(step).iter() {
                 let facts = facts_of(host, guest);
                 for ((rule, field), seen) in RULES.iter().zip(&fields).zip(&mut seen) {
                     let Some(field) = field else { continue };

@@ -185,6 +185,28 @@ pub(crate) fn guests_of<'a>(
     found
 }
 
+/// Joins guests of one name that were there one after the other within the host's covered time: a
+/// guest that was started again. Otherwise it would count twice in a sum.
+pub(crate) fn in_turn<'a>(
+    guests: impl IntoIterator<Item = (&'a GuestId, &'a Measured<'a>)>,
+    whole_ms: u64,
+) -> Vec<Cow<'a, Measured<'a>>> {
+    let mut joined: Vec<Cow<'a, Measured<'a>>> = Vec::new();
+    let mut last: Option<&GuestId> = None;
+    // Guests are sorted by name.
+    for (id, guest) in guests {
+        let is_again = last.is_some_and(|last| last.name == id.name && last.class == id.class);
+        last = Some(id);
+        match joined.last_mut().filter(|_| is_again) {
+            Some(before) if before.over.covered_ms + guest.over.covered_ms <= whole_ms => {
+                before.to_mut().then(guest);
+            }
+            _ => joined.push(Cow::Borrowed(guest)),
+        }
+    }
+    joined
+}
+
 /// Sums several guests of one interval, over the time in which guests were there. A field that the
 /// host always knows or that daemons report is summed over the guests that have it. Any other field
 /// is missing if one guest lacks it, because a quotient of sums over different guests would be
@@ -321,6 +343,25 @@ mod tests {
         let mut none = HostData { intervals: vec![minute(0, 0)], ..HostData::default() };
         none.only_sampled(None);
         assert!(none.intervals.is_empty());
+    }
+
+    #[test]
+    fn guest_that_was_started_again_counts_once_in_a_sum() {
+        let id = |name: &str, uuid: &str| GuestId {
+            name: Arc::from(name),
+            uuid: Arc::from(uuid),
+            ..GuestId::default()
+        };
+        let (old, new) = (guest(10, None, 30_000), guest(20, None, 6_000));
+        let all = [(&id("g1", "a"), &old), (&id("g1", "b"), &new), (&id("g2", "c"), &old)];
+        let sum = |whole_ms| {
+            let guests = in_turn(all, whole_ms);
+            together(guests.iter().map(|guest| &**guest))
+        };
+        assert_eq!(sum(36_000).over.get(GuestField::Resident), Some(2000));
+        assert_eq!(sum(36_000).over.get(GuestField::VcpuRun), Some(40));
+        // Guests of two farms may have the same name at the same time.
+        assert_eq!(sum(30_000).over.get(GuestField::Resident), Some(3000));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use crate::Facts;
 use crate::catalog::Part;
 use crate::fields::Derived;
-use crate::gather::{By, GuestId, HostData, Measured, end_of, together};
+use crate::gather::{By, GuestId, HostData, Measured, end_of, in_turn, together};
 use crate::options::{Detail, Options};
 use crate::plain::plain;
 use crate::report::{Line, LineKind};
-use crate::sums::{Sums, Timeline, facts_of};
+use crate::sums::{Step, Sums, Timeline, facts_of};
 use model::{Interval, Over, TierField, label};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -119,23 +119,25 @@ impl TableInput<'_> {
     /// Groups guests by the subject of the rows: guest, class or host.
     pub(crate) fn subjects<'g>(
         &self,
-        guests: &'g BTreeMap<GuestId, Measured<'g>>,
+        step: &'g Step<'g>,
     ) -> Cow<'g, BTreeMap<GuestId, Measured<'g>>> {
+        let (guests, whole_ms) = (&step.guests, step.interval.host.covered_ms);
         if self.options.by == By::Guest {
             return Cow::Borrowed(guests);
         }
-        let mut members: BTreeMap<GuestId, Vec<&Measured<'_>>> = BTreeMap::new();
+        let mut members: BTreeMap<GuestId, Vec<(&GuestId, &Measured<'_>)>> = BTreeMap::new();
         for (id, guest) in guests {
-            members.entry(id.subject(self.options.by)).or_default().push(guest);
+            members.entry(id.subject(self.options.by)).or_default().push((id, guest));
         }
-        Cow::Owned(members.into_iter().map(|(id, of)| (id, together(of))).collect())
+        let sum = |of| together(in_turn(of, whole_ms).iter().map(|guest| &**guest));
+        Cow::Owned(members.into_iter().map(|(id, of)| (id, sum(of))).collect())
     }
 
     /// Returns each guest, class or host over the whole time.
     pub(crate) fn over_time(&self, at: usize) -> BTreeMap<GuestId, Measured<'static>> {
         let mut found: BTreeMap<GuestId, Measured<'static>> = BTreeMap::new();
         for step in &self.timelines[at].steps {
-            let subjects = self.subjects(&step.guests);
+            let subjects = self.subjects(step);
             for (id, measured) in subjects.iter() {
                 match found.get_mut(id) {
                     Some(earlier) => earlier.then(measured),
@@ -167,7 +169,7 @@ impl TableInput<'_> {
                 if self.options.detail == Detail::Sums {
                     continue;
                 }
-                for (id, guest) in self.subjects(&step.guests).iter() {
+                for (id, guest) in self.subjects(step).iter() {
                     // The labels of a guest depend on all other guests, so they are computed once.
                     if !known.contains_key(id) {
                         known.insert(id.clone(), self.labels_of(at, id));

@@ -1,7 +1,7 @@
 //! Sums of a host over one or more intervals, from which the host's row is derived.
 
 use crate::Facts;
-use crate::gather::{GuestId, Measured, Taken, all_tiers, guests_of, together};
+use crate::gather::{GuestId, Measured, Taken, all_tiers, guests_of, in_turn, together};
 use crate::pattern::Pattern;
 use crate::states::both;
 use model::{HostField, Interval, Over, TierField};
@@ -39,7 +39,7 @@ impl Sums {
         let idle_wakes = idle.filter_map(|guest| guest.added.wakes).map(|wakes| wakes as f64);
         Sums {
             host: interval.host.clone(),
-            guests: together(guests.values()),
+            guests: together(in_turn(guests, covered_ms).iter().map(|guest| &**guest)),
             tiers: all_tiers(interval, covered_ms),
             on: guests.len() as f64 * ms,
             active: active * ms,
