@@ -60,7 +60,7 @@ fn keys_move_through_the_past() {
     let recording = Recording::new("replay");
     let command = [e2e::program(), "top", "--replay", recording.path(), "--at", "2026-11-21 14:59"];
     let terminal = Terminal::start(SMALL, &[("TZ", "UTC")], &command);
-    let screen = terminal.until_shown("replay  2026-11-21 14:59:00 [1 overview]");
+    let screen = terminal.until_shown("replay  2026-11-21 14:59:00 [1:overview]");
     assert!(screen.contains("+1 min   [ ] a step   { } ten"), "{screen}");
     assert!(terminal.painted().contains(INVERSE), "its first line stands out");
     terminal.types("2");
@@ -157,7 +157,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     let terminal =
         Terminal::start(SMALL, &[("TZ", "UTC")], &[e2e::program(), "top", "--socket", socket]);
     let screen = terminal.until_shown("Guests   1: 1 running");
-    assert!(screen.contains("[1 overview]") && screen.contains("CPU      "), "{screen}");
+    assert!(screen.contains("[1:overview]") && screen.contains("CPU      "), "{screen}");
     let then = head(&screen).to_owned();
     terminal.until("the next second", |screen| head(screen) != then);
 

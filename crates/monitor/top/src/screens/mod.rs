@@ -111,9 +111,9 @@ fn head_with(model: &Model, view: &View, is_long: bool, look: &Look<'_>) -> Stri
         (None, None) => "pinhead --:--:--".to_owned(),
     };
     let tab = |number: u8, name: &str, shown: Shown| match (view.shown == shown, is_long) {
-        (true, true) => format!("[{number} {name}]"),
-        (false, true) => format!(" {number} {name} "),
-        (true, false) => format!("[{number} {name}] "),
+        (true, true) => format!("[{number}:{name}]"),
+        (false, true) => format!(" {number}:{name} "),
+        (true, false) => format!("[{number}:{name}] "),
         (false, false) => format!("{number} "),
     };
     let mut head = format!(
