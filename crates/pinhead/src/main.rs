@@ -34,14 +34,16 @@ fn main() -> ExitCode {
         Command::Wake(args) => farm_cmds::wake(&args).and_then(|text| print(&text)),
         Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),
         Command::Host(args) => match &args.command {
-            Some(HostCommand::Diff(args)) => why::run_diff(args).and_then(|text| print(&text)),
+            Some(HostCommand::Diff(args)) => {
+                why::run_diff(args).and_then(|text| print_in(args.format, &text))
+            }
             None if args.check => manage::check(&args).and_then(|text| print(&text)),
             None => manage::run(&args).map(|()| ExitCode::SUCCESS),
         },
         Command::Ps(args) => manage::ps(&args).and_then(|text| print(&text)),
         Command::Set(args) => manage::set(&args).and_then(|text| print(&text)),
         Command::Reserve(args) => manage::reserve(&args).and_then(|text| print(&text)),
-        Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
+        Command::Why(args) => why::run(&args).and_then(|text| print_in(args.format, &text)),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         // The options were parsed here to report errors. `pinhead-web` parses them again.
         Command::Web(_) => Err(web::run(std::env::args_os().skip(2))),
@@ -80,6 +82,14 @@ fn print(text: &str) -> Result<ExitCode, Error> {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(e) => Err(Error::step("Cannot write the answer", e)),
+    }
+}
+
+/// Writes to standard output. Sentences are broken to fit a terminal.
+fn print_in(format: Format, text: &str) -> Result<ExitCode, Error> {
+    match format {
+        Format::Text => print(&terminal::fitted(text, terminal::width(std::io::stdout()))),
+        Format::Json => print(text),
     }
 }
 

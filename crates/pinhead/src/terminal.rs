@@ -19,7 +19,7 @@ pub fn width(of: impl AsFd) -> Option<usize> {
 }
 
 /// Returns messages in lines of this width.
-pub(crate) fn fitted(text: &str, width: Option<usize>) -> String {
+pub fn fitted(text: &str, width: Option<usize>) -> String {
     width.map_or_else(|| text.to_owned(), |width| wrapped(text, width, INDENT))
 }
 

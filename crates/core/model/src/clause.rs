@@ -44,13 +44,15 @@ clauses! {
         "[it needed {need} more|something in it waited for memory]",
     Wish "wish"
         "The host has more free memory than it wants, and the guest can use it."
-        "the host has [{host_available} free, ]more than it wants, and it can use some"
-        "the host had [{host_available} free and wants {host_set_point}|more free than it wants], \
-         and it can use more",
+        "[{host_available} are free for guests, ]more than wanted, and it can use some"
+        "[{host_available} were free for guests, and {host_set_point} are wanted|more was free than \
+         wanted], and it can use more",
     SetPoint "setpoint"
         "The host has less free memory than it wants, so guests give what they can spare."
-        "the host has [{host_available} free and wants {host_set_point}|less free than it wants]"
-        "the host had [{host_available} free and wants {host_set_point}|less free than it wants]",
+        "[{host_available} are free for guests, and {host_set_point} are wanted|less is free than \
+         wanted]"
+        "[{host_available} were free for guests, and {host_set_point} are wanted|less was free than \
+         wanted]",
     HostPressure "host-pressure"
         "The host itself swaps or waits for memory, regardless of its available memory."
         "the host itself waits for memory"
@@ -58,20 +60,20 @@ clauses! {
     Shortage "shortage"
         "Another guest needs memory that this one can spare."
         "another guest needs what it can spare"
-        "another guest needed what it had to spare[, and the host had {host_available} free]",
+        "another guest needed what it had to spare[, with {host_available} free for guests]",
     Refault "refault"
         "Another guest rereads dropped pages, so unused memory goes to that guest."
         "another guest reads again what it had dropped"
-        "another guest read again what it had dropped[, and the host had {host_available} free]",
+        "another guest read again what it had dropped[, with {host_available} free for guests]",
     Emergency "emergency"
         "The host is below its reserve, so every guest gives, down to its minimum."
-        "the host has [{host_available} free, ]less than its reserve[ of {host_reserve}]"
-        "the host [had {host_available} free, and its reserve is {host_reserve}|was below its \
-         reserve]",
+        "[{host_available} are free for guests, ]less than the reserve[ of {host_reserve}]"
+        "[{host_available} were free for guests, and the reserve is {host_reserve}|the host was \
+         below its reserve]",
     Reservation "reservation"
         "Memory is reserved for a guest that is about to start."
         "memory is reserved for a guest about to start"
-        "memory is reserved for a guest about to start[, and the host had {host_available} free]",
+        "memory is reserved for a guest about to start[, with {host_available} free for guests]",
     Rule "rule"
         "One of the operator's rules decided."
         "a rule of the operator's"
@@ -95,7 +97,7 @@ clauses! {
     Strained "strained"
         "Something in the guest waits for memory: such a guest is never shrunk."
         "something in it waits for memory"
-        "something in it waited for memory, and such a guest is never shrunk",
+        "something in it had waited for memory within 10 s, and such a guest is never shrunk",
     NotSeen "not-seen"
         "The guest reports a need for memory, but the host sees neither its use nor CPU time."
         "it says that it needs memory, and the host does not see it use what it has"
@@ -130,8 +132,8 @@ clauses! {
         "another program moved its balloon",
     NoYield "no-yield"
         "Memory that the guest gave did not reach the host, so it is not asked for more."
-        "what it gave did not reach the host"
-        "what it gave did not reach the host",
+        "the host gained nothing from its last shrink, which is tried again later"
+        "the host gained nothing from its last shrink",
     Locked "locked"
         "The guest's memory stays in the host: locked, in huge pages, or a device's."
         "its balloon gives the host nothing"
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(Clause::Need.past(&known), "it needed 50 MiB more");
         assert_eq!(
             Clause::Emergency.past(&known),
-            "the host had 50 MiB free, and its reserve is 50 MiB"
+            "50 MiB were free for guests, and the reserve is 50 MiB"
         );
         assert_eq!(
             Clause::Stale.past(&known),

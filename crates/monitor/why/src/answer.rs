@@ -4,7 +4,8 @@ use super::gather::{ENTRIES_MAX, Entry, Gathered, What};
 use super::when::{Now, rfc3339, show};
 use super::who::Chosen;
 use super::words::{
-    NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, end_bytes, held, state, why,
+    NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, bounds, came, done, end_bytes, held, state, taken_back,
+    why,
 };
 use base::plain;
 use model::clause::Clause;
@@ -130,26 +131,31 @@ impl Answer {
     fn told(&self, entry: &Entry) -> String {
         let at = show(entry.at_ms, &self.now);
         match &entry.what {
-            What::Decision(decided) | What::Holds { times: 1, last: decided, .. } => {
-                sentences(&done(self.label(entry), decided), decided)
-            }
-            What::Holds { times, bytes, last } => {
+            What::Decision(decided) => sentences(&done(self.label(entry), decided), decided),
+            What::Holds { times, bytes, took_back, last } => {
                 let until = show(last.decision.at_ms, &self.now);
                 let (label, between) = (self.label(entry), (at.as_str(), until.as_str()));
-                sentences(&held(label, &last.decision, *bytes, *times, between), last)
+                let done = match times {
+                    1 => done(label, last),
+                    _ => held(label, &last.decision, *bytes, *times, between),
+                };
+                sentences(&done, last) + &taken_back(*took_back)
             }
             What::Event(event) => self.event(entry, event),
         }
     }
 
+    /// Returns an event's sentence. An event without one is named by its kind.
     fn event(&self, entry: &Entry, event: &Event) -> String {
         let kind = plain(&event.kind, WORD_WIDTH).replace('-', " ");
-        let text = plain(&event.text, SENTENCE_WIDTH);
-        let whose = match entry.guest {
-            Some(_) => format!("{}: ", plain(self.label(entry), NAME_WIDTH)),
-            None => String::new(),
+        let text = match plain(&event.text, SENTENCE_WIDTH) {
+            text if text.is_empty() => kind,
+            text => text,
         };
-        if text.is_empty() { format!("{whose}{kind}") } else { format!("{whose}{kind}: {text}") }
+        match entry.guest {
+            Some(_) => format!("{}: {text}", plain(self.label(entry), NAME_WIDTH)),
+            None => text,
+        }
     }
 
     fn label(&self, entry: &Entry) -> &str {
@@ -183,9 +189,10 @@ impl Answer {
         let guest = entry.guest.and_then(|at| self.chosen.get(at));
         let mut value = match &entry.what {
             What::Decision(decided) => decision(decided),
-            What::Holds { times, bytes, last } => {
+            What::Holds { times, bytes, took_back, last } => {
                 let mut value = decision(last);
                 value["times"] = json!(times);
+                value["took_back"] = json!(took_back);
                 value["until"] = json!(rfc3339(last.decision.at_ms, &self.now));
                 value["until_ms"] = json!(last.decision.at_ms);
                 value["held_bytes"] = json!([bytes.0, bytes.1]);

@@ -6,7 +6,7 @@ use super::words::is_hold;
 use crate::Error;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use store::{Decided, Event, GuestKey, Journal, Policy, Query, Range};
+use store::{Decided, Event, Fate, GuestKey, Journal, Policy, Query, Range};
 
 /// Maximum number of entries in an answer; more would be unreadable and fill the memory.
 pub const ENTRIES_MAX: usize = 10_000;
@@ -49,6 +49,8 @@ pub enum What {
         times: u64,
         /// Smallest and largest size held.
         bytes: (u64, u64),
+        /// Number of times that the guest's kernel took memory back from its balloon.
+        took_back: usize,
         /// Last of the holds.
         last: Box<Decided>,
     },
@@ -137,10 +139,11 @@ struct Fold {
 impl Fold {
     fn add(&mut self, guest: usize, decided: Decided) -> ControlFlow<()> {
         let open = self.open.get(&guest).and_then(|at| self.entries.get_mut(*at));
-        if let Some(Entry { what: What::Holds { times, bytes, last }, .. }) = open
+        if let Some(Entry { what: What::Holds { times, bytes, took_back, last }, .. }) = open
             && is_same_hold(last, &decided)
         {
             *times += 1;
+            *took_back += taken_back(&decided);
             *bytes = widen(*bytes, decided.decision.from_bytes);
             **last = decided;
             return ControlFlow::Continue(());
@@ -152,7 +155,8 @@ impl Fold {
         let at_ms = decided.decision.at_ms;
         let size = decided.decision.from_bytes;
         let what = if is_hold(&decided.decision) {
-            What::Holds { times: 1, bytes: (size, size), last: Box::new(decided) }
+            let took_back = taken_back(&decided);
+            What::Holds { times: 1, bytes: (size, size), took_back, last: Box::new(decided) }
         } else {
             What::Decision(Box::new(decided))
         };
@@ -167,6 +171,11 @@ fn is_same_hold(a: &Decided, b: &Decided) -> bool {
         && a.guest == b.guest
         && a.decision.clause == b.decision.clause
         && a.decision.detail == b.decision.detail
+}
+
+/// Returns the number of a decision's outcomes in which the guest's kernel deflated the balloon.
+fn taken_back(decided: &Decided) -> usize {
+    decided.outcomes.iter().filter(|outcome| outcome.fate == Fate::TookBack).count()
 }
 
 fn widen(bytes: (u64, u64), size: u64) -> (u64, u64) {

@@ -132,7 +132,7 @@ pub fn state(decision: &Decision) -> String {
         Some(0.0) if get("strained") == Some(1.0) => {
             parts.push("something in it had waited for memory just before".into());
         }
-        Some(0.0) => parts.push("nothing in it waited for memory".into()),
+        Some(0.0) => parts.push("nothing in it waited at its last sample".into()),
         Some(waited) => {
             let waited = short(waited / 10.0);
             parts.push(format!("something in it waited for memory {waited} % of the time"));
@@ -172,6 +172,15 @@ fn age(decision: &Decision) -> Option<String> {
         }
         _ => format!(" These numbers were {age} old."),
     })
+}
+
+/// Describes how often the guest's kernel deflated the balloon during holds; empty if never.
+pub fn taken_back(times: usize) -> String {
+    match times {
+        0 => String::new(),
+        1 => " Its kernel took memory back from the balloon meanwhile.".into(),
+        _ => format!(" Its kernel took memory back from the balloon {times} times meanwhile."),
+    }
 }
 
 /// Describes the bounds that were reached.

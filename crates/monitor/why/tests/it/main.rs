@@ -110,9 +110,9 @@ fn story() -> Journal {
     journal
 }
 
-const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
-    3.1 GiB free and wants 4.0 GiB (clause setpoint). It had 900 MiB available, 610 MiB of \
-    them free or cold cache; nothing in it waited for memory. Limited by: step. It gave back \
+const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): 3.1 GiB were \
+    free for guests, and 4.0 GiB are wanted (clause setpoint). It had 900 MiB available, 610 MiB of \
+    them free or cold cache; nothing in it waited at its last sample. Limited by: step. It gave back \
     251 MiB within 1.2 s; the host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
     it needed nothing, and no other guest needed its memory (clause content). Its own numbers \
@@ -121,7 +121,7 @@ const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): it n
     more (clause need). Something in it waited for memory 12.5 % of the time; it swapped in 40 \
     pages a second. These numbers were 1.5 s old. Limited by: max, shares. The outcome is not in \
     the journal.\n";
-const STARTED: &str = "14:00:00  manager start: 2 guests were found.\n";
+const STARTED: &str = "14:00:00  2 guests were found.\n";
 
 #[test]
 fn an_hour_is_shown_in_sentences_with_holds_folded() {
