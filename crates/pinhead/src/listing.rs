@@ -10,7 +10,7 @@ pub struct ListingArgs {
     /// Guests to list: names, patterns with * and ?, or UUIDs
     #[arg(value_name = "GUEST")]
     pub guests: Vec<String>,
-    /// Columns of the table, by their heads, such as `guest,in-host,cpu`
+    /// Columns of the table, by their heads, such as `guest,in-host,vcpu`
     ///
     /// Case, blanks and signs in a head do not count, and `last` is LAST, AND WHY. Without this
     /// option a narrow terminal shows the columns that fit; the last line names the others.
