@@ -1,11 +1,8 @@
 //! Arrangement of a table of guests: the rows, the columns and their order, for a terminal's width.
 
 use crate::{Error, ManageError};
-use base::{Table, glob, natural, nearest};
+use base::{Table, correction, glob, natural};
 use clap::Args;
-
-/// Maximum number of guests in the error about an unknown guest.
-const NAMES_MAX: usize = 5;
 
 /// Options of a command that lists guests.
 #[derive(Clone, Debug, Default, Args)]
@@ -13,7 +10,7 @@ pub struct ListingArgs {
     /// Guests to list: names, patterns with * and ?, or UUIDs
     #[arg(value_name = "GUEST")]
     pub guests: Vec<String>,
-    /// Columns of the table, by their heads, such as `guest,in-host,cpu`
+    /// Columns of the table, by their heads, such as `guest,in-host,vcpu`
     ///
     /// Case, blanks and signs in a head do not count, and `last` is LAST, AND WHY. Without this
     /// option a narrow terminal shows the columns that fit; the last line names the others.
@@ -39,16 +36,10 @@ impl ListingArgs {
         let Some(unknown) = self.guests.iter().find(|wanted| !is_there(wanted)) else {
             return Ok(());
         };
-        let mut names = nearest(unknown, all.clone().map(|(name, _)| name));
-        if names.is_empty() {
-            names = all.map(|(name, _)| name).collect();
-            names.sort_by(|a, b| natural(a, b));
-        }
-        let shown = names.iter().take(NAMES_MAX).map(|name| base::plain(name, 60));
-        let shown: Vec<String> = shown.collect();
-        let more = if names.len() > NAMES_MAX { " and others" } else { "" };
-        let guests = if shown.is_empty() { "none".into() } else { shown.join(", ") + more };
-        Err(ManageError::NoMatch { pattern: unknown.clone(), guests }.into())
+        let mut names: Vec<&str> = all.map(|(name, _)| name).collect();
+        names.sort_by(|a, b| natural(a, b));
+        let hint = correction(unknown, names.into_iter());
+        Err(ManageError::NoMatch { pattern: unknown.clone(), hint }.into())
     }
 
     /// Returns an error if the table lacks a column of the options.
@@ -196,7 +187,7 @@ mod tests {
         assert_eq!(refused("d?", &all), Ok(()));
         assert_eq!(
             refused("wbe1", &all),
-            Err("No guest matches `wbe1`: there are web1, web2".into())
+            Err("No guest matches `wbe1`: did you mean `web1` or `web2`?".into())
         );
         assert_eq!(
             refused("x*", &all),

@@ -14,7 +14,7 @@ use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
 use crate::world::World;
 use agent::TaskScan;
 use hypervisor::{Id, ProcessId, RunState};
-use model::{ProcessField, ProcessName, Row};
+use model::{Field, Kind, ProcessField, ProcessName, Row};
 use procfs::parse::schedstat::Schedstat;
 use procfs::{Root, TaskDir};
 use std::collections::BTreeMap;
@@ -192,8 +192,13 @@ pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSi
 
 /// Returns the processes of a response for the record, by name and number. Counts of a process's
 /// threads are added up, without unreported threads.
+///
+/// A process that started after the previous response begins at zero, which its counts were then.
+/// The next response therefore adds all of its time. A process that ends before the next response
+/// adds nothing, because its parent's count of children contains its time.
 pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessField>> {
     let mut rows: BTreeMap<u32, (String, Row<ProcessField>)> = BTreeMap::new();
+    let mut new = Vec::new();
     for task in &scanned.tasks {
         let (name, row) = rows.entry(task.pid).or_default();
         let mut add = |field: ProcessField, more: Option<u64>| {
@@ -224,7 +229,15 @@ pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessF
             row.set(ProcessField::ChildUser, ns(task.child_user_ticks));
             row.set(ProcessField::ChildSystem, ns(task.child_system_ticks));
             row.set(ProcessField::MajorFaults, task.major_faults);
+            if (task.run_before_ns, task.dispatches_before) == (Some(0), Some(0)) {
+                new.push(task.pid);
+            }
         }
+    }
+    let counters = || ProcessField::ALL.iter().filter(|field| field.kind() == Kind::Counter);
+    for pid in new {
+        let Some((_, row)) = rows.get_mut(&pid) else { continue };
+        counters().for_each(|field| row.set(*field, row.get(*field).map(|_| 0)));
     }
     rows.into_iter().map(|(pid, (name, row))| (ProcessName { name, pid }, row)).collect()
 }
@@ -232,6 +245,7 @@ pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessF
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{GuestIdentity, Interval, Moment};
     use wire::{Task, TaskKind};
 
     #[test]
@@ -260,6 +274,44 @@ mod tests {
         assert_eq!(server.get(ProcessField::Run), Some(30));
         assert_eq!(server.get(ProcessField::Dispatches), Some(4));
         assert_eq!(server.get(ProcessField::User), Some(30_000_000));
+    }
+
+    #[test]
+    fn new_process_counts_from_its_start_when_seen_again() {
+        let shell = |run_ms: u64, children: u64, before: Option<u64>| Task {
+            tid: 7,
+            pid: 7,
+            name: "sh".into(),
+            run_ns: Some(run_ms * 1_000_000),
+            dispatches: Some(run_ms),
+            user_ticks: Some(run_ms / 10),
+            child_user_ticks: Some(children),
+            resident_kib: Some(1024),
+            run_before_ns: before.map(|ms| ms * 1_000_000),
+            dispatches_before: before,
+            ..Task::default()
+        };
+        let seen = |at_ms, task: Task| {
+            let scanned = Scanned { tasks: vec![task.into()], ..Scanned::default() };
+            let all = BTreeMap::from([(GuestIdentity::default(), processes(&scanned))]);
+            Moment { at_ms, processes: all, ..Moment::default() }
+        };
+        let sum = |first: Task, second: Task| {
+            let interval = Interval::between(&seen(0, first), &seen(60_000, second));
+            let all = interval.processes.into_values().next().unwrap();
+            let over = all.into_values().next().unwrap();
+            [ProcessField::User, ProcessField::ChildUser, ProcessField::Resident]
+                .map(|field| over.get(field))
+        };
+        let mib = Some(1 << 20);
+        let (first, second) = (shell(400, 500, Some(0)), shell(900, 4000, Some(400)));
+        assert_eq!(sum(first, second.clone()), [Some(900_000_000), Some(40_000_000_000), mib]);
+        // The counts of a process that started earlier do not all belong to this time.
+        for before in [None, Some(300)] {
+            let first = shell(400, 500, before);
+            let expected = [Some(500_000_000), Some(35_000_000_000), mib];
+            assert_eq!(sum(first, second.clone()), expected);
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! /proc/uptime, in hundredths of a second.
 
 use crate::Error;
+use crate::clock::Clock;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ const FILE_KIB_MAX: u64 = 1 << 20;
 const PARALLEL_MAX: u64 = 256;
 /// Maximum number of guests at once: each has a waiting thread.
 const THREADS_MAX: usize = 48;
+/// Interval of the calls of the watcher.
+const WATCH: Duration = Duration::from_millis(200);
 /// Prefix of a round's line.
 const MARK: &str = "pinhead-load ";
 
@@ -210,14 +214,24 @@ pub struct Report {
     pub rounds_s: Result<Vec<f64>, JobFailure>,
 }
 
+/// Progress of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Number of guests that have ended the job.
+    pub ended: usize,
+}
+
 /// Runs a job in all of these guests at once, and waits for all. `dir` is a writable directory of
-/// the guests.
+/// the guests. `watch` is called several times a second.
 pub fn run(
     exec: &dyn Exec,
     guests: &[String],
     job: &Job,
     dir: &str,
     timeout: Duration,
+    watch: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Report>, Error> {
     job.check()?;
     if !dir.starts_with('/') || dir.contains(['\n', '\0']) {
@@ -227,24 +241,34 @@ pub fn run(
     let line = job.script(dir);
     let next = Mutex::new(guests.iter().enumerate());
     let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || {
-        let mut reports = Vec::new();
+    let work = |sender: Sender<(usize, Report)>| {
         while let Some((n, guest)) = take() {
             let rounds_s = match exec.exec(guest, &line, timeout) {
                 Ok(output) => read(&output, job.rounds()),
                 Err(error) => Err(JobFailure::Exec(error)),
             };
-            reports.push((n, Report { guest: guest.clone(), rounds_s }));
+            // The receiver waits for every sender.
+            let _ = sender.send((n, Report { guest: guest.clone(), rounds_s }));
         }
-        reports
     };
-    let mut reports: Vec<_> = std::thread::scope(|scope| {
-        let count = guests.len().min(THREADS_MAX);
-        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-        let reports = |thread: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().flat_map(reports).collect()
+    let clock = Clock::start();
+    let mut reports = Vec::with_capacity(guests.len());
+    std::thread::scope(|scope| {
+        let (sender, receiver) = channel();
+        for _ in 0..guests.len().min(THREADS_MAX) {
+            let sender = sender.clone();
+            scope.spawn(|| work(sender));
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(WATCH) {
+                Ok(report) => reports.push(report),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let elapsed = Duration::from_micros(clock.us());
+            watch(Progress { elapsed, ended: reports.len() });
+        }
     });
     reports.sort_by_key(|(n, _)| *n);
     Ok(reports.into_iter().map(|(_, report)| report).collect())

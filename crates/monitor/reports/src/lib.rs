@@ -57,7 +57,7 @@ pub use found::must_be_found;
 pub use gather::{By, HostData};
 pub use header::HostHeader;
 pub use needs::{Needs, needs};
-pub use number::{Measure, shown};
+pub use number::{Measure, mib, shown};
 pub use options::{Detail, Options};
 pub use pattern::Pattern;
 pub use render::{csv, html, html_body, json, legend, text};

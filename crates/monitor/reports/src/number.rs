@@ -1,5 +1,7 @@
 //! Formatting of numbers, and their units.
 
+use base::MIB;
+
 /// Unit of a derived field, which stands last in the field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
@@ -84,6 +86,11 @@ pub fn shown(value: Option<f64>, decimals: u8) -> String {
     let text = fixed(value, decimals).unwrap_or_else(|| format!("{value:.decimals$}"));
     let is_zero = text.bytes().all(|c| matches!(c, b'-' | b'0' | b'.'));
     if is_zero { "0.0".into() } else { text }
+}
+
+/// Formats a size in whole MiB, without the unit.
+pub fn mib(bytes: Option<u64>) -> String {
+    shown(bytes.map(|bytes| bytes as f64 / MIB as f64), 0)
 }
 
 /// Distance from the middle of two numbers below which exact arithmetic is used.

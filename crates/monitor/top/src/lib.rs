@@ -104,10 +104,10 @@ pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error
 pub fn replay(wanted: &Wanted<'_>, options: &Options) -> Result<(), Error> {
     let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
     let look = look(&zone, options);
-    let mut tape = Tape::open(wanted, &why::now())?;
     if look.is_text {
-        return write_tape(tape, options, &view, &look);
+        return print(wanted, options, text_width(), &mut std::io::stdout());
     }
+    let mut tape = Tape::open(wanted, &why::now())?;
     let model = tape.model()?;
     watch(From::Tape(Box::new(tape)), model, view, &look, paint(options))
 }
@@ -165,7 +165,7 @@ fn write_down(
     let mut left = if options.once { 1 } else { options.seconds.unwrap_or(u64::MAX) };
     while left > 0 {
         model.take(sample::ask(manager, Whose::Nobody)?);
-        if !write_one(&model, view, look)? {
+        if !write_one(&model, view, text_width(), look, &mut std::io::stdout())? {
             return Ok(());
         }
         left -= 1;
@@ -177,12 +177,15 @@ fn write_down(
 }
 
 /// Prints one or more steps of a recording as text.
-fn write_tape(
-    mut tape: Tape,
+pub fn print(
+    wanted: &Wanted<'_>,
     options: &Options,
-    view: &View,
-    look: &Look<'_>,
+    width: usize,
+    out: &mut dyn Write,
 ) -> Result<(), Error> {
+    let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
+    let look = Look { is_text: true, ..look(&zone, options) };
+    let mut tape = Tape::open(wanted, &why::now())?;
     let steps = if options.once { 1 } else { options.seconds.unwrap_or(1) };
     for step in 0..steps {
         if step > 0 {
@@ -190,20 +193,29 @@ fn write_tape(
         }
         let model = tape.model()?;
         let is_over = model.replay.as_ref().is_some_and(|replay| replay.at_end.is_some());
-        if is_over || !write_one(&model, view, look)? {
+        if is_over || !write_one(&model, &view, width, &look, out)? {
             break;
         }
     }
     Ok(())
 }
 
+/// Returns the width of screens that are printed as text.
+fn text_width() -> usize {
+    terminal::size().map_or(TEXT_WIDTH, |(width, _)| width)
+}
+
 /// Prints a screen. Returns false if the reader has closed the output.
-fn write_one(model: &Model, view: &View, look: &Look<'_>) -> Result<bool, Error> {
-    let width = terminal::size().map_or(TEXT_WIDTH, |(width, _)| width);
+fn write_one(
+    model: &Model,
+    view: &View,
+    width: usize,
+    look: &Look<'_>,
+    out: &mut dyn Write,
+) -> Result<bool, Error> {
     let lines = draw(model, view, (width, TEXT_HEIGHT), look);
     let mut text: String = lines.into_iter().map(|line| line.text + "\n").collect();
     text.push('\n');
-    let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).map_err(failed("Cannot write the screen")),

@@ -5,6 +5,7 @@ use super::orders::{Order, Target};
 use super::page::Page;
 use super::sample::Seen;
 use super::value::Column;
+use base::natural;
 use manager::control::GuestRow;
 use reports::Pattern;
 
@@ -98,7 +99,7 @@ impl View {
     }
 
     /// Returns the guests, filtered and sorted. Numbers are sorted largest first, and names in
-    /// ascending order. Missing values come last in either order.
+    /// natural order, also among equal numbers. Missing values come last in either order.
     pub(super) fn guests<'a>(&self, model: &'a Model) -> Vec<Seen<'a>> {
         let Some(sample) = &model.sample else { return Vec::new() };
         let filter = Filter::new(self.filter());
@@ -112,7 +113,7 @@ impl View {
             .collect();
         all.sort_by(|(a, one), (b, other)| {
             let order = match self.sort {
-                Column::Name => one.row.name.cmp(&other.row.name),
+                Column::Name => natural(&one.row.name, &other.row.name),
                 Column::State => one.state().cmp(other.state()),
                 _ => match (a, b) {
                     (Some(a), Some(b)) => b.total_cmp(a),
@@ -120,7 +121,9 @@ impl View {
                 },
             };
             let order = if self.is_reversed { order.reverse() } else { order };
-            order.then_with(|| (&one.row.name, one.row.id).cmp(&(&other.row.name, other.row.id)))
+            order
+                .then_with(|| natural(&one.row.name, &other.row.name))
+                .then(one.row.id.cmp(&other.row.id))
         });
         all.into_iter().map(|(_, seen)| seen).collect()
     }

@@ -11,8 +11,8 @@ pub enum ManageError {
     NoSize { word: String, value: String, source: base::Bad },
     #[error("`shares` is a whole number from 1 on")]
     NoShares,
-    #[error("No guest matches `{}`: there are {guests}", .pattern.escape_debug())]
-    NoMatch { pattern: String, guests: String },
+    #[error("No guest matches `{}`: {hint}", .pattern.escape_debug())]
+    NoMatch { pattern: String, hint: String },
     #[error("The table has no column `{}`: its columns are {known}", .name.escape_debug())]
     NoColumn { name: String, known: String },
     #[error("`--columns` and `--sort` arrange a table: leave them out, as JSON has all fields")]

@@ -150,7 +150,7 @@ const COLUMNS: [Column; 9] = [
     right("IN HOST").gap(1).least(7),
     right("ITS OWN").gap(1).least(7).rank(3),
     right("OF").gap(1).least(6).rank(2),
-    right("CPU%").gap(1).least(6).rank(1),
+    right("VCPU%").gap(1).least(6).rank(1),
     prose("ADDRESS, PORTS").most(400),
 ];
 
@@ -160,7 +160,7 @@ fn text(farm: FarmTable<Measured>, listing: &ListingArgs, width: Option<usize>) 
     let foot = format!(
         "farm {}: {count} in {} MiB, for {} s (process {})\n",
         plain(farm.farm.as_deref().unwrap_or("-"), 60),
-        sum_kib / 1024,
+        mib(Some(sum_kib)),
         farm.uptime_ms / 1000,
         farm.pid
     );
@@ -169,8 +169,11 @@ fn text(farm: FarmTable<Measured>, listing: &ListingArgs, width: Option<usize>) 
     listing.show(table, width) + &fitted(&foot, width)
 }
 
+fn mib(kib: Option<u64>) -> String {
+    reports::mib(kib.map(|kib| kib.saturating_mul(1024)))
+}
+
 fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [String; 9] {
-    let or_none = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
     let state = guest.shown_state().to_owned();
     let port = |port: &ServedPort| format!("127.0.0.1:{}>{}", port.host, port.guest);
     let places = guest.address.clone().into_iter().chain(guest.ports.iter().map(port));
@@ -178,12 +181,12 @@ fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [Str
     [
         guest.name,
         guest.class,
-        or_none(guest.pid.map(u64::from)),
+        guest.pid.map_or("-".to_owned(), |pid| pid.to_string()),
         state,
-        or_none(resident_kib.map(|kib| kib / 1024)),
-        or_none(proportional_kib.map(|kib| kib / 1024)),
+        mib(resident_kib),
+        mib(proportional_kib),
         guest.memory_mib.to_string(),
-        guest.cpu_percent.map_or("-".to_owned(), |cpu| format!("{cpu:.1}")),
+        reports::shown(guest.cpu_percent, 1),
         guest.reason.unwrap_or(places),
     ]
 }

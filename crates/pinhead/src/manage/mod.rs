@@ -5,7 +5,7 @@
 
 mod check;
 mod levers;
-mod ps;
+pub(crate) mod ps;
 mod run;
 
 pub use check::check;
@@ -249,7 +249,7 @@ pub fn set(args: &SetArgs) -> Result<String, Error> {
     let change = change(args.what, args.value.as_deref())?;
     let ask = Ask::Set { guest: args.guest.clone(), change };
     let Answer::Set(now) = ask_manager(&args.socket, &ask)? else { return Err(unexpected()) };
-    let mib = |bytes: u64| bytes >> 20;
+    let mib = |bytes: u64| reports::mib(Some(bytes));
     let mode = match now.pin_bytes {
         Some(size) => format!("pinned to {} MiB", mib(size)),
         None => now.mode.to_string(),

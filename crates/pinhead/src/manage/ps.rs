@@ -6,6 +6,7 @@ use base::{Column, Table, counted, left, plain, prose, right};
 use manager::control::{GuestRow, HostRow, KsmRow, OwnersRow, Ps, Status};
 use model::label;
 use policy::ksm::Phase;
+use reports::{mib, shown};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -27,7 +28,7 @@ const COLUMNS: [Column; 14] = [
     right("COMPR").gap(1).least(5).rank(8),
     right("AVAIL").gap(1).least(7).rank(5),
     right("NEEDS").gap(1).least(6).rank(4),
-    right("CPU%").gap(1).least(6).rank(1),
+    right("VCPU%").gap(1).least(6).rank(1),
     right("PSI%").gap(1).least(5).rank(6),
     prose("LAST, AND WHY").most(REASON_MAX),
 ];
@@ -63,7 +64,11 @@ fn foot(answer: &Ps) -> String {
     owners(&mut out, &answer.host.owners);
     let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
     if reported >= 1 << 20 {
-        let _ = writeln!(out, "page reporting: {} MiB came back without a balloon", reported >> 20);
+        let _ = writeln!(
+            out,
+            "page reporting: {} MiB came back without a balloon",
+            mib(Some(reported))
+        );
     }
     ksm(&mut out, &answer.ksm);
     out
@@ -78,7 +83,6 @@ fn name(guest: &GuestRow, names: &BTreeMap<&str, usize>) -> String {
 }
 
 fn row(guest: &GuestRow, name: String) -> [String; 14] {
-    let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
     [
         name,
@@ -92,8 +96,8 @@ fn row(guest: &GuestRow, name: String) -> [String; 14] {
         mib(guest.compressed_bytes),
         mib(guest.available_bytes),
         mib(guest.need_bytes),
-        percent(guest.cpu_percent),
-        percent(guest.psi_permille.map(|psi| psi / 10.0)),
+        shown(guest.cpu_percent, 1),
+        shown(guest.psi_permille.map(|psi| psi / 10.0), 1),
         reason.cloned().unwrap_or_default(),
     ]
 }
@@ -111,10 +115,10 @@ fn owners(out: &mut String, host: &OwnersRow) {
         out,
         "used: {} MiB = guests {} + their hypervisors {} + shared by them {} + compressed {} + \
          pinhead {}{}{} + others {}",
-        used >> 20,
-        host.guests_bytes >> 20,
-        host.hypervisors_bytes >> 20,
-        host.shared_bytes >> 20,
+        mib(Some(used)),
+        mib(Some(host.guests_bytes)),
+        mib(Some(host.hypervisors_bytes)),
+        mib(Some(host.shared_bytes)),
         mib(host.compressed_bytes),
         mib(host.manager_bytes),
         part("huge pages", host.huge_pages_bytes),
@@ -125,8 +129,7 @@ fn owners(out: &mut String, host: &OwnersRow) {
 
 /// Formats an owner's part that most hosts do not have.
 fn part(name: &str, size: u64) -> String {
-    let mib = size >> 20;
-    if mib > 0 { format!(" + {name} {mib}") } else { String::new() }
+    if size >= 1 << 20 { format!(" + {name} {}", mib(Some(size))) } else { String::new() }
 }
 
 /// Formats the host's memory. With a budget, the memory of guests is bounded by the budget, and the
@@ -139,7 +142,7 @@ fn host(out: &mut String, host: &HostRow) {
         Some(budget) => write!(
             out,
             "budget {} MiB, {available} free in it; host {total} MiB, {} available",
-            budget >> 20,
+            mib(Some(budget)),
             mib(host.machine_available_bytes)
         ),
     };
@@ -165,7 +168,7 @@ fn ksm(out: &mut String, ksm: &KsmRow) {
     let _ = writeln!(
         out,
         "KSM: {} MiB saved by sharing equal pages, for {cost} of a core ({phase})",
-        gain >> 20
+        mib(Some(gain))
     );
 }
 
@@ -223,10 +226,6 @@ pub fn status(answer: &Status, width: Option<usize>) -> String {
         let _ = writeln!(out, "trouble: {}", plain(trouble, 300));
     }
     fitted(&out, width)
-}
-
-fn mib(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "-".into(), |bytes| (bytes >> 20).to_string())
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Check that the faces of a number agree to the digit, over a recorded hour: text, CSV, JSON and
-//! page, and the same report of the samples in the text of the metrics.
+//! page, the same report of the samples in the text of the metrics, `pinhead ps`, `pinhead top`.
 
 use super::*;
+use crate::listing::ListingArgs;
+use crate::manage;
 use clap::Parser;
+use manager::control::{GuestRow, HostRow, KsmRow, Ps};
 use metrics::text::Format;
-use model::{Field, Kind, Moment, Over, Row, Unit};
+use model::{Field, GuestField as G, HostField as H, Interval, Kind, Moment, Over, Row, Unit};
 use reports::{Part, REPORTS, field, shown, testing};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,4 +173,126 @@ fn faces_of_a_number_agree_to_the_digit() {
     }
     std::fs::remove_dir_all(&temporary).expect("removed");
     assert!(compared > 2_000, "{compared}");
+}
+
+/// Columns of `ps` and of `top` that show a field of the reports.
+const OF_PS: [(&str, &str); 8] = [
+    ("HAS", "actual_mib"),
+    ("OF", "memory_mib"),
+    ("VMM", "hypervisor_mib"),
+    ("SHARED", "together_mib"),
+    ("SWAPPED", "swapped_mib"),
+    ("COMPR", "compressed_mib"),
+    ("AVAIL", "own_available_mib"),
+    ("PSI%", "own_psi_some_percent"),
+];
+const OF_TOP: [(&str, &str); 8] = [
+    ("CPU%", "cpu_percent"),
+    ("STL%", "cpu_wait_percent"),
+    ("T:V", "t_v_ratio"),
+    ("HAS", "actual_mib"),
+    ("OF", "memory_mib"),
+    ("RES", "private_mib"),
+    ("AVAIL", "own_available_mib"),
+    ("PSI%", "own_psi_some_percent"),
+];
+
+/// Returns the manager's rows with the values of an interval.
+fn state(interval: &Interval) -> Ps {
+    let host = HostRow {
+        total_bytes: interval.host.get(H::Total),
+        available_bytes: interval.host.get(H::Available),
+        ..HostRow::default()
+    };
+    let percent =
+        |over: &Over<G>| Some(over.get(G::OwnPsiSome)? as f64 / over.covered_ms as f64 / 1e4);
+    let guests = interval.guests.iter().map(|(who, over)| GuestRow {
+        name: who.name.clone(),
+        memory_bytes: over.get(G::Memory).unwrap_or_default(),
+        actual_bytes: over.get(G::Actual),
+        own_bytes: over.get(G::Hypervisor),
+        own_measured: true,
+        shared_bytes: over.get(G::Together),
+        swapped_bytes: over.get(G::Swapped),
+        compressed_bytes: over.get(G::Compressed),
+        available_bytes: over.get(G::OwnAvailable),
+        psi_permille: percent(over).map(|percent| percent * 10.0),
+        ..GuestRow::default()
+    });
+    Ps { host, ksm: KsmRow::default(), guests: guests.collect() }
+}
+
+/// Prints a screen of `top` about a quarter of an hour of a recording.
+fn screen(dir: &Path, shown: top::Shown, from_ms: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(from_ms).expect("a time");
+    let at = at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
+    let wanted = top::Wanted { path: dir, at: Some(&at), step_s: 900, journal: None };
+    let options =
+        top::Options { shown, filter: String::new(), once: true, seconds: None, no_color: true };
+    let mut out = Vec::new();
+    top::print(&wanted, &options, WIDE, &mut out).expect("a screen");
+    String::from_utf8(out).expect("text")
+}
+
+/// Returns a guest's cell of a column.
+fn cell_of(row: &str, heads: &str, head: &str) -> String {
+    let at = |heads: &str| heads.split_whitespace().position(|one| one == head);
+    let at = at(&heads.replace("IN HOST", "IN-HOST").replace('*', "")).expect("a column");
+    row.split_whitespace().nth(at).expect("a cell").to_owned()
+}
+
+#[test]
+fn ps_and_top_agree_with_reports_to_the_digit() {
+    let dir = std::env::temp_dir().join(format!("pinhead-screens-{}", std::process::id()));
+    record(&dir, &moments());
+    let (mut values, mut compared) = (BTreeMap::new(), 0);
+    for definition in REPORTS {
+        for row in rows(&printed(&dir, definition.name, "csv")) {
+            let guest = row.get("guest").copied().unwrap_or("all");
+            let part = definition.parts.iter().find(|part| part.id == row["table"]);
+            let ids = part.expect("a table").columns.iter().filter(|_| row["row"] == "interval");
+            values.extend(
+                ids.map(|id| ([row["from"], guest, id].map(str::to_owned), row[id].to_owned())),
+            );
+        }
+    }
+    let records = store::Records::open(&dir).expect("a recording");
+    let quarters = records.intervals(FROM_MS, FROM_MS + 60 * MINUTE_MS, 15 * MINUTE_MS);
+    for interval in quarters.expect("intervals") {
+        let from = jiff::Timestamp::from_millisecond(interval.from_ms).expect("a time").to_string();
+        let ps = manage::ps::show(&state(&interval), &ListingArgs::default(), None);
+        let guests = screen(&dir, top::Shown::Guests, interval.from_ms);
+        for (face, columns) in [(&ps, OF_PS), (&guests, OF_TOP)] {
+            let heads = face.lines().find(|line| line.contains("GUEST")).expect("heads");
+            for (who, over) in &interval.guests {
+                let is_of =
+                    |line: &&str| line.trim_start_matches([' ', '>']).starts_with(&who.name);
+                let row = face.lines().find(is_of).expect("a guest").trim_start_matches('>');
+                for (head, id) in columns {
+                    let key = [from.as_str(), who.name.as_str(), id].map(str::to_owned);
+                    // Only reports of one guest's sums have its configured size.
+                    let wanted = match values.get(&key).map(String::as_str) {
+                        Some("") => "-",
+                        Some(value) => value,
+                        None if id == "memory_mib" => &reports::mib(over.get(G::Memory)),
+                        None => panic!("{id} is in no report"),
+                    };
+                    assert_eq!(cell_of(row, heads, head), wanted, "{head} is {id}: {face}");
+                    compared += 1;
+                }
+            }
+        }
+        let of_host = |id: &str| &values[&[from.as_str(), "all", id].map(str::to_owned)];
+        let (total, available) = (of_host("total_mib"), of_host("available_mib"));
+        assert!(ps.contains(&format!("host {total} MiB, {available} available")), "{ps}");
+        let overview = screen(&dir, top::Shown::Overview, interval.from_ms);
+        assert!(overview.contains(&format!("{total} MiB")), "{total}: {overview}");
+        assert!(overview.contains(&format!("available {available}")), "{available}: {overview}");
+        assert!(
+            overview.contains(&format!("CPU      {} %", of_host("busy_percent"))),
+            "{overview}"
+        );
+    }
+    std::fs::remove_dir_all(&dir).expect("removed");
+    assert_eq!(compared, 4 * 3 * 16);
 }

@@ -58,8 +58,11 @@ impl Managed {
 
 /// Returns the memory that the balloon has taken, and the reason for the last decision.
 pub(super) fn cells(row: &GuestRow) -> (String, String) {
-    let taken = row.actual_bytes.map(|actual| row.memory_bytes.saturating_sub(actual) >> 20);
-    let pool = taken.map_or_else(|| "-".to_owned(), |mib| format!("{mib}M"));
+    let taken = row.actual_bytes.map(|actual| row.memory_bytes.saturating_sub(actual));
+    let pool = match taken {
+        Some(_) => format!("{}M", reports::mib(taken)),
+        None => "-".to_owned(),
+    };
     (pool, row.unusable.as_ref().or(row.reason.as_ref()).cloned().unwrap_or_default())
 }
 

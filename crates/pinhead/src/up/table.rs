@@ -12,7 +12,7 @@ const COLUMNS: [Column; 8] = [
     right("CPUS").gap(1).least(5).rank(2),
     right("MEMORY").gap(1).least(7).rank(1),
     right("POOL").gap(1).least(7).rank(3),
-    right("CPU%").gap(1).least(6).rank(4),
+    right("VCPU%").gap(1).least(6).rank(4),
     right("STEAL%").gap(1).least(6).rank(5),
     prose("LAST, AND WHY").least(40).most(400),
 ];

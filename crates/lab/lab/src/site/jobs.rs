@@ -109,7 +109,7 @@ pub fn inside(
     limit: Duration,
 ) -> Result<Vec<Vec<f64>>, Error> {
     let names: Vec<String> = guests.iter().map(|guest| guest.name.clone()).collect();
-    let reports = load::job::run(site, &names, job, dir, limit)?;
+    let reports = load::job::run(site, &names, job, dir, limit, &mut |_| {})?;
     reports.into_iter().map(|report| Ok(report.rounds_s?)).collect()
 }
 

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use load::job::{self, Claim, Exec, ExecError, ExecOutput, Job, JobFailure};
+use load::job::{self, Claim, Exec, ExecError, ExecOutput, Job, JobFailure, Report};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// Time limit of a job.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// An executor in which a guest's name selects the result of its commands.
 struct Shell;
@@ -22,9 +25,13 @@ impl Exec for Shell {
     }
 }
 
+fn run(guests: &[String], job: &Job, dir: &str) -> Result<Vec<Report>, load::Error> {
+    job::run(&Shell, guests, job, dir, LIMIT, &mut |_| {})
+}
+
 fn seconds(job: Job, dir: &str) -> Vec<f64> {
     let guests = ["g1".to_owned()];
-    let mut reports = job::run(&Shell, &guests, &job, dir, Duration::from_secs(60)).unwrap();
+    let mut reports = run(&guests, &job, dir).unwrap();
     reports.remove(0).rounds_s.unwrap()
 }
 
@@ -48,19 +55,21 @@ fn a_guest_that_fails_does_not_take_the_others_with_it() {
     let dir = std::env::temp_dir().join(format!("pinhead-load-some-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
     // In one directory these builds would conflict, but this test only checks the responses.
-    let timeout = Duration::from_secs(60);
-    let reports = job::run(&Shell, &guests[1..2], &job, "/", timeout).unwrap();
+    let reports = run(&guests[1..2], &job, "/").unwrap();
     assert!(matches!(reports[0].rounds_s, Err(JobFailure::Exec(_))));
     let claim = Job::Claim { mib: 1, claim: Claim::Passing };
-    let reports = job::run(&Shell, &guests, &claim, "/", timeout).unwrap();
+    let mut ended = Vec::new();
+    let reports =
+        job::run(&Shell, &guests, &claim, "/", LIMIT, &mut |now| ended.push(now.ended)).unwrap();
     let names: Vec<&str> = reports.iter().map(|report| report.guest.as_str()).collect();
     assert_eq!(names, ["g1", "gone", "g3"]);
     let came: Vec<bool> = reports.iter().map(|report| report.rounds_s.is_ok()).collect();
     assert_eq!(came, [true, false, true]);
+    assert!(ended.is_sorted() && ended.last() == Some(&3), "{ended:?}");
     let nowhere = dir.join("file");
     std::fs::write(&nowhere, "").unwrap();
-    let reports = job::run(&Shell, &guests[..1], &job, nowhere.to_str().unwrap(), timeout).unwrap();
+    let reports = run(&guests[..1], &job, nowhere.to_str().unwrap()).unwrap();
     assert!(matches!(reports[0].rounds_s, Err(JobFailure::Status { code: 1, .. })));
-    assert!(job::run(&Shell, &guests, &job, "here", timeout).is_err());
+    assert!(run(&guests, &job, "here").is_err());
     std::fs::remove_dir_all(dir).unwrap();
 }

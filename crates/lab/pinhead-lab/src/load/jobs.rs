@@ -2,11 +2,12 @@
 
 use super::args::{BuildArgs, ClaimArgs, GuestArgs, Summary, TarArgs};
 use super::farm::Farm;
+use super::screen::Screen;
 use crate::Error;
 use ::load::Job;
 use ::load::job::{self, Claim, Report};
 use base::chain;
-use base::{padded, plain};
+use base::{counted, padded, plain};
 use pinhead::args::Format;
 use pinhead::escape;
 use serde_json::{Value, json};
@@ -42,7 +43,13 @@ fn run(args: &GuestArgs, job: &Job, dir: &str) -> Result<Summary, Error> {
     let farm = Farm::ask(args.farm.as_deref())?;
     let guests = farm.names(&args.guests, &args.class)?;
     let timeout = Duration::from_secs(args.timeout);
-    let reports = job::run(&farm, &guests, job, dir, timeout)?;
+    let mut screen = Screen::new();
+    let mut watch = |job::Progress { elapsed, ended }| {
+        let what = format!("{ended} of {} done", counted(guests.len() as u64, "guest"));
+        screen.show(elapsed, &what, Some((ended as u64, guests.len() as u64)));
+    };
+    let reports = job::run(&farm, &guests, job, dir, timeout, &mut watch)?;
+    drop(screen);
     let failed = reports.iter().filter(|report| report.rounds_s.is_err()).count();
     let text = match args.format {
         Format::Json => {

@@ -8,6 +8,7 @@
 mod args;
 mod farm;
 mod jobs;
+mod screen;
 mod web;
 
 pub use args::{Kind, LoadArgs, Summary};

@@ -2,13 +2,13 @@
 
 use super::args::{Summary, TargetArgs, WebArgs, WipeArgs};
 use super::farm;
+use super::screen::Screen;
 use crate::Error;
 use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
 use pinhead::args::Format;
 use pinhead::escape::{json, plain_lines};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,13 +71,19 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
     }
     let mut screen = Screen::new();
     let outcome = ::load::run(plan, &mut |progress| {
-        screen.show(progress);
+        let Progress { elapsed_us, answered, failed } = *progress;
+        let elapsed = Duration::from_micros(elapsed_us);
+        let done = match plan.pattern {
+            Pattern::Once { .. } => (answered + failed, plan.targets.len() as u64),
+            _ => (elapsed.as_secs(), plan.duration.as_secs()),
+        };
+        screen.show(elapsed, &format!("{answered} answered, {failed} failed"), Some(done));
         match is_ended.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     })?;
-    screen.clear();
+    drop(screen);
     summary(&outcome, format)
 }
 
@@ -107,34 +113,4 @@ fn summary(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
         Format::Text => plain_lines(&outcome.to_text()),
     };
     Ok(Summary { text, failed: outcome.all.failed_all() })
-}
-
-/// A progress line on a terminal, which is overwritten each time.
-struct Screen {
-    is_shown: bool,
-    second: u64,
-}
-
-impl Screen {
-    fn new() -> Screen {
-        Screen { is_shown: std::io::stderr().is_terminal(), second: 0 }
-    }
-
-    fn show(&mut self, progress: &Progress) {
-        let second = progress.elapsed_us / 1_000_000;
-        if !self.is_shown || second <= self.second {
-            return;
-        }
-        self.second = second;
-        let Progress { answered, failed, .. } = progress;
-        eprint!("\r{second} s: {answered} answered, {failed} failed ");
-        // If the terminal is gone, the line is not needed.
-        let _ = std::io::stderr().flush();
-    }
-
-    fn clear(&self) {
-        if self.second > 0 {
-            eprint!("\r\u{1b}[K");
-        }
-    }
 }

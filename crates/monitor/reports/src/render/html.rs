@@ -185,10 +185,8 @@ fn draw(
         return;
     }
     for (at, host) in report.hosts.iter().take(HOSTS_MAX).enumerate() {
-        let (intervals, _) = halves(table);
-        let name = &host.name;
-        let lines: Vec<&Line> =
-            intervals.into_iter().filter(|line| line.labels[0] == *name).collect();
+        let is_of = |line: &&Line| line.kind == LineKind::Interval && line.labels[0] == host.name;
+        let lines: Vec<&Line> = table.lines.iter().filter(is_of).collect();
         let spans: Vec<(i64, u64)> =
             lines.iter().map(|line| (line.from_ms, line.length_ms)).collect();
         let values = |column: usize| lines.iter().map(|line| line.values[column]).collect();

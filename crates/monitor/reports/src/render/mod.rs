@@ -62,7 +62,7 @@ fn labels_shown(table: &Table, report: &Report) -> Vec<usize> {
     (0..table.labels.len()).filter(is_shown).collect()
 }
 
-/// Returns the lines of intervals, and the lines of the whole time.
+/// Returns the lines of intervals, newest first for each host, and the lines of the whole time.
 fn halves(table: &Table) -> (Vec<&Line>, Vec<&Line>) {
     let count = |kind| table.lines.iter().filter(|line| line.kind == kind).count();
     let is_single = count(LineKind::Whole) == 1 && table.part.scope == Scope::Guest;
@@ -72,7 +72,11 @@ fn halves(table: &Table) -> (Vec<&Line>, Vec<&Line>) {
         LineKind::All => !is_single || count(LineKind::Rest) > 0,
         _ => true,
     };
-    table.lines.iter().filter(is_shown).partition(|line| line.kind == LineKind::Interval)
+    let is_interval = |line: &&Line| line.kind == LineKind::Interval;
+    let (mut intervals, whole): (Vec<_>, Vec<_>) =
+        table.lines.iter().filter(is_shown).partition(is_interval);
+    intervals.chunk_by_mut(|a, b| a.labels[0] == b.labels[0]).for_each(<[_]>::reverse);
+    (intervals, whole)
 }
 
 /// Returns the title of a label's column.

@@ -68,6 +68,23 @@ fn report_has_its_numbers_below_each_other_after_wide_letters() {
 }
 
 #[test]
+fn newest_interval_is_first_for_people_and_last_for_programs() {
+    let day = [testing::day(2, 480)];
+    let report = report("GUEST1", &day, &options(By::Guest, Detail::Sums));
+    let order = |printed: &str, marks: [&str; 3]| {
+        marks.map(|mark| printed.find(mark).unwrap_or_else(|| panic!("no {mark}: {printed}")))
+    };
+    let text = reports::text(&report, &Utc, WIDTH);
+    assert!(order(&text, ["\n16:00 ", "\n08:00 ", "\n00:00 "]).is_sorted(), "{text}");
+    let page = reports::html(&report, &Utc);
+    let times = ["label\">16:00</th", "label\">08:00</th", "label\">00:00</th"];
+    assert!(order(&page, times).is_sorted(), "{page}");
+    let times = ["T00:00:00Z,2026-11-21T08", "T08:00:00Z,2026-11-21T16", "T16:00:00Z,2026-11-22"];
+    let csv = reports::csv(&report, &Utc);
+    assert!(order(&csv, times).is_sorted(), "{csv}");
+}
+
+#[test]
 fn every_report_as_csv_and_json() {
     let day = [testing::day(4, 480)];
     for definition in REPORTS {

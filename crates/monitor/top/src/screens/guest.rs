@@ -156,7 +156,7 @@ fn memory(guest: &Seen<'_>) -> [String; 3] {
     let known = |bytes| size_of(guest.known(bytes));
     [
         format!(
-            "MEMORY   has {} of {}   told {}   from {} to {}   shares {}   res {}",
+            "MEMORY   has {} of {}   target {}   from {} to {}   shares {}   res {}",
             bytes(row.actual_bytes),
             known(row.memory_bytes),
             bytes(row.target_bytes),
@@ -202,7 +202,7 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
          {own_refault_anonymous_pages_per_s} /s   \
          busy {own_busy_percent} %   stolen {own_steal_percent} %",
     );
-    [inside, format!("{reported}   told {} s ago", shown(age, 1))]
+    [inside, format!("{reported}   reported {} s ago", shown(age, 1))]
 }
 
 /// Returns the largest processes and the most frequent wakers from the daemon's last report.

@@ -1,5 +1,6 @@
 //! Recorded guests in the form of `ps`, with the recorded values only.
 
+use base::natural;
 use manager::control::{ASLEEP_PERCENT, GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
     };
     let mut guests: Vec<GuestRow> =
         interval.guests.iter().map(|(who, over)| row(who, over, ids)).collect();
-    guests.sort_by(|a, b| a.name.cmp(&b.name).then(a.id.cmp(&b.id)));
+    guests.sort_by(|a, b| natural(&a.name, &b.name).then(a.id.cmp(&b.id)));
     Ps { host, ksm: KsmRow::default(), guests }
 }
 
@@ -79,6 +80,18 @@ fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
 mod tests {
     use super::*;
     use model::Row;
+
+    #[test]
+    fn recorded_guests_are_in_natural_order() {
+        let mut interval = Interval::default();
+        for name in ["g10", "g2", "g1"] {
+            let who = GuestIdentity { name: name.into(), ..GuestIdentity::default() };
+            interval.guests.insert(who, Over::default());
+        }
+        let ps = ps(&interval, &mut Ids::default());
+        let names: Vec<&str> = ps.guests.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["g1", "g2", "g10"]);
+    }
 
     #[test]
     fn a_guest_was_parked_if_it_was_for_most_of_the_time() {

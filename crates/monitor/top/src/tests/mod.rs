@@ -406,6 +406,21 @@ fn keys_sort_and_reverse_and_filter() {
 }
 
 #[test]
+fn names_are_in_natural_order() {
+    let mut model = model();
+    for row in &mut model.sample.as_mut().expect("a sample").ps.guests {
+        row.name = format!("g{}", 12 - row.id);
+    }
+    // All guests have the same maximum, so their names decide.
+    for sort in [Column::Name, Column::Of] {
+        let view = View { sort, ..on(Shown::Guests) };
+        assert_eq!(names(&view, &model), ["g7", "g8", "g9", "g10", "g11"]);
+    }
+    let view = View { sort: Column::Name, is_reversed: true, ..on(Shown::Guests) };
+    assert_eq!(names(&view, &model)[..2], ["g11", "g10"]);
+}
+
+#[test]
 fn the_mark_stays_with_its_guest_and_opens_it() {
     let model = model();
     let mut view = on(Shown::Guests);

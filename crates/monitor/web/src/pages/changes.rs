@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use base::{chain, plain};
 use manager::config::Share;
 use manager::control::{Answer, Ask, Change};
+use reports::mib;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -121,13 +122,13 @@ pub(crate) async fn set(
             match answer {
                 Ok(Answer::Set(now)) => {
                     let size = match now.pin_bytes {
-                        Some(bytes) => format!("pinned to {} MiB", bytes >> 20),
+                        Some(bytes) => format!("pinned to {} MiB", mib(Some(bytes))),
                         None => now.mode.to_string(),
                     };
                     format!(
                         "Changed: {size}, min {} MiB, max {} MiB, {} shares",
-                        now.min_bytes >> 20,
-                        now.max_bytes >> 20,
+                        mib(Some(now.min_bytes)),
+                        mib(Some(now.max_bytes)),
                         now.shares
                     )
                 }

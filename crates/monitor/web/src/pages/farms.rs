@@ -13,6 +13,7 @@ use axum::response::Response;
 use base::{chain, plain};
 use manager::control::{FarmGuest, FarmTable};
 use maud::{Markup, html};
+use reports::shown;
 use std::sync::Arc;
 use why::when::Now;
 
@@ -56,7 +57,7 @@ fn farm(farm: &FarmTable, now: &Now) -> Markup {
     let count = farm.guests.len();
     let answered = farm.guests.iter().filter(|guest| guest.ready).count();
     let parked = farm.guests.iter().filter(|guest| guest.state == "parked").count();
-    let columns = ["CPUs", "CPU %", "Memory MiB"];
+    let columns = ["CPUs", "vCPU %", "Memory MiB"];
     html! {
         section {
             h2 { (called) }
@@ -104,7 +105,7 @@ fn guest(guest: &FarmGuest) -> Markup {
                 @if let Some(reason) = &guest.reason { ": " (plain(reason, 200)) }
             }
             td { (guest.cpus) }
-            td { @if let Some(cpu) = guest.cpu_percent { (format!("{cpu:.1}")) } @else { "-" } }
+            td { (shown(guest.cpu_percent, 1)) }
             td { (guest.memory_mib) }
             td class="label" { (plain(&guest.arch, 20)) }
             td class="label" { (places.join(", ")) }

@@ -19,7 +19,7 @@ use base::plain;
 use manager::control::GuestRow;
 use maud::{Markup, html};
 use reports::chart::{Mark, STATES};
-use reports::{Derived, Scope, shown};
+use reports::{Derived, Scope, mib};
 use std::sync::Arc;
 use store::Policy;
 use why::when::Now;
@@ -165,11 +165,10 @@ fn values(
 
 /// Shows the guest's limits and its last decision.
 fn wanted(row: &GuestRow) -> Markup {
-    let mib = |bytes: u64| shown(Some((bytes >> 20) as f64), 0);
     html! {
         p {
-            "Between " b { (mib(row.min_bytes)) } " and " b { (mib(row.max_bytes)) } " MiB, "
-            b { (row.shares) } " shares, " (row.mode.name()) "."
+            "Between " b { (mib(Some(row.min_bytes))) } " and " b { (mib(Some(row.max_bytes))) }
+            " MiB, " b { (row.shares) } " shares, " (row.mode.name()) "."
             @if let Some(reason) = &row.reason { " Last decision: " (plain(reason, 300)) "." }
             @if let Some(why) = &row.unusable { " Its memory cannot be changed: " (plain(why, 300))
                 "." }

@@ -18,7 +18,7 @@ use axum::response::Response;
 use manager::control::GuestRow;
 use maud::{Markup, html};
 use reports::chart::OWNERS;
-use reports::{Scope, Single, shown};
+use reports::{Scope, Single, mib, shown};
 use std::sync::Arc;
 use why::when::Now;
 
@@ -157,14 +157,15 @@ pub(crate) fn budget(seen: &Seen) -> String {
     else {
         return String::new();
     };
-    let free_mib = (free >> 20) as f64;
-    if free_mib >= available_mib.floor() {
+    if (free >> 20) as f64 >= available_mib.floor() {
         return String::new();
     }
     format!(
-        "Budget {} MiB, {free_mib} free in it; host {} MiB, {available_mib:.0} available",
-        budget >> 20,
-        total >> 20
+        "Budget {} MiB, {} free in it; host {} MiB, {} available",
+        mib(Some(budget)),
+        mib(Some(free)),
+        mib(Some(total)),
+        shown(Some(available_mib), 0)
     )
 }
 
