@@ -362,8 +362,15 @@ impl Running {
         }
         let failures = failures(&self.fleet);
         let is_empty = all_ended(&self.fleet);
+        let is_table = self.screen.is_table();
+        let count = self.fleet.members().iter().filter(|member| member.pid().is_some()).count();
         let Running { mut fleet, service, tiers, mut manager, .. } = self;
         fleet.end();
+        if is_table && outcome.is_ok() && count > 0 {
+            // A reader that has gone is no error.
+            let ended = format!("{} ended\n", base::counted(count as u64, "guest"));
+            let _ = std::io::stdout().write_all(ended.as_bytes());
+        }
         drop((fleet, service));
         if let Some(note) = manager.end() {
             tell("pinhead", &base::plain(&note, NOTE_WIDTH));
