@@ -45,14 +45,14 @@ clauses! {
     Wish "wish"
         "The host has more free memory than it wants, and the guest can use it."
         "[{host_available} are free for guests, ]more than wanted, and it can use some"
-        "[{host_available} were free for guests, and {host_set_point} are wanted|more was free than \
-         wanted], and it can use more",
+        "[{host_available} were free for guests, and {host_set_point} are wanted|more was free \
+         than wanted], and it can use more",
     SetPoint "setpoint"
         "The host has less free memory than it wants, so guests give what they can spare."
         "[{host_available} are free for guests, and {host_set_point} are wanted|less is free than \
          wanted]"
-        "[{host_available} were free for guests, and {host_set_point} are wanted|less was free than \
-         wanted]",
+        "[{host_available} were free for guests, and {host_set_point} are wanted|less was free \
+         than wanted]",
     HostPressure "host-pressure"
         "The host itself swaps or waits for memory, regardless of its available memory."
         "the host itself waits for memory"

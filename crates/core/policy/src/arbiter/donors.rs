@@ -21,98 +21,166 @@ pub(super) fn take(
     config: &Config,
 ) -> Vec<(Key, Clause)> {
     by_rule(states, budget, config);
-    let claim = match (budget.unmet, budget.reserve_lack) {
-        (Bytes::ZERO, Bytes::ZERO) if budget.relieves => Clause::HostPressure,
-        (Bytes::ZERO, Bytes::ZERO) if budget.lack == Bytes::ZERO => Clause::Refault,
-        (Bytes::ZERO, Bytes::ZERO) => Clause::SetPoint,
-        (Bytes::ZERO, _) => Clause::Reservation,
-        _ => Clause::Shortage,
-    };
-    let clause = if budget.emergency { Clause::Emergency } else { claim };
-    let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure | Clause::Refault);
-    // The host's lack already excludes memory that shrinking guests will return. If the host lacks
-    // nothing, that memory is for the guests that wait.
-    let mut demand = match budget.lack.max(budget.reserve_lack) {
-        Bytes::ZERO if urgent => budget.unmet.less(budget.coming),
-        Bytes::ZERO => budget.refaults.less(budget.coming),
-        lack => lack.plus(budget.unmet),
-    };
-    // Page-out finds unused memory, and memory that it reclaims in error is faulted in again.
-    // Caches of guests are therefore first left to page-out, unless a guest waits.
-    let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
-    let kinds: &[Reclaim] = match clause {
-        Clause::SetPoint if page_out > Bytes::ZERO && !budget.low => {
-            &[Reclaim::Free, Reclaim::ColdCache, Reclaim::ThrashedCache]
-        }
-        Clause::SetPoint if page_out > Bytes::ZERO => {
-            &[Reclaim::Free, Reclaim::ColdCache, Reclaim::ThrashedCache, Reclaim::HotCache]
-        }
-        Clause::Emergency => &[
-            Reclaim::ColdCache,
-            Reclaim::ThrashedCache,
-            Reclaim::HotCache,
-            Reclaim::AnyHotCache,
-            Reclaim::ProcessMemory,
-        ],
-        Clause::Refault => &[Reclaim::ColdCache],
-        // Memory in use is not reclaimed for a target that is nearly met.
-        Clause::SetPoint | Clause::HostPressure if !budget.low => {
-            &[Reclaim::ColdCache, Reclaim::ThrashedCache]
-        }
-        _ => &[Reclaim::ColdCache, Reclaim::ThrashedCache, Reclaim::HotCache],
-    };
-    let urgency = match (urgent, budget.low) {
-        _ if budget.emergency => Urgency::Emergency,
-        (true, _) => Urgency::Need,
-        (false, true) => Urgency::Low,
-        (false, false) => Urgency::None,
-    };
-    if urgent && demand > Bytes::ZERO {
+    let claim = Claim::of(budget);
+    let gifts = matched(states, &claim, budget, config);
+    order(states, &claim, gifts, budget, config)
+}
+
+/// The host's claim on its guests in a pass.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    clause: Clause,
+    urgency: Urgency,
+    /// True if a guest or a reservation waits.
+    is_urgent: bool,
+    /// Memory that guests have to give up.
+    demand: Bytes,
+    /// Gain of page-out that balloons wait for.
+    page_out: Bytes,
+}
+
+impl Claim {
+    fn of(budget: &HostBudget) -> Claim {
+        let claim = match (budget.unmet, budget.reserve_lack) {
+            (Bytes::ZERO, Bytes::ZERO) if budget.relieves => Clause::HostPressure,
+            (Bytes::ZERO, Bytes::ZERO) if budget.lack == Bytes::ZERO => Clause::Refault,
+            (Bytes::ZERO, Bytes::ZERO) => Clause::SetPoint,
+            (Bytes::ZERO, _) => Clause::Reservation,
+            _ => Clause::Shortage,
+        };
+        let clause = if budget.emergency { Clause::Emergency } else { claim };
+        let is_urgent =
+            !matches!(clause, Clause::SetPoint | Clause::HostPressure | Clause::Refault);
+        // The host's lack already excludes memory that shrinking guests will return. If the host
+        // lacks nothing, that memory is for the guests that wait.
+        let demand = match budget.lack.max(budget.reserve_lack) {
+            Bytes::ZERO if is_urgent => budget.unmet.less(budget.coming),
+            Bytes::ZERO => budget.refaults.less(budget.coming),
+            lack => lack.plus(budget.unmet),
+        };
         // A guest waits even for a tiny amount, so at least one move is made.
-        demand = demand.max(MOVE_MIN);
+        let is_move = is_urgent && demand > Bytes::ZERO;
+        // Page-out finds unused memory, and memory that it reclaims in error is faulted in again.
+        // Caches of guests are therefore first left to page-out, unless a guest waits.
+        let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
+        let urgency = match (is_urgent, budget.low) {
+            _ if budget.emergency => Urgency::Emergency,
+            (true, _) => Urgency::Need,
+            (false, true) => Urgency::Low,
+            (false, false) => Urgency::None,
+        };
+        let demand = if is_move { demand.max(MOVE_MIN) } else { demand };
+        Claim { clause, urgency, is_urgent, demand, page_out }
     }
-    let mut given = vec![Gift::default(); states.len()];
-    let mut freed = Bytes::ZERO;
-    let mut all = Bytes::ZERO;
-    for kind in kinds {
-        if demand < MOVE_MIN {
-            break;
+
+    /// Returns the kinds of memory that guests give up for this claim, in their order.
+    fn kinds(&self, budget: &HostBudget) -> &'static [Reclaim] {
+        match self.clause {
+            Clause::SetPoint if self.page_out > Bytes::ZERO && !budget.low => {
+                &[Reclaim::Free, Reclaim::ColdCache, Reclaim::ThrashedCache]
+            }
+            Clause::SetPoint if self.page_out > Bytes::ZERO => {
+                &[Reclaim::Free, Reclaim::ColdCache, Reclaim::ThrashedCache, Reclaim::HotCache]
+            }
+            Clause::Emergency => &[
+                Reclaim::ColdCache,
+                Reclaim::ThrashedCache,
+                Reclaim::HotCache,
+                Reclaim::AnyHotCache,
+                Reclaim::ProcessMemory,
+            ],
+            Clause::Refault => &[Reclaim::ColdCache],
+            // Memory in use is not reclaimed for a target that is nearly met.
+            Clause::SetPoint | Clause::HostPressure if !budget.low => {
+                &[Reclaim::ColdCache, Reclaim::ThrashedCache]
+            }
+            _ => &[Reclaim::ColdCache, Reclaim::ThrashedCache, Reclaim::HotCache],
         }
+    }
+
+    /// Returns the part of `open`, the demand that is not met yet, to reclaim as this kind.
+    fn asked(
+        &self,
+        kind: Reclaim,
+        open: Bytes,
+        taken: Taken,
+        budget: &HostBudget,
+        cold_left: impl Fn() -> Bytes,
+    ) -> Bytes {
         // Half of the guests' free memory is included in page-out's expected gain, and is reclaimed
         // from them now.
-        let waits = page_out.less(Bytes(freed.0 / 2));
-        let asked = match kind {
+        let waits = self.page_out.less(Bytes(taken.free.0 / 2));
+        match kind {
             // Memory in use is not reclaimed for the set point. If no other guest has a claim on
             // it, it is only reclaimed for the reserve.
-            Reclaim::AnyHotCache | Reclaim::ProcessMemory => demand.min(budget.deficit.less(all)),
+            Reclaim::AnyHotCache | Reclaim::ProcessMemory => {
+                open.min(budget.deficit.less(taken.all))
+            }
             Reclaim::HotCache if budget.emergency => {
-                demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
+                let due = budget.deficit.plus(budget.unmet).plus(budget.reserve_lack);
+                open.min(due.less(taken.all))
             }
             // If there is time, other guests can give up their cold cache in later steps instead.
-            Reclaim::ThrashedCache if !urgent && !budget.low => {
-                demand.less(waits).less(left_of(states, &given, Reclaim::ColdCache, urgency))
+            Reclaim::ThrashedCache if !self.is_urgent && !budget.low => {
+                open.less(waits).less(cold_left())
             }
             // Half-way to the reserve, cold cache is reclaimed without waiting for page-out.
-            Reclaim::ColdCache if !budget.low => demand.less(waits),
-            Reclaim::HotCache => demand.less(waits),
-            Reclaim::ColdCache | Reclaim::ThrashedCache | Reclaim::Free => demand,
-        };
-        let gives = given_of(states, &mut given, *kind, asked, urgency, config);
-        if *kind == Reclaim::Free {
-            freed = gives;
+            Reclaim::ColdCache if !budget.low => open.less(waits),
+            Reclaim::HotCache => open.less(waits),
+            Reclaim::ColdCache | Reclaim::ThrashedCache | Reclaim::Free => open,
         }
-        demand = demand.less(gives);
-        all = all.plus(gives);
+    }
+}
+
+/// Memory reclaimed so far in a pass.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    free: Bytes,
+    all: Bytes,
+}
+
+/// Divides a claim among the guests, one kind of memory after the other.
+fn matched(
+    states: &[GuestState<'_>],
+    claim: &Claim,
+    budget: &HostBudget,
+    config: &Config,
+) -> Vec<Gift> {
+    let mut given = vec![Gift::default(); states.len()];
+    let (mut open, mut taken) = (claim.demand, Taken::default());
+    for kind in claim.kinds(budget) {
+        if open < MOVE_MIN {
+            break;
+        }
+        let cold_left = || left_of(states, &given, Reclaim::ColdCache, claim.urgency);
+        let asked = claim.asked(*kind, open, taken, budget, cold_left);
+        let gives = given_of(states, &mut given, *kind, asked, claim.urgency, config);
+        if *kind == Reclaim::Free {
+            taken.free = gives;
+        }
+        open = open.less(gives);
+        taken.all = taken.all.plus(gives);
     }
     // A small amount that another guest could use does not justify waking an idle guest.
-    gather(&mut given, if clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
+    gather(&mut given, if claim.clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
+    given
+}
+
+/// Shrinks the guests by their amounts. Returns the guests that could not shrink.
+fn order(
+    states: &mut [GuestState<'_>],
+    claim: &Claim,
+    gifts: Vec<Gift>,
+    budget: &mut HostBudget,
+    config: &Config,
+) -> Vec<(Key, Clause)> {
     let mut refused = Vec::new();
-    for (state, Gift { size, .. }) in states.iter_mut().zip(given) {
+    for (state, Gift { size, .. }) in states.iter_mut().zip(gifts) {
         if size >= MOVE_MIN {
-            let step = step(state, urgency, config);
-            shrink(state, budget, size, clause, step);
+            let step = step(state, claim.urgency, config);
+            shrink(state, budget, size, claim.clause, step);
         } else if state.to.is_none_or(|(_, action, _)| action != Action::Shrink) {
-            let against = state.against(urgency);
+            let against = state.against(claim.urgency);
             refused.push((state.sample.key, against.unwrap_or(Clause::Nothing)));
         }
     }

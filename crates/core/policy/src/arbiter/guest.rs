@@ -1,37 +1,22 @@
-//! One guest over time: its need, its spare memory, and the obstacles to a move.
+//! One guest over time: its boots, its strain, and its moves.
 
 use super::balloon::BalloonTracker;
 use super::benefit::Benefit;
 use super::evidence::Evidence;
-use super::gain::Holding;
 use super::headroom;
 use super::movement::Movement;
-use super::need::Need;
-use super::reason::{Clause, Inputs};
-use super::regime::Urgency;
-use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
+use super::reason::Clause;
+use super::sample::{Config, GuestSample, Memory, Mode, Usable};
 use super::turns::{Direction, Turns};
 use super::unmet::Unmet;
 use super::view::MemoryView;
 use base::Bytes;
 
-/// Time for which a guest keeps its memory after it was strained.
-const STRAIN_MS: u64 = 10_000;
-/// Strain within this time counts as current.
-const STRAIN_NOW_MS: u64 = 2_000;
 /// Cool-down after a move, in which a mere wish does not move the guest the other way. Each
 /// reversal doubles the cool-down.
 const COOL_MS: u64 = 30_000;
-/// First cool-down while another guest is in need.
-const COOL_SHORTAGE_MS: u64 = 5_000;
-/// Longest cool-down while another guest is in need.
-const COOL_NEED_MS_MAX: u64 = 60_000;
-/// Longest cool-down while the host is half-way to its reserve.
-const COOL_LOW_MS_MAX: u64 = 120_000;
 /// Two moves further apart than this are no reversal.
 const REVERSAL_MS: u64 = 600_000;
-/// Refault rate, in pages a second, from which more memory would help a guest.
-const REFAULTS: u64 = 16;
 /// Time for which an untouched grant counts as promised.
 const PROMISE_MS: u64 = 10_000;
 
@@ -76,12 +61,12 @@ pub struct GuestHistory {
     /// Memory that was not free at the last report outside of a shrink. During a shrink, the
     /// balloon's size and the free memory belong to different moments.
     pub(super) kept: Option<Bytes>,
-    evidence: Evidence,
+    pub(super) evidence: Evidence,
     pub(super) benefit: Benefit,
-    strained_ms: Option<u64>,
+    pub(super) strained_ms: Option<u64>,
     pub(super) unmet: Unmet,
     moved: Option<(Direction, u64)>,
-    turns: Turns,
+    pub(super) turns: Turns,
     promise: Option<Promise>,
     /// Clause reported last, and whether a bound applied.
     pub(super) reported: Option<(Clause, bool)>,
@@ -89,52 +74,6 @@ pub struct GuestHistory {
     /// Memory that the host gained since the last reported shrink, if known. The last step may end
     /// after the movement is over.
     got: Option<Bytes>,
-}
-
-/// Assessment of a guest in one pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Assessment {
-    /// Reason for which nothing is decided about the guest.
-    pub held: Option<(Clause, &'static str)>,
-    /// Current size.
-    pub actual: Bytes,
-    /// Most memory that the guest may have now.
-    pub ceiling: Bytes,
-    /// Memory that the guest keeps in any case.
-    pub min: Bytes,
-    /// Memory resident on the host, at most `actual`.
-    pub touched: Bytes,
-    /// Memory that the host would gain from a shrink.
-    pub holding: Holding,
-    pub need: Need,
-    pub headroom: Bytes,
-    /// Obstacles to a shrink of the guest, by urgency.
-    against: [Option<Clause>; 4],
-    /// The same obstacles, without waits that are over.
-    against_now: [Option<Clause>; 4],
-    /// Further memory that the guest may get at the cost of others, limited by its use as measured
-    /// on the host.
-    pub backed: Bytes,
-    /// True if the guest claims a need that the host cannot confirm.
-    pub not_seen: bool,
-    /// True if the guest needs more than its control groups allow.
-    pub lacks_group: bool,
-    /// True if more memory would help the guest and nothing prevents a grant.
-    pub wishes: bool,
-    /// True if the guest runs, refaults, and more memory may help it.
-    pub refaults: bool,
-}
-
-impl Assessment {
-    /// Returns the obstacle to a shrink of the guest, if any.
-    pub fn against(&self, urgency: Urgency) -> Option<Clause> {
-        self.against[urgency as usize]
-    }
-
-    /// Returns the same obstacle, ignoring a wait that is over.
-    pub fn against_now(&self, urgency: Urgency) -> Option<Clause> {
-        self.against_now[urgency as usize]
-    }
 }
 
 impl GuestHistory {
@@ -295,12 +234,12 @@ impl GuestHistory {
         }
     }
 
-    fn cools(&self, way: Direction, base_ms: u64, now_ms: u64) -> bool {
+    pub(super) fn cools(&self, way: Direction, base_ms: u64, now_ms: u64) -> bool {
         self.moved
             .is_some_and(|(before, at_ms)| before != way && now_ms.saturating_sub(at_ms) < base_ms)
     }
 
-    fn cool_ms(&self) -> u64 {
+    pub(super) fn cool_ms(&self) -> u64 {
         (COOL_MS << self.turns.reversals).min(3_600_000)
     }
 
@@ -311,7 +250,7 @@ impl GuestHistory {
         }) && self.view.is_some()
     }
 
-    fn held(
+    pub(super) fn held(
         &self,
         sample: &GuestSample,
         config: &Config,
@@ -343,156 +282,8 @@ impl GuestHistory {
         None
     }
 
-    /// Assesses the guest for this pass.
-    pub fn assess(
-        &self,
-        sample: &GuestSample,
-        verdicts: &RuleVerdicts,
-        config: &Config,
-        now_ms: u64,
-    ) -> Assessment {
-        let limits = sample.limits;
-        let actual = sample.actual.unwrap_or(Bytes::ZERO);
-        let most = sample.most();
-        let wanted = match sample.request {
-            Some(request) => request.max(limits.min).min(most),
-            None => most,
-        };
-        let mut assessment = Assessment {
-            held: self.held(sample, config, now_ms),
-            actual,
-            ceiling: wanted,
-            min: limits.min.min(limits.max),
-            touched: sample.resident.unwrap_or(actual).min(actual),
-            holding: self.holding(sample, actual, now_ms),
-            ..Assessment::default()
-        };
-        let (Some(view), None) = (self.view, assessment.held) else {
-            let stingy = self.balloon.is_stingy(now_ms).then_some(Clause::Stuck);
-            assessment.against = [assessment.held.map(|(clause, _)| clause).or(stingy); 4];
-            assessment.against_now = assessment.against;
-            return assessment;
-        };
-        let strained_within =
-            |ms| self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < ms);
-        let strained = strained_within(STRAIN_MS);
-        if strained {
-            // The size that the guest's own rules requested was too small.
-            assessment.ceiling = most;
-        }
-        assessment.headroom =
-            headroom::learnt(headroom::plain(&view, sample), view.used, self.turns.lessons);
-        let warm = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
-        // Refaults are no lack of memory while enough memory is free. A guest that is strained, or
-        // was strained a moment ago, gets memory for its need instead.
-        let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
-        assessment.refaults = warm && !has_room && !strained && self.benefit.is_likely(now_ms);
-        let going = self.balloon.going(actual);
-        let need = match limits.mode {
-            Mode::Managed => {
-                let below = assessment.min.less(actual.plus(going));
-                // The size at the time of the report, without memory that has arrived since.
-                let had = self.memory.map_or(actual, |memory| memory.actual);
-                let unmet = self.unmet.before(self.memory.as_ref());
-                Need::of_report(&view, sample, verdicts, below, had, unmet)
-            }
-            Mode::Pinned(_) | Mode::Released => Need::default(),
-        };
-        let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
-        let mut room = reachable.less(actual.plus(going));
-        if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
-            // The limit for granted memory in transit is nearly reached. More is requested after an
-            // arrival.
-            room = Bytes::ZERO;
-        }
-        // Memory that has not arrived, or that arrived after the report, counts towards the need. A
-        // lack of the minimum is known without a report.
-        let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
-        let is_reported = need.why != Some(Clause::Limits);
-        let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
-        assessment.backed = self.evidence.backs(actual.plus(going));
-        let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
-        let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
-        assessment.need = need.left(answered, room.min(believed));
-        // A slow balloon does not mean that the group is full.
-        let most_room = assessment.ceiling.less(actual.plus(going)).min(believed);
-        let lacks = need.left(answered, believed).size > need.left(answered, most_room).size;
-        assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
-        assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
-        let besides = if sample.process.pinned.is_some() {
-            Some(Clause::Locked)
-        } else if self.balloon.is_stingy(now_ms) {
-            Some(Clause::Stuck)
-        } else if self.gives_nothing(&assessment) {
-            Some(Clause::NoYield)
-        } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
-            Some(Clause::Rule)
-        } else if self.balloon.target().is_some() || self.balloon.is_astray() {
-            Some(Clause::Moving)
-        } else {
-            None
-        };
-        let cooled =
-            |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
-        let low_ms = self.cool_ms().min(COOL_LOW_MS_MAX);
-        let need_ms = (COOL_SHORTAGE_MS << self.turns.reversals).min(COOL_NEED_MS_MAX);
-        // The cool-downs are ordered by urgency, the lowest urgency first.
-        let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
-        let against = |waits: bool| {
-            let waits = (waits || assessment.need.size > Bytes::ZERO).then_some(Clause::Strained);
-            cool_ms.map(|ms| waits.or(besides).or_else(|| cooled(ms)))
-        };
-        assessment.against = against(strained);
-        assessment.against_now = against(strained_within(STRAIN_NOW_MS));
-        let short = view.available.plus(come) < Bytes(assessment.headroom.0 * 2);
-        assessment.wishes = !sample.idle_since_sample
-            && (short || warm)
-            && verdicts.may_grow != Some(false)
-            && verdicts.grow != Some(false)
-            && self.balloon.target().is_none()
-            && assessment.backed > Bytes::ZERO
-            && !self.cools(Direction::Up, self.cool_ms(), now_ms);
-        assessment
-    }
-
     /// Records the need found for the guest.
     pub fn needed(&mut self, need: Bytes) {
         self.unmet.judged(self.memory.as_ref(), need);
-    }
-
-    /// Returns the numbers behind a decision about the guest.
-    pub fn inputs(
-        &self,
-        sample: &GuestSample,
-        assessment: &Assessment,
-        config: &Config,
-        host: Option<&HostSample>,
-        now_ms: u64,
-    ) -> Inputs {
-        let view = self.view;
-        Inputs {
-            actual: sample.actual,
-            resident: sample.resident,
-            used: view.map(|v| v.used),
-            available: view.map(|v| v.available),
-            free: view.and_then(|v| v.free),
-            hot: view.map(|v| v.hot),
-            cold: view.map(|v| v.cold()),
-            headroom: view.map(|_| assessment.headroom),
-            need: view.map(|_| assessment.need.size),
-            request: sample.request,
-            psi_permille: view.and_then(|v| v.psi_permille),
-            swap_in_pages_s: view.and_then(|v| v.swap_in),
-            swap_out_pages_s: view.and_then(|v| v.swap_out),
-            refault_pages_s: view.and_then(|v| v.refaults),
-            stalls_s: view.and_then(|v| v.stalls),
-            sample_age_ms: self.memory.map(|m| now_ms.saturating_sub(m.at_ms)),
-            asleep: sample.idle_since_sample,
-            strained: self.is_strained(),
-            host_available: host.map(|h| h.available),
-            host_set_point: Some(config.set_point),
-            host_reserve: Some(config.reserve),
-            ..Inputs::default()
-        }
     }
 }

@@ -13,8 +13,10 @@
 //! that waits for memory is not shrunk, however much the host lacks. If data is missing or stale,
 //! nothing moves.
 
+mod assess;
 mod balloon;
 mod benefit;
+mod close;
 mod donors;
 mod evidence;
 mod fall;
@@ -56,16 +58,10 @@ use crate::rivals::Orders;
 use base::Bytes;
 use fall::Fall;
 use guest::GuestHistory;
-use movement::Movement;
 use patience::Patience;
-use regime::Urgency;
 use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
-
-/// Obstacles to a shrink that are reported even if no shrink is requested.
-const SPOKEN: [Clause; 5] =
-    [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck, Clause::Locked];
 
 /// The arbiter, with its state between passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -221,17 +217,13 @@ impl Arbiter {
             let (key, sample) = (state.sample.key, state.sample);
             let mut inputs = state.history.inputs(sample, &state.assessment, config, host, now_ms);
             if let Some(budget) = &budget {
-                inputs.host_coming = Some(budget.coming);
-                inputs.host_promised = Some(budget.promised);
-                inputs.host_unmet = Some(budget.unmet);
-                inputs.host_fall = Some(self.fall.a_second());
-                inputs.host_page_out = Some(budget.page_out);
+                budget.note(self.fall.a_second(), &mut inputs);
             }
             if let Some(orders) = orders {
                 follow::note(orders, key, &mut inputs);
             }
             pass.inputs.push((key, inputs));
-            let guest = close(state, inputs, budget.is_some(), now_ms, &mut pass);
+            let guest = close::close(state, inputs, budget.is_some(), now_ms, &mut pass);
             guests.insert(key, guest);
         }
         // A guest without a sample has ended, and its history is dropped.
@@ -344,122 +336,4 @@ impl Arbiter {
             refaults: Bytes::ZERO,
         }
     }
-}
-
-/// Turns the state of a guest into its decision and its command.
-fn close(
-    mut state: GuestState<'_>,
-    inputs: Inputs,
-    sees_host: bool,
-    now_ms: u64,
-    pass: &mut Pass,
-) -> Box<GuestHistory> {
-    let sample = state.sample;
-    if let Some(outcome) = &mut state.outcome {
-        outcome.got_in_all = state.history.add_up(outcome.host_got, now_ms);
-    }
-    pass.outcomes.extend(state.outcome);
-    let actual = state.assessment.actual;
-    let (to, action, clause) = match (state.to, state.assessment.held) {
-        (Some(decided), _) => decided,
-        (None, Some((clause, _))) => (actual, Action::Hold, clause),
-        (None, None) if !sees_host => (actual, Action::Hold, Clause::Blind),
-        (None, None) => {
-            let why = state.assessment.against(Urgency::None).filter(|c| SPOKEN.contains(c));
-            let content = match (state.assessment.not_seen, state.assessment.lacks_group) {
-                (true, _) => Clause::NotSeen,
-                (_, true) => Clause::GroupFull,
-                _ => Clause::Content,
-            };
-            (actual, Action::Hold, why.unwrap_or(content))
-        }
-    };
-    let guest = &mut state.history;
-    let goes_on = goes_on(&mut guest.movement, action, clause, now_ms);
-    if action == Action::Shrink && !goes_on {
-        guest.begin_movement();
-    }
-    // The shrink of a guest that waits for memory stops at its current size.
-    let halt = clause == Clause::Strained && guest.balloon.may_shrink();
-    let command = match action {
-        Action::Hold if halt => Some(actual),
-        // A balloon that another manager moves gets no target, not even its current size.
-        Action::Hold if clause == Clause::Foreign => None,
-        Action::Hold => state.cap,
-        Action::Grow | Action::Shrink => Some(to),
-    };
-    if let Some(size) = command {
-        guest.balloon.told(size);
-    }
-    if command.is_some() && action != Action::Hold {
-        let going = guest.balloon.going(actual);
-        let is_for_refaults = clause == Clause::Wish && state.assessment.refaults;
-        if let Some(rate) = inputs.refault_pages_s.filter(|_| is_for_refaults) {
-            guest.benefit.given(to.less(actual.plus(going)), actual, rate);
-        }
-        pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
-        guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
-        match action {
-            Action::Grow => {
-                // Memory that stays resident in any case is not promised.
-                let returned = guest.balloon.returned(sample).map_or(actual, |(size, _)| size);
-                let by = to.less(actual.plus(going).max(returned));
-                guest.moved(Direction::Up, by, sample, now_ms);
-            }
-            _ => guest.moved(Direction::Down, actual.less(to), sample, now_ms),
-        }
-    } else if halt {
-        pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
-    }
-    // A moving balloon is no news, because the decision that started the move was reported. A hold
-    // between two steps of a movement is no news either.
-    let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
-    let is_new = !is_between
-        && guest.reported.is_none_or(|(before, was_bounded)| {
-            // A new report clears the bound when the guest no longer lacks memory.
-            let is_at_rest = state.bounds.is_empty() && guest.balloon.target().is_none();
-            before != clause || (was_bounded && is_at_rest)
-        });
-    if command.is_some() || is_new {
-        let held = state.assessment.held.map(|(_, detail)| detail);
-        let detail = held.or(sample.process.pinned).unwrap_or("");
-        let (key, from) = (sample.key, actual);
-        let bounds = std::mem::take(&mut state.bounds);
-        if !is_between {
-            guest.reported = Some((clause, !bounds.is_empty()));
-        }
-        pass.decisions.push(Decision {
-            key,
-            action,
-            clause,
-            detail,
-            from,
-            to,
-            command,
-            goes_on,
-            bounds,
-            inputs,
-        });
-    }
-    state.history
-}
-
-/// Returns true if the action belongs to the guest's movement: its next step, or a pause between
-/// two steps. Any other action ends the movement.
-fn goes_on(movement: &mut Option<Movement>, action: Action, clause: Clause, now_ms: u64) -> bool {
-    let rests = action == Action::Hold && matches!(clause, Clause::Content | Clause::Moving);
-    let before = movement.filter(|movement| match action {
-        Action::Shrink => movement.takes(clause, now_ms),
-        _ => rests && movement.lasts(now_ms),
-    });
-    *movement = match action {
-        Action::Shrink => Some(before.unwrap_or_else(|| Movement::begin(clause, now_ms))),
-        _ => before,
-    };
-    if let Some(movement) =
-        movement.as_mut().filter(|_| action == Action::Shrink || clause == Clause::Moving)
-    {
-        movement.see(now_ms);
-    }
-    before.is_some()
 }

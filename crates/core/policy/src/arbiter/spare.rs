@@ -1,7 +1,8 @@
 //! The spare memory of a guest, and the gain for the host.
 
+use super::assess::Assessment;
 use super::gain::Holding;
-use super::guest::{Assessment, GuestHistory};
+use super::guest::GuestHistory;
 use super::headroom::HEADROOM_MIN;
 use super::sample::GuestSample;
 use super::state::MOVE_MIN;

@@ -1,7 +1,8 @@
 //! The host and its guests during a pass.
 
-use super::guest::{Assessment, GuestHistory};
-use super::reason::{Action, Bound, Clause, Outcome};
+use super::assess::Assessment;
+use super::guest::GuestHistory;
+use super::reason::{Action, Bound, Clause, Inputs, Outcome};
 use super::regime::Urgency;
 use super::sample::{GuestSample, RuleVerdicts};
 use base::Bytes;
@@ -76,6 +77,16 @@ pub struct HostBudget {
 }
 
 impl HostBudget {
+    /// Adds the host's numbers to those of a decision. `fall` is the fall of free memory in a
+    /// second.
+    pub fn note(&self, fall: Bytes, inputs: &mut Inputs) {
+        inputs.host_coming = Some(self.coming);
+        inputs.host_promised = Some(self.promised);
+        inputs.host_unmet = Some(self.unmet);
+        inputs.host_fall = Some(fall);
+        inputs.host_page_out = Some(self.page_out);
+    }
+
     /// Records memory that will be returned.
     pub fn comes(&mut self, size: Bytes) {
         self.coming = self.coming.plus(size);

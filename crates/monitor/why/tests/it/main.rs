@@ -111,9 +111,9 @@ fn story() -> Journal {
 }
 
 const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): 3.1 GiB were \
-    free for guests, and 4.0 GiB are wanted (clause setpoint). It had 900 MiB available, 610 MiB of \
-    them free or cold cache; nothing in it waited at its last sample. Limited by: step. It gave back \
-    251 MiB within 1.2 s; the host got 248 MiB.\n";
+    free for guests, and 4.0 GiB are wanted (clause setpoint). It had 900 MiB available, 610 MiB \
+    of them free or cold cache; nothing in it waited at its last sample. Limited by: step. It \
+    gave back 251 MiB within 1.2 s; the host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
     it needed nothing, and no other guest needed its memory (clause content). Its own numbers \
     were not known.\n";
