@@ -111,12 +111,6 @@ pub const LAYERS: &[Layer] = &[
                 "`Hypervisor`, `QmpSource`, `Libvirt`, `Zvm`, `ProcessView`, `PageOut`, `KsmFiles`",
                 "wait; assume unqueried values; decide",
             ),
-            // hypervisor for the description of a domain.
-            row("remote", Some("hypervisor model reactor virtrpc"), "rustix").doc(
-                "`Host::ask`, `Uri`",
-                "change anything there; trust the other end; wait longer than a minute, or take \
-                 more than 64 MiB at a time",
-            ),
             // crc32fast for damage on a disk, lz4_flex for memory that is read back while a client
             // waits.
             row("parkfile", Some(""), "crc32fast lz4_flex")
@@ -148,9 +142,17 @@ pub const LAYERS: &[Layer] = &[
                 "read anything; decide differently from the manager",
             ),
             // snap for the compressed requests of remote write; serde for answers of engines;
-            // httparse for HTTP heads.
-            row("metrics", Some("model"), "httparse serde serde_json snap")
-                .doc("`render`, `pasts`, `fleet`", "make the manager wait"),
+            // httparse for HTTP heads; hypervisor for the description of a domain.
+            row(
+                "metrics",
+                Some("hypervisor model reactor virtrpc"),
+                "httparse rustix serde serde_json snap",
+            )
+            .doc(
+                "`render`, `pasts`, `fleet`, `remote::Host`",
+                "make the manager wait; change anything on a host without pinhead; trust that \
+                 host; wait for it longer than a minute, or take more than 64 MiB at a time",
+            ),
             row("collect", Some("hypervisor procfs model"), "libc rustix").doc(
                 "`Collector`, `GuestReader`",
                 "wake a guest; make costly reads for an idle guest",

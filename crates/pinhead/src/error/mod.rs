@@ -59,7 +59,7 @@ pub enum Error {
     Metrics(#[from] metrics::Error),
     /// A host without pinhead does not answer as expected.
     #[error(transparent)]
-    Remote(#[from] remote::Error),
+    Remote(#[from] metrics::remote::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
     /// Recordings, or samples of a metrics server, are not available.

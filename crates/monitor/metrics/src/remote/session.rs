@@ -1,9 +1,9 @@
 //! A conversation with a host's libvirt, one call after the other.
 
-use crate::clock::Until;
-use crate::rows::{MAXIMUM, NUMBERS_MAX, Seen, Told, find, is_used};
-use crate::ssh::Ssh;
-use crate::{Error, Uri};
+use crate::remote::clock::Until;
+use crate::remote::rows::{MAXIMUM, NUMBERS_MAX, Seen, Told, find, is_used};
+use crate::remote::ssh::Ssh;
+use crate::remote::{Error, Uri};
 use base::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -301,7 +301,7 @@ fn odd() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{FakeHost, MEMORY_MIB, VCPUS, domains};
+    use crate::remote::fake::{FakeHost, MEMORY_MIB, VCPUS, domains};
     use std::process::Command;
 
     /// Starts a session with a program in place of ssh.

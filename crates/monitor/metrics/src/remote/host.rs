@@ -1,9 +1,9 @@
 //! A host that is queried repeatedly.
 
-use crate::rows::Rows;
-use crate::session::Session;
-use crate::ssh::Ssh;
-use crate::{Error, Uri};
+use crate::remote::rows::Rows;
+use crate::remote::session::Session;
+use crate::remote::ssh::Ssh;
+use crate::remote::{Error, Uri};
 use model::Moment;
 use std::process::Command;
 
@@ -55,7 +55,7 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{FakeHost, VCPUS};
+    use crate::remote::fake::{FakeHost, VCPUS};
     use model::GuestField;
 
     #[test]

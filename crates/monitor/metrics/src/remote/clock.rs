@@ -1,4 +1,4 @@
-//! The only place of this crate that reads a clock, for the timeout of an answer.
+//! The only place of this module that reads a clock, for the timeout of an answer.
 
 use std::time::{Duration, Instant};
 

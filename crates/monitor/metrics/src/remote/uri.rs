@@ -1,6 +1,6 @@
 //! libvirt's URIs of hosts, as far as they use ssh.
 
-use crate::Error;
+use crate::remote::Error;
 use base::{nearest, shell_word};
 
 /// libvirt's program that finds the daemon's socket by itself; netcat is used if it is missing.

@@ -3,8 +3,8 @@
 //! Values that libvirt does not report are missing. Two are estimated: see [`available`] and
 //! [`SET_POINT_PERMILLE`].
 
-use crate::Error;
-use crate::growth::Growth;
+use crate::remote::Error;
+use crate::remote::growth::Growth;
 use base::{Bytes, KIB};
 use hypervisor::balloon_row;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};

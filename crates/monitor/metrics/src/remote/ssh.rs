@@ -1,7 +1,7 @@
 //! An ssh process with deadlines for reads and writes.
 
-use crate::clock::Until;
-use crate::{Error, Uri};
+use crate::remote::clock::Until;
+use crate::remote::{Error, Uri};
 use reactor::{read_some, write_some};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
