@@ -6,10 +6,6 @@
 mod columns;
 mod rows;
 
-use backtest::{
-    AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay, ReplayDocument,
-    RunDocument, Sizes, SizesDocument, World,
-};
 use base::Bytes;
 use columns::{Described, Part};
 use pyo3::create_exception;
@@ -20,6 +16,10 @@ use serde::Serialize;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 use store::Records;
+use whatif::backtest::{
+    AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay, ReplayDocument,
+    RunDocument, Sizes, SizesDocument, World,
+};
 use whatif::{Change, Options};
 
 create_exception!(pinhead, Error, PyException, "A question that cannot be answered, and why.");
@@ -170,7 +170,7 @@ fn fit(
     growth_permille: u64,
 ) -> PyResult<String> {
     let world = world(policy, host, growth_permille, None);
-    let answer = || backtest::search(&Replay::open(&dir, from_ms, to_ms)?, &world, &like);
+    let answer = || whatif::backtest::search(&Replay::open(&dir, from_ms, to_ms)?, &world, &like);
     let fit = py.detach(answer).map_err(|error| failed(&error))?;
     json(&FitDocument::of(&fit, &like))
 }

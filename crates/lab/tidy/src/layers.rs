@@ -136,11 +136,6 @@ pub const LAYERS: &[Layer] = &[
             ),
             row("reports", Some("model"), "")
                 .doc("`build`, `find`", "read anything; show a name unescaped"),
-            // The tests run the model.
-            row("whatif", Some("base model policy sim"), "").doc(
-                "`Player`, `Change`, `size`, `Rule`, `moves`",
-                "read anything; decide differently from the manager",
-            ),
             // snap for the compressed requests of remote write; serde for answers of engines;
             // httparse for HTTP heads; hypervisor for the description of a domain.
             row(
@@ -199,12 +194,12 @@ pub const LAYERS: &[Layer] = &[
             // manager for the places of its files.
             row("recorded", Some("manager metrics model reports store"), "")
                 .doc("`local`, `engine`, `dir`", "know a command line; build a report"),
-            row(
-                "backtest",
-                Some("base manager model policy settings store whatif"),
-                "serde serde_json thiserror",
-            )
-            .doc("`Replay`, `World`, `Sizes`, `search`, `tune`", "decide; parse a command line"),
+            // The tests run the model of a host, sim.
+            row("whatif", Some("manager model policy settings sim store"), "serde").doc(
+                "`Player`, `Change`, `size`, `Rule`, `moves`, `backtest::Replay`",
+                "read anything outside `backtest`; decide differently from the manager; parse a \
+                 command line",
+            ),
             // jiff for times as users write them: the system's local time zone cannot be read
             // without unsafe code.
             row("why", Some("base model store"), "jiff serde_json thiserror")
@@ -222,10 +217,7 @@ pub const LAYERS: &[Layer] = &[
             // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
             row(
                 "web",
-                Some(
-                    "backtest base farm manager metrics model reactor recorded reports store \
-                     whatif why",
-                ),
+                Some("base farm manager metrics model reactor recorded reports store whatif why"),
                 "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix \
                  rustls serde serde_json subtle thiserror tokio tokio-rustls tower-service",
             )

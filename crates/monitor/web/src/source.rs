@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Recorded(#[from] recorded::Error),
     #[error(transparent)]
-    Tune(#[from] backtest::Error),
+    Tune(#[from] whatif::backtest::Error),
     #[error(transparent)]
     Farm(#[from] farm::Error),
     #[error(transparent)]
@@ -62,7 +62,7 @@ pub trait Source: Send + Sync {
     }
 
     /// Returns the findings of `tune` for a time range.
-    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
+    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<whatif::backtest::Findings, Error>> {
         None
     }
 
@@ -118,12 +118,12 @@ impl Source for LocalHost {
         Some(self.journal.clone().unwrap_or_else(usual))
     }
 
-    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
+    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<whatif::backtest::Findings, Error>> {
         let found = || {
             let dir = recorded::dir(self.dir.as_deref())?;
-            let records = Records::open(&dir).map_err(backtest::Error::from)?;
+            let records = Records::open(&dir).map_err(whatif::backtest::Error::from)?;
             let enough_ms = whatif::Options::USUAL.enough_ms;
-            Ok(backtest::tune(&records, times_ms, enough_ms)?)
+            Ok(whatif::backtest::tune(&records, times_ms, enough_ms)?)
         };
         Some(found())
     }

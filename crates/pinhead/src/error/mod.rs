@@ -67,7 +67,7 @@ pub enum Error {
     Recorded(#[from] recorded::Error),
     /// A simulation of recorded load failed.
     #[error(transparent)]
-    Backtest(#[from] backtest::Error),
+    Backtest(#[from] whatif::backtest::Error),
     /// The journal cannot answer a question about past decisions.
     #[error(transparent)]
     Why(#[from] why::Error),

@@ -238,8 +238,8 @@ impl Source for MadeUp {
         }
     }
 
-    fn tune(&self, _: (i64, i64)) -> Option<Result<backtest::Findings, SourceError>> {
-        self.has_manager().then(|| Ok(backtest::Findings::default()))
+    fn tune(&self, _: (i64, i64)) -> Option<Result<whatif::backtest::Findings, SourceError>> {
+        self.has_manager().then(|| Ok(whatif::backtest::Findings::default()))
     }
 
     fn farms(&self) -> Option<Result<Farms, SourceError>> {

@@ -5,7 +5,11 @@
 //!   passes ─► Player ───────────┴─► whatif::tune ─► findings ─► played again with the change
 //! ```
 
-use crate::Error;
+use crate::backtest::Error;
+use crate::{
+    Change, ENOUGH_MS, Finding, GuestHabits, Habits, Known, Options, Past, Player, Remedy,
+    SwingWatch, Tally,
+};
 use base::{Bytes, counted, duration};
 use model::{GuestField, Parts};
 use policy::arbiter::{Config, Limits};
@@ -13,10 +17,6 @@ use policy::rivals::Kind;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use store::{Pick, Records, Span};
-use whatif::{
-    Change, ENOUGH_MS, Finding, GuestHabits, Habits, Known, Options, Past, Player, Remedy,
-    SwingWatch, Tally,
-};
 
 /// Length of a step: recordings have a row a minute.
 const STEP_MS: i64 = duration::MINUTE_MS;
@@ -91,7 +91,7 @@ pub fn tune(
     if past.guests().next().is_none() {
         return Err(Error::Nobody);
     }
-    let advice = whatif::size(&past, &Options { enough_ms, ..Options::USUAL });
+    let advice = crate::size(&past, &Options { enough_ms, ..Options::USUAL });
     let play = |change: Change| -> Result<Player, Error> {
         let mut player = Player::new(change);
         records.passes(from_ms, to_ms, |pass| {
@@ -113,7 +113,7 @@ pub fn tune(
     let outcome = |player: Player| Outcome { tally: player.total(), free: mean_free(&player) };
     let mut as_it_was = None;
     let mut all = Vec::new();
-    for finding in whatif::tune(&known) {
+    for finding in crate::tune(&known) {
         let foretold = match change_of(&finding, player.kind()).filter(|_| player.passes() > 0) {
             Some(change) => {
                 // Both results are estimates of the same kind, so they can be compared. The result
@@ -146,7 +146,7 @@ fn swings(
     to_ms: i64,
 ) -> Result<SwingWatch, Error> {
     let mut watch = SwingWatch::default();
-    let reverses = |guest: &whatif::Guest| {
+    let reverses = |guest: &crate::Guest| {
         habits.guest(&guest.name, &guest.uuid).is_some_and(GuestHabits::reverses)
     };
     if past.guests().any(reverses) {
@@ -167,10 +167,10 @@ fn mean_free(player: &Player) -> Bytes {
 
 fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), Error> {
     let fields: BTreeSet<GuestField> =
-        whatif::FIELDS.iter().chain(whatif::GUEST_FIELDS).copied().collect();
+        crate::FIELDS.iter().chain(crate::GUEST_FIELDS).copied().collect();
     let pick = Pick {
         guests: Some(fields.into_iter().collect()),
-        processes: Some(whatif::PROCESS_FIELDS.to_vec()),
+        processes: Some(crate::PROCESS_FIELDS.to_vec()),
         ..Pick::from(Parts { guests: true, tiers: false, processes: true })
     };
     let (mut past, mut habits) = (Past::new(STEP_MS.unsigned_abs()), Habits::default());

@@ -1,6 +1,7 @@
 //! Replay of recorded passes.
 
-use crate::Error;
+use crate::backtest::Error;
+use crate::{Agreement, Change, Player, Recorded, Replayed};
 use base::{Bytes, duration, glob};
 use manager::config::{Place, Settings};
 use model::{GuestIdentity, SizeAction};
@@ -10,7 +11,6 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use store::{GuestKey, Journal, Policy, Query, Range, Records};
-use whatif::{Agreement, Change, Player, Recorded, Replayed};
 
 /// Maximum number of guests in one query of the journal.
 const GUESTS_MAX: usize = 10_000;
@@ -126,7 +126,7 @@ impl Replay {
         })?;
         let decisions = played.decisions.iter().filter(|one| one.clause != Clause::Released);
         let replayed: Vec<Replayed> = decisions.cloned().collect();
-        Ok((!recorded.is_empty()).then(|| whatif::compare(&recorded, &replayed)))
+        Ok((!recorded.is_empty()).then(|| crate::compare(&recorded, &replayed)))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Recorded needs of guests, and the sizes that follow from them.
 
-use crate::Error;
+use crate::backtest::Error;
+use crate::{Advice, Options, Past};
 use base::{duration, glob};
 use model::Parts;
 use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, STEPS_MAX, Span};
-use whatif::{Advice, Options, Past};
 
 /// Default retention of minute rows. Longer times are read by the quarter of an hour, because such
 /// rows are kept longer.
@@ -56,7 +56,7 @@ impl Sizes {
     /// Reads the recordings of a directory. Guests are names or patterns of names; none means all.
     pub fn of(dir: &Path, question: Question, guests: &[String]) -> Result<Sizes, Error> {
         let pick = Pick {
-            guests: Some(whatif::FIELDS.to_vec()),
+            guests: Some(crate::FIELDS.to_vec()),
             processes: None,
             ..Pick::from(Parts { guests: true, tiers: false, processes: false })
         };
@@ -81,7 +81,7 @@ impl Sizes {
         past.retain(|guest| guests.is_empty() || fits(&guest.name));
         let gone = past.retain_present();
         let from_ms = first_ms.filter(|_| past.guests().next().is_some()).ok_or(Error::Nobody)?;
-        let advice = whatif::size(&past, &question.options);
+        let advice = crate::size(&past, &question.options);
         Ok(Sizes { question, from_ms, past, gone, advice })
     }
 

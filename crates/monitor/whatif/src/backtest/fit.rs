@@ -1,9 +1,9 @@
 //! Search for the number of further guests that fit.
 
-use crate::replay::{Played, Replay};
-use crate::{Error, World};
+use crate::backtest::replay::{Played, Replay};
+use crate::backtest::{Error, World};
+use crate::{Change, HostTally, Tally};
 use base::{glob, named, plain};
-use whatif::{Change, HostTally, Tally};
 
 /// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;

@@ -1,9 +1,9 @@
 //! Changes to the recorded world.
 
-use crate::Error;
-use crate::replay::policy;
+use crate::Change;
+use crate::backtest::Error;
+use crate::backtest::replay::policy;
 use base::Bytes;
-use whatif::Change;
 
 /// A world to simulate. By default it equals the recorded world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

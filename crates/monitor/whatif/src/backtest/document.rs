@@ -2,11 +2,11 @@
 //!
 //! Sizes are in bytes, times in milliseconds since 1970; names end in the unit.
 
-use crate::fit::Fit;
-use crate::replay::Played;
-use crate::sizes::Sizes;
+use crate::backtest::fit::Fit;
+use crate::backtest::replay::Played;
+use crate::backtest::sizes::Sizes;
+use crate::{Agreement, Replayed, Sizing, Tally, Tried};
 use serde::Serialize;
-use whatif::{Agreement, Replayed, Sizing, Tally, Tried};
 
 /// Recorded passes, replayed as they were and in another world.
 #[derive(Debug, Serialize)]

@@ -10,8 +10,6 @@
 //!
 //! The command line shows the results as tables, the Python package as tables of Arrow.
 
-#![forbid(unsafe_code)]
-
 mod document;
 mod error;
 mod fit;
