@@ -17,8 +17,8 @@ use std::error::Error as StdError;
 use std::path::PathBuf;
 use store::Records;
 use whatif::backtest::{
-    AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay, ReplayDocument,
-    RunDocument, Sizes, SizesDocument, World,
+    self, AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay,
+    ReplayDocument, RunDocument, Sizes, SizesDocument, World,
 };
 use whatif::{Change, Options};
 
@@ -170,7 +170,7 @@ fn fit(
     growth_permille: u64,
 ) -> PyResult<String> {
     let world = world(policy, host, growth_permille, None);
-    let answer = || whatif::backtest::search(&Replay::open(&dir, from_ms, to_ms)?, &world, &like);
+    let answer = || backtest::search(&Replay::open(&dir, from_ms, to_ms)?, &world, &like);
     let fit = py.detach(answer).map_err(|error| failed(&error))?;
     json(&FitDocument::of(&fit, &like))
 }

@@ -134,8 +134,6 @@ pub const LAYERS: &[Layer] = &[
                 "`daemon`, `look`, `pace`, `plug`, `monitor`, `guestmon`",
                 "link more than `libc` and layers 0 and 1",
             ),
-            row("reports", Some("model"), "")
-                .doc("`build`, `find`", "read anything; show a name unescaped"),
             // snap for the compressed requests of remote write; serde for answers of engines;
             // httparse for HTTP heads; hypervisor for the description of a domain.
             row(
@@ -192,8 +190,10 @@ pub const LAYERS: &[Layer] = &[
                 "decide about memory; wait outside its poll",
             ),
             // manager for the places of its files.
-            row("recorded", Some("manager metrics model reports store"), "")
-                .doc("`local`, `engine`, `dir`", "know a command line; build a report"),
+            row("reports", Some("manager metrics model store"), "").doc(
+                "`build`, `find`, `recorded::local`",
+                "read anything outside `recorded`; read a clock; show a name unescaped",
+            ),
             // The tests run the model of a host, sim.
             row("whatif", Some("manager model policy settings sim store"), "serde").doc(
                 "`Player`, `Change`, `size`, `Rule`, `moves`, `backtest::Replay`",
@@ -217,7 +217,7 @@ pub const LAYERS: &[Layer] = &[
             // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
             row(
                 "web",
-                Some("base farm manager metrics model reactor recorded reports store whatif why"),
+                Some("base farm manager metrics model reactor reports store whatif why"),
                 "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix \
                  rustls serde serde_json subtle thiserror tokio tokio-rustls tower-service",
             )

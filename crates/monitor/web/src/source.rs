@@ -9,11 +9,12 @@ use farm::running::Farms;
 use manager::control::{Answer, Ask};
 use metrics::fleet::{Fleet, Glance, Steps};
 use model::{HostField, Over};
-use recorded::Wanted;
 use reports::HostData;
+use reports::recorded::{self, Wanted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use store::Records;
+use whatif::backtest;
 use why::when::Now;
 
 /// A reason why a source has no data.
@@ -30,7 +31,7 @@ pub enum Error {
     #[error(transparent)]
     Recorded(#[from] recorded::Error),
     #[error(transparent)]
-    Tune(#[from] whatif::backtest::Error),
+    Tune(#[from] backtest::Error),
     #[error(transparent)]
     Farm(#[from] farm::Error),
     #[error(transparent)]
@@ -62,7 +63,7 @@ pub trait Source: Send + Sync {
     }
 
     /// Returns the findings of `tune` for a time range.
-    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<whatif::backtest::Findings, Error>> {
+    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
         None
     }
 
@@ -118,12 +119,12 @@ impl Source for LocalHost {
         Some(self.journal.clone().unwrap_or_else(usual))
     }
 
-    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<whatif::backtest::Findings, Error>> {
+    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
         let found = || {
             let dir = recorded::dir(self.dir.as_deref())?;
-            let records = Records::open(&dir).map_err(whatif::backtest::Error::from)?;
+            let records = Records::open(&dir).map_err(backtest::Error::from)?;
             let enough_ms = whatif::Options::USUAL.enough_ms;
-            Ok(whatif::backtest::tune(&records, times_ms, enough_ms)?)
+            Ok(backtest::tune(&records, times_ms, enough_ms)?)
         };
         Some(found())
     }

@@ -64,7 +64,7 @@ pub enum Error {
     Report(#[from] reports::Error),
     /// Recordings, or samples of a metrics server, are not available.
     #[error(transparent)]
-    Recorded(#[from] recorded::Error),
+    Recorded(#[from] reports::recorded::Error),
     /// A simulation of recorded load failed.
     #[error(transparent)]
     Backtest(#[from] whatif::backtest::Error),

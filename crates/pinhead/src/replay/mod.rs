@@ -14,8 +14,9 @@ use crate::why::time_between;
 use crate::{Error, RecordingsError};
 use base::{Bad, Bytes, duration, parse_percent, parse_size};
 use clap::Args;
+use reports::recorded;
 use std::path::PathBuf;
-use whatif::backtest::{Played, Replay, World};
+use whatif::backtest::{self, Played, Replay, World};
 use whatif::{Agreement, Change};
 use why::when::{self, Now};
 
@@ -163,11 +164,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     let source = source(&args.source, usual_ms, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {
         let source = source.with_enough(when::span(&args.enough)?.unsigned_abs());
-        return show::fit(
-            &whatif::backtest::search(&source, &world, like)?,
-            like,
-            args.source.format,
-        );
+        return show::fit(&backtest::search(&source, &world, like)?, like, args.source.format);
     }
     let played = source.play(Change::default(), 0)?;
     args.like.as_deref().map_or(Ok(()), |pattern| played.must_have(pattern))?;

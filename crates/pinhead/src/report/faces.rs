@@ -5,6 +5,7 @@ use super::*;
 use clap::Parser;
 use metrics::text::Format;
 use model::{Field, Kind, Moment, Over, Row, Unit};
+use reports::recorded;
 use reports::{Part, REPORTS, field, shown, testing};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,6 +14,7 @@ pub use args::{Apply, SizeArgs, SizeFormat};
 use crate::Error;
 use crate::tune::Sources;
 use crate::why::time_between;
+use reports::recorded;
 use whatif::Options;
 use whatif::backtest::{MINUTES_MS, Question, Sizes};
 use why::when::{self, Now};

@@ -11,8 +11,10 @@ use crate::why::time_between;
 use crate::{Error, TimeError};
 use base::duration;
 use clap::Args;
+use reports::recorded;
 use std::path::PathBuf;
 use store::Records;
+use whatif::backtest;
 use why::when::{self, Now};
 
 /// Default length of the examined time span.
@@ -67,7 +69,7 @@ fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> 
     }
     let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let enough_ms = when::span(&args.enough)?.unsigned_abs();
-    let found = |from_ms, to_ms| whatif::backtest::tune(&records, (from_ms, to_ms), enough_ms);
+    let found = |from_ms, to_ms| backtest::tune(&records, (from_ms, to_ms), enough_ms);
     let Some((since_ms, minute_ms)) = since_ms.zip(minute_ms) else {
         return show::show(&found(from_ms, to_ms)?, sources, args.format);
     };

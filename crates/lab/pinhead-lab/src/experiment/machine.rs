@@ -2,7 +2,7 @@
 
 use crate::Error;
 use lab::outcome::Machine;
-use recorded::processor;
+use reports::recorded::processor;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! Recorded data of hosts from an engine with Prometheus' interface.
 
-use crate::{Error, Wanted};
+use crate::HostData;
+use crate::recorded::{Error, Wanted};
 use metrics::Url;
 use metrics::read::{Ask, Past};
 use model::Parts;
-use reports::HostData;
 
 /// Reads all hosts of an engine, or one of them.
 pub fn engine(url: &Url, host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error> {

@@ -7,8 +7,6 @@
 //!   engine ─► engine ─────┘
 //! ```
 
-#![forbid(unsafe_code)]
-
 mod engine;
 mod error;
 mod local;
@@ -19,8 +17,8 @@ pub use error::Error;
 pub use local::{local, processor};
 pub use place::{dir, journal_of, usual_dir, usual_journal};
 
+use crate::Needs;
 use model::Gap;
-use reports::Needs;
 
 /// A question to recordings or an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]

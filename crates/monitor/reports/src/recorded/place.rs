@@ -1,6 +1,6 @@
 //! Paths of recordings and of the journal next to them.
 
-use crate::Error;
+use crate::recorded::Error;
 use manager::config::Place;
 use std::path::{Path, PathBuf};
 

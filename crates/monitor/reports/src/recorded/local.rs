@@ -1,8 +1,8 @@
 //! Recorded data of this host from its disk.
 
-use crate::{Error, Wanted, dir};
+use crate::HostData;
+use crate::recorded::{Error, Wanted, dir};
 use model::{Interval, Parts};
-use reports::HostData;
 use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, Span};
