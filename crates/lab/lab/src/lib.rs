@@ -1,6 +1,8 @@
-//! The published experiments, repeated with real guests.
+//! The published experiments, repeated with real guests, and the loads that they put on guests.
 //!
 //! ```text
+//!   load (requests by HTTP, jobs) ─► latencies, seconds of each round ─► an experiment, a table
+//!
 //!   catalog ─► penguins, count, swap, cmm, plug ─► bench (rounds, phases) ─► outcome ─► shelf
 //!                                             ▲ resume ◄──────────────│───────────┘
 //!              published (tables of the literature) ─► view ◄─────────┘
@@ -22,6 +24,7 @@ mod compare;
 mod count;
 mod error;
 mod figure;
+pub mod load;
 pub mod outcome;
 mod page;
 mod penguins;

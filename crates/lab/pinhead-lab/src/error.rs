@@ -10,7 +10,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Farm(#[from] farm::Error),
     #[error(transparent)]
-    Load(#[from] ::load::Error),
+    Load(#[from] lab::load::Error),
     /// An experiment, or a result of one.
     #[error(transparent)]
     Lab(#[from] lab::Error),

@@ -150,9 +150,6 @@ pub const LAYERS: &[Layer] = &[
                 "`Collector`, `GuestReader`",
                 "wake a guest; make costly reads for an idle guest",
             ),
-            // hdrhistogram for percentiles of any range, httparse for HTTP heads.
-            row("load", Some(""), "hdrhistogram httparse rustix serde_json")
-                .doc("`Plan`, `run`, `Job`", "wait outside its poll; ignore a stall"),
             // lz4_flex for a kernel that is compressed in its image.
             row("images", Some(""), "flate2 lz4_flex rustix").doc(
                 "`Cache`, `ImageSpec`, `Disk`, `rootfs`",
@@ -225,9 +222,11 @@ pub const LAYERS: &[Layer] = &[
                 "`serve`, `Source`, `access`, `pages`",
                 "have rights over guests; load anything from elsewhere; wake a guest",
             ),
-            row("lab", ANY, "rustix serde serde_json").doc(
-                "`catalog`, `Bench`, `site::Site`",
-                "store a ratio in place of its measurements; lose measurements",
+            // hdrhistogram for percentiles of any range, httparse for HTTP heads.
+            row("lab", ANY, "hdrhistogram httparse rustix serde serde_json").doc(
+                "`catalog`, `Bench`, `site::Site`, `load::Plan`, `load::Job`",
+                "store a ratio in place of its measurements; lose measurements; ignore a stall of \
+                 a server",
             ),
         ],
     },

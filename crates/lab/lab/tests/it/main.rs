@@ -1,4 +1,5 @@
-//! Results of experiments, stored and shown.
+//! Results of experiments, stored and shown, and loads.
 
+mod load;
 mod results;
 mod rounds;

@@ -2,8 +2,8 @@
 
 use super::args::TargetArgs;
 use crate::Error;
-use ::load::{ExecError, ExecOutput, Target};
 use farm::service;
+use lab::load::{ExecError, ExecOutput, Target};
 use manager::control::FarmGuest;
 use pinhead::farm_cmds::{self, GRACE};
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
     })
 }
 
-impl ::load::Exec for Farm {
+impl lab::load::Exec for Farm {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
         // The guest itself ends the command, because the host cannot.
         let seconds = timeout.as_secs().max(1);

@@ -3,10 +3,10 @@
 use super::args::{BuildArgs, ClaimArgs, GuestArgs, Summary, TarArgs};
 use super::farm::Farm;
 use crate::Error;
-use ::load::Job;
-use ::load::job::{self, Claim, Report};
 use base::chain;
 use base::{padded, plain};
+use lab::load::Job;
+use lab::load::job::{self, Claim, Report};
 use pinhead::args::Format;
 use pinhead::escape;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn row(name: &str, rounds: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::load::job::JobFailure;
+    use lab::load::job::JobFailure;
 
     #[test]
     fn guests_that_failed_stand_with_their_reason() {

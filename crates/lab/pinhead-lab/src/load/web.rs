@@ -3,7 +3,7 @@
 use super::args::{Summary, TargetArgs, WebArgs, WipeArgs};
 use super::farm;
 use crate::Error;
-use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
+use lab::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
 use pinhead::args::Format;
 use pinhead::escape::{json, plain_lines};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -43,7 +43,7 @@ pub(super) fn wipe(args: &WipeArgs) -> Result<Summary, Error> {
     let plan = Plan {
         targets,
         pattern: Pattern::Once { clients: args.clients as usize },
-        duration: ::load::DURATION_MAX,
+        duration: lab::load::DURATION_MAX,
         timeout: Duration::from_secs(args.timeout),
         reuse: Reuse::Close,
     };
@@ -70,7 +70,7 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
             .map_err(|e| Error::step("Cannot collect signals", e))?;
     }
     let mut screen = Screen::new();
-    let outcome = ::load::run(plan, &mut |progress| {
+    let outcome = lab::load::run(plan, &mut |progress| {
         screen.show(progress);
         match is_ended.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use load::job::{self, Claim, Exec, ExecError, ExecOutput, Job, JobFailure};
+use lab::load::job::{self, Claim, Exec, ExecError, ExecOutput, Job, JobFailure};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

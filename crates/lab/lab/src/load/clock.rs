@@ -1,4 +1,4 @@
-//! The crate's only clock: microseconds since a start.
+//! The only clock of the loads: microseconds since a start.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ pub(crate) struct Clock {
     start: Instant,
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the crate's clock module")]
+#[allow(clippy::disallowed_methods, reason = "this is a clock module")]
 impl Clock {
     pub(crate) fn start() -> Clock {
         Clock { start: Instant::now() }

@@ -1,8 +1,8 @@
 //! The results of a load: of all targets, of each class, of each target, and of each second.
 
-use crate::schedule::micros;
-use crate::tally::{HUNDREDTH, THOUSANDTH};
-use crate::{Error, Failure, Latency, Pattern, Plan, Tally};
+use crate::load::schedule::micros;
+use crate::load::tally::{HUNDREDTH, THOUSANDTH};
+use crate::load::{Error, Failure, Latency, Pattern, Plan, Tally};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;

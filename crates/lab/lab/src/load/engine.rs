@@ -6,10 +6,10 @@
 //!          too late ─► failed
 //! ```
 
-use crate::clock::Clock;
-use crate::connection::{Exchange, Step};
-use crate::schedule::{Next, Schedule, micros};
-use crate::{Error, Failure, Outcome, Pattern, Plan, Reuse, http};
+use crate::load::clock::Clock;
+use crate::load::connection::{Exchange, Step};
+use crate::load::schedule::{Next, Schedule, micros};
+use crate::load::{Error, Failure, Outcome, Pattern, Plan, Reuse, Target, http};
 use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
 use std::net::TcpStream;
@@ -64,7 +64,7 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     plan.check()?;
     let is_kept = plan.reuse == Reuse::KeepAlive;
-    let request = |target: &crate::Target| http::request(target.address, &target.path, is_kept);
+    let request = |target: &Target| http::request(target.address, &target.path, is_kept);
     let mut engine = Engine {
         plan,
         requests: plan.targets.iter().map(request).collect(),

@@ -4,7 +4,7 @@
 
 mod server;
 
-use load::{Failure, Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, run};
+use lab::load::{Failure, Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, run};
 use server::{Answer, Server};
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub const BODY_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of interim responses (100 Continue) that are skipped.
 const INTERIM_MAX: usize = 8;
 
-/// Returns a request for a page. The path is used unchanged: [`crate::Plan::check`] has validated
+/// Returns a request for a page. The path is used unchanged: [`super::Plan::check`] has validated
 /// it.
 pub fn request(address: SocketAddr, path: &str, is_kept_alive: bool) -> Vec<u8> {
     let connection = if is_kept_alive { "keep-alive" } else { "close" };

@@ -7,7 +7,7 @@
 //! The scripts need only busybox. Each round prints a line with its start and end from
 //! /proc/uptime, in hundredths of a second.
 
-use crate::Error;
+use crate::load::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 

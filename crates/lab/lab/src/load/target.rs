@@ -1,6 +1,6 @@
 //! Targets of requests.
 
-use crate::Error;
+use crate::load::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Maximum number of targets: more than any farm has, as a bound for a range of ports.

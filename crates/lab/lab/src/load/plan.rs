@@ -1,7 +1,7 @@
 //! The plan of a load: targets, pattern and limits.
 
-use crate::target::check_path;
-use crate::{Error, TARGETS_MAX, Target};
+use crate::load::target::check_path;
+use crate::load::{Error, TARGETS_MAX, Target};
 use std::time::Duration;
 
 /// Maximum number of clients. Each has a socket, and one poll watches all of them.

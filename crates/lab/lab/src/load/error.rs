@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// The errors of this crate. A failed request is not an error of this kind: it is counted
-/// ([`crate::Failure`]), and the load continues.
+/// The errors of a load. A failed request is not an error of this kind: it is counted
+/// ([`crate::load::Failure`]), and the load continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Target {text:?}: {reason}")]

@@ -1,6 +1,6 @@
 //! The schedule of clients, targets and times: a pure source of requests.
 
-use crate::{Pattern, Plan};
+use crate::load::{Pattern, Plan};
 use base::Rng;
 
 /// Pause of a client after a failed request. Without it, requests to a server that refuses at once
@@ -151,7 +151,7 @@ pub(crate) fn micros(duration: std::time::Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Reuse, parse_targets};
+    use crate::load::{Reuse, parse_targets};
     use std::time::Duration;
 
     fn schedule(targets: &str, pattern: Pattern) -> Schedule {

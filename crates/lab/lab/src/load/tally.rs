@@ -1,6 +1,6 @@
 //! Counts of requests, and their latencies.
 
-use crate::Error;
+use crate::load::Error;
 use base::named;
 use hdrhistogram::{Counter, Histogram};
 

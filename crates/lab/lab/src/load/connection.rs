@@ -1,7 +1,7 @@
 //! One request on one connection: begun, sent and answered, without blocking.
 
-use crate::Failure;
-use crate::http::{Answer, Wrong};
+use crate::load::Failure;
+use crate::load::http::{Answer, Wrong};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};

@@ -13,8 +13,6 @@
 //! second, not only with the request in progress. A closed loop can be corrected likewise if its
 //! usual interval is known.
 
-#![forbid(unsafe_code)]
-
 mod clock;
 mod connection;
 mod engine;
