@@ -49,7 +49,8 @@ up: setup-up build-up ## build, then start guests: make up ARGS="..."
 	$(TARGET)/release/pinhead up $(ARGS)
 
 build: setup-build build-up ## pinhead, its pages and laboratory, and the x86-64 guest daemon
-	cargo build --locked --release -p pinhead -p pinhead-web -p pinhead-lab
+	cargo build --locked --release -p pinhead -p pinhead-web -p lab \
+		--bin pinhead --bin pinhead-web --bin pinhead-lab
 
 # The needs of `pinhead up`, and no more.
 build-up:
@@ -92,7 +93,7 @@ test: setup-test build s390x ## every test that a change must pass; many boot gu
 	@$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) scripts/test
 
 test-slow: setup-test package ## images, experiments, twenty guests, packages in a Debian
-	cargo build --locked --profile $(SHIPPED_PROFILE) -p pinhead-lab
+	cargo build --locked --profile $(SHIPPED_PROFILE) -p lab --bin pinhead-lab
 	@$(call PLACES,$(SHIPPED),$(SHIPPED)) scripts/test slow
 endif
 

@@ -222,12 +222,6 @@ pub const LAYERS: &[Layer] = &[
                 "`serve`, `Source`, `access`, `pages`",
                 "have rights over guests; load anything from elsewhere; wake a guest",
             ),
-            // hdrhistogram for percentiles of any range, httparse for HTTP heads.
-            row("lab", ANY, "hdrhistogram httparse rustix serde serde_json").doc(
-                "`catalog`, `Bench`, `site::Site`, `load::Plan`, `load::Job`",
-                "store a ratio in place of its measurements; lose measurements; ignore a stall of \
-                 a server",
-            ),
         ],
     },
     Layer {
@@ -248,8 +242,6 @@ pub const LAYERS: &[Layer] = &[
             ),
             row("pinhead-web", ANY, "clap rustix")
                 .doc("`main`", "decide; change guests without `--allow-changes`"),
-            row("pinhead-lab", ANY, "clap jiff rustix serde_json signal-hook")
-                .doc("`experiment`, `load`", "be needed by a user of guests"),
         ],
     },
     Layer {
@@ -259,11 +251,23 @@ pub const LAYERS: &[Layer] = &[
             .doc("`Recording`, `replay`, `simulate`, `size`, `sweep`", "decide")],
     },
     Layer {
-        name: "tests",
+        name: "4 not shipped",
         crates: &[
             row("sim", Some("model policy"), "")
                 .doc("`scenario`, `check`, `figures`, `table`, `day`", "do I/O, read a clock"),
             row("e2e", ANY, "libc rustix serde_json").doc("`Host`, `Plan`", ""),
+            // hdrhistogram for percentiles of any range, httparse for HTTP heads; clap, jiff and
+            // signal-hook for the program `pinhead-lab`.
+            row(
+                "lab",
+                ANY,
+                "clap hdrhistogram httparse jiff rustix serde serde_json signal-hook",
+            )
+            .doc(
+                "`catalog`, `Bench`, `site::Site`, `load::Plan`, `load::Job`",
+                "be needed by a user of guests; store a ratio in place of its measurements; lose \
+                 measurements; ignore a stall of a server",
+            ),
             row("bench", ANY, "clap rustix").doc("`main`", "change the machine"),
             row("fuzz_targets", ANY, "").doc("`TARGETS`", ""),
             row("tidy", ANY, "serde_json").doc("`tests/`", ""),

@@ -76,7 +76,7 @@ mod tests {
     fn nothing_that_can_be_asked_for_is_lost() {
         let mut real = BTreeSet::new();
         pinhead::cli::surface("pinhead-lab", &Cli::command(), &mut real);
-        let kept = include_str!("../tests/data/surface.txt");
+        let kept = include_str!("../../../tests/data/surface.txt");
         let kept: BTreeSet<String> = kept.lines().map(str::to_owned).collect();
         assert_eq!(real, kept);
     }
