@@ -109,10 +109,12 @@ test-python: setup-python ## the Python package: built, installed and tried, wit
 	@time scripts/python
 
 bench: dist ## the measurements behind our figures, of what is shipped
-	$(call PLACES,$(SHIPPED),$(SHIPPED)) cargo run --locked --profile dist -p bench -- $(ARGS)
+	$(call PLACES,$(SHIPPED),$(SHIPPED)) \
+		cargo run --locked --profile dist -p lab --bin bench -- $(ARGS)
 
 soak: build s390x ## boot 1,300 guests, some at a time, and count those that hang
-	$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) cargo run --locked --release -p bench -- --soak
+	$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) \
+		cargo run --locked --release -p lab --bin bench -- --soak
 
 docs: setup-build ## renew the documents and lists that are made from the code
 	PINHEAD_WRITE_DOCS=1 cargo test --locked --release --quiet -p pinhead -p metrics -p reports \

@@ -89,7 +89,7 @@ pub const LAYERS: &[Layer] = &[
                 "`Reader`, `CpuClock`, `TaskDir`, `Kept`, `parse`",
                 "write; read files that no counter needs",
             ),
-            row("wire", Some("model"), "")
+            row("wire", Some(""), "")
                 .doc("`ToHost`, `ToGuest`, `encode`, `Decoder`", "do I/O; trust a length"),
             row("qmp", Some(""), "serde serde_json").doc("`Client`, `Decoder`", "do I/O"),
             row("virtrpc", Some(""), "")
@@ -257,18 +257,17 @@ pub const LAYERS: &[Layer] = &[
                 .doc("`scenario`, `check`, `figures`, `table`, `day`", "do I/O, read a clock"),
             row("e2e", ANY, "libc rustix serde_json").doc("`Host`, `Plan`", ""),
             // hdrhistogram for percentiles of any range, httparse for HTTP heads; clap, jiff and
-            // signal-hook for the program `pinhead-lab`.
+            // signal-hook for the programs `pinhead-lab` and `bench`.
             row(
                 "lab",
                 ANY,
                 "clap hdrhistogram httparse jiff rustix serde serde_json signal-hook",
             )
             .doc(
-                "`catalog`, `Bench`, `site::Site`, `load::Plan`, `load::Job`",
-                "be needed by a user of guests; store a ratio in place of its measurements; lose \
-                 measurements; ignore a stall of a server",
+                "`catalog`, `Bench`, `site::Site`, `load::Plan`, `load::Job`, `bin/`",
+                "be needed by a user of guests; change the machine in `bench`; store a ratio in \
+                 place of its measurements; lose measurements; ignore a stall of a server",
             ),
-            row("bench", ANY, "clap rustix").doc("`main`", "change the machine"),
             row("fuzz_targets", ANY, "").doc("`TARGETS`", ""),
             row("tidy", ANY, "serde_json").doc("`tests/`", ""),
         ],

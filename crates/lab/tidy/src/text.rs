@@ -12,7 +12,7 @@ pub type Exception = (&'static str, &'static str);
 
 /// Rust files that may contain `unsafe`.
 pub const UNSAFE: &[Exception] = &[
-    ("crates/lab/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
+    ("crates/lab/lab/src/bin/bench/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/monitor/collect/src/sys.rs", "cachestat, which no library has"),
     ("crates/farm/farm/src/sys.rs", "swapon and swapoff, which no library has"),
     ("crates/host/hypervisor/src/sys.rs", "process_madvise, which no library has"),

@@ -24,7 +24,7 @@ use std::process::{Command, Stdio};
 use store::{Keep, PassRecorder, Recorder, Records};
 
 /// Twelve guests recorded for some minutes: the source of the day.
-const RECORDED: &[u8] = include_bytes!("../../../monitor/store/tests/data/guests-v1/raw.db");
+const RECORDED: &[u8] = include_bytes!("../../../../../monitor/store/tests/data/guests-v1/raw.db");
 /// Number of guests that were present all the time.
 const FOLLOWED: usize = 11;
 const GUESTS: usize = 100;
