@@ -1,4 +1,5 @@
-//! Start and use of a single guest, from its image to a running Linux.
+//! Start and use of a single guest, from its image to a running Linux, and the file of a guest that
+//! is parked on disk.
 //!
 //! ```text
 //!   image, disk, net ─► GuestSpec ─► machine (QEMU's words) ─► qemu ─► Guest
@@ -33,6 +34,7 @@ mod mark;
 mod monitor;
 mod net;
 mod opened;
+pub mod parkfile;
 mod probe;
 mod process;
 mod qemu;

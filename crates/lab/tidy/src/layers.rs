@@ -111,10 +111,6 @@ pub const LAYERS: &[Layer] = &[
                 "`Hypervisor`, `QmpSource`, `Libvirt`, `Zvm`, `ProcessView`, `PageOut`, `KsmFiles`",
                 "wait; assume unqueried values; decide",
             ),
-            // crc32fast for damage on a disk, lz4_flex for memory that is read back while a client
-            // waits.
-            row("parkfile", Some(""), "crc32fast lz4_flex")
-                .doc("`Writer`, `Reader`, `check`", "trust a file; depend on QEMU"),
             // flate2 for raw samples, which are compressed; rustix for the free space of a disk;
             // serde_json for a decision's numbers.
             row("store", Some("model"), "flate2 rusqlite rustix serde serde_json").doc(
@@ -156,16 +152,17 @@ pub const LAYERS: &[Layer] = &[
                 "need root for a guest without a disk; leave a partial file behind; use a file \
                  that another user can change (`ours`)",
             ),
-            // procfs for the sockets of forwarded ports.
-            row("vm", Some("images procfs qmp wire"), "libc rustix").doc(
-                "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`",
-                "leave a process or a socket behind",
+            // procfs for the sockets of forwarded ports; crc32fast for damage on a disk, lz4_flex for
+            // memory that is read back while a client waits.
+            row("vm", Some("images procfs qmp wire"), "crc32fast libc lz4_flex rustix").doc(
+                "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`, `parkfile::Reader`",
+                "leave a process or a socket behind; trust the file of a parked guest",
             ),
             row(
                 "farm",
                 Some(
-                    "agent hypervisor images manager parkfile policy procfs qmp reactor \
-                     settings vm wire",
+                    "agent hypervisor images manager policy procfs qmp reactor settings vm \
+                     wire",
                 ),
                 "libc rustix serde serde_json",
             )

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{Bytes, PageRun, StableHash};
 use hypervisor::{GuestMemory, ProcessId};
-use parkfile::{Header, Part, Reader, Writer};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use vm::parkfile::{self, Header, Part, Reader, Writer};
 use vm::{GuestSpec, Template};
 
 use super::alarm::Alarm;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::{Error, damaged};
+use crate::parkfile::{Error, damaged};
 
 /// First bytes of the file. The last of them is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"pinpark\x01";

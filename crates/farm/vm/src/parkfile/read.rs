@@ -4,8 +4,8 @@ use std::io::Read;
 
 use base::PageRun;
 
-use crate::block::{self, Kind, MAGIC};
-use crate::{Error, Header, damaged};
+use crate::parkfile::block::{self, Kind, MAGIC};
+use crate::parkfile::{Error, Header, damaged};
 
 /// Maximum size of device state, in bytes. No machine has as much device state.
 const DEVICES_MAX: u64 = 256 << 20;

@@ -15,8 +15,6 @@
 //! file without its last block, or with any change, is invalid. [`check`] reads the whole file to
 //! find out, and applies nothing.
 
-#![forbid(unsafe_code)]
-
 mod block;
 mod read;
 mod write;

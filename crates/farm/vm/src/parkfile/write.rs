@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use base::PageRun;
 
-use crate::Header;
-use crate::block::{self, BLOCK_MAX, Kind, MAGIC};
+use crate::parkfile::Header;
+use crate::parkfile::block::{self, BLOCK_MAX, Kind, MAGIC};
 
 /// Maximum number of bytes of pages in one block.
 const PART_BYTES: u64 = 1 << 20;
