@@ -62,7 +62,7 @@ build-up:
 s390x: setup-s390x daemon-s390x ## what pinhead up --arch s390x needs: that daemon, and the emulator
 
 daemon-s390x:
-	cargo build --locked --release -p images --example sysroot
+	cargo build --locked --release -p vm --example sysroot
 	@$(TARGET)/release/examples/sysroot $(SYSROOT)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(SMALL) $(S390X_FLAGS)' \
 	CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_LINKER=s390x-linux-gnu-gcc \

@@ -146,24 +146,19 @@ pub const LAYERS: &[Layer] = &[
                 "`Collector`, `GuestReader`",
                 "wake a guest; make costly reads for an idle guest",
             ),
-            // lz4_flex for a kernel that is compressed in its image.
-            row("images", Some(""), "flate2 lz4_flex rustix").doc(
-                "`Cache`, `ImageSpec`, `Disk`, `rootfs`",
-                "need root for a guest without a disk; leave a partial file behind; use a file \
-                 that another user can change (`ours`)",
-            ),
-            // procfs for the sockets of forwarded ports; crc32fast for damage on a disk, lz4_flex for
+            // procfs for the sockets of forwarded ports; flate2 for packages and kernels; crc32fast
+            // for damage on a disk; lz4_flex for a kernel that is compressed in its image, and for
             // memory that is read back while a client waits.
-            row("vm", Some("images procfs qmp wire"), "crc32fast libc lz4_flex rustix").doc(
-                "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`, `parkfile::Reader`",
-                "leave a process or a socket behind; trust the file of a parked guest",
+            row("vm", Some("procfs qmp wire"), "crc32fast flate2 libc lz4_flex rustix").doc(
+                "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`, `images::Cache`, \
+                 `images::rootfs`, `parkfile::Reader`",
+                "leave a process, a socket or a partial file behind; need root for a guest without \
+                 a disk; use a file that another user can change (`images::ours`); trust the file \
+                 of a parked guest",
             ),
             row(
                 "farm",
-                Some(
-                    "agent hypervisor images manager policy procfs qmp reactor settings vm \
-                     wire",
-                ),
+                Some("agent hypervisor manager policy procfs qmp reactor settings vm wire"),
                 "libc rustix serde serde_json",
             )
             .doc(

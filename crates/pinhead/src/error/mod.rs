@@ -36,7 +36,7 @@ pub enum Error {
     Kernel(#[from] procfs::Error),
     /// A guest's image, kernel or package is not available.
     #[error(transparent)]
-    Image(#[from] images::Error),
+    Image(#[from] vm::images::Error),
     /// A guest cannot be started or reached.
     #[error(transparent)]
     Guest(#[from] vm::Error),

@@ -16,6 +16,7 @@ use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use vm::images;
 
 use base::{Bytes, PageRun, StableHash};
 use hypervisor::{GuestMemory, ProcessId};

@@ -23,7 +23,7 @@ pub enum Error {
     #[error("Cannot count the CPUs")]
     Cpus(#[source] pinheadd::plug::Error),
     #[error(transparent)]
-    Image(#[from] images::Error),
+    Image(#[from] vm::images::Error),
     #[error(transparent)]
     Guest(#[from] vm::Error),
     #[error(transparent)]

@@ -8,12 +8,12 @@
 use crate::args;
 use crate::error::Error;
 use base::{Spread, chain};
-use images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use vm::images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const MEMORY_MIB: u64 = 256;

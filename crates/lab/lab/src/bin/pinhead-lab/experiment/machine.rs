@@ -7,6 +7,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use vm::images;
 
 /// Environment variable with the path of `pinhead`.
 const PROGRAM: &str = "PINHEAD_PROGRAM";

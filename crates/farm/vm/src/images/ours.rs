@@ -23,9 +23,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::Error;
-use crate::accounts::is_private_group;
-use crate::error::FileContext;
+use crate::images::Error;
+use crate::images::accounts::is_private_group;
+use crate::images::error::FileContext;
 
 /// Maximum number of links that are followed, as in Linux.
 const LINKS_MAX: usize = 40;

@@ -19,12 +19,12 @@ use std::process::Command;
 
 use rustix::fs::OFlags;
 
-use crate::cache::is_root;
-use crate::error::FileContext;
-use crate::files::{create_dir, write_new};
-use crate::ours::create_dir_mode;
-use crate::tool::{last_part, run, run_and_follow};
-use crate::{Arch, Error, sources};
+use crate::images::cache::is_root;
+use crate::images::error::FileContext;
+use crate::images::files::{create_dir, write_new};
+use crate::images::ours::create_dir_mode;
+use crate::images::tool::{last_part, run, run_and_follow};
+use crate::images::{Arch, Error, sources};
 
 const NOT_DEBIAN: &str = "it belongs to apt; guests are made from Debian packages";
 

@@ -9,12 +9,12 @@ use base::StableHash;
 use flate2::write::GzEncoder;
 use flate2::{Compression, Crc};
 
-use crate::clock::time_of_day;
-use crate::cpio::Archive;
-use crate::error::FileContext;
-use crate::files::{by_age, write_whole};
-use crate::kernel::{Module, Modules};
-use crate::{Arch, Cache, Error, Fetch, GuestPackages, vmlinux};
+use crate::images::clock::time_of_day;
+use crate::images::cpio::Archive;
+use crate::images::error::FileContext;
+use crate::images::files::{by_age, write_whole};
+use crate::images::kernel::{Module, Modules};
+use crate::images::{Arch, Cache, Error, Fetch, GuestPackages, vmlinux};
 
 /// Specification of a guest's image.
 #[derive(Clone, Debug)]

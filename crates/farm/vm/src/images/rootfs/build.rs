@@ -19,15 +19,15 @@ use std::process::Command;
 use base::StableHash;
 
 use super::{Progress, Software};
-use crate::cache::{SYSTEM, Work, is_root};
-use crate::clock::time_of_day;
-use crate::error::FileContext;
-use crate::files::{by_age, create_dir, remove_file, write_new};
-use crate::ours::{check_file, open_lock};
-use crate::record::{NOT_DPKG, OF_DISK, Record, SHOW_FORMAT};
-use crate::sources::debian_sources;
-use crate::tool::{run, run_and_follow};
-use crate::{Arch, Cache, Error};
+use crate::images::cache::{SYSTEM, Work, is_root};
+use crate::images::clock::time_of_day;
+use crate::images::error::FileContext;
+use crate::images::files::{by_age, create_dir, remove_file, write_new};
+use crate::images::ours::{check_file, open_lock};
+use crate::images::record::{NOT_DPKG, OF_DISK, Record, SHOW_FORMAT};
+use crate::images::sources::debian_sources;
+use crate::images::tool::{run, run_and_follow};
+use crate::images::{Arch, Cache, Error};
 
 /// Files for `/usr/lib/pinhead` in the image.
 const FILES: [(&str, &str); 6] = [

@@ -2,13 +2,13 @@
 //! package for that architecture. rustup has no standard library for this target, so `make s390x`
 //! builds the library too.
 //!
-//! `cargo run -p images --example sysroot -- DIRECTORY`
+//! `cargo run -p vm --example sysroot -- DIRECTORY`
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use images::{Arch, Cache};
+use vm::images::{Arch, Cache};
 
 /// The files needed to link a static program without a compiler's own start files.
 const PARTS: [&str; 4] = ["crt1.o", "crti.o", "crtn.o", "libc.a"];

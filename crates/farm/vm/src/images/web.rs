@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::elf::libraries;
-use crate::error::FileContext;
-use crate::packages::below_either;
-use crate::{Arch, Cache, Error, GuestFile};
+use crate::images::elf::libraries;
+use crate::images::error::FileContext;
+use crate::images::packages::below_either;
+use crate::images::{Arch, Cache, Error, GuestFile};
 
 /// nginx's port in the guest.
 pub const WEB_PORT: u16 = 80;
@@ -51,7 +51,7 @@ http {
 const SERVICE: &str =
     "mkdir -p /var/lib/nginx /var/log/nginx\nexec /usr/sbin/nginx -c /etc/nginx.conf\n";
 
-/// Returns the files of a web server, for [`crate::ImageSpec::files`].
+/// Returns the files of a web server, for [`super::ImageSpec::files`].
 pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     let root = cache.web_packages(arch)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];

@@ -15,9 +15,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::error::FileContext;
-use crate::ours::check_file;
+use crate::images::Error;
+use crate::images::error::FileContext;
+use crate::images::ours::check_file;
 
 const MAGIC: [u8; 4] = *b"QFI\xfb";
 /// QEMU's limit on the length of a name, in bytes.
@@ -229,9 +229,9 @@ fn wrong(image: &Path, reason: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Writes;
-    use crate::files::create_dir;
-    use crate::{Disk, DiskFormat};
+    use crate::images::disk::Writes;
+    use crate::images::files::create_dir;
+    use crate::images::{Disk, DiskFormat};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 

@@ -11,13 +11,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::apt::{Apt, DOWNLOAD, Fetch};
-use crate::clock::time_of_day;
-use crate::files::{create_dir, entries, exchange, remove_dir};
-use crate::ours::check_dir;
-use crate::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
-use crate::tool::run;
-use crate::{Arch, Cache, Error};
+use crate::images::apt::{Apt, DOWNLOAD, Fetch};
+use crate::images::clock::time_of_day;
+use crate::images::files::{create_dir, entries, exchange, remove_dir};
+use crate::images::ours::check_dir;
+use crate::images::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
+use crate::images::tool::run;
+use crate::images::{Arch, Cache, Error};
 
 /// Suffix of the directory of a web server's packages, after the architecture.
 pub const WEB_SET: &str = "-web";
@@ -93,7 +93,7 @@ impl Cache {
     }
 
     /// Fetches the packages of a directory again, and replaces the old ones by the newest.
-    /// [`crate::Kind::Packages`] describes the directory's name.
+    /// [`super::Kind::Packages`] describes the directory's name.
     pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
         let unknown = || Error::UnknownPart { name: directory.to_owned() };
         let parts = |arch: &Arch| Some((*arch, directory.strip_prefix(arch.name())?));

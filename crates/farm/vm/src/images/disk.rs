@@ -11,11 +11,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::FileContext;
-use crate::ours::{check_dir, check_disk};
-use crate::qcow2::{Below, DiskFormat, check_image, check_overlay};
-use crate::tool::run;
-use crate::{Arch, Error};
+use crate::images::error::FileContext;
+use crate::images::ours::{check_dir, check_disk};
+use crate::images::qcow2::{Below, DiskFormat, check_image, check_overlay};
+use crate::images::tool::run;
+use crate::images::{Arch, Error};
 
 /// A disk image, and the way a guest uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]

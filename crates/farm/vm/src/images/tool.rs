@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use crate::{Error, sys};
+use crate::images::{Error, sys};
 
 /// Maximum number of bytes of a tool's output in an error message.
 const STDERR_BYTES_MAX: usize = 2000;

@@ -8,10 +8,10 @@ use std::time::SystemTime;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use crate::Error;
-use crate::error::FileContext;
-pub(crate) use crate::ours::create_dir;
-use crate::ours::open_lock;
+use crate::images::Error;
+use crate::images::error::FileContext;
+pub(crate) use crate::images::ours::create_dir;
+use crate::images::ours::open_lock;
 
 /// Removes a directory and its content, if it exists.
 pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {

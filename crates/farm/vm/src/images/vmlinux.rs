@@ -13,10 +13,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::elf::Elf;
-use crate::error::FileContext;
-use crate::files::write_whole;
+use crate::images::Error;
+use crate::images::elf::Elf;
+use crate::images::error::FileContext;
+use crate::images::files::write_whole;
 
 /// `HdrS` at its offset in the boot protocol, and the first version with the offset of the payload.
 const HEADER: (usize, &[u8; 4]) = (0x202, b"HdrS");

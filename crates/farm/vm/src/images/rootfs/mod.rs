@@ -7,9 +7,9 @@
 //! ```
 //!
 //! An image is made once for a cache, and is either complete or absent. No guest writes to it, so
-//! any number of guests use it at the same time through a [`crate::Disk`]. The image boots without
-//! systemd, because all guests have the same init process. `/usr/lib/pinhead/start` in the image
-//! starts the services.
+//! any number of guests use it at the same time through a [`Disk`](super::Disk). The image boots
+//! without systemd, because all guests have the same init process. `/usr/lib/pinhead/start` in the
+//! image starts the services.
 
 mod build;
 mod settings;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use crate::Arch;
+use crate::images::Arch;
 
 /// An error in making an image.
 #[derive(Debug, thiserror::Error)]

@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Error;
-use crate::elf::depends;
-use crate::error::FileContext;
-use crate::files::entries;
-use crate::tool::run;
+use crate::images::Error;
+use crate::images::elf::depends;
+use crate::images::error::FileContext;
+use crate::images::files::entries;
+use crate::images::tool::run;
 
 /// The modules of one kernel, by name.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::tests::elf;
+    use crate::images::elf::tests::elf;
 
     /// The compressed module is a literal, because some machines that run tests have no xz. With xz
     /// the module is read. Without xz, the error names the package to install.

@@ -5,11 +5,11 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::FileContext;
-use crate::files::{entries, remove_dir, remove_file};
-use crate::record::{OF_DISK, Record};
-use crate::rootfs::Software;
-use crate::{Arch, Cache, Error};
+use crate::images::error::FileContext;
+use crate::images::files::{entries, remove_dir, remove_file};
+use crate::images::record::{OF_DISK, Record};
+use crate::images::rootfs::Software;
+use crate::images::{Arch, Cache, Error};
 
 base::named! {
     /// The kind of a part of the cache.
@@ -219,7 +219,7 @@ fn file_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::create_dir;
+    use crate::images::files::create_dir;
 
     #[test]
     fn every_part_is_listed_with_what_belongs_to_it() {

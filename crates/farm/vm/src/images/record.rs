@@ -12,9 +12,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::Error;
-use crate::error::FileContext;
-use crate::files::write_whole;
+use crate::images::Error;
+use crate::images::error::FileContext;
+use crate::images::files::write_whole;
 
 /// Maximum size of a record that is read. The record of a system with ten thousand packages has
 /// half a megabyte.

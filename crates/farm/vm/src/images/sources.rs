@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::error::FileContext;
+use crate::images::Error;
+use crate::images::error::FileContext;
 
 /// Fields with the location of an entry's packages.
 const PLACE: [&str; 3] = ["uris", "suites", "components"];

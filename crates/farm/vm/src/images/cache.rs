@@ -16,10 +16,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
-use crate::error::FileContext;
-use crate::files::{lock_file, remove_dir};
-use crate::ours::{check_dir, create_dir_mode};
+use crate::images::Error;
+use crate::images::error::FileContext;
+use crate::images::files::{lock_file, remove_dir};
+use crate::images::ours::{check_dir, create_dir_mode};
 
 /// Root's work directory, and the directory with the disks that root made for all users.
 pub const SYSTEM: &str = "/var/cache/pinhead";
