@@ -49,7 +49,8 @@ up: setup-up build-up ## build, then start guests: make up ARGS="..."
 	$(TARGET)/release/pinhead up $(ARGS)
 
 build: setup-build build-up ## pinhead, its pages and laboratory, and the x86-64 guest daemon
-	cargo build --locked --release -p pinhead -p pinhead-web -p pinhead-lab
+	cargo build --locked --release -p pinhead -p pinhead-web -p lab \
+		--bin pinhead --bin pinhead-web --bin pinhead-lab
 
 # The needs of `pinhead up`, and no more.
 build-up:
@@ -61,7 +62,7 @@ build-up:
 s390x: setup-s390x daemon-s390x ## what pinhead up --arch s390x needs: that daemon, and the emulator
 
 daemon-s390x:
-	cargo build --locked --release -p images --example sysroot
+	cargo build --locked --release -p vm --example sysroot
 	@$(TARGET)/release/examples/sysroot $(SYSROOT)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(SMALL) $(S390X_FLAGS)' \
 	CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_LINKER=s390x-linux-gnu-gcc \
@@ -92,7 +93,7 @@ test: setup-test build s390x ## every test that a change must pass; many boot gu
 	@$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) scripts/test
 
 test-slow: setup-test package ## images, experiments, twenty guests, packages in a Debian
-	cargo build --locked --profile $(SHIPPED_PROFILE) -p pinhead-lab
+	cargo build --locked --profile $(SHIPPED_PROFILE) -p lab --bin pinhead-lab
 	@$(call PLACES,$(SHIPPED),$(SHIPPED)) scripts/test slow
 endif
 
@@ -108,10 +109,12 @@ test-python: setup-python ## the Python package: built, installed and tried, wit
 	@time scripts/python
 
 bench: dist ## the measurements behind our figures, of what is shipped
-	$(call PLACES,$(SHIPPED),$(SHIPPED)) cargo run --locked --profile dist -p bench -- $(ARGS)
+	$(call PLACES,$(SHIPPED),$(SHIPPED)) \
+		cargo run --locked --profile dist -p lab --bin bench -- $(ARGS)
 
 soak: build s390x ## boot 1,300 guests, some at a time, and count those that hang
-	$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) cargo run --locked --release -p bench -- --soak
+	$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) \
+		cargo run --locked --release -p lab --bin bench -- --soak
 
 docs: setup-build ## renew the documents and lists that are made from the code
 	PINHEAD_WRITE_DOCS=1 cargo test --locked --release --quiet -p pinhead -p metrics -p reports \

@@ -6,10 +6,6 @@
 mod columns;
 mod rows;
 
-use backtest::{
-    AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay, ReplayDocument,
-    RunDocument, Sizes, SizesDocument, World,
-};
 use base::Bytes;
 use columns::{Described, Part};
 use pyo3::create_exception;
@@ -20,6 +16,10 @@ use serde::Serialize;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 use store::Records;
+use whatif::backtest::{
+    self, AgreementDocument, DecisionDocument, FitDocument, Played, Question, Replay,
+    ReplayDocument, RunDocument, Sizes, SizesDocument, World,
+};
 use whatif::{Change, Options};
 
 create_exception!(pinhead, Error, PyException, "A question that cannot be answered, and why.");

@@ -6,6 +6,7 @@ use base::duration::{parse_bare_ms, parse_seconds};
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
+use vm::images;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,7 @@
 use crate::Error;
 use base::{Column, Table, csv_record, csv_text, left, right};
 use clap::{Args, ValueEnum};
+use reports::recorded;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;

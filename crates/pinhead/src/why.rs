@@ -5,6 +5,7 @@ use crate::escape::json;
 use crate::quantities::span;
 use crate::{Error, RecordingsError, TimeError};
 use clap::{Args, ValueEnum};
+use reports::recorded;
 use std::path::PathBuf;
 use store::{Journal, Policy};
 use why::when::{self, Now};

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use images::{Arch, Cache, ImageSpec};
+use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Console, Ctl, Deadline, GuestSpec, probe_kvm};
 
 fn main() -> Result<(), Box<dyn Error>> {

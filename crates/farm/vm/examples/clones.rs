@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use images::{Arch, Cache, GuestFile, ImageSpec, web_files};
+use vm::images::{Arch, Cache, GuestFile, ImageSpec, web_files};
 use vm::{Clones, Deadline, Forward, GuestSpec, Net, Session, Template, probe_kvm};
 
 const HOST_PORT: u16 = 18000;

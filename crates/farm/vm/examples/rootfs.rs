@@ -7,8 +7,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use images::rootfs::Software;
-use images::{Cache, Disk, DiskFormat, ImageSpec};
+use vm::images::rootfs::Software;
+use vm::images::{self, Cache, Disk, DiskFormat, ImageSpec};
 use vm::{Deadline, Forward, GuestSpec, Net, Session, probe_kvm};
 
 fn main() -> Result<(), Box<dyn Error>> {

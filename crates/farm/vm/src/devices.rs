@@ -12,11 +12,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use images::Arch;
 use qmp::Command;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::emulator;
+use crate::images::Arch;
 
 /// The number of the descriptor set for device state, above those of a guest's disks.
 const SET: u32 = 9_000;

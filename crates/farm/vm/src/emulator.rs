@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use images::Arch;
-use images::run;
+use crate::images::Arch;
+use crate::images::run;
 
 use crate::Error;
 

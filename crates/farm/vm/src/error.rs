@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 pub enum Error {
     /// An error of an image, a file or a tool.
     #[error(transparent)]
-    Image(#[from] images::Error),
+    Image(#[from] crate::images::Error),
     #[error("Guest {guest:?}: {reason}")]
     Spec { guest: String, reason: String },
     /// A guest's state could not be saved, or another guest could not start from this state.

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use images::{Cache, FileContext, by_age, create_dir};
 use qmp::Reply;
 use rustix::process::geteuid;
 
+use crate::images::{Cache, FileContext, by_age, create_dir};
 use crate::{Deadline, Error, GuestSpec, Monitor, Process, wait_for_exit};
 
 /// A guest that hangs.

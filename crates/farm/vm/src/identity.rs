@@ -11,9 +11,9 @@
 
 use wire::{Addresses, Identity};
 
+use crate::images::time_of_day;
 use crate::random::random;
 use crate::{Error, GuestSpec};
-use images::time_of_day;
 
 /// Returns an identity for a guest that was just started with this UUID. Values that its
 /// specification leaves open are random. The identity contains the time of day, so it must be used

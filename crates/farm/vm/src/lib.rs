@@ -1,7 +1,8 @@
-//! Start and use of a single guest, from its image to a running Linux.
+//! Start and use of a single guest, from its image to a running Linux. [`images`] are made and kept
+//! in a cache, and a guest that is parked on disk is in a [`parkfile`].
 //!
 //! ```text
-//!   image, disk, net ─► GuestSpec ─► machine (QEMU's words) ─► qemu ─► Guest
+//!   images: image, disk; net ─► GuestSpec ─► machine (QEMU's words) ─► qemu ─► Guest
 //!                                                                       │
 //!                                         console, ctl, monitor ◄───────┘ (sockets, no files)
 //! ```
@@ -10,9 +11,9 @@
 //! also when this process dies for any reason. The guest's sockets have no names, or are in a
 //! requested directory and are removed with the [`Guest`].
 //!
-//! JUSTIFICATION for unsafe code: a child must be prepared between fork and exec, and the
-//! processor's time stamp counter must be read. No safe library here offers these two operations.
-//! All unsafe code is in the module `sys`.
+//! JUSTIFICATION for unsafe code: a child, QEMU or a tool, must be prepared between fork and exec
+//! and bound to this process, and the processor's time stamp counter must be read. No safe library
+//! here offers these operations. All unsafe code is in the modules `sys` and `images::sys`.
 
 #![deny(unsafe_code)]
 
@@ -27,12 +28,14 @@ mod error;
 pub mod evidence;
 mod forwarded;
 mod identity;
+pub mod images;
 mod link;
 mod machine;
 mod mark;
 mod monitor;
 mod net;
 mod opened;
+pub mod parkfile;
 mod probe;
 mod process;
 mod qemu;

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 
-use images::{Arch, FirstProcess};
+use crate::images::{Arch, FirstProcess};
 
 use crate::rights::SANDBOX;
 use crate::spec::DAEMON_PORT;
@@ -234,8 +234,8 @@ fn serial_port(chardev: &str, name: &str, id: &str) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::images::Image;
     use crate::{Error, Forward, Net, WhyEmulation};
-    use images::Image;
 
     fn spec(arch: Arch) -> GuestSpec {
         let (kernel, initramfs) = ("/k,1".into(), "/i".into());

@@ -12,9 +12,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use images::{Below, Disk, FileContext, Writes, check_file};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
+use crate::images::{Below, Disk, FileContext, Writes, check_file};
 use crate::{Error, GuestSpec};
 
 /// The mode bit that lets every user read a file.
@@ -102,13 +102,12 @@ fn copy(from: &mut File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use images::DiskFormat;
     use std::fs::{self, Permissions};
     use std::io::Read;
     use std::os::unix::fs::PermissionsExt;
 
+    use crate::images::{Arch, DiskFormat, FirstProcess, Image};
     use crate::{Accel, Scratch, WhyEmulation};
-    use images::{Arch, FirstProcess, Image};
 
     fn spec(dir: &Scratch) -> GuestSpec {
         let [kernel, initramfs] = ["kernel", "initramfs"].map(|name| {
@@ -188,7 +187,7 @@ mod tests {
         let mut spec = spec(&dir);
         let [base, image] = ["base", "image"].map(|name| dir.join(name));
         fs::write(&base, vec![0; 1 << 16]).unwrap();
-        images::make_overlay(&base, DiskFormat::Raw, &image).unwrap();
+        crate::images::make_overlay(&base, DiskFormat::Raw, &image).unwrap();
         spec.disk = Some(Disk::temporary(image, DiskFormat::Qcow2));
         let disk = Opened::of(&spec, true).unwrap().spec.disk.unwrap();
         assert_eq!(disk.path, Path::new("/dev/fdset/2"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use images::Arch;
+use crate::images::Arch;
 
 use crate::rights::kvm_is_kept;
 use crate::{Accel, WhyEmulation};

@@ -21,6 +21,7 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, pidfd_open, setrlimit,
 };
 
+use crate::images;
 use crate::{Deadline, Error, spare, sys};
 
 /// Maximum number of bytes kept of a child's standard error. The beginning is kept, because it

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use crate::devices::{DeviceFile, state_file, state_words};
 use crate::identity::random_uuid;
+use crate::images;
 use crate::machine::Ram;
 use crate::opened::Opened;
 use crate::process::Process;

@@ -1,6 +1,6 @@
 //! Random numbers from the kernel.
 
-use images::FileContext;
+use crate::images::FileContext;
 
 use crate::Error;
 

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use base::StableHash;
-use images::{FileContext, by_age};
 
 use crate::Error;
-use images::time_of_day;
+use crate::images::time_of_day;
+use crate::images::{FileContext, by_age};
 
 /// Number of states kept. Beyond this number, the least recently used states are removed. Each
 /// state has some tens of megabytes.

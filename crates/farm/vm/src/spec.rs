@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use images::{Disk, Image};
+use crate::images::{Disk, Image};
 
 use crate::saved::Template;
 use crate::{Accel, Error, Net};

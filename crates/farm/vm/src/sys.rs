@@ -269,8 +269,8 @@ mod tests {
     use std::fs::File;
     use std::process::Stdio;
 
+    use crate::images::{Arch, FirstProcess, Image};
     use crate::{Accel, GuestSpec, Scratch, WhyEmulation};
-    use images::{Arch, FirstProcess, Image};
 
     #[test]
     fn pretended_holes_leave_the_file_whole() {

@@ -26,12 +26,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base::StableHash;
-use images::{Cache, FileContext, Writes, create_dir, lock_file};
 use procfs::{Chance, Work};
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
 
 use crate::devices::{STATE_SET, state_uri};
+use crate::images::{Cache, FileContext, Writes, create_dir, lock_file};
 use crate::machine::HostFacts;
 use crate::saved::{Template, clear, found, memory_of, remove_old};
 use crate::tsc::Rate;

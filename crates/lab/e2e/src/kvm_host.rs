@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use base::StableHash;
-use images::{Arch, Cache, GuestFile, ImageSpec, Modules, WEB_SET, web_files};
+use vm::images::{Arch, Cache, GuestFile, ImageSpec, Modules, WEB_SET, web_files};
 use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};

@@ -20,7 +20,6 @@ pub mod terminal;
 pub use share::{Share, alone, share};
 
 use farm::fleet::{Fleet, State, Tally};
-use images::{Arch, Cache, GuestFile, ImageSpec};
 use procfs::parse::schedstat;
 use reactor::PollFlags;
 use std::io::Write;
@@ -30,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm, wait_for_exit};
 use wire::{Memory, Status};
 

@@ -8,11 +8,11 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
 use crate::{is_there, scratch};
-use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Process, Scratch};
 
 /// Name of the only domain.

@@ -1,7 +1,7 @@
 //! Targets for lists of a host: its users and groups, and the guests that a manager has parked.
 
-use ::images::is_private;
 use manager::{number_in, record_again};
+use vm::images::is_private;
 
 use crate::input::texts;
 

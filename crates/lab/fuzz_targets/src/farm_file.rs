@@ -6,6 +6,7 @@ use manager::control::{Answer, decode_answer};
 use pinhead::args::Format;
 use pinhead::listing::ListingArgs;
 use vm::Mark;
+use vm::parkfile;
 
 /// Reads a `FARM.toml`. In an accepted file no two guests share a name or a port of the host. A
 /// refused file has errors with positions in the text.

@@ -1,9 +1,9 @@
 //! Targets for the parts of guest images: apt's sources and answers, kernels and their modules,
 //! disks, and the cache's own records.
 
-use ::images::apt::ListedFile;
-use ::images::sources::{one_line_entries, stanza_entries};
-use ::images::{Header, Record, depends, libraries, unwrap_kernel};
+use vm::images::apt::ListedFile;
+use vm::images::sources::{one_line_entries, stanza_entries};
+use vm::images::{Header, Record, depends, libraries, unwrap_kernel};
 
 /// Filters the system's sources. The result must not change when it is filtered again, and must
 /// have no option that makes apt accept unsigned packages.

@@ -1,7 +1,7 @@
 //! Targets for the load: servers' answers, guests' reports of a job, and typed targets.
 
-use ::load::http::Answer;
-use ::load::{ExecOutput, job, parse_targets};
+use lab::load::http::Answer;
+use lab::load::{ExecOutput, job, parse_targets};
 
 /// Parses a server's answer. In any pieces it must end at the same byte, or be refused for the same
 /// reason. Its body must never be longer than the input.
@@ -15,7 +15,7 @@ pub(crate) fn answer(data: &[u8]) {
         assert!(answer.body_bytes() <= data.len() as u64);
         let end = answer.end();
         assert!(status.is_none_or(|status| end == Ok(status)), "what is there needs no end");
-        Ok::<_, ::load::http::Wrong>((status, answer.body_bytes(), end))
+        Ok::<_, lab::load::http::Wrong>((status, answer.body_bytes(), end))
     };
     let whole = read(data.len().max(1));
     assert_eq!(read(1), whole);
@@ -36,7 +36,7 @@ pub(crate) fn rounds(data: &[u8]) {
 pub(crate) fn target(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(targets) = parse_targets(&text, "web") {
-        assert!((1..=::load::TARGETS_MAX).contains(&targets.len()));
+        assert!((1..=lab::load::TARGETS_MAX).contains(&targets.len()));
         let is_path = |path: &str| path.starts_with('/') && !path.contains(['\r', '\n', ' ']);
         assert!(targets.iter().all(|target| target.address.port() > 0 && is_path(&target.path)));
     }

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use metrics::remote::{Host, Uri};
 use model::{GuestField as G, HostField as H, Moment};
-use remote::{Host, Uri};
 use virtrpc::{Call, Client, DOMAINS_MAX, Domain};
 
 use crate::virtrpc::reply_to;

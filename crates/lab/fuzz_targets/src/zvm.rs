@@ -162,7 +162,7 @@ pub(crate) fn sthyi_page(data: &[u8]) {
 
 /// Parses an address of a host's libvirt. For any text, it never becomes an option of ssh.
 pub(crate) fn remote_uri(data: &[u8]) {
-    let Ok(uri) = remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
+    let Ok(uri) = metrics::remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
     assert!(!uri.host().is_empty() && !uri.host().starts_with('-'));
 }
 

@@ -23,9 +23,9 @@ pub enum Error {
     #[error("The sizes of {path} cannot be taken over: {reason}")]
     NotTakenOver { path: PathBuf, reason: String },
     #[error(transparent)]
-    Load(#[from] load::Error),
+    Load(#[from] crate::load::Error),
     #[error(transparent)]
-    Job(#[from] load::job::JobFailure),
+    Job(#[from] crate::load::job::JobFailure),
     #[error(transparent)]
     Manager(#[from] manager::control::Error),
     #[error("Interrupted")]

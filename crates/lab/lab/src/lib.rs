@@ -1,11 +1,16 @@
-//! The published experiments, repeated with real guests.
+//! The published experiments, repeated with real guests, and the loads that they put on guests.
 //!
 //! ```text
+//!   load (requests by HTTP, jobs) ─► latencies, seconds of each round ─► an experiment, a table
+//!
 //!   catalog ─► penguins, count, swap, cmm, plug ─► bench (rounds, phases) ─► outcome ─► shelf
 //!                                             ▲ resume ◄──────────────│───────────┘
 //!              published (tables of the literature) ─► view ◄─────────┘
 //!                                                       └─► verdict ─► text, page, compare
 //! ```
+//!
+//! `pinhead-lab` is the command line of both. The program `bench` measures what the documents
+//! promise, without an experiment.
 //!
 //! An [`Outcome`] holds only measured values. Pure code derives a [`View`] from the outcome each
 //! time a result is shown. A failed phase keeps its measures, and the file is written after every
@@ -22,6 +27,7 @@ mod compare;
 mod count;
 mod error;
 mod figure;
+pub mod load;
 pub mod outcome;
 mod page;
 mod penguins;

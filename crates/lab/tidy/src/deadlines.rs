@@ -15,7 +15,7 @@ const UNITS: &[&str] = &["_MS", "_S"];
 /// The types of a time.
 const TYPES: &[&str] = &["u32", "u64", "i64", "Duration"];
 /// Crates for tests and measurements. Their timeouts only end a test or a measurement.
-const TESTS: &[&str] = &["bench", "e2e", "fuzz_targets", "lab", "sim", "tidy"];
+const TESTS: &[&str] = &["e2e", "fuzz_targets", "lab", "sim", "tidy"];
 
 /// Returns the deadlines that are missing in the table.
 pub fn complaints(files: &[File]) -> Vec<String> {

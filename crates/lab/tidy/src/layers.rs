@@ -89,7 +89,7 @@ pub const LAYERS: &[Layer] = &[
                 "`Reader`, `CpuClock`, `TaskDir`, `Kept`, `parse`",
                 "write; read files that no counter needs",
             ),
-            row("wire", Some("model"), "")
+            row("wire", Some(""), "")
                 .doc("`ToHost`, `ToGuest`, `encode`, `Decoder`", "do I/O; trust a length"),
             row("qmp", Some(""), "serde serde_json").doc("`Client`, `Decoder`", "do I/O"),
             row("virtrpc", Some(""), "")
@@ -111,16 +111,6 @@ pub const LAYERS: &[Layer] = &[
                 "`Hypervisor`, `QmpSource`, `Libvirt`, `Zvm`, `ProcessView`, `PageOut`, `KsmFiles`",
                 "wait; assume unqueried values; decide",
             ),
-            // hypervisor for the description of a domain.
-            row("remote", Some("hypervisor model reactor virtrpc"), "rustix").doc(
-                "`Host::ask`, `Uri`",
-                "change anything there; trust the other end; wait longer than a minute, or take \
-                 more than 64 MiB at a time",
-            ),
-            // crc32fast for damage on a disk, lz4_flex for memory that is read back while a client
-            // waits.
-            row("parkfile", Some(""), "crc32fast lz4_flex")
-                .doc("`Writer`, `Reader`, `check`", "trust a file; depend on QEMU"),
             // flate2 for raw samples, which are compressed; rustix for the free space of a disk;
             // serde_json for a decision's numbers.
             row("store", Some("model"), "flate2 rusqlite rustix serde serde_json").doc(
@@ -140,41 +130,35 @@ pub const LAYERS: &[Layer] = &[
                 "`daemon`, `look`, `pace`, `plug`, `monitor`, `guestmon`",
                 "link more than `libc` and layers 0 and 1",
             ),
-            row("reports", Some("model"), "")
-                .doc("`build`, `find`", "read anything; show a name unescaped"),
-            // The tests run the model.
-            row("whatif", Some("base model policy sim"), "").doc(
-                "`Player`, `Change`, `size`, `Rule`, `moves`",
-                "read anything; decide differently from the manager",
-            ),
             // snap for the compressed requests of remote write; serde for answers of engines;
-            // httparse for HTTP heads.
-            row("metrics", Some("model"), "httparse serde serde_json snap")
-                .doc("`render`, `pasts`, `fleet`", "make the manager wait"),
+            // httparse for HTTP heads; hypervisor for the description of a domain.
+            row(
+                "metrics",
+                Some("hypervisor model reactor virtrpc"),
+                "httparse rustix serde serde_json snap",
+            )
+            .doc(
+                "`render`, `pasts`, `fleet`, `remote::Host`",
+                "make the manager wait; change anything on a host without pinhead; trust that \
+                 host; wait for it longer than a minute, or take more than 64 MiB at a time",
+            ),
             row("collect", Some("hypervisor procfs model"), "libc rustix").doc(
                 "`Collector`, `GuestReader`",
                 "wake a guest; make costly reads for an idle guest",
             ),
-            // hdrhistogram for percentiles of any range, httparse for HTTP heads.
-            row("load", Some(""), "hdrhistogram httparse rustix serde_json")
-                .doc("`Plan`, `run`, `Job`", "wait outside its poll; ignore a stall"),
-            // lz4_flex for a kernel that is compressed in its image.
-            row("images", Some(""), "flate2 lz4_flex rustix").doc(
-                "`Cache`, `ImageSpec`, `Disk`, `rootfs`",
-                "need root for a guest without a disk; leave a partial file behind; use a file \
-                 that another user can change (`ours`)",
-            ),
-            // procfs for the sockets of forwarded ports.
-            row("vm", Some("images procfs qmp wire"), "libc rustix").doc(
-                "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`",
-                "leave a process or a socket behind",
+            // procfs for the sockets of forwarded ports; flate2 for packages and kernels; crc32fast
+            // for damage on a disk; lz4_flex for a kernel that is compressed in its image, and for
+            // memory that is read back while a client waits.
+            row("vm", Some("procfs qmp wire"), "crc32fast flate2 libc lz4_flex rustix").doc(
+                "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`, `images::Cache`, \
+                 `images::rootfs`, `parkfile::Reader`",
+                "leave a process, a socket or a partial file behind; need root for a guest without \
+                 a disk; use a file that another user can change (`images::ours`); trust the file \
+                 of a parked guest",
             ),
             row(
                 "farm",
-                Some(
-                    "agent hypervisor images manager parkfile policy procfs qmp reactor \
-                     settings vm wire",
-                ),
+                Some("agent hypervisor manager policy procfs qmp reactor settings vm wire"),
                 "libc rustix serde serde_json",
             )
             .doc(
@@ -195,14 +179,16 @@ pub const LAYERS: &[Layer] = &[
                 "decide about memory; wait outside its poll",
             ),
             // manager for the places of its files.
-            row("recorded", Some("manager metrics model reports store"), "")
-                .doc("`local`, `engine`, `dir`", "know a command line; build a report"),
-            row(
-                "backtest",
-                Some("base manager model policy settings store whatif"),
-                "serde serde_json thiserror",
-            )
-            .doc("`Replay`, `World`, `Sizes`, `search`, `tune`", "decide; parse a command line"),
+            row("reports", Some("manager metrics model store"), "").doc(
+                "`build`, `find`, `recorded::local`",
+                "read anything outside `recorded`; read a clock; show a name unescaped",
+            ),
+            // The tests run the model of a host, sim.
+            row("whatif", Some("manager model policy settings sim store"), "serde").doc(
+                "`Player`, `Change`, `size`, `Rule`, `moves`, `backtest::Replay`",
+                "read anything outside `backtest`; decide differently from the manager; parse a \
+                 command line",
+            ),
             // jiff for times as users write them: the system's local time zone cannot be read
             // without unsafe code.
             row("why", Some("base model store"), "jiff serde_json thiserror")
@@ -220,20 +206,13 @@ pub const LAYERS: &[Layer] = &[
             // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
             row(
                 "web",
-                Some(
-                    "backtest base farm manager metrics model reactor recorded reports store \
-                     whatif why",
-                ),
+                Some("base farm manager metrics model reactor reports store whatif why"),
                 "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix \
                  rustls serde serde_json subtle thiserror tokio tokio-rustls tower-service",
             )
             .doc(
                 "`serve`, `Source`, `access`, `pages`",
                 "have rights over guests; load anything from elsewhere; wake a guest",
-            ),
-            row("lab", ANY, "rustix serde serde_json").doc(
-                "`catalog`, `Bench`, `site::Site`",
-                "store a ratio in place of its measurements; lose measurements",
             ),
         ],
     },
@@ -255,8 +234,6 @@ pub const LAYERS: &[Layer] = &[
             ),
             row("pinhead-web", ANY, "clap rustix")
                 .doc("`main`", "decide; change guests without `--allow-changes`"),
-            row("pinhead-lab", ANY, "clap jiff rustix serde_json signal-hook")
-                .doc("`experiment`, `load`", "be needed by a user of guests"),
         ],
     },
     Layer {
@@ -266,12 +243,23 @@ pub const LAYERS: &[Layer] = &[
             .doc("`Recording`, `replay`, `simulate`, `size`, `sweep`", "decide")],
     },
     Layer {
-        name: "tests",
+        name: "4 not shipped",
         crates: &[
             row("sim", Some("model policy"), "")
                 .doc("`scenario`, `check`, `figures`, `table`, `day`", "do I/O, read a clock"),
             row("e2e", ANY, "libc rustix serde_json").doc("`Host`, `Plan`", ""),
-            row("bench", ANY, "clap rustix").doc("`main`", "change the machine"),
+            // hdrhistogram for percentiles of any range, httparse for HTTP heads; clap, jiff and
+            // signal-hook for the programs `pinhead-lab` and `bench`.
+            row(
+                "lab",
+                ANY,
+                "clap hdrhistogram httparse jiff rustix serde serde_json signal-hook",
+            )
+            .doc(
+                "`catalog`, `Bench`, `site::Site`, `load::Plan`, `load::Job`, `bin/`",
+                "be needed by a user of guests; change the machine in `bench`; store a ratio in \
+                 place of its measurements; lose measurements; ignore a stall of a server",
+            ),
             row("fuzz_targets", ANY, "").doc("`TARGETS`", ""),
             row("tidy", ANY, "serde_json").doc("`tests/`", ""),
         ],

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lexer::code_only;
-use crate::tree::{File, in_crate};
+use crate::tree::{File, source};
 use crate::uses::{self, Kind, Use};
 
 /// A file of a crate, without its tests.
@@ -39,15 +39,13 @@ pub type Arrow = (usize, usize);
 impl Modules {
     /// Returns the modules among `files` that belong to the crate of this name.
     pub fn of(name: &str, files: &[File]) -> Self {
-        let source = |file: &'_ File| -> Option<String> {
-            let (of, inside) = in_crate(&file.path)?;
-            Some(inside.strip_prefix("src/").filter(|_| of == name)?.to_owned())
-        };
-        let has_library = files.iter().any(|file| source(file).as_deref() == Some("lib.rs"));
+        let is_library = |file: &File| source(&file.path) == Some((name, "lib.rs"));
+        let has_library = files.iter().any(is_library);
         let mut all = Vec::new();
         for file in files {
-            let Some(inside) = source(file) else { continue };
-            let inside = inside.as_str();
+            let Some((_, inside)) = source(&file.path).filter(|(of, _)| *of == name) else {
+                continue;
+            };
             // If there is a library, a program is a crate of its own, and no file imports from it.
             let path = match inside {
                 "main.rs" if has_library => Some(vec![inside.to_owned()]),
@@ -250,6 +248,20 @@ mod tests {
         let found: Vec<Vec<&str>> =
             found.iter().map(|circle| circle.iter().map(name).collect()).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn program_in_a_directory_is_a_crate_of_its_own() {
+        let files =
+            [("bin/p/main.rs", "mod b;"), ("bin/p/b.rs", ""), ("bin/q.rs", ""), ("b.rs", "")];
+        let names = |name: &str| -> Vec<String> {
+            let files = files.map(|(path, text)| File {
+                path: format!("crates/a/src/{path}"),
+                text: text.to_owned(),
+            });
+            Modules::of(name, &files).all.into_iter().map(|module| module.path.join("::")).collect()
+        };
+        assert_eq!((names("p"), names("a")), (vec!["".into(), "b".into()], vec!["b".into()]));
     }
 
     #[test]

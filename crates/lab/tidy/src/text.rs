@@ -12,11 +12,10 @@ pub type Exception = (&'static str, &'static str);
 
 /// Rust files that may contain `unsafe`.
 pub const UNSAFE: &[Exception] = &[
-    ("crates/lab/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
+    ("crates/lab/lab/src/bin/bench/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/monitor/collect/src/sys.rs", "cachestat, which no library has"),
     ("crates/farm/farm/src/sys.rs", "swapon and swapoff, which no library has"),
     ("crates/host/hypervisor/src/sys.rs", "process_madvise, which no library has"),
-    ("crates/farm/images/src/sys.rs", "a child that dies with us, and inherits chosen files only"),
     (
         "crates/system/procfs/src/sys.rs",
         "paths from an open directory, and its entries, without a library",
@@ -29,6 +28,10 @@ pub const UNSAFE: &[Exception] = &[
     (
         "crates/system/reactor/src/sys.rs",
         "the process at the other end of a socket, whole and as a descriptor",
+    ),
+    (
+        "crates/farm/vm/src/images/sys.rs",
+        "a child that dies with us, and inherits chosen files only",
     ),
     (
         "crates/farm/vm/src/sys.rs",

@@ -44,9 +44,18 @@ pub fn files() -> io::Result<Vec<File>> {
         .collect()
 }
 
-/// Returns the names of the crates below `crates`.
+/// Returns the names of the crates below `crates`, and of the programs in directories of their own.
 pub fn crates(files: &[File]) -> BTreeSet<String> {
-    files.iter().filter_map(|file| in_crate(&file.path)).map(|(name, _)| name.to_owned()).collect()
+    files.iter().filter_map(|file| source(&file.path)).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Returns the crate of a source file and the path from the crate's first file. A program in
+/// `src/bin/NAME` is a crate of its own.
+pub fn source(path: &str) -> Option<(&str, &str)> {
+    let (name, inside) = in_crate(path)?;
+    let inside = inside.strip_prefix("src/")?;
+    let program = inside.strip_prefix("bin/").and_then(|rest| rest.split_once('/'));
+    Some(program.unwrap_or((name, inside)))
 }
 
 /// Returns the crate of a file and the path from its directory, or `None` for other files.

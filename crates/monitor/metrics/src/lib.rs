@@ -1,4 +1,5 @@
-//! Export of metrics to a fleet's monitoring, and queries that read them back.
+//! Export of metrics to a fleet's monitoring, and queries that read them back. Hosts without
+//! pinhead are asked over ssh, for export by another host.
 //!
 //! ```text
 //!   Moment ─► Latest ─┬─► text::render ─► a scraper (the server is the manager's own)
@@ -6,11 +7,13 @@
 //!
 //!   Prometheus, VictoriaMetrics ─► read::pasts: raw samples ─► Moments ─► Intervals
 //!                               ─► fleet::glance: the server's sums, for very many hosts
+//!
+//!   libvirt of another host, by ssh ─► remote::Host::ask ─► Moment
 //! ```
 //!
 //! Names, units and help texts are generated from the tables of [`model`], the only list of fields.
-//! [`names`], [`text`], [`write`], [`http`] and [`rebuild`] do no I/O. [`push`], [`read`] and
-//! [`fleet`] block, and must not run on the manager's thread.
+//! [`names`], [`text`], [`write`], [`http`] and [`rebuild`] do no I/O. [`push`], [`read`],
+//! [`fleet`] and [`remote`] block, and must not run on the manager's thread.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +29,7 @@ pub mod names;
 pub mod push;
 pub mod read;
 pub mod rebuild;
+pub mod remote;
 mod select;
 pub mod text;
 mod url;

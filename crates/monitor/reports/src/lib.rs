@@ -1,13 +1,16 @@
-//! The reports: one table of derived fields, seventeen reports made of them, four formats.
+//! The reports: one table of derived fields, seventeen reports made of them, four formats. The past
+//! of hosts that they show is read from recordings, or from a metrics server.
 //!
 //! ```text
+//!   recordings, an engine ─► recorded ─► HostData
+//!
 //!   Interval (raw fields) ─► gather (guests, classes, hosts over time) ─┐
 //!   fields (formulas) ────────────────────────────────────────────────► build ─► Report
 //!   catalog (which report has which columns) ───────────────────────────┘          │
 //!                                               text, CSV, JSON, HTML ◄── render ◄─┘
 //! ```
 //!
-//! Nothing here reads a file or a clock: intervals, host names and the time zone are arguments. A
+//! Nothing but [`recorded`] reads a file: intervals, host names and the time zone are arguments. A
 //! value that is not available is missing and never 0. Among available values, `0` means that
 //! nothing happened, and `0.0` that the value is below the resolution.
 
@@ -32,6 +35,7 @@ mod options;
 mod pattern;
 mod plain;
 mod processes;
+pub mod recorded;
 mod render;
 mod report;
 mod single;

@@ -5,7 +5,7 @@ use crate::source::Source;
 use crate::span::Span;
 use crate::who::find;
 use model::{Gap, GuestField, Over, ProcessField, ProcessName};
-use recorded::Wanted;
+use reports::recorded::Wanted;
 use reports::{HostData, Needs, Raw, Scope, Single, field};
 use std::collections::BTreeMap;
 

@@ -9,11 +9,12 @@ use farm::running::Farms;
 use manager::control::{Answer, Ask};
 use metrics::fleet::{Fleet, Glance, Steps};
 use model::{HostField, Over};
-use recorded::Wanted;
 use reports::HostData;
+use reports::recorded::{self, Wanted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use store::Records;
+use whatif::backtest;
 use why::when::Now;
 
 /// A reason why a source has no data.

@@ -1,4 +1,5 @@
 //! Analysis of recordings: sizes of guests, and the decisions that other policies would make.
+//! [`backtest`] reads the recordings, and makes documents of the results.
 //!
 //! ```text
 //!   intervals ─► Past (a series of needs for each guest) ─► size ─► Sizing, each with its proof
@@ -9,12 +10,13 @@
 //!   passes ─► Player (the arbiter itself, or a rival) ─► decisions, tallies ─► compare
 //! ```
 //!
-//! This crate is pure: data come in as intervals, and the same intervals give the same result.
-//! Before a rule is trusted, it is fitted on the first two thirds of the time and judged by the
-//! last third.
+//! All but [`backtest`] is pure: data come in as intervals, and the same intervals give the same
+//! result. Before a rule is trusted, it is fitted on the first two thirds of the time and judged by
+//! the last third.
 
 #![forbid(unsafe_code)]
 
+pub mod backtest;
 mod change;
 mod compare;
 mod habits;

@@ -1,9 +1,9 @@
 //! Warning about guests with old packages. The warning is shown once, with the command that renews
 //! the packages.
 
-use images::{Cache, OLD_S, Record};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use vm::images::{self, Cache, OLD_S, Record};
 
 const DAY_S: u64 = 86_400;
 

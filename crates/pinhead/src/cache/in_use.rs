@@ -1,11 +1,11 @@
 //! Files of the cache that processes use: open, mapped, or named on their command line.
 
-use images::Part;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use vm::images::Part;
 
 /// Files below a directory that processes use.
 pub(super) struct InUse(BTreeSet<PathBuf>);

@@ -19,9 +19,9 @@ use crate::up::progress::{Progress, Step};
 use base::duration::parse_seconds;
 use base::{Bytes, Table, duration, left, nearest, right, size_text};
 use clap::{Args, Subcommand};
-use images::rootfs::Software;
-use images::{Cache, Kind, Part, time_of_day};
 use serde_json::{Value, json};
+use vm::images::rootfs::Software;
+use vm::images::{self, Cache, Kind, Part, time_of_day};
 
 /// Age of the last use, in seconds, below which a part is kept because its guest may be started
 /// again.

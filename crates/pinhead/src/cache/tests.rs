@@ -1,11 +1,11 @@
 //! Tests of refresh, removal and messages.
 
 use super::*;
-use images::{OLD_S, Record};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use vm::images::{self, OLD_S, Record};
 
 const NOW_S: u64 = 1_795_000_000;
 

@@ -36,7 +36,7 @@ pub enum Error {
     Kernel(#[from] procfs::Error),
     /// A guest's image, kernel or package is not available.
     #[error(transparent)]
-    Image(#[from] images::Error),
+    Image(#[from] vm::images::Error),
     /// A guest cannot be started or reached.
     #[error(transparent)]
     Guest(#[from] vm::Error),
@@ -59,15 +59,15 @@ pub enum Error {
     Metrics(#[from] metrics::Error),
     /// A host without pinhead does not answer as expected.
     #[error(transparent)]
-    Remote(#[from] remote::Error),
+    Remote(#[from] metrics::remote::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
     /// Recordings, or samples of a metrics server, are not available.
     #[error(transparent)]
-    Recorded(#[from] recorded::Error),
+    Recorded(#[from] reports::recorded::Error),
     /// A simulation of recorded load failed.
     #[error(transparent)]
-    Backtest(#[from] backtest::Error),
+    Backtest(#[from] whatif::backtest::Error),
     /// The journal cannot answer a question about past decisions.
     #[error(transparent)]
     Why(#[from] why::Error),

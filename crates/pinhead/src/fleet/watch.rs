@@ -1,7 +1,7 @@
 //! `pinhead fleet watch`: hosts without pinhead, polled through libvirt over ssh.
 //!
 //! ```text
-//!   a thread a host: remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
+//!   a thread a host: metrics::remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
 //! ```
 
 use crate::cells::{mib, number};
@@ -10,9 +10,9 @@ use crate::tell::say;
 use crate::{Error, FleetError, TimeError};
 use base::{Bytes, Table, chain, duration, left, plain, right};
 use clap::Args;
+use metrics::remote::{Host, Uri};
 use metrics::{Pusher, Url};
 use model::{GuestField as G, HostField as H, Moment};
-use remote::{Host, Uri};
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 use std::thread;

@@ -14,6 +14,7 @@ use crate::why::time_between;
 use crate::{Error, RecordingsError};
 use bundle::{JOURNAL, RECORDINGS};
 use clap::{Args, Subcommand};
+use reports::recorded;
 use std::fs;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;

@@ -12,10 +12,11 @@ use crate::args::Format;
 use crate::quantities::span;
 use crate::why::time_between;
 use crate::{Error, RecordingsError};
-use backtest::{Played, Replay, World};
 use base::{Bad, Bytes, duration, parse_percent, parse_size};
 use clap::Args;
+use reports::recorded;
 use std::path::PathBuf;
+use whatif::backtest::{self, Played, Replay, World};
 use whatif::{Agreement, Change};
 use why::when::{self, Now};
 

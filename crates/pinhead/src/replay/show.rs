@@ -3,11 +3,11 @@
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use backtest::{
-    AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument, Shortage,
-};
 use base::{Bytes, Table, counted, left, plain, right};
 use settings::Share;
+use whatif::backtest::{
+    AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument, Shortage,
+};
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 

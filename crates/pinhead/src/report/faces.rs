@@ -8,6 +8,7 @@ use clap::Parser;
 use manager::control::{GuestRow, HostRow, KsmRow, Ps};
 use metrics::text::Format;
 use model::{Field, GuestField as G, HostField as H, Interval, Kind, Moment, Over, Row, Unit};
+use reports::recorded;
 use reports::{Part, REPORTS, field, shown, testing};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

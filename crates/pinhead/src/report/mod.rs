@@ -13,7 +13,7 @@ use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 use metrics::names::Table;
-use recorded::Wanted;
+use reports::recorded::{self, Wanted};
 use reports::{By, Definition, Detail, HostData, Options, Pattern, Raw, Zone};
 use std::path::PathBuf;
 use why::when::{self, Now};

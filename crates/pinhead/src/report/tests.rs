@@ -1,6 +1,7 @@
 use super::*;
 use clap::Parser;
 use model::{GuestField, GuestIdentity, HostField, Moment, Row};
+use reports::recorded;
 use reports::testing;
 use std::ops::RangeInclusive;
 use std::path::Path;

@@ -4,11 +4,11 @@ use super::args::Apply;
 use crate::manage::{SocketArg, ask_manager, unexpected};
 use crate::tune::Sources;
 use crate::{Error, SizeError};
-use backtest::Sizes;
 use base::{Bytes, counted, plain, shell_word};
 use manager::control::{Answer as Told, Ask, Change, GuestRow};
 use settings::Share;
 use std::fmt::Write;
+use whatif::backtest::Sizes;
 use whatif::{Sizing, Source};
 
 /// Recommended size of a guest with enough history.

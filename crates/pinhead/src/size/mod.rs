@@ -14,8 +14,9 @@ pub use args::{Apply, SizeArgs, SizeFormat};
 use crate::Error;
 use crate::tune::Sources;
 use crate::why::time_between;
-use backtest::{MINUTES_MS, Question, Sizes};
+use reports::recorded;
 use whatif::Options;
+use whatif::backtest::{MINUTES_MS, Question, Sizes};
 use why::when::{self, Now};
 
 /// Converts the arguments to a question.

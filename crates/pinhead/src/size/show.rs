@@ -4,8 +4,8 @@ use super::args::SizeFormat;
 use crate::Error;
 use crate::cells::{mib, number, percent};
 use crate::escape::json;
-use backtest::{Sizes, SizesDocument};
 use base::{Bytes, Table, counted, csv_record, csv_text, left, right};
+use whatif::backtest::{Sizes, SizesDocument};
 use whatif::{Proof, Rule, Sizing, Together, Tried};
 use why::when::{self, Now};
 

@@ -11,8 +11,10 @@ use crate::why::time_between;
 use crate::{Error, TimeError};
 use base::duration;
 use clap::Args;
+use reports::recorded;
 use std::path::PathBuf;
 use store::Records;
+use whatif::backtest;
 use why::when::{self, Now};
 
 /// Default length of the examined time span.

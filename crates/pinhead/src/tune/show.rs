@@ -4,9 +4,9 @@ use super::Sources;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use backtest::{Advised, Findings, Foretold};
 use base::plain;
 use serde::Serialize;
+use whatif::backtest::{Advised, Findings, Foretold};
 use whatif::{Finding, Gain, points};
 use why::when::{self, Now};
 

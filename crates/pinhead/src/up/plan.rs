@@ -10,16 +10,16 @@ use farm::config::{Builtin, Class, Farm, Limits, ParkTo, Source};
 use farm::fleet::{Daemon, MemberConfig, ParkRule};
 use farm::links::Link;
 use farm::service::{Occupant, ProbedPort};
-use images::rootfs::Software;
-use images::{
-    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, check_file,
-    create_dir, time_of_day, web_files,
-};
 use manager::control::ServedPort;
 use rules::Machine;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vm::images::rootfs::Software;
+use vm::images::{
+    self, Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes,
+    check_file, create_dir, time_of_day, web_files,
+};
 use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, first_host_port, probe_kvm};
 
 /// Maximum number of guests that all get enough room to translate all of their code.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::io::{IsTerminal, PipeWriter, Write};
 use vm::Clock;
+use vm::images;
 
 const BAR_CELLS: usize = 24;
 /// Maximum length of a line.

@@ -11,9 +11,9 @@ use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
 use farm::fleet::{Load, MemberConfig, load_script};
 use farm::service::Occupant;
-use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use std::collections::BTreeSet;
 use std::io::Write;
+use vm::images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use vm::{GuestSpec, probe_kvm};
 
 /// Makes everything that guests without a farm's file need.

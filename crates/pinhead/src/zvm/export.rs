@@ -6,6 +6,7 @@ use crate::{Error, RecordingsError};
 use base::duration::MINUTE_MS;
 use base::{counted, plain};
 use model::{Interval, Parts};
+use reports::recorded;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use images::Arch;
 use settings::{Entries, Reader, Tree, shown};
 use vm::FORWARDS_MAX;
+use vm::images::Arch;
 
 use super::links;
 use super::types::{

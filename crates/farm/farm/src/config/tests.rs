@@ -1,6 +1,6 @@
 use super::*;
 use base::Bytes;
-use images::{Arch, HostCache};
+use vm::images::{Arch, HostCache};
 
 fn faults(text: &str) -> Vec<String> {
     parse(text, "x").unwrap_err().iter().map(ToString::to_string).collect()

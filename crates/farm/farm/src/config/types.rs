@@ -4,10 +4,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use base::Bytes;
-use images::{Arch, HostCache};
 use settings::{
     Section, Table, checked, list, number, one_of, path, size, tables, time, truth, words,
 };
+use vm::images::{Arch, HostCache};
 
 use super::kinds::{mib, swap};
 

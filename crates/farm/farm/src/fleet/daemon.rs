@@ -12,6 +12,7 @@ use agent::{DaemonEvent, Port};
 use procfs::Chance;
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::PollFlags;
+use vm::images;
 use wire::{Grant, PoolRequest, ToGuest};
 
 use super::event::Event;

@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicBool;
 
 use base::chain;
 use hypervisor::ProcessId;
-use images::FirstProcess;
 use procfs::{Chance, Work};
 use qmp::{Reply, Ticket};
+use vm::images::{self, FirstProcess};
 
 use super::alarm::Leave;
 use super::dying::Next;

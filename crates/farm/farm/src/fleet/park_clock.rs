@@ -1,7 +1,7 @@
 //! Timing of parking and of timed wake-ups.
 
-use images::Arch;
 use vm::Accel;
+use vm::images::Arch;
 
 /// Idle time after which a guest with a park rule is parked while the host is short of memory.
 const SHORT_MS: u64 = 2_000;

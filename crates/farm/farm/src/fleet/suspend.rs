@@ -16,11 +16,12 @@ use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use vm::images;
 
 use base::{Bytes, PageRun, StableHash};
 use hypervisor::{GuestMemory, ProcessId};
-use parkfile::{Header, Part, Reader, Writer};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use vm::parkfile::{self, Header, Part, Reader, Writer};
 use vm::{GuestSpec, Template};
 
 use super::alarm::Alarm;

@@ -2,7 +2,6 @@ use super::*;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use base::Bytes;
 use dying::Dying;
-use images::{Arch, FirstProcess, Image};
 use open::RunningGuest;
 use procfs::testing::FakeKernel;
 use procfs::{Chance, KillWatch};
@@ -11,6 +10,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::ops::RangeInclusive;
 use std::process::Command;
+use vm::images::{Arch, FirstProcess, Image};
 use vm::{Accel, Deadline, Guest, Process, WhyEmulation};
 
 /// A guest that is never started.

@@ -16,9 +16,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use images::Writes;
 use procfs::{Chance, Work};
 use vm::evidence::{self, Hung};
+use vm::images::Writes;
 use vm::{Error, GuestSpec, Monitor, Process};
 
 use super::kvm::KvmWatch;

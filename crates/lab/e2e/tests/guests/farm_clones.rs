@@ -1,7 +1,6 @@
 //! Guests that resume one template's state: each has its own identity, and changes to one affect
 //! neither the others nor the template.
 
-use images::{Arch, Cache, GuestFile, ImageSpec, WEB_PORT, web_files};
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -9,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use vm::images::{self, Arch, Cache, GuestFile, ImageSpec, WEB_PORT, web_files};
 use vm::{Clones, Deadline, Forward, GuestSpec, Held, Net, Session, Template, probe_kvm};
 use wire::{Decoder, Hello, Identified, Identity, ToGuest, ToHost, Welcome};
 

@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use vm::images;
 use vm::{Deadline, wait_for_exit};
 
 /// Starts `pinhead console` in a terminal.

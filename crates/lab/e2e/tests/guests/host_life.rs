@@ -3,10 +3,10 @@
 
 use e2e::manager::{Manager, Place, Size, actual_mib, resident_mib, row, signal, wait_until};
 use e2e::{Host, MANAGED_MIB, PATIENCE, Plan, share};
-use images::{Arch, Cache, ImageSpec};
 use manager::control::Ps;
 use std::cell::Cell;
 use std::time::Duration;
+use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const SOON: Duration = PATIENCE;

@@ -1,8 +1,8 @@
 //! A guest that misbehaves on its port harms neither the host nor the other guests.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::{Arch, GuestFile};
 use vm::Deadline;
+use vm::images::{Arch, GuestFile};
 use wire::{Decoder, Hello, PoolKind, PoolRequest, Status, ToHost};
 
 const PORT: &str = "/dev/virtio-ports/org.pinhead.0";

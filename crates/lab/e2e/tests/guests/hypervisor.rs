@@ -7,13 +7,13 @@ use e2e::PATIENCE;
 use hypervisor::{
     Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Trust, Vcpus,
 };
-use images::{Arch, Cache, ImageSpec};
 use model::GuestField as G;
 use qmp::{Command, Reply};
 use reactor::PollSet;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Clock, Deadline, GuestSpec, Session, probe_kvm};
 
 const MIB: u64 = 1 << 20;

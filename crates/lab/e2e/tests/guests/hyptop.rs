@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use images::{Arch, Cache, GuestFile, ImageSpec};
 use model::{GuestField as G, Interval, Moment};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
 use zmon::hypfs::{
     Guest, LogicalCpu, Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes,

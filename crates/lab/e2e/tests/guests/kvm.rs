@@ -1,10 +1,10 @@
 //! KVM that exists but does not work: QEMU exits, or the guest never prints anything.
 
 use farm::fleet::Fleet;
-use images::{Arch, Cache, ImageSpec};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Accel, GuestSpec, WhyEmulation};
 
 /// Environment variable of the process that runs a stand-in for QEMU.

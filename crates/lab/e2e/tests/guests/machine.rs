@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
 use qmp::Reply;
+use vm::images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
 use vm::{Accel, Console, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
 
 /// Limit of a boot: under emulation on a busy machine it may take many times its usual four

@@ -1,8 +1,8 @@
 //! The daemon's main task in real guests: CPUs and memory follow the rules.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::Arch;
 use std::time::Duration;
+use vm::images::Arch;
 
 const ALONE: &str = "-f -c /etc/pinhead.conf --pace fixed";
 

@@ -3,8 +3,8 @@
 use agent::Port;
 use e2e::{Host, PATIENCE, Plan};
 use farm::fleet::State;
-use images::Arch;
 use std::time::Duration;
+use vm::images::Arch;
 use vm::{Deadline, wait_for_exit};
 use wire::{Grant, ToGuest, ToHost, Welcome};
 

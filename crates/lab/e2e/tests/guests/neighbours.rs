@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use vm::images;
 
 /// The response of the host's own services, and a word of each guest's page.
 const REACHED: &str = "reached the host";

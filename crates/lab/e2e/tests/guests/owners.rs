@@ -3,8 +3,8 @@
 
 use super::farm_clones::{Web, soon, web_spec};
 use e2e::manager::{Manager, Place, Size};
-use images::Cache;
 use manager::control::Ps;
+use vm::images::Cache;
 use vm::{Clones, GuestSpec, Template};
 
 const CLONES: usize = 8;

@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
+use vm::images;
 
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"128 MiB\"\npark_to = \"disk\"\n\

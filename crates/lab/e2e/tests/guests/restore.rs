@@ -1,8 +1,8 @@
 //! The daemon's end restores the state found at its start, whatever ends it.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::Arch;
 use std::time::Duration;
+use vm::images::Arch;
 
 fn plan(arch: Arch) -> Plan {
     Plan { daemon: None, ..Plan::new(arch, "") }

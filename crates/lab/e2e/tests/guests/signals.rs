@@ -1,7 +1,7 @@
 //! A guest's memory reports: on the host's request, and at once when memory is short.
 
 use e2e::{Host, PATIENCE, Plan};
-use images::Arch;
+use vm::images::Arch;
 use wire::Memory;
 
 /// Rules without memory: the signals must not depend on them.

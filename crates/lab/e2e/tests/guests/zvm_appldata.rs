@@ -3,10 +3,10 @@
 //! Their values match the guest's /proc.
 
 use e2e::{Guest, Host, Plan};
-use images::{Arch, Cache, GuestFile, Modules};
 use procfs::parse::stat::{self, Stat};
 use procfs::parse::value_of;
 use std::ops::RangeInclusive;
+use vm::images::{self, Arch, Cache, GuestFile, Modules};
 use zmon::appldata::{self, Memory, Network, System};
 use zmon::layout::Layout;
 

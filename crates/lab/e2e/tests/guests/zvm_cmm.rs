@@ -3,13 +3,13 @@
 //! sizes to `/proc/sys/vm/cmm_pages`.
 
 use e2e::manager::{Manager, Place, wait_until};
-use images::{Arch, Cache, ImageSpec};
 use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
 use zmon::hypfs::{Guest, guests_bytes};
 use zmon::{Tod, to_ebcdic};

@@ -2,8 +2,8 @@
 //! match the guest's kernel, and its rules keep running.
 
 use e2e::{Guest, Host, PATIENCE, Plan, daemon_dir};
-use images::{Arch, GuestFile};
 use std::fs;
+use vm::images::{Arch, GuestFile};
 use zmon::fsstatd::{self, FileSystem};
 use zmon::monwriter::{Function, Head};
 use zmon::pinhead::{self, HAS_RULES, Own};

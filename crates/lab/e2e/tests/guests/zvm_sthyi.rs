@@ -2,9 +2,9 @@
 //! match its /proc/sysinfo.
 
 use e2e::{Host, Plan, program, scratch};
-use images::{Arch, GuestFile};
 use std::fs;
 use std::process::Command;
+use vm::images::{Arch, GuestFile};
 use zmon::sthyi;
 use zmon::sysinfo::levels;
 

@@ -1,8 +1,8 @@
 //! A guest that hangs in its boot is reported by name, its state is kept, and it is restarted.
 
 use farm::fleet::{Event, Fleet, State};
-use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::path::Path;
+use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Accel, GuestSpec, WhyEmulation};
 
 /// Limit of the wait. The guest's virtual CPUs must first run for two minutes, next to other load.

@@ -14,9 +14,9 @@ use std::time::Duration;
 use e2e::farms::Farm;
 use e2e::{PATIENCE, alone, daemon_dir};
 use farm::links::{Link, Switch, class_address};
-use images::rootfs::{Settings, Software};
-use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec, Writes};
 use rustix::fs::{SeekFrom, seek};
+use vm::images::rootfs::{Settings, Software};
+use vm::images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec, Writes};
 use vm::{Deadline, Forward, GuestSpec, Net, Session, probe_kvm};
 
 /// Limit of making an image on a busy machine with a slow network.

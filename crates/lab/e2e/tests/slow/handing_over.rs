@@ -19,6 +19,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use vm::images;
 use vm::{Deadline, Monitor, wait_for_exit};
 
 const PORT: u16 = 27_500;

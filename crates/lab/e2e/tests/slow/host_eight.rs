@@ -5,9 +5,9 @@ use e2e::HAS_ZRAM;
 use e2e::load::{nonsense, wake_ups};
 use e2e::manager::{Manager, Place, Size, cpu_time, row, signal};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::GuestFile;
 use std::time::Duration;
 use vm::Deadline;
+use vm::images::GuestFile;
 
 const GUESTS: usize = 8;
 /// Memory of a guest before its burst, of 256 MiB.

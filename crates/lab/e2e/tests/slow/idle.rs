@@ -2,11 +2,11 @@
 
 use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, Plan};
-use images::GuestFile;
 use manager::control::{Answer, Ask, Scanned, ask};
 use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
 use vm::Deadline;
+use vm::images::GuestFile;
 
 /// Times over which the guest with a script, and the idle guest, are observed.
 const WATCHED: Duration = Duration::from_secs(40);

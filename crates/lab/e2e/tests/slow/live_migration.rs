@@ -6,7 +6,6 @@ use e2e::HOLDING;
 use e2e::daemon_dir;
 use e2e::engines::free_port;
 use e2e::manager::{Manager, Place, Size, actual_mib, row, wait_until};
-use images::{Arch, Cache, GuestFile, Image, ImageSpec, web_files};
 use manager::control::GuestRunState;
 use qmp::{Command as Qmp, Reply};
 use std::io::{Read, Write};
@@ -17,6 +16,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use store::kinds;
+use vm::images::{Arch, Cache, GuestFile, Image, ImageSpec, web_files};
 use vm::{Deadline, Monitor, Process};
 
 const MEMORY_MIB: u64 = 128;

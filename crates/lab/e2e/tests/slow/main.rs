@@ -1,9 +1,8 @@
-//! Tests that take minutes, or need a quiet machine: images with Debian's servers, the experiments,
-//! idle guests, twenty guests at once. `make test-slow` runs the experiments one after the other,
-//! at the same time as tests that other load does not disturb. The other tests run after that.
+//! Tests that take minutes, or need a quiet machine: images with Debian's servers, idle guests,
+//! twenty guests at once. `make test-slow` runs those that other load does not disturb at the same
+//! time as the experiments, which are tests of `lab`. The other tests run after that.
 
 mod boot_hang;
-mod experiments;
 mod farm_database;
 mod farm_disks;
 mod handing_over;

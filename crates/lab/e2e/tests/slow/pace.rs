@@ -1,8 +1,8 @@
 //! An idle guest costs nothing, and a load still gets a CPU at once.
 
 use e2e::{Host, PATIENCE, Plan};
-use images::Arch;
 use std::time::Duration;
+use vm::images::Arch;
 
 /// Prints the daemon's wake-ups. Preemptions are not included: a busy host splits one run into many
 /// dispatches.

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::{PATIENCE, alone, daemon_dir, is_there, line_that_writes, skipped};
-use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
+use vm::images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
 use wire::{Decoder, ToHost};
 

@@ -4,9 +4,9 @@
 use e2e::HAS_ZRAM;
 use e2e::manager::{Manager, Place, Size, ksm, observe};
 use e2e::{Host, Plan};
-use images::GuestFile;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use vm::images::GuestFile;
 
 const GUESTS: usize = 2;
 /// Duration of a recording. The tool reads rows of a minute, and this covers at least two whole

@@ -1,6 +1,7 @@
 //! Execution of the phases.
 
 use super::{CLAIM, CLAIMS, OLTP, OLTP_DISK, USUAL, Way, case, phase, ways};
+use crate::load::job::{Claim, Job};
 use crate::promotion::Promotion;
 use crate::site::meter::{Reading, Settle, Usage};
 use crate::site::{
@@ -8,7 +9,6 @@ use crate::site::{
 };
 use crate::{Bench, Error, Measures, bench};
 use farm::tiers::can_limit_reads;
-use load::job::{Claim, Job};
 use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(900);

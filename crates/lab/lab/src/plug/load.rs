@@ -9,6 +9,7 @@
 
 use super::{PAGE, Set, phase};
 use crate::clock::wait;
+use crate::load::{Pattern, Target};
 use crate::promotion::Promotion;
 use crate::site::held::Held;
 use crate::site::inside::Inside;
@@ -16,7 +17,6 @@ use crate::site::meter::{Reading, Usage};
 use crate::site::{Manager, Site, jobs};
 use crate::{Error, Measures, bench};
 use base::Rng;
-use load::{Pattern, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

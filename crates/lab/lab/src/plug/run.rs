@@ -7,10 +7,10 @@ use super::{
     CALIBRATION, DYNAMIC, FARMS, HAND, SETS, SIZES, STEAL, Set, USUAL, cases, phase, rules_of,
 };
 use crate::clock::wait;
+use crate::load::Job;
 use crate::site::meter::Reading;
 use crate::site::{ASLEEP_AFTER, Manager, Settings, Site, jobs};
 use crate::{Bench, Error, bench};
-use load::Job;
 use policy::rivals::Kind;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Loads of experiments: from outside, such as the wipe over all servers, and jobs inside.
 
 use super::Guest;
+use crate::load::{self, Exec, Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
 use crate::{Error, Measures};
-use load::{Exec, Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

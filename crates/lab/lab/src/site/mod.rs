@@ -23,9 +23,9 @@ pub use manager::{ASLEEP_AFTER, Manager, NO_PAGE_OUT, RIVALS, Settings, has_page
 
 use crate::Error;
 use crate::clock::wait;
+use crate::load::{self, ExecError, ExecOutput, Target};
 use child::Child;
 use farm::service::{self, SOCKET};
-use load::{ExecError, ExecOutput, Target};
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,13 @@
 //! Execution of the phases.
 
 use super::{Case, USUAL, cases, phase};
+use crate::load::{Failure, Job, Pattern, Target};
 use crate::promotion::Promotion;
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
 use crate::site::{ASLEEP_AFTER, DISK_READS, Guest, HOST_DISK, Settings, Site, jobs};
 use crate::{Bench, Error, Measures, bench, clock};
 use farm::tiers::can_limit_reads;
-use load::{Failure, Job, Pattern, Target};
 use policy::rivals::Kind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, PreEscaped, html};
-use recorded::Wanted;
+use reports::recorded::Wanted;
 use reports::{By, Definition, Detail, Options, Pattern, REPORTS, Report};
 use serde::Deserialize;
 use std::sync::Arc;

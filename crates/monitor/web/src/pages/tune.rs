@@ -9,10 +9,10 @@ use crate::plot::spark;
 use crate::span::{Span, TimeQuery};
 use axum::extract::State;
 use axum::response::Response;
-use backtest::Advised;
 use base::{chain, duration::DAY_MS, plain};
 use maud::{Markup, html};
 use std::sync::Arc;
+use whatif::backtest::Advised;
 use whatif::{Finding, points};
 use why::when::Now;
 
@@ -78,8 +78,8 @@ fn minutes(unmet_byte_ms: u128) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use backtest::{Foretold, Outcome};
     use base::Bytes;
+    use whatif::backtest::{Foretold, Outcome};
     use whatif::{Fault, Gain, Remedy, Tally};
 
     #[test]

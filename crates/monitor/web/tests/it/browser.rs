@@ -5,7 +5,7 @@ use farm::running::Farms;
 use manager::control::{self, Answer, Ask, Entitled, Failure, Passed, Reserved, Status};
 use metrics::fleet::{Fleet, Glance, Steps};
 use model::HostField;
-use recorded::Wanted;
+use reports::recorded::Wanted;
 use reports::{HostData, testing};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use web::{Certificate, Lines, Listen, Settings, Source, SourceError};
+use whatif::backtest;
 use why::when::Now;
 
 /// Timeout that exceeds the time of any response.

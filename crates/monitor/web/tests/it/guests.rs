@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use manager::control::{GuestRow, GuestRunState, HostRow, Ps};
 use metrics::fleet::{Fleet, Glance, Host};
 use model::{GuestField, GuestIdentity, HostField, Interval, Over, Row};
-use recorded::Wanted;
+use reports::recorded::{self, Wanted};
 use reports::{HostData, Needs, testing};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

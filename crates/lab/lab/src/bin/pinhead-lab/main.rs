@@ -1,0 +1,83 @@
+//! `pinhead-lab`: the published experiments, and loads on guests.
+//!
+//! ```text
+//!   pinhead-lab experiment NAME ─► lab: cases over farms and managers of `pinhead` ─► a result
+//!   pinhead-lab load KIND       ─► load: requests or jobs ─► latencies, seconds of each round
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod experiment;
+mod load;
+
+use clap::{Parser, Subcommand};
+use error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Measure pinhead: run the published experiments, and generate load on guests
+#[derive(Debug, Parser)]
+#[command(name = "pinhead-lab", version, about)]
+struct Cli {
+    /// Command to run.
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a published experiment, or show results
+    ///
+    /// Guests, limits and manager are those of `pinhead up` and `pinhead host`, so most experiments
+    /// need root. A phase that fails keeps its measurements, and the files are written after each
+    /// phase. An interrupted run stops its guests and restores the host's settings; `--resume`
+    /// continues with the missing parts. Cases run in rounds, and all cases of a round have the
+    /// same seed. Fewer than six rounds show nothing. The `pinhead` to measure is the one next to
+    /// this program, or that of the environment variable PINHEAD_PROGRAM.
+    Experiment(experiment::ExperimentArgs),
+    /// Generate load on guests and measure latency
+    ///
+    /// A latency is counted from the intended start of its request. At a rate that moment is fixed
+    /// in advance, so a server that stalls for a second is charged with every request of that
+    /// second. A request that times out counts with the time that it waited. Requests that fail
+    /// otherwise have no latency and are counted by their reason: then the exit status is 1.
+    Load(load::LoadArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Experiment(args) => experiment::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Load(args) => run_load(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("pinhead-lab: {}", base::chain(&error));
+        ExitCode::from(2)
+    })
+}
+
+/// Runs a load. The exit status reports to scripts if a request or a guest failed.
+fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
+    let summary = load::run(args)?;
+    let mut out = std::io::stdout();
+    // A reader that closes early (`| head`) is no error.
+    let _ = out.write_all(summary.text.as_bytes()).and_then(|()| out.flush());
+    Ok(ExitCode::from(u8::from(summary.failed > 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn nothing_that_can_be_asked_for_is_lost() {
+        let mut real = BTreeSet::new();
+        pinhead::cli::surface("pinhead-lab", &Cli::command(), &mut real);
+        let kept = include_str!("../../../tests/data/surface.txt");
+        let kept: BTreeSet<String> = kept.lines().map(str::to_owned).collect();
+        assert_eq!(real, kept);
+    }
+}

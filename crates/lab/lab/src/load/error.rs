@@ -1,0 +1,19 @@
+//! Errors that prevent a load.
+
+use std::io;
+
+/// The errors of a load. A failed request is not an error of this kind: it is counted
+/// ([`crate::load::Failure`]), and the load continues.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("Target {text:?}: {reason}")]
+    Target { text: String, reason: String },
+    #[error("The load's {field}: {reason}")]
+    Plan { field: &'static str, reason: String },
+    #[error("The job's {field}: {reason}")]
+    Job { field: &'static str, reason: String },
+    #[error("Cannot wait for the connections")]
+    Poll(#[source] io::Error),
+    #[error("Cannot make a histogram")]
+    Histogram(#[source] hdrhistogram::CreationError),
+}

@@ -1,0 +1,123 @@
+//! The plan of a load: targets, pattern and limits.
+
+use crate::load::target::check_path;
+use crate::load::{Error, TARGETS_MAX, Target};
+use std::time::Duration;
+
+/// Maximum number of clients. Each has a socket, and one poll watches all of them.
+pub const CLIENTS_MAX: usize = 10_000;
+/// Maximum requests per second, more than one thread can start.
+pub const RATE_MAX: f64 = 1_000_000.0;
+/// Maximum length of a load: a day, of which every second has a count.
+pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The times at which requests begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// Each client sends its next request right after the response, without think time, and cycles
+    /// through the targets.
+    Closed {
+        /// Number of clients.
+        clients: usize,
+        /// Usual interval of a client's requests. If it is given, the results have a second
+        /// histogram. In it a late response also represents the requests that the client would have
+        /// sent meanwhile.
+        expected_interval: Option<Duration>,
+    },
+    /// Requests begin on a schedule, whether earlier requests are answered or not.
+    Open {
+        /// Requests per second.
+        rate: f64,
+        /// Maximum requests in progress. Further ones wait, and their waiting time counts.
+        in_flight_max: usize,
+    },
+    /// Requests begin at random times, to random targets, as if many clients were independent: the
+    /// gaps between requests are distributed exponentially.
+    Random {
+        /// Requests per second, on average.
+        rate: f64,
+        /// Maximum requests in progress. Further ones wait, and their waiting time counts.
+        in_flight_max: usize,
+        /// Seed: the same number gives the same times and targets.
+        seed: u64,
+    },
+    /// Every target gets one request, one target after the other.
+    Once {
+        /// Maximum requests in progress.
+        clients: usize,
+    },
+}
+
+/// The use of a connection after its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Every request has its own connection, as in the published study.
+    Close,
+    /// A connection serves later requests to the same target.
+    KeepAlive,
+}
+
+/// A load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Targets of the requests.
+    pub targets: Vec<Target>,
+    /// Times of the requests.
+    pub pattern: Pattern,
+    /// Time during which new requests begin. A pattern with a fixed number of requests may end
+    /// earlier.
+    pub duration: Duration,
+    /// Limit of a response, from the request's intended start.
+    pub timeout: Duration,
+    /// Use of connections.
+    pub reuse: Reuse,
+}
+
+impl Plan {
+    /// Returns an error for an invalid plan.
+    pub fn check(&self) -> Result<(), Error> {
+        let wrong = |field, reason: String| Err(Error::Plan { field, reason });
+        if self.targets.is_empty() {
+            return wrong("targets", "there is none to ask".to_owned());
+        }
+        if self.targets.len() > TARGETS_MAX {
+            return wrong("targets", format!("more than {TARGETS_MAX} are too many"));
+        }
+        for target in &self.targets {
+            check_path(&target.path).map_err(|reason| Error::Target {
+                text: target.name.clone(),
+                reason: reason.to_owned(),
+            })?;
+        }
+        if self.duration > DURATION_MAX {
+            return wrong("duration", "it may be a day at most".to_owned());
+        }
+        if self.timeout.is_zero() || self.timeout > DURATION_MAX {
+            return wrong("timeout", "it must be more than nothing, and a day at most".to_owned());
+        }
+        if !(1..=CLIENTS_MAX).contains(&self.slots()) {
+            return wrong("clients", format!("there may be 1 to {CLIENTS_MAX}"));
+        }
+        match self.pattern {
+            Pattern::Open { rate, .. } | Pattern::Random { rate, .. }
+                if !(rate > 0.0 && rate <= RATE_MAX) =>
+            {
+                wrong("rate", format!("it must be more than 0 and at most {RATE_MAX} a second"))
+            }
+            Pattern::Closed { expected_interval: Some(interval), .. } if interval.is_zero() => {
+                wrong("expected interval", "it must be more than nothing".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the maximum number of requests in progress.
+    pub(crate) fn slots(&self) -> usize {
+        match self.pattern {
+            Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
+            Pattern::Open { in_flight_max, .. } | Pattern::Random { in_flight_max, .. } => {
+                in_flight_max
+            }
+        }
+    }
+}

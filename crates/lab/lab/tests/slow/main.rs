@@ -1,0 +1,3 @@
+//! Tests that take minutes: the experiments with real guests, one after the other.
+
+mod experiments;

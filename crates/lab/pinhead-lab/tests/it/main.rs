@@ -1,3 +1,0 @@
-//! Tests of the command line, without a guest.
-
-mod experiment;

@@ -1,0 +1,285 @@
+//! libvirt's URIs of hosts, as far as they use ssh.
+
+use crate::remote::Error;
+use base::{nearest, shell_word};
+
+/// libvirt's program that finds the daemon's socket by itself; netcat is used if it is missing.
+const HELPER: &str = "virt-ssh-helper";
+/// The daemons' read-only sockets: the monolithic daemon's, or QEMU's own.
+const SOCKETS: [&str; 2] =
+    ["/var/run/libvirt/libvirt-sock-ro", "/var/run/libvirt/virtqemud-sock-ro"];
+/// The same for a user's own daemon, which has no read-only socket.
+const USER_SOCKETS: [&str; 2] = ["libvirt-sock", "virtqemud-sock"];
+/// The allowed parameters behind the question mark.
+const KEYS: [&str; 6] = ["socket", "proxy", "netcat", "keyfile", "known_hosts", "no_verify"];
+const EXAMPLE: &str = "right would be qemu+ssh://root@host/system";
+
+/// The program that connects to the daemon on the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Proxy {
+    /// libvirt's program, or netcat if that program is missing.
+    #[default]
+    Auto,
+    Native,
+    Netcat,
+}
+
+/// A host's libvirt: `qemu+ssh://[user@]host[:port]/system`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uri {
+    /// The host's name for ssh.
+    host: String,
+    user: Option<String>,
+    port: Option<u16>,
+    /// Set for a user's own daemon instead of the system's.
+    is_session: bool,
+    socket: Option<String>,
+    proxy: Proxy,
+    netcat: Option<String>,
+    key_file: Option<String>,
+    known_hosts: Option<String>,
+    /// Set if the host's key is not verified.
+    is_unverified: bool,
+}
+
+impl Uri {
+    /// Parses a URI.
+    pub fn parse(text: &str) -> Result<Uri, Error> {
+        parse(text).map_err(|what| Error::Uri { uri: text.to_owned(), what })
+    }
+
+    /// Returns the host's name for ssh.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the URI that the daemon on the host opens.
+    pub(crate) fn to_open(&self) -> &'static str {
+        if self.is_session { "qemu:///session" } else { "qemu:///system" }
+    }
+
+    /// Returns ssh's arguments.
+    pub(crate) fn words(&self) -> Vec<String> {
+        // No password can be typed, and nothing is forwarded.
+        let mut words: Vec<String> = ["-T", "-x", "-a", "-e", "none"].map(str::to_owned).to_vec();
+        let options = ["BatchMode=yes", "ConnectTimeout=10", "ClearAllForwardings=yes"];
+        words.extend(options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
+        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        if let Some(port) = self.port {
+            option("-p", port.to_string());
+        }
+        if let Some(user) = &self.user {
+            option("-l", user.clone());
+        }
+        if let Some(file) = &self.key_file {
+            option("-i", file.clone());
+        }
+        if let Some(file) = &self.known_hosts {
+            option("-o", format!("UserKnownHostsFile={file}"));
+        }
+        if self.is_unverified {
+            option("-o", "StrictHostKeyChecking=no".to_owned());
+        }
+        words.extend(["--".to_owned(), self.host.clone(), self.command()]);
+        words
+    }
+
+    /// Returns the command for the host's shell, which may be of any kind.
+    fn command(&self) -> String {
+        let helper = format!("exec {HELPER} -r {}", shell_word(self.to_open()));
+        let netcat = self.netcat_script();
+        let script = match (self.proxy, &self.socket) {
+            (Proxy::Native, _) => helper,
+            (Proxy::Auto, None) => {
+                format!("if command -v {HELPER} >/dev/null 2>&1; then {helper}; fi; {netcat}")
+            }
+            _ => netcat,
+        };
+        format!("sh -c {}", shell_word(&script))
+    }
+
+    fn netcat_script(&self) -> String {
+        let netcat = shell_word(self.netcat.as_deref().unwrap_or("nc"));
+        // Some versions of netcat need this option to end with their input, and others reject it.
+        let q = format!("q=; {netcat} -h 2>&1 | grep -q -e -q && q=\"-q 0\"; ");
+        if let Some(socket) = &self.socket {
+            return format!("{q}exec {netcat} $q -U {}", shell_word(socket));
+        }
+        let ([first, second], dir) = match self.is_session {
+            true => (USER_SOCKETS, "${XDG_RUNTIME_DIR:-/run/user/$(id -u)}/libvirt/"),
+            false => (SOCKETS, ""),
+        };
+        format!(
+            "{q}s=\"{dir}{first}\"; test -S \"$s\" || s=\"{dir}{second}\"; \
+             exec {netcat} $q -U \"$s\""
+        )
+    }
+}
+
+fn parse(text: &str) -> Result<Uri, String> {
+    let rest = match text.split_once("://") {
+        Some(("qemu+ssh", rest)) => rest,
+        Some(("qemu", _)) => {
+            return Err(format!(
+                "without +ssh it is this host, which pinhead host looks at; {EXAMPLE}"
+            ));
+        }
+        Some((scheme, _)) => {
+            return Err(format!("{scheme:?} is not reached, only qemu+ssh; {EXAMPLE}"));
+        }
+        None => return Err(format!("that is no address; {EXAMPLE}")),
+    };
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_session = match path {
+        "system" => false,
+        "session" => true,
+        _ => return Err(format!("behind the host stands /system or /session; {EXAMPLE}")),
+    };
+    let mut uri = Uri { is_session, ..Uri::default() };
+    let place = match place.rsplit_once('@') {
+        Some((user, place)) => {
+            uri.user = Some(word("user", &decoded(user)?)?);
+            place
+        }
+        None => place,
+    };
+    let (host, port) = split_port(place)?;
+    uri.host = word("host", &decoded(host)?)?;
+    uri.port = port;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        set(&mut uri, key, decoded(value)?)?;
+    }
+    Ok(uri)
+}
+
+/// Splits a host, in brackets if it is an address with colons, from a port behind it.
+fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
+    let bracketed = place.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (host, port) = match bracketed {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => (host, Some(rest.strip_prefix(':').unwrap_or("?"))),
+        None => match place.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        },
+    };
+    let number = |text: &str| match text.parse() {
+        Ok(0) | Err(_) => Err(format!("{text:?} is no port; right would be a number to 65535")),
+        Ok(port) => Ok(port),
+    };
+    Ok((host, port.map(number).transpose()?))
+}
+
+/// Checks a word for ssh, which must not be an option.
+fn word(what: &str, text: &str) -> Result<String, String> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;|&<>()".contains(c);
+    match text {
+        "" => Err(format!("the {what} is missing; {EXAMPLE}")),
+        _ if text.starts_with('-') || text.contains(is_odd) => {
+            Err(format!("{text:?} is no name of a {what}; {EXAMPLE}"))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
+    if value.contains(char::is_control) || value.is_empty() {
+        return Err(format!("{key} has no value that can be used"));
+    }
+    match key {
+        "socket" => uri.socket = Some(value),
+        "netcat" => uri.netcat = Some(value),
+        "keyfile" => uri.key_file = Some(value),
+        "known_hosts" => uri.known_hosts = Some(value),
+        "no_verify" => uri.is_unverified = value != "0",
+        "proxy" => {
+            uri.proxy = match value.as_str() {
+                "auto" => Proxy::Auto,
+                "native" => Proxy::Native,
+                "netcat" => Proxy::Netcat,
+                _ => return Err(format!("proxy is auto, native or netcat, and not {value:?}")),
+            }
+        }
+        _ => {
+            let known = KEYS.join(", ");
+            let near = nearest(key, KEYS.into_iter());
+            let near = near.first().map(|key| format!(" (is it {key}?)")).unwrap_or_default();
+            return Err(format!("{key:?} is not known{near}; known are {known}"));
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a text with bytes written as %2F.
+fn decoded(text: &str) -> Result<String, String> {
+    let wrong = || format!("{text:?} has a % that two digits do not follow");
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, more) = rest.split_at_checked(2).ok_or_else(wrong)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
+        bytes.push((digit(digits[0])? * 16 + digit(digits[1])?) as u8);
+        rest = more;
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{text:?} is no text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        Uri::parse(text).unwrap().words().split_off(11)
+    }
+
+    #[test]
+    fn a_host_is_reached_as_libvirts_own_client_reaches_it() {
+        let uri = Uri::parse("qemu+ssh://b/system").unwrap();
+        assert_eq!((uri.host(), uri.to_open()), ("b", "qemu:///system"));
+        let script = "sh -c 'if command -v virt-ssh-helper >/dev/null 2>&1; then exec \
+                      virt-ssh-helper -r qemu:///system; fi; \
+                      q=; nc -h 2>&1 | grep -q -e -q && q=\"-q 0\"; \
+                      s=\"/var/run/libvirt/libvirt-sock-ro\"; test -S \"$s\" || \
+                      s=\"/var/run/libvirt/virtqemud-sock-ro\"; exec nc $q -U \"$s\"'";
+        assert_eq!(words("qemu+ssh://b/system"), ["--", "b", script]);
+        let words = words("qemu+ssh://an%40n@[fe80::1]:2222/session?socket=/run/a%20b&keyfile=k");
+        let command = "sh -c 'q=; nc -h 2>&1 | grep -q -e -q && q=\"-q 0\"; exec nc $q -U \
+                       '\\''/run/a b'\\'''";
+        assert_eq!(words, ["-p", "2222", "-l", "an@n", "-i", "k", "--", "fe80::1", command]);
+        let native = Uri::parse("qemu+ssh://b/session?proxy=native&no_verify=1").unwrap();
+        assert_eq!(native.command(), "sh -c 'exec virt-ssh-helper -r qemu:///session'");
+        assert!(native.words().contains(&"StrictHostKeyChecking=no".to_owned()));
+    }
+
+    #[test]
+    fn invalid_uri_is_refused_with_a_correction() {
+        let cases = [
+            ("b", "no address"),
+            ("qemu:///system", "this host"),
+            ("xen+ssh://b/system", "\"xen+ssh\" is not reached"),
+            ("qemu+ssh://b/", "/system or /session"),
+            ("qemu+ssh://b", "/system or /session"),
+            ("qemu+ssh:///system", "the host is missing"),
+            ("qemu+ssh://-oProxyCommand=x/system", "is no name of a host"),
+            ("qemu+ssh://$(x)/system", "is no name of a host"),
+            ("qemu+ssh://-a@b/system", "is no name of a user"),
+            ("qemu+ssh://b:0/system", "\"0\" is no port"),
+            ("qemu+ssh://[::1]x/system", "is no port"),
+            ("qemu+ssh://b/system?sokcet=/x", "is it socket?"),
+            ("qemu+ssh://b/system?socket=%zz", "two digits"),
+            ("qemu+ssh://b/system?socket=%0a", "no value"),
+            ("qemu+ssh://b/system?proxy=x", "auto, native or netcat"),
+        ];
+        for (text, part) in cases {
+            let error = Uri::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(text) && error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Paths of recordings and of the journal next to them.
+
+use crate::recorded::Error;
+use manager::config::Place;
+use std::path::{Path, PathBuf};
+
+/// Returns the journal of this user's manager, or else the machine's journal, which members of its
+/// group may read.
+pub fn usual_journal() -> PathBuf {
+    journal_of_user(
+        Place::of_this_process(None).journal(),
+        Path::new("/var/lib/pinhead/journal.db"),
+    )
+}
+
+fn journal_of_user(own: Option<PathBuf>, machines: &Path) -> PathBuf {
+    match own {
+        Some(own) if own.exists() || !machines.exists() => own,
+        _ => machines.to_path_buf(),
+    }
+}
+
+/// Returns the named directory of recordings, or else the usual one.
+pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
+    let path = named.map_or_else(usual_dir, Path::to_path_buf);
+    if named.is_none() && !path.exists() {
+        return Err(Error::Missing(path));
+    }
+    Ok(path)
+}
+
+/// Returns the journal of recordings: the one next to a named directory, or else the usual one.
+pub fn journal_of(dir: Option<&Path>) -> PathBuf {
+    match dir {
+        // The path `.` has no file name, so the directory's real path is needed.
+        Some(dir) => match dir.canonicalize() {
+            Ok(whole) => whole.with_file_name("journal.db"),
+            Err(_) => dir.with_file_name("journal.db"),
+        },
+        None => usual_journal(),
+    }
+}
+
+/// Returns the directory in which the manager records by default: next to its journal.
+pub fn usual_dir() -> PathBuf {
+    usual_journal().with_file_name("recordings")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_e03_machines_journal_is_read_without_own_one() {
+        let dir = std::env::temp_dir().join(format!("pinhead-journals-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (own, machines) = (dir.join("own.db"), dir.join("machines.db"));
+        let usual = || journal_of_user(Some(own.clone()), &machines);
+        assert_eq!(usual(), own);
+        std::fs::write(&machines, "").unwrap();
+        assert_eq!(
+            (usual(), journal_of_user(None, &machines)),
+            (machines.clone(), machines.clone())
+        );
+        std::fs::write(&own, "").unwrap();
+        assert_eq!(usual(), own);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

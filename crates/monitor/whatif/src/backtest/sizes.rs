@@ -1,0 +1,92 @@
+//! Recorded needs of guests, and the sizes that follow from them.
+
+use crate::backtest::Error;
+use crate::{Advice, Options, Past};
+use base::{duration, glob};
+use model::Parts;
+use std::ops::ControlFlow;
+use std::path::Path;
+use store::{Pick, Records, STEPS_MAX, Span};
+
+/// Default retention of minute rows. Longer times are read by the quarter of an hour, because such
+/// rows are kept longer.
+pub const MINUTES_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
+const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
+
+/// Time range to look at, and the options for sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// Time range, and the length of its steps.
+    pub span: Span,
+    /// Options for sizes.
+    pub options: Options,
+}
+
+impl Question {
+    /// Creates a question from one time up to before another, in milliseconds since 1970. Steps are
+    /// minutes, or quarters of an hour if the time is longer than three days.
+    pub fn new(from_ms: i64, to_ms: i64, options: Options) -> Result<Question, Error> {
+        let length_ms = to_ms.saturating_sub(from_ms);
+        let step_ms = if length_ms > MINUTES_MS { QUARTER_MS } else { duration::MINUTE_MS };
+        if length_ms / step_ms > STEPS_MAX {
+            return Err(Error::TooLong);
+        }
+        // Quarters begin on round times, as their rows do.
+        let from_ms = from_ms - from_ms.rem_euclid(step_ms);
+        Ok(Question { span: Span { from_ms, to_ms, step_ms }, options })
+    }
+}
+
+/// The recorded needs, and the resulting advice.
+#[derive(Debug)]
+pub struct Sizes {
+    /// The question.
+    pub question: Question,
+    /// Start of the first step.
+    pub from_ms: i64,
+    /// Recorded needs of the guests that were there at the end.
+    pub past: Past,
+    /// Number of selected guests that were gone at the end.
+    pub gone: usize,
+    /// Resulting advice.
+    pub advice: Advice,
+}
+
+impl Sizes {
+    /// Reads the recordings of a directory. Guests are names or patterns of names; none means all.
+    pub fn of(dir: &Path, question: Question, guests: &[String]) -> Result<Sizes, Error> {
+        let pick = Pick {
+            guests: Some(crate::FIELDS.to_vec()),
+            processes: None,
+            ..Pick::from(Parts { guests: true, tiers: false, processes: false })
+        };
+        let mut past = Past::new(question.span.step_ms.unsigned_abs());
+        let mut first_ms = None;
+        Records::open(dir)?.visit_fields(question.span, &pick, |interval| {
+            first_ms.get_or_insert(interval.from_ms);
+            past.add(&interval);
+            ControlFlow::Continue(())
+        })?;
+        let unknown =
+            |pattern: &&String| !past.guests().any(|guest| glob::matches(pattern, &guest.name));
+        if let Some(nobody) = guests.iter().find(unknown) {
+            let names = past.guests().map(|guest| guest.name.as_str());
+            let near = match base::nearest(nobody, names).first() {
+                Some(name) => format!("; did you mean {}?", base::plain(name, 60)),
+                None => String::new(),
+            };
+            return Err(Error::NoGuest { pattern: base::plain(nobody, 60).to_string(), near });
+        }
+        let fits = |name: &str| guests.iter().any(|pattern| glob::matches(pattern, name));
+        past.retain(|guest| guests.is_empty() || fits(&guest.name));
+        let gone = past.retain_present();
+        let from_ms = first_ms.filter(|_| past.guests().next().is_some()).ok_or(Error::Nobody)?;
+        let advice = crate::size(&past, &question.options);
+        Ok(Sizes { question, from_ms, past, gone, advice })
+    }
+
+    /// Converts a number of steps to minutes.
+    pub fn minutes(&self, steps: u64) -> u64 {
+        steps.saturating_mul(self.past.step_ms) / 60_000
+    }
+}
