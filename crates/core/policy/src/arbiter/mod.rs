@@ -191,19 +191,7 @@ impl Arbiter {
             let mut open = self.host_budget(config, host, &states, now_ms, &mut pass);
             let refused = match orders {
                 Some(orders) => follow::obey(&mut states, &mut open, orders),
-                None => {
-                    share::entitle(&mut states, &open);
-                    returns::returns(&mut states);
-                    grants::needs(&mut states, &mut open, config);
-                    grants::boots(&mut states, &mut open, now_ms);
-                    if !host.strained {
-                        grants::count_refaults(&states, &mut open, config);
-                    }
-                    let refused = donors::take(&mut states, &mut open, config);
-                    grants::refaults(&mut states, &mut open, config);
-                    grants::wishes(&mut states, &mut open, config);
-                    refused
-                }
+                None => decide(&mut states, &mut open, config, host.strained, now_ms),
             };
             for one in pass.reserved.iter_mut() {
                 if let Err(who) = &mut one.outcome {
@@ -336,4 +324,26 @@ impl Arbiter {
             refaults: Bytes::ZERO,
         }
     }
+}
+
+/// Decides by the arbiter's own rules. Returns the guests that could not shrink, with their
+/// clauses.
+fn decide(
+    states: &mut [GuestState<'_>],
+    open: &mut HostBudget,
+    config: &Config,
+    is_strained: bool,
+    now_ms: u64,
+) -> Vec<(Key, Clause)> {
+    share::entitle(states, open);
+    returns::returns(states);
+    grants::needs(states, open, config);
+    grants::boots(states, open, now_ms);
+    if !is_strained {
+        grants::count_refaults(states, open, config);
+    }
+    let refused = donors::take(states, open, config);
+    grants::refaults(states, open, config);
+    grants::wishes(states, open, config);
+    refused
 }
