@@ -63,7 +63,11 @@ fn foot(answer: &Ps) -> String {
     owners(&mut out, &answer.host.owners);
     let reported: u64 = answer.guests.iter().map(|guest| guest.reported_bytes).sum();
     if reported >= 1 << 20 {
-        let _ = writeln!(out, "page reporting: {} MiB came back without a balloon", reported >> 20);
+        let _ = writeln!(
+            out,
+            "page reporting: guests returned {} MiB without a balloon",
+            reported >> 20
+        );
     }
     ksm(&mut out, &answer.ksm);
     out

@@ -131,9 +131,9 @@ fn legend_has_each_column_with_its_unit_and_source() {
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
     let text = run(&args("GUEST1 --legend")).expect("a legend");
-    let column = "\n  CPU ms/min (cpu_ms_per_min, in ms/min)\n      CPU time that the guest costs the \
-                  host (run time of all threads of the\n        guest's process, per minute)\n      \
-                  from vcpu_run_ns, other_run_ns\n";
+    let column = "\n  CPU ms/min (cpu_ms_per_min, in ms/min)\n      CPU time that the guest costs \
+                  the host (run time of all threads of the\n        guest's process, per \
+                  minute)\n      from vcpu_run_ns, other_run_ns\n";
     let source = "\n  vcpu_run_ns (task/TID/schedstat): pinhead_guest_vcpu_run_seconds_total\n";
     assert!(text.contains(column) && text.contains(source), "{text}");
 }
