@@ -212,7 +212,7 @@ pinhead_host_cpus{host="h"} 2
 # HELP pinhead_guest Identity of a guest's current start.
 # TYPE pinhead_guest info
 pinhead_guest_info{class="web",guest="a\"\\\nb",host="h"} 1
-# HELP pinhead_guest_vcpu_run_seconds Time in which virtual CPUs ran on a host CPU (task/TID/schedstat).
+# HELP pinhead_guest_vcpu_run_seconds Run time of the virtual CPUs (task/TID/schedstat).
 # TYPE pinhead_guest_vcpu_run_seconds counter
 # UNIT pinhead_guest_vcpu_run_seconds seconds
 pinhead_guest_vcpu_run_seconds_total{class="web",guest="a\"\\\nb",host="h"} 1.000000001

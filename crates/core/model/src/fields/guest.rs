@@ -4,7 +4,7 @@ crate::field::fields! {
     /// A raw field of a guest: first those seen from the host, last those reported by its daemon.
     GuestField {
         VcpuRun = "vcpu_run_ns", Nanoseconds, Counter, "task/TID/schedstat",
-            "time in which virtual CPUs ran on a host CPU";
+            "run time of the virtual CPUs";
         VcpuDelay = "vcpu_delay_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "time in which virtual CPUs were ready but did not run: steal";
         VcpuDispatches = "vcpu_dispatches", Count, Counter, "task/TID/schedstat",
