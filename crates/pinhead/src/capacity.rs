@@ -139,8 +139,8 @@ fn shown(levels: &[Level]) -> String {
     for level in levels {
         if level.is_general_only {
             text.push_str(
-                "The machine's CONFIGURED counts general CPUs only, and none for Linux (IFL): \
-                 --sthyi tells both.\n",
+                "The machine's CONFIGURED counts only general CPUs, and no CPUs for Linux (IFL): \
+                 --sthyi shows both.\n",
             );
         }
         if level.what == "LPAR" && level.threads.is_some_and(|threads| threads > 1) {
@@ -151,7 +151,7 @@ fn shown(levels: &[Level]) -> String {
         }
         if level.is_limited && level.cap.is_none() {
             let called = called(level).replacen("the", "The", 1);
-            text.push_str(&format!("{called} is capped by its weight: --sthyi tells how far.\n"));
+            text.push_str(&format!("{called} is capped by its weight: --sthyi shows the limit.\n"));
         }
     }
     text

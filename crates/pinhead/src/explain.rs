@@ -70,7 +70,8 @@ struct Guest {
 impl Trees {
     fn open(args: &ExplainArgs) -> Result<Trees, Error> {
         if let Some(name) = &args.guest {
-            let dir = Scratch::new("explain").map_err(|e| Error::step("No place for files", e))?;
+            let dir = Scratch::new("explain")
+                .map_err(|e| Error::step("Cannot create a temporary directory", e))?;
             let found = farm_cmds::guest(name);
             let (at, error) = found.map_or_else(|error| (None, Some(error)), |at| (Some(at), None));
             let guest = Guest { name: name.to_owned(), at, socket: args.socket.clone() };
@@ -119,10 +120,12 @@ impl Trees {
     /// Describes the source of the values for the user.
     fn seen(&self, looks: usize, pause: Duration) -> String {
         match self {
-            Trees::Live(_) => format!("this machine, {looks} looks {} ms apart", pause.as_millis()),
+            Trees::Live(_) => {
+                format!("this machine, {looks} samples, {} ms apart", pause.as_millis())
+            }
             Trees::Still(root) => {
                 let root = root.path().display();
-                format!("{root}, one tree: nothing changes between two looks")
+                format!("{root}, one tree: nothing changes between two samples")
             }
             Trees::Series(all) => {
                 let newest = all.last().map(|dir| dir.display().to_string()).unwrap_or_default();
@@ -130,7 +133,7 @@ impl Trees {
             }
             Trees::Guest { guest, .. } => {
                 let name = guest.at.as_ref().map_or(&guest.name, |at| &at.guest);
-                format!("guest {}, {looks} looks", base::plain(name, 64))
+                format!("guest {}, {looks} samples", base::plain(name, 64))
             }
         }
     }
@@ -176,7 +179,7 @@ fn fetch(guest: &Guest, dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the time of a look is what `time` shows")]
+#[expect(clippy::disallowed_methods, reason = "the time of a sample is the value of `time`")]
 fn epoch_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
@@ -254,7 +257,7 @@ fn verdicts(
 fn verdict<T: Display>(what: &str, decided: Option<Result<T, Fault>>, without: &str) -> String {
     match decided {
         Some(Ok(decision)) => format!("{what}: {decision}"),
-        Some(Err(fault)) => format!("{what}: holds, the rules have no value: {fault}"),
+        Some(Err(fault)) => format!("{what}: held, because the rules have no value: {fault}"),
         None => format!("{what}: {without}"),
     }
 }

@@ -52,7 +52,7 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
         remarks.push(format!("Only the first {cut} rows are shown; use --format csv"));
     }
     if !sql.left_out().is_empty() {
-        remarks.push(format!("Too many files: not asked are {}", sql.left_out().join(", ")));
+        remarks.push(format!("Too many files: these are left out: {}", sql.left_out().join(", ")));
     }
     Ok((!remarks.is_empty()).then(|| remarks.join("\n")))
 }

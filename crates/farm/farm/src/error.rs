@@ -18,13 +18,13 @@ pub enum Error {
         source: Option<io::Error>,
     },
     /// A running farm refused a request, or another farm has answered.
-    #[error("The farm at {socket} says: {reason}")]
+    #[error("The farm at {socket} reports: {reason}")]
     Service { socket: PathBuf, reason: String },
     /// A farm did not respond.
     #[error("The farm at {socket} {reason}")]
     Silent { socket: PathBuf, reason: String },
     /// The directories of running farms cannot be read.
-    #[error("The farms that run cannot be seen")]
+    #[error("The running farms cannot be listed")]
     Unseen(#[source] io::Error),
     /// A farm's response is of another version of the protocol.
     #[error("The farm at {socket} runs another version of pinhead: {reason}")]
@@ -34,7 +34,7 @@ pub enum Error {
 impl Error {
     /// Returns the error for a response that does not match its request.
     pub fn other(socket: &Path) -> Error {
-        let reason = "its answer is to something else".to_owned();
+        let reason = "its response belongs to another request".to_owned();
         Error::Service { socket: socket.to_path_buf(), reason }
     }
 }

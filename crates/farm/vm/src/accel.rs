@@ -40,7 +40,7 @@ impl fmt::Display for Accel {
             WhyEmulation::NoProcessorSupport => "this processor shows no virtualisation",
             WhyEmulation::DeviceClosed => "/dev/kvm cannot be opened",
             WhyEmulation::DeviceKept => "/dev/kvm is for root alone, which no guest's QEMU is",
-            WhyEmulation::KvmSilent => "KVM is there, and no guest runs on it",
+            WhyEmulation::KvmSilent => "KVM exists, but no guest runs on it",
             WhyEmulation::Asked => "as asked",
         };
         write!(f, "software emulation ({why})")

@@ -106,9 +106,9 @@ impl Console {
                 let source = std::io::ErrorKind::UnexpectedEof.into();
                 return Err(Error::Channel { channel: "console", source });
             }
-            let left = deadline
-                .remaining()
-                .ok_or_else(|| deadline.missed(format_args!("{marker:?} on the console")))?;
+            let left = deadline.remaining().ok_or_else(|| {
+                deadline.missed(format_args!("the text {marker:?} on the console"))
+            })?;
             let waited = self.shared.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -62,7 +62,7 @@ impl DeviceFile {
         self.file.rewind()?;
         (&self.file).take(STATE_MAX + 1).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > STATE_MAX {
-            true => Err(io::Error::other("QEMU writes more about its devices than there can be")),
+            true => Err(io::Error::other("QEMU writes more device data than any machine has")),
             false => Ok(bytes),
         }
     }

@@ -17,7 +17,7 @@ pub enum Error {
     Template { guest: String, reason: String },
     #[error("QEMU of guest {guest} ended ({status}): {}", .stderr.trim_end())]
     QemuExited { guest: String, status: ExitStatus, stderr: String },
-    #[error("Guest {guest} is not up; its console says:\n{}", .console.trim_end())]
+    #[error("Guest {guest} is not up; the end of its console:\n{}", .console.trim_end())]
     NotUp { guest: String, console: String, source: Box<Error> },
     #[error("Connection {channel} failed")]
     Channel {
@@ -29,7 +29,7 @@ pub enum Error {
     Socket { path: PathBuf, source: io::Error },
     #[error("Too late: {waiting_for}")]
     Deadline { waiting_for: String },
-    #[error("QEMU's monitor sent something wrong")]
+    #[error("QEMU's monitor sent an invalid message")]
     Qmp(#[from] qmp::Error),
     #[error("QEMU refused {command}: {desc}")]
     QmpRefused { command: &'static str, desc: String },

@@ -115,7 +115,7 @@ fn threads(pid: u32) -> String {
 fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     if !has_only_ids(&status, geteuid().as_raw()) {
-        let reason = "not looked at by gdb: it is another user's process\n";
+        let reason = "not examined by gdb: the process belongs to another user\n";
         return Ok(fs::write(path, reason).file("write", path)?);
     }
     let file = File::create(path).file("create", path)?;
@@ -267,7 +267,7 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "not looked at by gdb: it is another user's process\n");
+        assert_eq!(text, "not examined by gdb: the process belongs to another user\n");
     }
 
     #[test]

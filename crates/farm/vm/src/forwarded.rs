@@ -63,7 +63,7 @@ impl PortSockets {
             }
         }
         if listeners.len() < ports.len() {
-            return Err(io::Error::other("another process listens at them"));
+            return Err(io::Error::other("another process uses them"));
         }
         for socket in &listeners {
             // QEMU requests a backlog of one client. A parked guest needs a longer backlog.
@@ -146,7 +146,7 @@ fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
     let listens =
         |port: u16| all.iter().any(|one| one.state == TcpState::Listen && one.local.port() == port);
     match ports.iter().find(|port| !listens(**port)) {
-        Some(port) => Err(io::Error::other(format!("nobody listens at port {port}"))),
+        Some(port) => Err(io::Error::other(format!("no process listens on port {port}"))),
         None => Ok(all),
     }
 }
@@ -265,11 +265,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
-        assert_eq!(error, "another process listens at them");
+        assert_eq!(error, "another process uses them");
         // Another test may just start a process that holds a copy of this socket.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
-        assert_eq!(error, format!("nobody listens at port {port}"));
+        assert_eq!(error, format!("no process listens on port {port}"));
         assert_eq!(PortSockets::of(&process, &[]).unwrap().fds().count(), 0);
     }
 }

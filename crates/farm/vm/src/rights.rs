@@ -97,7 +97,7 @@ fn other_users() -> Result<Option<Users>, String> {
     let ours = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     check_capabilities(ours)?;
     match mapped_users() {
-        None => Err("no range of users for them is mapped into this container".to_owned()),
+        None => Err("this container has no range of user IDs for them".to_owned()),
         users => Ok(users),
     }
 }
@@ -113,7 +113,7 @@ fn check_capabilities(ours: CapabilitySet) -> Result<(), String> {
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
     match missing[..] {
         [] => Ok(()),
-        _ => Err(format!("pinhead needs {} to make them other users", missing.join(", "))),
+        _ => Err(format!("pinhead needs {} to give them other users", missing.join(", "))),
     }
 }
 
@@ -158,8 +158,8 @@ pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String>
     let root = other_users().err().map(|why| format!("Guests' QEMUs run as root: {why}"));
     let kept = Accel::Emulation(WhyEmulation::DeviceKept);
     let kvm = guests.any(|guest| guest.accel == kept).then(|| {
-        "Guests are emulated: their QEMUs may not use /dev/kvm. Give it to a group of its own, as \
-         `chgrp kvm /dev/kvm; chmod 660 /dev/kvm`"
+        "Guests are emulated, because their QEMUs have no permission for /dev/kvm. Give the device \
+         its own group: `chgrp kvm /dev/kvm; chmod 660 /dev/kvm`"
             .to_owned()
     });
     root.into_iter().chain(kvm).collect()
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(check_capabilities(CapabilitySet::all()), Ok(()));
         for (needed, name) in NEEDED {
             let why = check_capabilities(CapabilitySet::all() - needed).unwrap_err();
-            assert_eq!(why, format!("pinhead needs {name} to make them other users"));
+            assert_eq!(why, format!("pinhead needs {name} to give them other users"));
         }
     }
 

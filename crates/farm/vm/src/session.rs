@@ -89,8 +89,8 @@ impl Session {
         if matches!(source, Error::Deadline { .. }) {
             let hung = Hung::new(spec, &self.process, console.clone());
             console.push_str(&match evidence::keep(&hung, &mut self.monitor) {
-                Ok(directory) => format!("\nWhat it does is in {}", directory.display()),
-                Err(error) => format!("\nWhat it does is not kept: {error}"),
+                Ok(directory) => format!("\nThe evidence is in {}", directory.display()),
+                Err(error) => format!("\nThe evidence could not be saved: {error}"),
             });
         }
         Err(Error::NotUp { guest: self.name.clone(), console, source: Box::new(source) })
@@ -107,7 +107,7 @@ impl Session {
         ) {
             // The wait ends early if QEMU has ended.
             if !matches!(self.process.wait(Deadline::after(STEP)), Ok(None)) {
-                let reason = format!("QEMU does not go on: {}", self.process.stderr());
+                let reason = format!("QEMU does not resume: {}", self.process.stderr());
                 return Err(Error::Template { guest: self.name.clone(), reason });
             }
         }
@@ -124,7 +124,7 @@ impl Session {
         if refusal.is_empty() {
             return Ok(());
         }
-        let reason = format!("It does not take its name: {refusal}");
+        let reason = format!("The clone does not adopt its name: {refusal}");
         Err(Error::Template { guest: self.name.clone(), reason })
     }
 

@@ -72,8 +72,8 @@ const SPARE_MIB: u64 = 64;
 const STEP: Duration = Duration::from_millis(10);
 
 /// Drops file pages that are no longer read, and lets the daemon settle.
-const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
-     echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
+const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; echo 3 > \
+                      /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
 
 /// The way in which clones get their template's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,10 +128,12 @@ fn wrong(spec: &GuestSpec, reason: impl Into<String>) -> Error {
 fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     let refuse = |reason: &str| Err(wrong(spec, reason));
     if !spec.ctl {
-        return refuse("without a control port clones cannot be told who they are");
+        return refuse("without a control port clones cannot get their names");
     }
     if spec.disk.as_ref().is_some_and(|disk| disk.writes != Writes::Layer) {
-        return refuse("its disk is written to, and a state of memory does not hold that");
+        return refuse(
+            "its disk is writable, and a saved state does not contain changes of the disk",
+        );
     }
     let net = spec.net.as_ref();
     let net = net.map(|net| Net { linked: net.linked, ..Net::new(0) });
@@ -196,7 +198,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             file.set_len(spec.memory_mib << 20).file("write", &path)?;
             // Without this check, a full disk would kill QEMU without an error.
             let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from);
-            let room = room.file("ask for room beside", &path)?;
+            let room = room.file("request free memory", &path)?;
             let free_mib = (room.f_bavail * room.f_frsize) >> 20;
             if free_mib < spec.memory_mib + SPARE_MIB {
                 let needed = spec.memory_mib + SPARE_MIB;
@@ -279,7 +281,7 @@ fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<
         .sh(SETTLE, deadline)?
         .trim()
         .parse()
-        .map_err(|_| wrong(spec, "it does not say how much memory it has free"))?;
+        .map_err(|_| wrong(spec, "it does not report its free memory"))?;
     let all_bytes = spec.memory_mib << 20;
     let kept_bytes = all_bytes.saturating_sub(free_kib.saturating_sub(SPARED_KIB) << 10);
     let pid = guest.process.id();
@@ -296,7 +298,7 @@ fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<
             if value_bytes < all_bytes && still_ms >= BALLOON_PATIENCE_MS {
                 break;
             }
-            wait_a_step(spec, guest, deadline, "its balloon follows")?;
+            wait_a_step(spec, guest, deadline, "its balloon reaches the target")?;
         }
     }
     Ok(())

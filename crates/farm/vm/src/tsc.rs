@@ -6,8 +6,8 @@
 //! ```
 //!
 //! QEMU's translator passes the host's counter on to a guest. The guest's kernel would measure the
-//! rate against an emulated timer. On a busy host QEMU is kept from running meanwhile, and the
-//! guest's clock stays several times too fast or too slow. The host therefore measures the rate and
+//! rate against an emulated timer. If a busy host delays QEMU during that measurement, the guest's
+//! clock stays several times too fast or too slow. The host therefore measures the rate and
 //! passes it to the guest.
 
 use std::sync::OnceLock;

@@ -71,7 +71,8 @@ impl Times {
         })
     }
 
-    /// Returns times that cover every time zone, because zones differ by quarters of an hour.
+    /// Returns times that match in any time zone. Zones differ by multiples of 15 minutes, so only
+    /// the minutes restrict them.
     pub fn in_any_zone(self) -> Times {
         let later = |minutes: u32| self.minutes << minutes | self.minutes >> (60 - minutes);
         let minutes = self.minutes | later(15) | later(30) | later(45);

@@ -146,24 +146,26 @@ impl Pause {
     /// Returns the cause, and the remedy if a user has to act.
     pub fn words(self) -> &'static str {
         match self {
-            Pause::ByHand => "somebody has paused it",
+            Pause::ByHand => {
+                "a user or a tool has paused it: resume it (virsh resume, or cont at its monitor)"
+            }
             Pause::DiskError => {
-                "one of its disks has failed, or is full: mend that, then let it run \
+                "one of its disks has failed, or is full: repair the disk, then resume the guest \
                  (virsh resume, or cont at its monitor)"
             }
             Pause::Watchdog => {
-                "its watchdog has stopped it, for its system hangs: look at its console, then \
+                "its watchdog has stopped it because its system hangs: check its console, then \
                  reset it (virsh reset, or system_reset and cont at its monitor)"
             }
             Pause::Suspended => {
-                "its own system has put it to sleep: wake it up (virsh dompmwakeup, or \
+                "its own system has suspended it: wake it up (virsh dompmwakeup, or \
                  system_wakeup at its monitor)"
             }
             Pause::NotStarted => {
-                "it was started stopped: let it run (virsh resume, or cont at its monitor)"
+                "it was started paused: resume it (virsh resume, or cont at its monitor)"
             }
-            Pause::Saved => "its state is being saved or brought back: it runs when that is done",
-            Pause::Debugger => "a debugger has stopped it: let it run there",
+            Pause::Saved => "its state is being saved or restored: it runs again after that",
+            Pause::Debugger => "a debugger has stopped it: continue it in the debugger",
         }
     }
 }

@@ -116,7 +116,7 @@ impl GuestMemory {
 }
 
 fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, "its QEMU is gone, or that memory of it")
+    io::Error::new(io::ErrorKind::NotFound, "its QEMU has ended, or has unmapped this memory")
 }
 
 fn page_bytes() -> u64 {

@@ -1,5 +1,5 @@
-//! Parser of /proc/PID/pagemap, which shows the place of each page of a process. It has eight bytes
-//! per page, defined in the kernel's Documentation/admin-guide/mm/pagemap.rst.
+//! Parser of /proc/PID/pagemap, which shows the place of each page of a process. The file has eight
+//! bytes per page, defined in the kernel's Documentation/admin-guide/mm/pagemap.rst.
 
 use std::fs::File;
 use std::io;

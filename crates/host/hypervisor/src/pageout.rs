@@ -95,7 +95,7 @@ impl PageOut {
         // If the process is still alive, both descriptors belong to it.
         match (process.is_alive(), maps.is_open()) {
             (true, true) => Ok(PageOut { process: pidfd, maps }),
-            (true, false) => Err(refused("its mappings may not be read")),
+            (true, false) => Err(refused("the process's mappings cannot be read")),
             (false, _) => Err(PageOutError::Gone),
         }
     }

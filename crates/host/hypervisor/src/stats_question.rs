@@ -6,10 +6,10 @@
 //!     └── Restore the period ◄── news, or time is up ◄── Poll ──┘ once, after a second ◄─────┘
 //! ```
 //!
-//! QEMU has no command for that. It requests statistics from the guest at once when their period
-//! becomes nonzero, and again one period after the guest's response. A period of about a day
-//! therefore makes one request. An idle guest is woken once for it, and not again, even if this
-//! process dies before it has restored the period.
+//! QEMU has no command that requests statistics once. It requests statistics from the guest when
+//! their period becomes nonzero, and again one period after the guest's response. A period of about
+//! a day therefore makes one request. An idle guest is woken once for this request, and not again,
+//! even if this process dies before it has restored the period.
 
 use model::{GuestField, Row};
 

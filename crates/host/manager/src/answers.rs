@@ -134,7 +134,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
 pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
     let guest = view.world.guests.find(name)?;
     let undecided = || {
-        Failure::new(format!("Nothing was decided about {name} yet"))
+        Failure::new(format!("There is no decision about {name} yet"))
             .help("the first decision comes some seconds after a guest was found")
     };
     let record = view.memory.record(guest.id).ok_or_else(undecided)?;

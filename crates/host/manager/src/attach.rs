@@ -192,9 +192,11 @@ impl Attachment {
             Err(error) => {
                 self.due_ms = now_ms + AGAIN_MS;
                 let reason = match error.kind() {
-                    ErrorKind::PermissionDenied => "its control socket is another user's".into(),
-                    ErrorKind::WouldBlock => "too many wait to be answered by it".into(),
-                    _ => format!("its control socket cannot be asked: {error}"),
+                    ErrorKind::PermissionDenied => "its control socket belongs to another \
+                                                    user"
+                        .into(),
+                    ErrorKind::WouldBlock => "too many requests wait for its response".into(),
+                    _ => format!("its control socket cannot be reached: {error}"),
                 };
                 self.complain(dir, &reason, answers);
             }
@@ -232,7 +234,11 @@ impl Attachment {
                 answers.timers.push((dir.to_path_buf(), next_timer_of));
             }
             None => {
-                self.complain(dir, "its request is none of this version of pinhead", answers);
+                self.complain(
+                    dir,
+                    "its request does not belong to this version of pinhead",
+                    answers,
+                );
                 self.close(dir, now_ms, answers);
             }
         }
@@ -252,7 +258,11 @@ impl Attachment {
                 self.close(dir, now_ms, answers);
             }
             _ => {
-                self.complain(dir, "its answer is none of this version of pinhead", answers);
+                self.complain(
+                    dir,
+                    "its response does not belong to this version of pinhead",
+                    answers,
+                );
                 self.close(dir, now_ms, answers);
             }
         }
@@ -269,7 +279,8 @@ impl Attachment {
     fn complain(&mut self, dir: &Path, reason: &str, answers: &mut Answers) {
         if !std::mem::replace(&mut self.is_reported, true) {
             let dir = dir.display();
-            let text = format!("The guests of pinhead up in {dir} keep their ports: {reason}");
+            let text =
+                format!("The guests of `pinhead up` in {dir} are not managed here: {reason}");
             answers.complaints.push(text);
         }
     }

@@ -57,7 +57,8 @@ impl DaemonPort {
             return Err(Failure::no_daemon(name));
         }
         let number = self.link.ask_files(now_ms);
-        let number = number.ok_or_else(|| Failure::new("Too many wait for this guest's files"))?;
+        let number = number
+            .ok_or_else(|| Failure::new("Too many requests for this guest's files are waiting"))?;
         self.captures.push((number, to));
         Ok(())
     }

@@ -11,8 +11,8 @@ pub enum Error {
     #[error("The rules in {path} cannot be read")]
     Rules { path: PathBuf, source: io::Error },
     #[error(
-        "The rules in {path} have {count} fault(s), the first at {first}; `pinhead check` \
-                 shows all of them"
+        "The rules in {path} have {count} fault(s), the first at {first}; `pinhead check` shows \
+         all of them"
     )]
     RulesWrong { path: PathBuf, first: String, count: usize },
     #[error(transparent)]
@@ -23,21 +23,23 @@ pub enum Error {
     #[error(transparent)]
     Control(crate::control::Error),
     /// There is no place for the control socket.
-    #[error("No directory for the control socket: {why}, or name one with [control] socket")]
+    #[error("No directory for the control socket: {why}, or set [control] socket")]
     NoPlace { why: String },
-    #[error("The list of users, {path}, cannot be read: name them in [sources] users by number")]
+    #[error(
+        "The list of users, {path}, cannot be read: give the users in [sources] users by number"
+    )]
     Accounts { path: PathBuf, source: io::Error },
     #[error("There is no user {}: change [sources] users", .user.escape_debug())]
     NoSuchUser { user: String },
     #[error(
-        "{} and {} are one user, number {number}: name it once in [sources] users",
+        "{} and {} are the same user, number {number}: list that user once in [sources] users",
         .first.escape_debug(), .second.escape_debug()
     )]
     OneUserTwice { first: String, second: String, number: u32 },
     /// The keeper, which restores the guests, cannot be started.
     #[error(
-        "The keeper could not be started, without which nobody gives memory back if this \
-                 manager dies"
+        "The keeper could not be started. Without a keeper, guests do not get their memory back if \
+         this manager is killed"
     )]
     Keeper { source: io::Error },
 }

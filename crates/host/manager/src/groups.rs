@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!   bound of a group ─┬─ kept ─┬─ used: processes, without pages of files
-//!                     │        └─ what its guests have and have not touched yet
+//!                     │        └─ memory granted to its guests and not touched yet
 //!                     └─ the rest: for its guests, to each the same part
 //! ```
 //!
 //! Version 1 may also limit memory and swap together. Paged-out memory still counts against that
-//! limit. Page-out therefore frees nothing below that limit, and a guest that faults such memory in
-//! again uses no more of it.
+//! limit. Page-out therefore makes no room below that limit, and a guest that faults such memory in
+//! again takes no room.
 //!
 //! A group that contains the manager and all of its guests is treated like the host.
 

@@ -173,7 +173,9 @@ impl Lease {
         let is_long = restarts > self.reported_restarts + 1 && !self.is_absence_reported;
         self.is_absence_reported |= is_long;
         is_long.then(|| {
-            "The keeper does not stay: no memory is taken from any guest until it does".to_owned()
+            "The keeper ends repeatedly: no memory is taken from any guest until a keeper keeps \
+             running"
+                .to_owned()
         })
     }
 
@@ -192,9 +194,13 @@ impl Lease {
         match keeper.finish() {
             Ok(status) if status.success() => Vec::new(),
             Ok(_) => {
-                vec!["Not all guests are as they were; the lines above say who and why".into()]
+                vec![
+                    "Some guests do not have their memory back; the lines above list them with the \
+                     reasons"
+                        .into(),
+                ]
             }
-            Err(error) => vec![format!("The keeper cannot be asked to give memory back: {error}")],
+            Err(error) => vec![format!("The keeper cannot be told to return memory: {error}")],
         }
     }
 }

@@ -244,7 +244,9 @@ impl HostMeter {
             }
             Err(error) => {
                 let was_known = self.last.take().is_some();
-                was_known.then(|| format!("The host's memory cannot be read, all hold: {error}"))
+                was_known.then(|| {
+                    format!("The host's memory cannot be read, so all guests are held: {error}")
+                })
             }
         }
     }

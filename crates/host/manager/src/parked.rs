@@ -4,7 +4,7 @@
 //! ```text
 //!   SOCKET.PID.parked    a guest that is parked: its process's number, when that started, and
 //!                        `ran` with what its virtual CPUs had run when they stood still
-//!                        the same with `size`: a guest that is to have so many bytes again
+//!                        the same with `size`: the bytes of memory to restore to a guest
 //! ```
 //!
 //! The keeper wakes and restores the guests at the manager's end. If both processes are killed, or
@@ -146,7 +146,8 @@ impl ParkedFile {
         if let Err(error) = write(path, &Written { parked, sizes: self.sizes.clone() }) {
             self.trouble = Some(format!(
                 "{} cannot be written: {error}. If the manager and its keeper are killed together, \
-                 parked guests stay paused until somebody lets them run, and small ones small",
+                 parked guests stay paused, and shrunk guests stay small, until somebody resumes \
+                 or enlarges them",
                 path.display()
             ));
         }
@@ -202,7 +203,7 @@ fn hold(path: &Path) -> io::Result<File> {
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {
-            let text = "it is not a file of this user's";
+            let text = "the file does not belong to this user";
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
         // The lock is held only for the write of a page.

@@ -114,17 +114,19 @@ impl Parking {
     ) -> Result<Vec<Effect>, Failure> {
         let name = &guest.found.name;
         if !world.acts {
-            return Err(Failure::new("This manager only looks on (--dry-run) and parks nobody"));
+            return Err(Failure::new(
+                "This manager changes nothing (--dry-run), so it parks no guest",
+            ));
         }
         if !world.is_leased {
-            let text = "There is no keeper that would wake it if the manager ended";
+            let text = "There is no keeper to wake the guest if the manager ends";
             return Err(Failure::new(text).help("try again in some seconds"));
         }
         if let Some(stage) = self.guests.get(&guest.id) {
             return Err(stage.busy(name));
         }
         if run_dir(&guest.found).is_some() {
-            let text = format!("{name} is a guest of a `pinhead up`, which parks its own");
+            let text = format!("{name} is a guest of a `pinhead up`, which parks its own guests");
             return Err(Failure::new(text).help("ask as the user who runs that farm"));
         }
         let why = match guest.state {
@@ -161,7 +163,7 @@ impl Parking {
                 // The other causes already contain their own advice.
                 let by_hand = why == Pause::ByHand;
                 return Err(if by_hand {
-                    failure.help("let it run by what paused it")
+                    failure.help("resume the guest with the tool that paused it")
                 } else {
                     failure
                 });
@@ -171,7 +173,7 @@ impl Parking {
         if guest.state == RunState::Migrating {
             // The guest may already run elsewhere.
             let text = format!("{name} moves to another host, or is being saved");
-            return Err(Failure::new(text).help("wake it where it has gone"));
+            return Err(Failure::new(text).help("wake the guest on its new host"));
         }
         self.guests.insert(guest.id, Stage::Waking(waiting));
         Ok(vec![
@@ -195,7 +197,7 @@ impl Parking {
             }
             (Stage::Parked(_), RunState::Running) => {
                 self.guests.remove(&id);
-                let text = "somebody else has let it run again";
+                let text = "another tool has resumed it";
                 let note = Effect::note(WOKEN, text, Some(guest.who()));
                 awake(id).chain([note]).collect()
             }
@@ -218,7 +220,10 @@ impl Parking {
         let Some(stage) = self.guests.remove(&id) else { return Vec::new() };
         let ran_ns = if let Stage::Parked(ran_ns) = stage { ran_ns } else { None };
         self.lost.push(Lost { was: id, stage, stood: Stood { process, ran_ns } });
-        stage.answer(Err(Failure::new("Its monitor was lost"))).into_iter().collect()
+        stage
+            .answer(Err(Failure::new("The connection to its monitor was lost")))
+            .into_iter()
+            .collect()
     }
 
     /// Handles a new guest, which may have been parked before its monitor was lost.
@@ -233,7 +238,7 @@ impl Parking {
         let stage = match (stage, guest.state) {
             (_, RunState::Migrating | RunState::Dead) => return effects,
             (_, RunState::Paused(_)) if has_run => {
-                let text = "it was parked, and has run since: somebody else has paused it";
+                let text = "it has run since it was parked: another tool has paused it";
                 effects.push(Effect::note(WOKEN, text, Some(guest.who())));
                 return effects;
             }
@@ -265,7 +270,7 @@ impl Parking {
         }
         if matches!(stage, Stage::Waking(_)) && is_running(world, id) {
             // libvirt refuses a request to resume a running guest.
-            return self.ended(id, "It runs already");
+            return self.ended(id, "The guest is running already");
         }
         let (kind, text) = match stage {
             Stage::Parking(_) => (PARKED, format!("it could not be parked: {why}")),
@@ -281,7 +286,7 @@ impl Parking {
             Stage::Parked(_) => return effects,
         }
         let who = world.guests.get(id).map(ManagedGuest::who);
-        let failure = Failure::new(format!("Its hypervisor refuses: {why}"));
+        let failure = Failure::new(format!("The guest's hypervisor refuses: {why}"));
         effects.push(Effect::note(kind, text, who));
         effects.extend(stage.answer(Err(failure)));
         effects
@@ -324,7 +329,7 @@ impl Parking {
                     effects.extend(may_run.then_some(wake));
                 }
             }
-            let text = "Its hypervisor has not answered in time";
+            let text = "The guest's hypervisor has not responded in time";
             effects.extend(stage.answer(Err(Failure::new(text))));
         }
         effects

@@ -91,7 +91,9 @@ impl Scans {
         let id = guest.id;
         if let Some(open) = self.open.get_mut(&id) {
             if open.clients.len() >= CLIENTS_MAX {
-                return Err(Failure::new("Too many wait for this guest's answer already"));
+                return Err(Failure::new(
+                    "Too many requests wait for this guest's response already",
+                ));
             }
             open.clients.push(to);
             return Ok(Vec::new());
@@ -145,9 +147,9 @@ impl Scans {
         self.open.retain(|_, open| {
             let is_late = now.ms >= open.asked_ms + PATIENCE_MS;
             if is_late {
-                let text = format!("Its daemon has not answered for {PATIENCE_MS} ms");
+                let text = format!("The guest's daemon has not responded for {PATIENCE_MS} ms");
                 let failure = Failure::new(text)
-                    .help("it may be of another version, or be asked by another manager");
+                    .help("the daemon may have another version, or serve another manager");
                 let refuse = |to: &Return| to.answer(Err(failure.clone()));
                 effects.extend(open.clients.iter().map(refuse));
             }

@@ -73,7 +73,7 @@ impl Sources {
         match hosts.find(|memory| *memory != HostMemory::OfThisKernel) {
             None | Some(HostMemory::OfThisKernel) => Ok(own),
             Some(HostMemory::Known { total, available }) => Ok(own.in_guest_of(total, available)),
-            Some(HostMemory::Unknown) => Err("what its users have is not known".to_owned()),
+            Some(HostMemory::Unknown) => Err("the memory of its users is not known".to_owned()),
         }
     }
 

@@ -136,7 +136,7 @@ pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
     let kind = settings.policy.kind;
     let is_other = kind != Kind::Pinhead;
     is_other.then(|| {
-        format!("Memory is moved by other rules than pinhead's: [policy] kind = \"{kind}\"")
+        format!("Another policy than the built-in one decides: [policy] kind = \"{kind}\"")
     })
 }
 
@@ -206,7 +206,7 @@ fn sources(
         match hypervisor::Libvirt::of_uri(&uri, socket.as_deref(), runtime_dir, ids.clone()) {
             Some(libvirt) => sources.push(Box::new(libvirt.trusting(trust.clone()))),
             None => notices.push(format!(
-                "{uri} is a user's libvirt, and XDG_RUNTIME_DIR does not say where that is"
+                "{uri} is the libvirt of a user, but XDG_RUNTIME_DIR does not contain its directory"
             )),
         }
     }
@@ -239,7 +239,7 @@ fn monitor(settings: &Settings, notices: &mut Vec<String>) -> Option<Monitor> {
     match Monitor::start(Path::new("/"), sink) {
         Ok(monitor) => Some(monitor),
         Err(error) => {
-            notices.push(format!("The monitor cannot be started, nothing is recorded: {error}"));
+            notices.push(format!("The monitor cannot be started, so nothing is recorded: {error}"));
             None
         }
     }
@@ -251,7 +251,7 @@ fn sink(settings: &MonitorSettings, notices: &mut Vec<String>) -> Option<Box<dyn
         return None;
     }
     let Some(dir) = &settings.dir else {
-        notices.push("There is no place for recordings: name one with [monitor] dir".to_owned());
+        notices.push("There is no directory for recordings: set [monitor] dir".to_owned());
         return None;
     };
     Some(Box::new(Recording::new(dir, settings.keep())))
@@ -264,13 +264,15 @@ fn journal(settings: &Settings) -> (Writer, Option<String>) {
         (writer.unwrap_or_else(|_| Writer::new(Path::new("/dev/null/journal"))), Some(why))
     };
     let Some(path) = &settings.journal.path else {
-        return in_memory("There is no place for a journal: it is kept in memory only".into());
+        return in_memory(
+            "There is no directory for the journal: it is kept in memory only".into(),
+        );
     };
     if let Some(dir) = path.parent()
         && let Err(error) = std::fs::create_dir_all(dir)
     {
         return in_memory(format!(
-            "{} cannot be made ({error}): the journal is kept in memory only",
+            "{} cannot be created ({error}): the journal is kept in memory only",
             dir.display()
         ));
     }

@@ -1,6 +1,6 @@
-//! Sizes to restore of guests without a visible process, which may be in a container. If the
-//! monitor of such a guest is lost for a second, the guest is found again as another guest below
-//! its full size.
+//! Sizes to restore for guests without a visible process, which may be in a container. If the
+//! connection to the monitor of such a guest is lost for a second, the guest is found again as
+//! another guest, and below its full size.
 
 use std::collections::BTreeMap;
 

@@ -65,8 +65,8 @@ pub fn render(moment: &Moment, host: &str, version: &str, format: Format) -> Str
     let of_host = labels::of_host(host);
     let mut with_version = of_host.clone();
     with_version.push(("version", version.to_owned()));
-    writer.info(HOST_INFO, "Which pinhead watches the host", [with_version].iter());
-    writer.family(SAMPLED, SAMPLED, "gauge", "seconds", "When the values were read");
+    writer.info(HOST_INFO, "Version of the pinhead that watches the host", [with_version].iter());
+    writer.family(SAMPLED, SAMPLED, "gauge", "seconds", "Time at which the values were read");
     let sampled = u64::try_from(moment.at_ms).unwrap_or(0);
     writer.sample(SAMPLED, &between(&of_host), Scale::Places(3), sampled);
     writer.table::<HostField>(&[(between(&of_host), &moment.host)]);
@@ -78,7 +78,7 @@ pub fn render(moment: &Moment, host: &str, version: &str, format: Format) -> Str
 
     let guests = labels::of_guests(host, moment.guests.keys());
     let info: Vec<_> = guests.iter().map(|(who, of)| labels::info(of, who)).collect();
-    writer.info(GUEST_INFO, "Who a guest is", info.iter());
+    writer.info(GUEST_INFO, "Identity of a guest's current start", info.iter());
     let rows: Vec<_> = guests.iter().map(|(who, of)| (between(of), &moment.guests[*who])).collect();
     writer.table::<GuestField>(&rows);
 
@@ -199,20 +199,20 @@ mod tests {
     #[test]
     fn both_formats() {
         let text = render(&moment(), "h", "1.0", Format::OpenMetrics);
-        let expected = r##"# HELP pinhead_host Which pinhead watches the host.
+        let expected = r##"# HELP pinhead_host Version of the pinhead that watches the host.
 # TYPE pinhead_host info
 pinhead_host_info{host="h",version="1.0"} 1
-# HELP pinhead_host_sampled_timestamp_seconds When the values were read.
+# HELP pinhead_host_sampled_timestamp_seconds Time at which the values were read.
 # TYPE pinhead_host_sampled_timestamp_seconds gauge
 # UNIT pinhead_host_sampled_timestamp_seconds seconds
 pinhead_host_sampled_timestamp_seconds{host="h"} 1700000000.25
 # HELP pinhead_host_cpus CPUs that are online (stat).
 # TYPE pinhead_host_cpus gauge
 pinhead_host_cpus{host="h"} 2
-# HELP pinhead_guest Who a guest is.
+# HELP pinhead_guest Identity of a guest's current start.
 # TYPE pinhead_guest info
 pinhead_guest_info{class="web",guest="a\"\\\nb",host="h"} 1
-# HELP pinhead_guest_vcpu_run_seconds Time its virtual CPUs ran on a host CPU (task/TID/schedstat).
+# HELP pinhead_guest_vcpu_run_seconds Run time of the virtual CPUs (task/TID/schedstat).
 # TYPE pinhead_guest_vcpu_run_seconds counter
 # UNIT pinhead_guest_vcpu_run_seconds seconds
 pinhead_guest_vcpu_run_seconds_total{class="web",guest="a\"\\\nb",host="h"} 1.000000001

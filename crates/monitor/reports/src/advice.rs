@@ -61,22 +61,23 @@ macro_rules! rules {
 
 rules! {
     "overhead", Guest "t_v_ratio", AboveBusy 1.5,
-        "the host works half as much again as the guest: look at its devices and exits";
+        "the overhead exceeds half of the guest's own CPU time: check its devices and exits";
     "page-wait", Guest "page_wait_percent", Above 5.0,
-        "it waits for its memory: give it more, or the host less to hold";
+        "the guest waits for the host to bring in memory: give it more, or free memory on the host";
     "cpu-wait", Guest "cpu_wait_percent", Above 10.0,
-        "it waits for CPUs: there are too few, or too much runs on them";
-    "io-wait", Guest "io_wait_percent", Above 10.0, "it waits for storage";
+        "the guest waits for CPUs: the host has too few, or too much work runs on them";
+    "io-wait", Guest "io_wait_percent", Above 10.0, "the guest waits for storage";
     "tight", Guest "tight_ratio", Above 1.0,
-        "its working set is larger than what it has: raise its floor";
+        "the guest's working set is larger than its memory: raise its minimum";
     "clock", Guest "prorate_ratio", OffBusy 0.05,
-        "its own CPU figures are not the host's: read those of PROC";
+        "the guest's own CPU figures differ from the host's: use the figures of PROC";
     "wakes", Guest "wakes_per_min", AboveIdle 300.0,
-        "it is woken while it does nothing: ask `pinhead idle`";
-    "killed", Guest "own_oom_kills", Above 0.0, "it killed processes because memory ran out";
+        "something wakes the guest while it is idle: run `pinhead idle GUEST`";
+    "killed", Guest "own_oom_kills", Above 0.0,
+        "the guest's kernel killed processes because memory ran out";
     "load", Host "load_ratio", Above 0.9,
-        "working sets nearly fill the host: it is about to thrash";
-    "capture", Host "others_percent", Above 10.0, "something else than guests uses the host";
+        "working sets nearly fill the host's memory: the host is about to thrash";
+    "capture", Host "others_percent", Above 10.0, "processes other than guests use the host's CPUs";
     "short", Host "psi_memory_percent", Above 10.0, "the host itself waits for memory";
 }
 

@@ -57,9 +57,9 @@ fn row(out: &mut String, field: &Derived) {
 
 fn rules(out: &mut String) {
     out.push_str(
-        "\nEach rule looks at every interval; a finding has the share of intervals in which it \
-         held, the worst one, and its raw values.\n\n| rule | value | speaks when | advice |\n\
-         |---|---|---|---|\n",
+        "\nEach rule checks every interval. A finding shows the share of intervals in which the \
+         rule held, the worst interval, and the raw values.\n\n\
+         | rule | value | holds if | advice |\n|---|---|---|---|\n",
     );
     for rule in RULES {
         let (name, field, advice) = (rule.name, rule.field, rule.advice);

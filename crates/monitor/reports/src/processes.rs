@@ -1,8 +1,9 @@
 //! Processes of guests, with CPU times by the host's measure.
 //!
 //! A guest counts CPU time by its own clock. If its virtual CPUs are delayed or emulated, its
-//! seconds differ from the host's. The guest's count is therefore multiplied by the time received
-//! over the time counted. Both values are of the moment when the guest reported its processes.
+//! seconds differ from the host's. The guest's CPU times are therefore scaled: times the host CPU
+//! time that its vCPUs received, divided by the CPU time that the guest counted. Both values are
+//! taken when the guest reports its processes.
 
 use crate::Facts;
 use crate::gather::{By, GuestId, Measured, together};

@@ -28,7 +28,7 @@ pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<St
         ),
     };
     Some(format!(
-        "The guests' packages are {days} days old ({names}) and lack what was mended since; \
+        "The guests' packages are {days} days old ({names}) and lack later security fixes; \
          {command}"
     ))
 }

@@ -3,14 +3,14 @@
 /// A farm or a guest that cannot be found, or does not do what it is to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FarmCommandError {
-    #[error("No farm of yours runs: `pinhead up` starts guests")]
+    #[error("You have no running farm: `pinhead up` starts guests")]
     NoFarm,
     #[error("Several farms run: name one of {names}")]
     SeveralFarms { names: String },
     #[error("No farm `{}` runs: {hint}", .name.escape_debug())]
     UnknownFarm { name: String, hint: String },
     /// Farms of one name. A process id cannot be used twice.
-    #[error("{count} farms are called {name}: take a process id, {pids}")]
+    #[error("{count} farms are called {name}: use a process ID, {pids}")]
     SameName { name: String, count: usize, pids: String },
     #[error("No guest `{}` runs", .name.escape_debug())]
     NoGuest { name: String },

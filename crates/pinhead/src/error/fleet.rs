@@ -4,19 +4,17 @@
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
     #[error(
-        "The engine knows nothing of this time: is it the right one, and does a manager push to it?"
+        "The metrics server has no data of this time. Is the address right, and does a manager \
+         push to this server?"
     )]
     NoHosts,
-    #[error(
-        "{uri}: {name} is there twice, and hosts are told apart by their names: give one of them \
-         another in ~/.ssh/config"
-    )]
+    #[error("{uri}: two hosts are called {name}. Give one of them another name in ~/.ssh/config")]
     SameHost { uri: String, name: String },
     /// Hosts without an answer, each with the reason.
     #[error("{}", .hosts.join("\npinhead: "))]
     Silent { hosts: Vec<String> },
-    #[error("{name:?} is no name that a host is reached by")]
+    #[error("{name:?} is not a host name")]
     NoAddress { name: String },
-    #[error("A host is not watched any more: see above")]
+    #[error("A host is not watched any more: see the messages above")]
     Unwatched,
 }

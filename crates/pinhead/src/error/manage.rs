@@ -15,15 +15,17 @@ pub enum ManageError {
     NoMatch { pattern: String, hint: String },
     #[error("The table has no column `{}`: its columns are {known}", .name.escape_debug())]
     NoColumn { name: String, known: String },
-    #[error("`--columns` and `--sort` arrange a table: leave them out, as JSON has all fields")]
+    #[error("`--columns` and `--sort` are only for tables: omit them, because JSON has all fields")]
     TextOnly,
-    #[error("The manager's answer is to another question: is it of another version?")]
+    #[error(
+        "The manager's response belongs to another request: does the manager have another version?"
+    )]
     OtherAnswer,
-    #[error("The guest, its daemon or the manager has restarted meanwhile: ask again")]
+    #[error("The guest, its daemon or the manager has restarted in the meantime: try again")]
     Restarted,
     /// All faults of the settings, a line each.
     #[error("The settings are refused\n  {}", .faults.replace('\n', "\n  "))]
     Settings { faults: String },
-    #[error("Some guests did not get all back")]
+    #[error("Some guests did not get all their memory back")]
     PartlyRestored,
 }

@@ -92,9 +92,9 @@ pub enum Error {
     Up(#[from] UpError),
     #[error(transparent)]
     Zvm(#[from] ZvmError),
-    #[error("There are no packages and no disk called {name}: {hint}")]
+    #[error("No packages and no disk are called {name}: {hint}")]
     NotCached { name: String, hint: String },
-    #[error("There is no {name}: looked for {beside} and {installed}; `make build` makes it")]
+    #[error("{name} was not found at {beside} or {installed}; build it with `make build`")]
     NoProgram { name: &'static str, beside: PathBuf, installed: PathBuf },
     /// A step that the system, or a library, refused.
     #[error("{what}")]

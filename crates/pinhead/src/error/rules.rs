@@ -12,19 +12,19 @@ pub enum RulesError {
     NoFile { path: PathBuf, hint: String },
     #[error("There is no preset {}: {hint}", .name.escape_debug())]
     NoPreset { name: String, hint: String },
-    #[error("{root} is no captured tree: it has neither proc/ nor 0/proc/")]
+    #[error("{root} is not a captured tree: it has neither proc/ nor 0/proc/")]
     NoTree { root: PathBuf },
-    #[error("The rules look at {looks} snapshots, but there are only {found}: 0 to {}", .found - 1)]
+    #[error("The rules need {looks} snapshots, but there are only {found}: 0 to {}", .found - 1)]
     FewTrees { looks: usize, found: usize },
     #[error(
-        "{name} has rules for the host's manager: name one of its guests with --guest, or say \
-         what it knows with --values FILE, a JSON object such as \
-         {{\"guest.available\": [512, 520], \"host.available\": 4096}}, newest first"
+        "{name} has rules for the host's manager: choose one of its guests with --guest, or give \
+         its values with --values FILE, a JSON object such as {{\"guest.available\": [512, 520], \
+         \"host.available\": 4096}}, newest first"
     )]
     NoValues { name: String },
     #[error("{name}: {fault}")]
     Snapshot { name: String, fault: SnapshotFault },
-    #[error("{path} has no scenario in it")]
+    #[error("{path} contains no scenario")]
     NoScenario { path: PathBuf },
 }
 

@@ -4,23 +4,26 @@
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     #[error(
-        "No guest is known for long enough: look at `pinhead size` without --apply, or ask for \
-         less history with --enough"
+        "No guest has enough history: check `pinhead size` without --apply, or require less \
+         history with --enough"
     )]
     NoHistory,
-    #[error("None of these guests is of libvirt: use --apply manager, or --apply settings")]
+    #[error("None of these guests belongs to libvirt: use --apply manager, or --apply settings")]
     NotLibvirt,
-    #[error("The name of the guest {name} has characters that a terminal obeys: leave it out")]
+    #[error(
+        "The name of the guest {name} has control characters for terminals: exclude this guest"
+    )]
     ControlName { name: String },
     #[error(
-        "Two guests are called {name}: name others, or use --apply manager, which knows them by \
-         their UUIDs"
+        "Two guests are called {name}: choose other guests, or use --apply manager, which \
+         identifies guests by UUID"
     )]
     SameName { name: String },
     #[error(
-        "The guest {name} has a letter in its name that is a pattern in settings: leave it out"
+        "The name of the guest {name} has a character that is a pattern in settings: exclude this \
+         guest"
     )]
     PatternName { name: String },
-    #[error("Nothing is set: the manager has no guest {names}")]
+    #[error("Nothing was set: the manager has no guest {names}")]
     NotManaged { names: String },
 }

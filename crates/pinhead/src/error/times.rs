@@ -9,7 +9,7 @@ pub enum TimeError {
     OverYear,
     #[error("--since lies between --from and --to, more than a minute from either")]
     SinceOutside,
-    #[error("--interval is a minute at least: recordings have no less")]
+    #[error("--interval is at least a minute, the resolution of recordings")]
     ShortInterval,
     #[error("--every is one second or more")]
     EveryShort,

@@ -9,22 +9,22 @@ pub enum UpError {
     #[error("There is no class `{}` in {path}; there are {known}", .class.escape_debug())]
     NoClass { class: String, path: PathBuf, known: String },
     #[error(
-        "Class `{class}`: `host = {port}` in its `ports` cannot be had, since QEMU has no right to \
-         ports below {first}; forward a higher one"
+        "Class `{class}`: QEMU has no permission for ports below {first}, such as `host = {port}` \
+         in its `ports`; use a higher port"
     )]
     Port { class: String, port: u16, first: u16 },
     #[error("The rules are refused\n{faults}")]
     Rules { faults: String },
     #[error(
-        "There is no guest daemon for {arch}: looked for {places}; `make {target}` makes it in a \
-         checkout, and the package pinhead has it"
+        "There is no guest daemon for {arch} at {places}. The package pinhead contains it; in a \
+         checkout, run `make {target}`"
     )]
     NoDaemon { arch: &'static str, places: String, target: &'static str },
     #[error("{path} is too long for a socket")]
     SocketPath { path: PathBuf },
     #[error(
-        "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or this \
-         one needs another `name`"
+        "A farm called {name} runs already (process {pid}): end it with `pinhead down {name}`, or \
+         give this farm another `name`"
     )]
     NameTaken { name: String, pid: u32 },
     #[error("The farm's process has no output")]

@@ -6,26 +6,28 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ZvmError {
     #[error(
-        "{path} has none of diag_2fc, diag_204 and hyp/type, and {tree} is not there: it takes a \
-         guest of z/VM or an LPAR, root, and debugfs"
+        "{path} has none of diag_2fc, diag_204 and hyp/type, and {tree} does not exist: this \
+         command needs a guest of z/VM or an LPAR, root, and debugfs"
     )]
     NoCounters { path: PathBuf, tree: &'static str },
-    #[error("{path} changes all the time: somebody else renews it")]
+    #[error("{path} changes all the time, because another program updates it")]
     Changing { path: PathBuf },
-    #[error("No interval ends in {files}: {found}; is it a file of MONWRITE, in binary?")]
+    #[error(
+        "No interval ends in {files}: {found}. Is it a file of MONWRITE, transferred as binary?"
+    )]
     NoInterval { files: &'static str, found: String },
     #[error(
-        "{path} is not there: only s390x kernels have it, and elsewhere a guest cannot see what \
-         it runs on"
+        "{path} does not exist: only s390x kernels have it, and other guests cannot see the \
+         machine below them"
     )]
     NoSysinfo { path: PathBuf },
-    #[error("{path} names no level")]
+    #[error("{path} contains no level")]
     NoLevel { path: PathBuf },
     #[error(
-        "{path} is empty: the system call s390_sthyi failed when it was made; the command in \
-         docs/zvm.md says so at once"
+        "{path} is empty: the system call s390_sthyi failed when the file was written; the command \
+         in docs/zvm.md shows the error"
     )]
     EmptySthyi { path: PathBuf },
-    #[error("{path} is no answer of STHYI")]
+    #[error("{path} is not a response of STHYI")]
     Sthyi { path: PathBuf, source: zmon::Error },
 }

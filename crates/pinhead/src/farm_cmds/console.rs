@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// shell is only started on request, because a running shell costs an idle guest memory and
 /// wake-ups.
 const SHELL: &str = "p=/run/pinhead-console.pid; kill -0 $(cat $p 2>/dev/null) 2>/dev/null || { \
-    t=$(cat /sys/class/tty/console/active); t=/dev/${t##* }; \
-    setsid -c sh -c \"echo \\$\\$ > $p; stty sane; export TERM=vt100 PS1='\\$(hostname)# '; \
-    exec sh -i\" < $t > $t 2>&1 & }";
+                     t=$(cat /sys/class/tty/console/active); t=/dev/${t##* }; setsid -c sh -c \
+                     \"echo \\$\\$ > $p; stty sane; export TERM=vt100 PS1='\\$(hostname)# '; exec \
+                     sh -i\" < $t > $t 2>&1 & }";
 
 /// Attaches the terminal to a guest's console until Ctrl-], or prints the kept part of the console.
 pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
@@ -39,7 +39,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let (stream, _) = service::open(&at.socket, &Ask::Console { guest: at.guest.clone() })?;
     let started = service::run(&at.socket, &at.guest, SHELL, Deadline::after(PATIENCE));
     if !started.is_ok_and(|output| output.code == 0) {
-        eprintln!("{} starts no shell here; what its console says is shown", args.guest);
+        eprintln!("{} starts no shell here; its console is shown instead", args.guest);
     }
     let stdin = std::io::stdin();
     let raw = Raw::set(&stdin)?;

@@ -50,9 +50,9 @@ fn end(found: &Running) -> Result<String, Error> {
     let held = rundir::holder(found.pid, &found.socket);
     let asked = service::ask(&found.socket, &Ask::Down);
     let process = held.map_err(|e| {
-        let how = if asked.is_ok() { "was asked to end" } else { "does not answer" };
+        let how = if asked.is_ok() { "was told to end" } else { "does not answer" };
         let text = format!(
-            "Farm {} (process {}) {how}, and whether it ends cannot be seen",
+            "Farm {} (process {}) {how}, and its end cannot be observed",
             found.name, found.pid
         );
         Error::step(text, e)
@@ -94,7 +94,7 @@ fn end(found: &Running) -> Result<String, Error> {
         return Err(FarmCommandError::Endless { name, pid }.into());
     }
     let guests = guests.map_or("its guests".to_owned(), |guests| counted(guests, "guest"));
-    let how = why.map_or_else(String::new, |why| format!(", killed, for it {why}"));
+    let how = why.map_or_else(String::new, |why| format!(", killed, because it {why}"));
     let seconds = clock.ms() as f64 / 1000.0;
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
 }
@@ -120,8 +120,8 @@ impl Ending {
     fn why(&self) -> String {
         let seconds = self.still_max_ms / 1000;
         match self.is_still {
-            true => format!("did nothing for its end for {seconds} s"),
-            false => format!("was still there after {} s", PATIENCE * seconds),
+            true => format!("made no progress for {seconds} s"),
+            false => format!("still existed after {} s", PATIENCE * seconds),
         }
     }
 
@@ -200,8 +200,8 @@ mod tests {
             (1..1_000).find(|second| !ending.goes_on(work(*second), second * 1_000));
             ending.why()
         };
-        assert_eq!(why(0), "did nothing for its end for 20 s");
-        assert_eq!(why(1 << 30), "was still there after 200 s");
+        assert_eq!(why(0), "made no progress for 20 s");
+        assert_eq!(why(1 << 30), "still existed after 200 s");
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         let lock = File::open(found.socket.with_file_name("lock")).unwrap();
         lock.try_lock().unwrap();
         let told = end(&found).map_err(|error| error.to_string()).unwrap_err();
-        assert!(told.contains("whether it ends cannot be seen"), "{told}");
+        assert!(told.contains("its end cannot be observed"), "{told}");
     }
 
     /// Starts a farm that has locked its directory and does not answer.
@@ -281,7 +281,7 @@ mod tests {
             ending.join().unwrap().unwrap()
         });
         assert!(
-            told.contains("its guests ended") && told.contains("killed, for it did not answer"),
+            told.contains("its guests ended") && told.contains("killed, because it did not answer"),
             "{told}"
         );
     }

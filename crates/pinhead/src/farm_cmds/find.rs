@@ -176,12 +176,15 @@ mod tests {
         let all = || vec![one("shop", 11), one("shop", 12), one("test", 13), one("14", 14)];
         let pid = |name| chosen(name, all()).map(|found| found.pid).map_err(|e| e.to_string());
         assert_eq!((pid("test"), pid("12"), pid("14")), (Ok(13), Ok(12), Ok(14)));
-        let twice = "2 farms are called shop: take a process id, 11, 12";
+        let twice = "2 farms are called shop: use a process ID, 11, 12";
         assert_eq!(pid("shop"), Err(twice.into()));
         let none = "No farm `15` runs: did you mean `14`?";
         assert_eq!(pid("15"), Err(none.into()));
         assert!(
-            chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm of yours runs")
+            chosen("15", Vec::new())
+                .unwrap_err()
+                .to_string()
+                .starts_with("You have no running farm")
         );
         let several = only(all()).unwrap_err().to_string();
         assert_eq!(several, "Several farms run: name one of shop, shop, test, 14");

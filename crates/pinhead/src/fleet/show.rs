@@ -99,7 +99,7 @@ fn state(host: &Shown, now: &Now) -> String {
 fn moves(answer: &Answer, out: &mut String) {
     let plan = &answer.plan;
     if plan.moves.is_empty() && plan.stuck.is_empty() && plan.later.is_empty() {
-        let known = if plan.unknown.is_empty() { "" } else { " of which that is known" };
+        let known = if plan.unknown.is_empty() { "" } else { " with known values" };
         let _ = writeln!(out, "\nNobody needs to move: each host{known} is above its set point.");
     }
     let name = |text: &str| plain(text, NAME_MAX);
@@ -129,21 +129,22 @@ fn moves(answer: &Answer, out: &mut String) {
     for host in &plan.stuck {
         let _ = writeln!(
             out,
-            "\n{} is short, and no host is known to have room for what {} guests needed.",
+            "\n{} is short of memory, and no host has room for the needs of {} guests.",
             name(host),
             if plan.moves.iter().any(|one| one.from == *host) { "more of its" } else { "its" }
         );
     }
     if !plan.later.is_empty() {
         let hosts = counted(plan.later.len() as u64, "more host");
-        let _ = writeln!(out, "\n{hosts} short, and not come to: {}.", names(&plan.later));
+        let _ =
+            writeln!(out, "\n{hosts} short of memory, and not considered: {}.", names(&plan.later));
     }
     if !plan.unknown.is_empty() {
         let hosts = counted(plan.unknown.len() as u64, "host");
-        let _ = writeln!(out, "\nToo little is known of {hosts}: {}.", names(&plan.unknown));
+        let _ = writeln!(out, "\nToo little data of {hosts}: {}.", names(&plan.unknown));
     }
     if !plan.moves.is_empty() {
-        out.push_str("\nEach counts on those before it. Nothing is moved by this command.\n");
+        out.push_str("\nEach move assumes the moves before it. This command moves nothing.\n");
     }
 }
 

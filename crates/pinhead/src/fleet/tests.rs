@@ -66,18 +66,18 @@ fn a_move_is_told_with_its_command_and_its_reason() {
         ),
         "{told}"
     );
-    assert!(told.contains("c is short, and no host is known to have room for"), "{told}");
+    assert!(told.contains("c is short of memory, and no host has room for"), "{told}");
     let names = |count: usize| (0..count).map(|n| format!("h{n}")).collect::<Vec<_>>();
     let told = text(Plan { later: names(2), unknown: names(12), ..Plan::default() });
-    assert!(told.contains("2 more hosts short, and not come to: h0, h1."), "{told}");
-    assert!(told.contains("Too little is known of 12 hosts: h0, h1,"), "{told}");
+    assert!(told.contains("2 more hosts short of memory, and not considered: h0, h1."), "{told}");
+    assert!(told.contains("Too little data of 12 hosts: h0, h1,"), "{told}");
     assert!(told.contains(" and 2 more.") && !told.contains("Nobody needs"), "{told}");
     let told = text(Plan { later: names(1), unknown: names(1), ..Plan::default() });
-    assert!(told.contains("1 more host short") && told.contains("known of 1 host: h0"), "{told}");
+    assert!(told.contains("1 more host short") && told.contains("data of 1 host: h0"), "{told}");
     // A host chooses its own name, which may be malicious.
     let odd = Move { from: "b/system?command=/tmp/x&x=".into(), ..one() };
     let told = text(Plan { moves: vec![odd], ..Plan::default() });
-    assert!(!told.contains("virsh") && told.contains("is no name that"), "{told}");
+    assert!(!told.contains("virsh") && told.contains("is not a host name"), "{told}");
     let known = Move { uuid: "12345678-0000-4000-8000-000000000001".into(), ..one() };
     let told = text(Plan { moves: vec![known], ..Plan::default() });
     assert!(told.contains("--domain 12345678-0000-4000-8000-000000000001"), "{told}");

@@ -140,7 +140,9 @@ fn show(told: &[(&str, Moment)]) -> String {
     }
     text.push('\n');
     text.push_str(&table.text());
-    text.push_str("\nSizes in MiB. With --to it is pushed to a metrics server repeatedly.\n");
+    text.push_str(
+        "\nSizes in MiB. With --to, the values are pushed to a metrics server repeatedly.\n",
+    );
     text
 }
 

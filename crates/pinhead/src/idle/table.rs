@@ -72,7 +72,7 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     );
     let _ = writeln!(
         out,
-        "by the manager meanwhile: {} looks, {} samples, {} scans ({} us in the guest)",
+        "by the manager in this time: {} readings, {} samples, {} scans ({} us in the guest)",
         wakers.looks,
         wakers.samples,
         wakers.scans,

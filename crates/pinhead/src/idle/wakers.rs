@@ -281,8 +281,7 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
         })
         .collect();
     if let Some(dispatches) = second.totals.rest_dispatches.filter(|rest| is_next && *rest > 0) {
-        let waker =
-            Waker { kind: Kind::Rest, name: "others, not told of".into(), ..Waker::default() };
+        let waker = Waker { kind: Kind::Rest, name: "other processes".into(), ..Waker::default() };
         rows.push(Grown { waker, dispatches, run_ns: None });
     }
     rows

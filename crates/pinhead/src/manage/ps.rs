@@ -66,7 +66,7 @@ fn foot(answer: &Ps) -> String {
     if reported >= 1 << 20 {
         let _ = writeln!(
             out,
-            "page reporting: {} MiB came back without a balloon",
+            "page reporting: guests returned {} MiB without a balloon",
             mib(Some(reported))
         );
     }

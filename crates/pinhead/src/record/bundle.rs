@@ -67,7 +67,8 @@ pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
 
 /// Reads a tar into a directory that already contains a directory `recordings`.
 pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
-    let failed = |source| Error::step("This is no tar of recordings, or it is cut", source);
+    let failed =
+        |source| Error::step("This is not a tar of recordings, or it is incomplete", source);
     let mut tar = tar::Archive::new(input);
     for (count, entry) in tar.entries().map_err(failed)?.enumerate() {
         let mut entry = entry.map_err(failed)?;
@@ -80,13 +81,13 @@ pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
             Err(RecordingsError::File { name, why }.into())
         };
         let Some(place) = place(&path) else {
-            return refused("recordings have no such file");
+            return refused("recordings do not have such a file");
         };
         if !entry.header().entry_type().is_file() {
-            return refused("it is no file");
+            return refused("it is not a file");
         }
         if entry.size() > FILE_MAX || count >= FILES_MAX {
-            return refused("that is more than a recording may be");
+            return refused("that exceeds the maximum size of a recording");
         }
         let target = to.join(place);
         let cannot = |source| Error::step(format!("Cannot write {}", target.display()), source);

@@ -177,7 +177,7 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
     making.done()?;
     let recordings = args.to.join(RECORDINGS);
     Ok(told(&taken, &args.to)
-        + &format!("Name it to a command with --dir {}\n", recordings.display()))
+        + &format!("Use it in other commands with --dir {}\n", recordings.display()))
 }
 
 /// Reads all imported data, so that damage is reported now and not later.

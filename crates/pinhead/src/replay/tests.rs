@@ -239,7 +239,7 @@ fn more_guests_fit_until_a_need_is_not_met() {
         simulate_at(&parsed.args, &now())
     };
     let error = simulated(&[]).unwrap_err().to_string();
-    assert!(error.contains("Name a change"), "{error}");
+    assert!(error.contains("No change given"), "{error}");
     let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
     assert!(error.contains("No guest web* was recorded"), "{error}");
     let error = simulated(&["--fit", "--like", "g1"]).unwrap_err().to_string();

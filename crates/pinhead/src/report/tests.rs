@@ -76,7 +76,7 @@ fn times_make_whole_intervals() {
     check("PROC --from 00:07 --to 01:00 --format html", 7, 60, 1);
     let wrong = |words: &str| printed(words).expect_err("no time").to_string();
     assert!(wrong("MAIN --from 12:00 --to 11:00").contains("before it begins"));
-    assert!(wrong("MAIN --interval 10s").contains("a minute at least"));
+    assert!(wrong("MAIN --interval 10s").contains("at least a minute"));
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn legend_has_each_column_with_its_unit_and_source() {
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
     let text = run(&args("GUEST1 --legend")).expect("a legend");
-    let column = "\n  CPU ms/min (cpu_ms_per_min, in ms/min)\n      CPU time that it costs the \
-                  host (run time of all its threads, a minute)\n      from vcpu_run_ns, \
-                  other_run_ns\n";
+    let column = "\n  CPU ms/min (cpu_ms_per_min, in ms/min)\n      CPU time that the guest costs \
+                  the host (run time of all threads of the\n        guest's process, per \
+                  minute)\n      from vcpu_run_ns, other_run_ns\n";
     let source = "\n  vcpu_run_ns (task/TID/schedstat): pinhead_guest_vcpu_run_seconds_total\n";
     assert!(text.contains(column) && text.contains(source), "{text}");
 }

@@ -50,11 +50,12 @@ pub(super) fn since(
         let findings = after.all.iter().map(|one| Document::of(one, sources)).collect();
         return json(&SinceDocument { findings, earlier: earlier.collect() });
     }
-    let mut out = format!("Found before {}, and what came of it:\n", when::show(since_ms, now));
+    let mut out =
+        format!("Found before {}, with the result since then:\n", when::show(since_ms, now));
     for one in &before.all {
         let came = match still(one) {
-            None => "it is found no more".to_owned(),
-            Some(now) => format!("it is found still. {}", gain(&now.finding.gain)),
+            None => "the fault is not found any more".to_owned(),
+            Some(now) => format!("the fault is still found. {}", gain(&now.finding.gain)),
         };
         let Finding { fault, guest, .. } = &one.finding;
         let gain = gain(&one.finding.gain);
@@ -108,8 +109,8 @@ fn told(foretold: &Foretold) -> String {
     let minutes = |area: u128| (area / (u128::from(base::MIB) * 60_000)).to_string();
     let Foretold { before, after } = foretold;
     format!(
-        "Played again with it: {} MiB free on average instead of {}, {} MiB min not met instead of \
-         {}, {} moves instead of {}",
+        "Replayed with this change: {} MiB free on average instead of {}, {} MiB min not met \
+         instead of {}, {} moves instead of {}",
         after.free.as_mib(),
         before.free.as_mib(),
         minutes(after.tally.unmet),

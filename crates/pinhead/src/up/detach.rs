@@ -24,8 +24,8 @@ pub fn start(path: &Path, args: &UpArgs) -> Result<(), Error> {
     // A faulty file is reported here, before any process is started.
     serve::load(path, &args.only)?;
     let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
-    let program = std::env::current_exe().map_err(|e| wrong("Where pinhead is", e))?;
-    let path = std::path::absolute(path).map_err(|e| wrong("Where the file is", e))?;
+    let program = std::env::current_exe().map_err(|e| wrong("Cannot find the program", e))?;
+    let path = std::path::absolute(path).map_err(|e| wrong("Cannot find the file", e))?;
     let mut command = Command::new(program);
     command.arg("farm-service").arg(path);
     for class in &args.only {

@@ -108,7 +108,7 @@ impl OwnManager {
         if self.thread.as_mut().is_some_and(|thread| thread.is_hung(now_ms)) {
             // The thread cannot be ended. Its lease is closed from the farm's side.
             self.thread = None;
-            let note = self.fails("it has made no turn for long", None);
+            let note = self.fails("it has made no progress for a long time", None);
             return News { note, is_hung: true };
         }
         match &mut self.thread {
@@ -172,7 +172,8 @@ impl OwnManager {
         self.start_ms = now_ms.map(|now_ms| now_ms + RETRY_MS);
         let is_news = self.told != why;
         self.told = why.to_owned();
-        is_news.then(|| format!("No manager: {why}. Guests' memory is left to their own rules"))
+        is_news
+            .then(|| format!("No manager: {why}. Only the guests' own rules manage their memory"))
     }
 }
 

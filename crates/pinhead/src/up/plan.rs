@@ -445,8 +445,8 @@ mod tests {
         assert!(check_ports(&farm, 80).is_ok(), "a host may have another limit");
         assert_eq!(
             check_ports(&farm, 1024).unwrap_err().to_string(),
-            "Class `web`: `host = 1023` in its `ports` cannot be had, since QEMU has no right to \
-             ports below 1024; forward a higher one"
+            "Class `web`: QEMU has no permission for ports below 1024, such as `host = 1023` in \
+             its `ports`; use a higher port"
         );
     }
 

@@ -47,7 +47,7 @@ pub fn prepare(args: &UpArgs, progress: &mut Progress) -> Result<Plan, Error> {
     progress.clear();
     show(match is_cached {
         true => "Guest image: Debian's kernel is cached",
-        false => "Guest image: Debian's kernel was downloaded, and is cached from now on",
+        false => "Guest image: Debian's kernel was downloaded and cached",
     });
     let accel = probe_kvm(arch);
     let spec = |(number, image): (u32, &Image)| GuestSpec {

@@ -24,7 +24,7 @@ impl Part {
         match self {
             Part::Screen => "the table is not drawn",
             Part::Service => "`pinhead ps`, `exec` and the like are not answered",
-            Part::Tiers => "KSM and swap are not looked after",
+            Part::Tiers => "KSM and swap are not controlled",
         }
     }
 }

@@ -32,11 +32,14 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
     let mut device = File::open(&args.device).map_err(|source| {
         let what = match source.kind() {
             io::ErrorKind::NotFound => format!(
-                "{} is not there: it takes a guest of z/VM, the module monreader, and `IUCV \
-                 *MONITOR` and the monitor's segment in its directory entry",
+                "{} does not exist: this command needs a guest of z/VM, the module monreader, and \
+                 `IUCV *MONITOR` and the monitor's segment in its directory entry",
                 args.device.display()
             ),
-            _ => format!("Cannot open {}, which one program at a time may", args.device.display()),
+            _ => format!(
+                "Cannot open {}, which only one program at a time can use",
+                args.device.display()
+            ),
         };
         Error::step(what, source)
     })?;
@@ -91,7 +94,7 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
         }
     }
     if let Err(error) = end {
-        tell("pinhead", &format!("a set of data ends before its time: {error}"));
+        tell("pinhead", &format!("a set of data ends too early: {error}"));
     }
     Ok(())
 }

@@ -93,8 +93,9 @@ fn people_see_each_piece_with_its_value() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     for line in [
         "  fair = 256\n",
-        "  guest.actual = 1024 (MiB: its current memory, by its balloon)\n",
-        "  guest.pressure = not known (‰: time in which some task waited for memory)\n",
+        "  guest.actual = 1024 (MiB: current memory of the guest, by its balloon)\n",
+        "  guest.pressure = not known (‰: time in which at least one task of the guest waited for \
+         memory)\n",
         "  SHRINKGUEST = TRUE\n",
         "      guest.cold[1] = 300\n",
         "  It gives memory: yes, by SHRINKGUEST\n",

@@ -52,6 +52,9 @@ fn pinhead_web_gets_the_options_as_they_were_typed() {
 fn pinhead_web_names_what_makes_the_program_when_it_is_missing() {
     let output = Alone::new("missing").web();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("/usr/libexec/pinhead/pinhead-web; `make build` makes it"), "{text}");
+    assert!(
+        text.contains("/usr/libexec/pinhead/pinhead-web; build it with `make build`"),
+        "{text}"
+    );
     assert_eq!(output.status.code(), Some(2));
 }

@@ -171,7 +171,7 @@ fn users_have_all_memory_back_within_30_s_of_managers_kill() {
     let took = scene.until("some are small", RESCUE, |scene| scene.pools_mib == [0; USERS]);
     println!("all have their memory back after {took:?}");
     let told = scene.told();
-    assert!(told.contains("told to take all memory back"), "{told}");
+    assert!(told.contains("the message to take all memory back"), "{told}");
     scene.live();
     assert_eq!(scene.pools_mib, [0; USERS], "no late message arrived");
     let log = fs::read_to_string(scene.dir.join("vmcp.log")).expect("a log");
@@ -186,7 +186,7 @@ fn stopped_manager_returns_memory_and_its_passes_replay() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
     scene.until("some are small", RESCUE, |scene| scene.pools_mib == [0; USERS]);
     let told = scene.told();
-    assert!(told.contains("told to take all memory back"), "{told}");
+    assert!(told.contains("the message to take all memory back"), "{told}");
     assert!(scene.manager.wait().expect("its end").success(), "{told}");
     let dir = |name: &str| scene.dir.join(name).display().to_string();
     let (journal, recordings) = (dir("journal.db"), dir("recordings"));

@@ -126,8 +126,8 @@ impl TaskDir {
         }
     }
 
-    /// Visits the tasks of an earlier visit that still exist, if no task has started since. This
-    /// saves a listing, which costs nearly as much as reading the tasks.
+    /// Visits again those tasks of an earlier visit that still exist. Tasks that have started since
+    /// are not visited. This saves a listing, which costs nearly as much as reading the tasks.
     pub fn each_of(&mut self, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         for task in before {
             let thread = (task.tid != task.pid).then_some(task.tid);

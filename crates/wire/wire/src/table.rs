@@ -80,26 +80,26 @@ messages! {
     /// A message of a guest's daemon to its host.
     ToHost from "guest" {
         1 Hello(hello: Hello)
-            "boot id (16 bytes), CPUs present, milliseconds between looks, kind of pool (0 \
-             none, 1 CMM, 2 host's), whether it answers a Welcome, version",
+            "boot id (16 bytes), CPUs present, milliseconds between samples, kind of pool (0 \
+             none, 1 CMM, 2 host's), 1 if the Hello answers a Welcome, version",
         2 Status(status: Status)
             "number, CPUs online and present, pool, MemTotal, MemFree, MemAvailable, busy, \
              idle and stolen ticks, plugs, unplugs, grows, shrinks, settled, reason",
         3 PoolRequest(request: PoolRequest) "number, pages wanted",
         4 Need(pressure: Pressure) "0: tasks wait for a CPU; 1: for memory",
         5 Chunk(chunk: Chunk) "number, file, offset, last, bytes (at most 2,048)",
-        6 Bye "empty: what was taken has been given back",
-        7 Memory(memory: Memory) "number of the question, uptime, and the 18 numbers below",
+        6 Bye "empty; the daemon ends, and has restored CPUs and pool",
+        7 Memory(memory: Memory) "number of the Sample, uptime, and the 18 numbers below",
         8 Processes(processes: Processes)
-            "number of the question and of the one before, part, last, 15 numbers of all \
+            "number of the Scan and of the Scan before it, part, last, 15 numbers of all \
              tasks, tasks",
-        9 System(system: System) "number of the question, and the 11 numbers below",
+        9 System(system: System) "number of the Scan, and the 11 numbers below",
         10 Identified(identified: Identified)
-            "why it does not become who it is to be; empty: it has",
+            "empty if the guest has adopted its identity, else the reason why not",
         11 Alarm(alarm: Alarm)
-            "number of the question, milliseconds until its next timer",
+            "number of the AskAlarm, milliseconds until the guest's next timer",
         12 CameFrom(came: CameFrom)
-            "the host whose name it was told before that of this one",
+            "name of the guest's previous host, as that host sent it",
     }
 }
 
@@ -108,21 +108,21 @@ messages! {
     /// direction.
     ToGuest from "host" {
         65 Welcome(welcome: Welcome)
-            "the guest's memory in pages, whether requests are granted, whether the host \
-             paces",
+            "the guest's memory in pages, 1 if requests are granted, 1 if the host sets the \
+             pace",
         66 Grant(grant: Grant) "number of the request, pages of the pool, reason",
-        67 Look "empty: the virtual CPUs have run",
+        67 Look "empty; the virtual CPUs have run, so the daemon samples",
         68 Capture(capture: Capture) "number, file",
-        69 Sample(sample: Sample) "number, not 0: how is your memory now?",
+        69 Sample(sample: Sample) "number, not 0; requests a Memory",
         70 Clock(time: Duration)
-            "time since 1970 (seconds, ns): the guest was stopped, and its clock with it",
+            "time since 1970 (seconds, ns), after the guest and its clock were stopped",
         71 Scan(scan: Scan)
-            "number, not 0, and how many tasks to tell of at most: who runs in you?",
+            "number, not 0, and the maximum number of tasks; requests Processes",
         72 Identify(identity: Identity)
-            "name, UUID and boot id (16 bytes each), whether it has addresses, hardware \
+            "name, UUID and boot id (16 bytes each), 1 if the guest has addresses, hardware \
              address and address (10 bytes), seed (32 bytes), time since 1970 (seconds, ns)",
         73 AskAlarm(question: AskAlarm)
-            "number: when does the guest want to run by itself?",
+            "number; requests an Alarm",
         74 AtHost(host: AtHost) "the host's name, after a Hello",
     }
 }

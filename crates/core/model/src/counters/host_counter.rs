@@ -62,38 +62,43 @@ macro_rules! host_counters {
 }
 
 host_counters! {
-    GuestActual = "guest.actual", Mib, "its current memory, by its balloon";
-    GuestMin = "guest.min", Mib, "it never gets less";
-    GuestMax = "guest.max", Mib, "it never gets more";
-    GuestUsed = "guest.used", Mib, "memory that it could not give without swapping";
-    GuestAvailable = "guest.available", Mib, "MemAvailable of its kernel";
-    GuestFree = "guest.free", Mib, "MemFree of its kernel";
-    GuestCache = "guest.cache", Mib, "its page cache";
-    GuestCold = "guest.cold", Mib, "page cache that is not in use";
-    GuestHot = "guest.hot", Mib, "page cache that is in use";
+    GuestActual = "guest.actual", Mib, "current memory of the guest, by its balloon";
+    GuestMin = "guest.min", Mib, "smallest memory of the guest";
+    GuestMax = "guest.max", Mib, "largest memory of the guest";
+    GuestUsed = "guest.used", Mib, "memory that the guest could not give without swapping";
+    GuestAvailable = "guest.available", Mib, "MemAvailable of the guest's kernel";
+    GuestFree = "guest.free", Mib, "MemFree of the guest's kernel";
+    GuestCache = "guest.cache", Mib, "page cache of the guest";
+    GuestCold = "guest.cold", Mib, "page cache of the guest that is not in use";
+    GuestHot = "guest.hot", Mib, "page cache of the guest that is in use";
     GuestComfort = "guest.comfort", Mib,
-        "the headroom that it keeps, as the arbiter computes it";
-    GuestResident = "guest.resident", Mib, "its memory in the host that no other process shares";
-    GuestShares = "guest.shares", Count, "its weight against other guests";
-    GuestRequest = "guest.request", Mib, "the size that its own rules request";
-    GuestSwapin = "guest.swapin", PagesPerSecond, "read from its swap space";
-    GuestSwapout = "guest.swapout", PagesPerSecond, "written to its swap space";
+        "headroom that the guest keeps, as the arbiter computes it";
+    GuestResident = "guest.resident", Mib,
+        "resident memory of the guest that no other process shares";
+    GuestShares = "guest.shares", Count, "weight of the guest against other guests";
+    GuestRequest = "guest.request", Mib, "size that the guest's own rules request";
+    GuestSwapin = "guest.swapin", PagesPerSecond, "pages read from the guest's swap space";
+    GuestSwapout = "guest.swapout", PagesPerSecond, "pages written to the guest's swap space";
     GuestRefault = "guest.refault", PagesPerSecond, "pages read again soon after they were dropped";
-    GuestStall = "guest.stall", PerSecond, "allocations that had to reclaim memory themselves";
-    GuestPressure = "guest.pressure", Permille, "time in which some task waited for memory";
-    GuestCpu = "guest.cpu", Percent, "time that its virtual CPUs ran; 100 is one CPU";
-    GuestSteal = "guest.steal", Percent, "time that its virtual CPUs were ready to run and did not";
-    GuestAge = "guest.age", Seconds, "age of its newest sample";
-    GuestNeed = "guest.need", Mib, "memory that it lacks, as the arbiter computes it";
-    GuestStrained = "guest.strained", Flag, "something in it waits for memory";
-    HostTotal = "host.total", Mib, "its memory, or the memory that guests may use together";
+    GuestStall = "guest.stall", PerSecond,
+        "allocations in the guest that had to wait for direct reclaim of memory";
+    GuestPressure = "guest.pressure", Permille,
+        "time in which at least one task of the guest waited for memory";
+    GuestCpu = "guest.cpu", Percent, "run time of the guest's virtual CPUs; 100 is one CPU";
+    GuestSteal = "guest.steal", Percent,
+        "time in which the guest's virtual CPUs were ready but did not run";
+    GuestAge = "guest.age", Seconds, "age of the guest's newest sample";
+    GuestNeed = "guest.need", Mib, "memory that the guest lacks, as the arbiter computes it";
+    GuestStrained = "guest.strained", Flag, "1 if a task of the guest waits for memory";
+    HostTotal = "host.total", Mib, "memory of the host, or memory that all guests may use";
     HostAvailable = "host.available", Mib, "memory that could be granted now without swapping";
-    HostSetpoint = "host.setpoint", Mib, "the free memory that it should have";
-    HostReserve = "host.reserve", Mib, "the free memory that no grant may touch";
-    HostSwapin = "host.swapin", PagesPerSecond, "read from its swap space";
-    HostSwapout = "host.swapout", PagesPerSecond, "written to its swap space";
-    HostPressure = "host.pressure", Permille, "time in which some task waited for memory";
-    HostGuests = "host.guests", Count, "the guests that are managed";
+    HostSetpoint = "host.setpoint", Mib, "free memory that the host should have";
+    HostReserve = "host.reserve", Mib, "free memory that no grant may touch";
+    HostSwapin = "host.swapin", PagesPerSecond, "pages read from the host's swap space";
+    HostSwapout = "host.swapout", PagesPerSecond, "pages written to the host's swap space";
+    HostPressure = "host.pressure", Permille,
+        "time in which at least one task of the host waited for memory";
+    HostGuests = "host.guests", Count, "number of managed guests";
     HostKsm = "host.ksm", Mib, "memory saved by sharing equal pages";
 }
 

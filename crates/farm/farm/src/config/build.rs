@@ -43,8 +43,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
     }
     links::check(reader, &mut classes, written);
     if classes.is_empty() && reader.is_ok() {
-        let help = "write [[class]] with a name and what its guests are";
-        reader.fault(0..0, "class", "a farm without guests".to_owned(), Some(help));
+        let help = "write [[class]] with a name and the properties of its guests";
+        reader.fault(0..0, "class", "the farm has no guests".to_owned(), Some(help));
     }
     let farm = Farm { name, limits, classes };
     if farm.guests() > GUESTS_MAX {
@@ -58,8 +58,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
 fn limits(reader: &mut Reader<'_>, tree: &Tree<'_>) -> Limits {
     let (limits, at): (Limits, _) = reader.table(tree);
     if limits.zram_reads.is_some() && ["memory", "zram"].iter().any(|key| at.get(key).is_none()) {
-        let message = "nothing is read from `zram` without `memory` and `zram`".to_owned();
-        let help = "say how much of the host's memory the guests may have, and how large `zram` is";
+        let message = "`zram_reads` needs `memory` and `zram`".to_owned();
+        let help = "set the memory that the guests may have, and the size of `zram`";
         reader.refuse(&at, &["zram_reads"], message, help);
     }
     limits
@@ -103,12 +103,17 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     let files = ["kernel", "initramfs", "disk"];
     if files.iter().any(|key| at.get(key).is_some()) {
         if at.get("image").is_some() {
-            let message = "an image of pinhead's and files of your own";
+            let message = "an image and files of your own exclude each other";
             refuse(&files, message, "keep one of the two");
         }
         if files[..2].iter().any(|key| at.get(key).is_none()) {
             let message = "a guest of your own needs a kernel and an initramfs";
-            refuse(&files, message, "name both, also with a disk: nothing else boots it");
+            refuse(
+                &files,
+                message,
+                "set both, also for a guest with a disk, because the guest cannot boot without \
+                 them",
+            );
         }
     } else if class.arch == Arch::S390x && !matches!(class.image, Builtin::Tiny | Builtin::Web) {
         let help = "on s390x there are \"tiny\" and \"web\"";
@@ -117,8 +122,12 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     if let Some(disk) = &class.disk
         && !disk.extension().is_some_and(|end| end == "qcow2" || end == "raw" || end == "img")
     {
-        let message = format!("`{}` says no format", shown(&disk.to_string_lossy()));
-        refuse(&["disk"], &message, "call it .qcow2, or .raw or .img for a plain one");
+        let message = format!("`{}` does not show its format", shown(&disk.to_string_lossy()));
+        refuse(
+            &["disk"],
+            &message,
+            "end the name in .qcow2, or in .raw or .img for a plain disk image",
+        );
     }
     let to_disk = class.park_to == ParkTo::Disk;
     let has_no_disk = matches!(class.source(), Source::Builtin(Builtin::Tiny | Builtin::Web))
@@ -129,7 +138,7 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
         (
             !has_heap && class.heap_mib.is_some(),
             "heap",
-            "there is no application with a heap in this image",
+            "this image has no application with a heap",
             "leave it out, or use \"debian-app\" or \"debian-combo\"",
         ),
         (
@@ -141,38 +150,38 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
         (
             class.rules.is_some() && !class.daemon,
             "rules",
-            "rules without a daemon to follow them",
+            "`rules` needs a daemon",
             "leave `rules` or `daemon` out",
         ),
         (
             !class.template && at.get("copy").is_some(),
             "copy",
-            "a copy of no template",
+            "`copy` needs a template",
             "leave it out, or say `template = true`",
         ),
         (
             class.park_ms.is_some_and(|ms| ms < PARK_MS_MIN),
             "park",
-            "parked sooner than it can be seen to sleep",
+            "the time is too short to recognize a sleeping guest",
             "5s at least",
         ),
         (
             class.park_at_most_ms.is_some_and(|ms| ms < PARK_MS_MIN),
             "park_at_most",
-            "woken as soon as it is parked",
+            "the guest would be woken as soon as it is parked",
             "5s at least",
         ),
         (
             has_no_disk && at.get("disk_cache").is_some(),
             "disk_cache",
-            "a cache of no disk",
-            "leave it out, or take an image that has a disk",
+            "`disk_cache` needs a disk",
+            "omit it, or use an image that has a disk",
         ),
         (
             has_no_disk && at.get("disk_reads").is_some(),
             "disk_reads",
-            "reads of no disk",
-            "leave it out, or take an image that has a disk",
+            "a limit of reads needs a disk",
+            "omit it, or use an image that has a disk",
         ),
         (
             to_disk && !is_all_memory,
@@ -183,13 +192,13 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
         (
             to_disk && class.park_with_connections,
             "park_with_connections",
-            "a connection ends with the guest's QEMU, which ends when it is parked on disk",
+            "parking on disk ends the guest's QEMU, and with it every connection",
             "leave it out, or park in memory",
         ),
         (
             class.template && !class.daemon,
             "daemon",
-            "clones without a daemon that makes them themselves",
+            "clones need a daemon, which gives each clone its identity",
             "leave `template` or `daemon` out",
         ),
     ] {
@@ -227,7 +236,7 @@ fn ports(
         if let Some((other, owner)) = taken.iter().find(overlaps) {
             let (from, to) = (other.start, other.end - 1);
             let message = format!("ports {from} to {to} are class `{}`'s", shown(owner));
-            let help = "guest n has host + n - 1; keep the ranges apart";
+            let help = "guest n has port host + n - 1; choose ranges that do not overlap";
             reader.refuse(&at, &["host"], message, help);
         }
         taken.push((range, class.name.clone()));

@@ -65,7 +65,7 @@ fn fault(
     let ends = [&classes[place], target];
     if let Some(parked) = ends.into_iter().find(|class| class.park_ms.is_some()) {
         let message = format!("guests of `{}` are to be parked", shown(&parked.name));
-        let help = "leave its `park` or the link out: what a neighbour sends wakes nobody";
+        let help = "omit its `park` or the link: traffic of a link does not wake a parked guest";
         return Some(("to", message, help.to_owned()));
     }
     if known.contains(link) {

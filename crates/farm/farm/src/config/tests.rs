@@ -83,7 +83,7 @@ fn faults_have_their_place_and_the_right_form() {
     let found = faults("[[class]]\nname = \"web\"\ncount = 0\nmemory = \"96\"\n");
     assert!(found[0].starts_with("3:9: class.count: 0 is out of range (write a whole number"));
     assert!(found[1].starts_with("4:10: class.memory: `96`: no known unit"), "{found:?}");
-    assert!(faults("")[0].contains("without guests"));
+    assert!(faults("")[0].contains("has no guests"));
     assert!(faults("nmae = 'x'\n[[class]]\nname = 'a'\n")[0].contains("is it `name`?"));
     assert!(faults("[class]\nname = 'a'\n")[0].contains("two brackets"));
     assert!(faults("[[class]]\ncount = 2\n")[0].contains("needs a name"));
@@ -118,25 +118,25 @@ fn values_that_cannot_be_are_refused() {
         ("heap = '64 MiB'", "debian-app"),
         ("args = ['a b']", "white space"),
         ("command = \"a\\nb\"", "one line"),
-        ("rules = 'default'\ndaemon = false", "without a daemon"),
-        ("copy = true", "a copy of no template"),
-        ("disk_cache = 'none'", "a cache of no disk"),
-        ("disk_reads = 100", "reads of no disk"),
+        ("rules = 'default'\ndaemon = false", "needs a daemon"),
+        ("copy = true", "`copy` needs a template"),
+        ("disk_cache = 'none'", "`disk_cache` needs a disk"),
+        ("disk_reads = 100", "a limit of reads needs a disk"),
         ("image = 'debian-nginx'\ndisk_cache = 'directsync'", "\"writeback\", \"none\""),
         ("image = 'debian-nginx'\ndisk_reads = 0", "out of range"),
-        ("template = true\ndaemon = false", "makes them themselves"),
+        ("template = true\ndaemon = false", "clones need a daemon"),
         ("cpus = 65", "1 to 64"),
         ("park = '1s'", "5s at least"),
         ("park = '5min'\npark_at_most = '1s'", "woken as soon as"),
         ("park_to = 'tape'", "disk"),
-        ("[limits]\nzram = '1 GiB'\nzram_reads = 200", "without `memory`"),
-        ("[limits]\nmemory = '1 GiB'\nzram_reads = 200", "without `memory`"),
+        ("[limits]\nzram = '1 GiB'\nzram_reads = 200", "needs `memory`"),
+        ("[limits]\nmemory = '1 GiB'\nzram_reads = 200", "needs `memory`"),
         ("[limits]\nmemory = '1 GiB'\nzram = '1 GiB'\nzram_reads = 0", "out of range"),
         ("park_to = 'disk'", "only a clone that shares its template's memory"),
         ("park_to = 'disk'\ntemplate = true\ncopy = true", "only a clone"),
         (
             "park_to = 'disk'\ntemplate = true\npark_with_connections = true",
-            "ends with the guest's QEMU",
+            "ends the guest's QEMU",
         ),
     ] {
         let found = class_faults(keys);

@@ -39,7 +39,7 @@ pub struct Farm {
 settings::table! {
     /// Keys above all tables.
     pub struct Top in "" {
-        /// what the farm is called
+        /// name of the farm
         name: Option<String> = words, else "the file's name";
     }
 }
@@ -48,15 +48,15 @@ settings::table! {
     /// Limits on the host resources of all guests together, and the places for their memory.
     #[derive(Default)]
     pub struct Limits in "limits" {
-        /// what all guests together may have of the host's memory
+        /// memory limit for all guests together
         memory: Option<Bytes> = size, else "none";
-        /// swap in compressed memory of the host, of this size
+        /// size of a compressed swap device (zram) on the host
         zram: Option<Bytes> = size, else "none";
-        /// pages that guests get back from `zram` in a second, which then is as slow as a disk
-        zram_reads: Option<u32> = number(1..=1_000_000_u32), else "as many as there are";
-        /// a swap file of the host behind it, of this size
+        /// limit on pages read back from `zram` a second, which makes zram as slow as a disk
+        zram_reads: Option<u32> = number(1..=1_000_000_u32), else "no limit";
+        /// size of a swap file on the host, used after zram
         swap: Option<Bytes> = size, else "none";
-        /// whether the host's equal pages are shared
+        /// true: the host merges equal pages
         ksm: bool = truth, "false";
     }
 }
@@ -64,73 +64,71 @@ settings::table! {
 settings::table! {
     /// A class of equal guests.
     pub struct Class in "class" {
-        /// its guests are called by it and a number: web1, web2
+        /// name of the class; its guests are named web1, web2, and so on
         name: String = words, else "needed";
-        /// how many guests
+        /// number of guests
         count: u32 = number(1..=GUESTS_MAX), "1";
         /// `x86_64` or `s390x`
         arch: Arch = one_of("architecture", Arch::ALL, Arch::name), "x86_64";
-        /// what its guests are made of: the table below
+        /// image of the guests, from the table below
         image: Builtin = one_of("image", Builtin::ALL, Builtin::name), "tiny";
         /// a kernel of your own, instead of `image`
         kernel: Option<PathBuf> = path, else "none";
-        /// the archive that your kernel starts with
+        /// the initramfs for your kernel
         initramfs: Option<PathBuf> = path, else "none";
         /// a disk image, .qcow2, .raw or .img; writes go to an overlay of each guest
         disk: Option<PathBuf> = path, else "none";
-        /// whether the host's page cache keeps what guests read of their disks: `writeback`, or
-        /// `none`
+        /// `writeback` uses the host's page cache for disks, `none` bypasses it
         disk_cache: HostCache = one_of("cache", HostCache::ALL, HostCache::name), "writeback";
-        /// reads of its disk that a guest has in a second at most
-        disk_reads: Option<u32> = number(1..=1_000_000_u32), else "as many as there are";
-        /// one guest boots, the others go on from its state; needs the daemon
+        /// limit on disk reads a second of a guest
+        disk_reads: Option<u32> = number(1..=1_000_000_u32), else "no limit";
+        /// true: one guest boots, and the others resume from its state; needs the daemon
         template: bool = truth, "false";
-        /// each clone has a copy of the template's memory, instead of sharing what it does not
-        /// write
+        /// true: each clone copies the template's memory instead of sharing it copy-on-write
         copy: bool = truth, "false";
         /// CPUs, 1 to 64
         cpus: u32 = number(1..=64_u32), "1";
-        /// memory at most
+        /// upper limit of the guest's memory
         memory_mib("memory"): u64 = checked(
             mib,
             |mib| MEMORY_MIB.contains(mib),
             "too little or too much for a guest",
             "from \"48 MiB\" to \"64 GiB\"",
         ), "128 MiB";
-        /// memory that a guest keeps whatever it asks for
+        /// lower limit of the guest's memory
         memory_min_mib("memory_min"): Option<u64> = mib, else "15%, and 64 MiB";
-        /// whether a guest tells the host which of its memory is free
+        /// true: free page reporting
         page_reporting: bool = truth, "true";
-        /// a guest's weight against others
+        /// weight of a guest against other guests
         shares: u32 = number(1..=1_000_000_u32), "100";
         /// the daemon's rules: a preset or a file
-        rules: Option<String> = words, else "none that act";
+        rules: Option<String> = words, else "no rules";
         /// false: guests without the daemon
         daemon: bool = truth, "true";
-        /// ports of the guest that are reached on the host's 127.0.0.1
+        /// port forwards from the host's 127.0.0.1
         ports: Vec<Port> = tables(PORTS_HELP), else "none";
-        /// ports of other classes that its guests reach; there is no other way between guests
+        /// ports of other classes that guests of this class can reach
         links: Vec<ClassLink> = tables(LINKS_HELP), else "none";
         /// swap inside the guest, as "zram:64 MiB"
         zram_mib("swap"): u64 = swap, else "none";
-        /// what the application of debian-app and debian-combo keeps
+        /// heap size of the application in debian-app and debian-combo
         heap_mib("heap"): Option<u64> = mib, else "16 MiB";
-        /// a guest that sleeps for so long is stopped, and its memory paged out
+        /// a guest that was idle for this time is parked: stopped, and its memory paged out
         park_ms("park"): Option<u64> = time, else "never";
-        /// where a parked guest's memory is: `memory` (paged out) or `disk` (its QEMU ends)
+        /// place of a parked guest's memory: `memory` (paged out) or `disk` (its QEMU ends)
         park_to: ParkTo = one_of("place", ParkTo::ALL, ParkTo::name), "memory";
-        /// a guest that is parked is woken after so long, whatever comes
+        /// a parked guest is woken after this time at the latest
         park_at_most_ms("park_at_most"): Option<u64> = time, else "never";
-        /// whether a guest is parked while clients are connected; what they send wakes it
+        /// true: a guest is parked even while clients are connected; data from them wakes it
         park_with_connections: bool = truth, "false";
-        /// more words for the guest's kernel
+        /// extra arguments for the guest's kernel
         args: Vec<String> = checked(
             list,
             |args| !args.iter().any(|word| word.contains(is_space)),
             "a word for the kernel has white space in it",
             "write each word as a text of its own: [\"a=1\", \"b\"]",
         ), else "none";
-        /// a line for the guest's shell, when the guest is ready
+        /// a command line for the guest's shell, run once the guest is ready
         command: Option<String> = checked(
             words,
             |line| !line.contains(['\n', '\r']) && line.len() <= COMMAND_MAX,
@@ -146,9 +144,9 @@ settings::table! {
     pub struct Port in "class.ports" {
         /// the port in the guest
         guest: u16 = number(1..=u16::MAX), else "needed";
-        /// the port on the host of the first guest; the next has the next
+        /// the first guest's port on the host; guest n uses this port plus n - 1
         host: u16 = number(1..=u16::MAX), else "needed";
-        /// how a guest is asked whether it is ready: http, postgres, none
+        /// readiness check of a guest: http, postgres, none
         probe: Probe = one_of("probe", Probe::ALL, Probe::name), else "by the port";
     }
 }
@@ -158,7 +156,7 @@ settings::table! {
     pub struct ClassLink in "class.links" {
         /// the other class
         to: String = words, else "needed";
-        /// the port of its guests
+        /// the port of the other class's guests
         port: u16 = number(1..=u16::MAX), else "needed";
     }
 }

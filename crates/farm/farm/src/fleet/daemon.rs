@@ -21,7 +21,7 @@ use super::parking::Parking;
 use super::state::{Holder, State};
 
 /// Reason for returning all memory to a guest when its manager has gone.
-const MANAGER_GONE: &str = "the host manager has ended, all memory is given back";
+const MANAGER_GONE: &str = "the host manager has ended, so all memory is given back";
 
 impl Member {
     pub(super) fn speak_port(&mut self, flags: PollFlags, now_ms: u64) {
@@ -212,6 +212,6 @@ impl Member {
     }
 
     pub(super) fn refused(&mut self, words: &str) {
-        self.end(format!("It does not take its name: {words}"));
+        self.end(format!("The clone does not adopt its name: {words}"));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Reason why a guest is not paged out, not saved, or not brought back. Clones share its cause.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("no thread can be had")]
+    #[error("no thread can be started")]
     NoThread(#[source] Arc<io::Error>),
     #[error("the thread has ended")]
     ThreadEnded,
@@ -16,15 +16,15 @@ pub(super) enum Fault {
     NoQemu,
     #[error("its QEMU has not answered for {seconds} s")]
     Late { seconds: u64 },
-    #[error("it does not go on")]
+    #[error("the guest does not resume")]
     Stuck,
-    #[error("it was not started for that")]
+    #[error("its QEMU was not started with this feature")]
     NoFile,
-    #[error("it is no clone")]
+    #[error("it is not a clone")]
     NoClone,
-    #[error("it was written by another guest, or for another template")]
+    #[error("the file was written by another guest, or for another template")]
     Foreign,
-    #[error("QEMU does not go on from its state: {desc}")]
+    #[error("QEMU does not resume from the saved state: {desc}")]
     State { desc: String },
     /// QEMU's own words.
     #[error("{0}")]

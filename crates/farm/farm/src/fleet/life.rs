@@ -330,7 +330,9 @@ impl Member {
         let (name, why) = (self.config.spec.name.clone(), chain(&why));
         if self.state == State::Booting {
             self.config.park_file.iter().for_each(|file| suspend::remove(file));
-            let note = format!("{name} begins anew: its state on disk is of no use: {why}");
+            let note = format!(
+                "{name} starts from its template, because its state on disk cannot be used: {why}"
+            );
             self.events.push(Event::Note(note));
             self.suspension.stage = Stage::Awake;
             match &mut self.dying {
@@ -342,7 +344,7 @@ impl Member {
         let suspension = &mut self.suspension;
         suspension.broken_files = if is_of_file { suspension.broken_files + 1 } else { 0 };
         if suspension.broken_files >= BROKEN_FILE_TRIES {
-            return self.end(format!("It cannot be woken: {why}"));
+            return self.end(format!("The guest cannot be woken: {why}"));
         }
         self.events.push(Event::Note(format!("{name} is not woken yet: {why}")));
         let retry_ms = now_ms + (RETRY_MS << suspension.failures.min(DOUBLINGS_MAX));
@@ -430,7 +432,8 @@ impl Member {
             return;
         }
         let name = &self.config.spec.name;
-        let note = format!("{name} was on disk, and was reset: it begins anew from its template");
+        let note =
+            format!("{name} was reset while it was parked on disk: it starts from its template");
         self.events.push(Event::Hung { guest: self.place, note });
         self.kill(Next::Start);
     }

@@ -11,17 +11,17 @@ pub enum Refusal {
     Command,
     #[error("a terminal is attached to it")]
     Terminal,
-    #[error("a host manager has it, which would lose it")]
+    #[error("a host manager manages it, and would lose it")]
     Managed,
     #[error("it has booted, and is no clone of a template")]
     Booted,
     #[error("its balloon moves")]
     Balloon,
-    #[error("other guests reach it by a link, which would not wake it")]
+    #[error("other guests reach it by a link, and traffic of a link does not wake it")]
     Linked,
     #[error("clients are connected to its ports ({count})")]
     Clients { count: usize },
-    #[error("a client has just sent something, or waits for something")]
+    #[error("a client has just sent data, or waits for a response")]
     BusyClient,
     #[error("its ports cannot be watched")]
     Ports(#[source] io::Error),
@@ -32,11 +32,11 @@ pub enum Refusal {
 /// Reason why a guest with a stopped QEMU never runs again. It ends the guest.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotWoken {
-    #[error("It cannot be woken")]
+    #[error("The guest cannot be woken")]
     Process(#[source] io::Error),
-    #[error("It cannot be woken: its QEMU does not answer")]
+    #[error("The guest cannot be woken: its QEMU does not answer")]
     Silent,
     /// A refusal in QEMU's own words.
-    #[error("It cannot be woken: {desc}")]
+    #[error("The guest cannot be woken: {desc}")]
     Refused { desc: String },
 }

@@ -164,7 +164,7 @@ fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     }
     let mib = |bytes: Bytes| bytes.0 >> 20;
     Err(io::Error::other(format!(
-        "the disk has {} MiB left, of which {} stay free, and the guest may need {}",
+        "the disk has {} MiB free, of which {} must stay free, and the guest may need {}",
         mib(left),
         mib(stays),
         mib(pages)
@@ -256,7 +256,7 @@ impl Saved {
         let mut writer = Writer::new(BufWriter::new(file), &self.header)?;
         writer.devices(&self.devices)?;
         writer.pages(&pages, |runs| match is_left.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("nobody wants it any more")),
+            true => Err(io::Error::other("the request was cancelled")),
             false => memory.read(runs),
         })?;
         let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -267,7 +267,7 @@ impl Saved {
         parkfile::check(BufReader::with_capacity(READ_BYTES, File::open(part)?))
             .map_err(io::Error::other)?;
         match is_left.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("nobody wants it any more")),
+            true => Err(io::Error::other("the request was cancelled")),
             false => Ok(bytes),
         }
     }
@@ -366,7 +366,7 @@ mod tests {
         assert!(fits(mib(100), mib(200), mib(1000)).is_ok());
         let refusal = fits(mib(101), mib(200), mib(1000)).unwrap_err().to_string();
         let wanted =
-            "the disk has 200 MiB left, of which 100 stay free, and the guest may need 101";
+            "the disk has 200 MiB free, of which 100 must stay free, and the guest may need 101";
         assert_eq!(refusal, wanted);
         assert!(fits(mib(100), mib(4196), mib(1 << 20)).is_ok(), "a large disk keeps 4 GiB");
         assert!(fits(mib(101), mib(4196), mib(1 << 20)).is_err());

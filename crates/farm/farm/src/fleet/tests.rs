@@ -185,7 +185,7 @@ fn guest_ends_when_each_boot_resets_its_machine() {
     member.console.push(b"pinhead: a module does not load\n");
     member.console.push(b"[1.0] Kernel panic - not syncing: no init\r\nEnd of trace\n");
     reset(member, 120);
-    let why = "its machine was reset 3 times in its boot: Kernel panic - not syncing: no init";
+    let why = "its machine was reset 3 times while it booted: Kernel panic - not syncing: no init";
     assert_eq!(member.state(), &State::Ended(why.into()));
 }
 
@@ -222,7 +222,7 @@ fn guest_is_not_woken_for_the_reason_of_its_qemus_kill() {
 fn a_guest_that_is_ended_for_a_reason_keeps_it() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     fleet.members[0].refused("no");
-    let refused = State::Ended("It does not take its name: no".into());
+    let refused = State::Ended("The clone does not adopt its name: no".into());
     assert_eq!(fleet.members()[0].state(), &refused);
     bury(&mut fleet);
     assert_eq!(fleet.members()[0].state(), &refused);
@@ -290,7 +290,7 @@ fn nameless_at(member: &mut Member, mut seconds: RangeInclusive<u64>) -> Option<
         member.tick(second * 1_000);
         matches!(member.state(), State::Ended(_))
     })?;
-    let why = "It does not take its name: its daemon does not answer".to_owned();
+    let why = "The clone does not adopt its name: its daemon does not answer".to_owned();
     assert_eq!(member.state(), &State::Ended(why));
     Some(at)
 }

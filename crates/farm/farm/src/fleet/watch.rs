@@ -148,7 +148,7 @@ impl BootWatch {
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;
         is_too_often.then(|| {
-            let mut reason = format!("its machine was reset {} times in its boot", self.resets);
+            let mut reason = format!("its machine was reset {} times while it booted", self.resets);
             if let Some(why) = cause(&String::from_utf8_lossy(console)) {
                 reason.push_str(": ");
                 reason.push_str(&base::plain(why, CAUSE_WIDTH));
@@ -178,15 +178,17 @@ impl BootWatch {
         let Inquest { process, keeping } =
             self.inquest.take_if(|inquest| inquest.keeping.is_finished())?;
         let mut note = format!(
-            "{} hung in its boot: {} s of CPU without a word",
+            "{} hung while it booted: {} s of CPU time without console output",
             spec.name,
             self.run_max_ns() / 1_000_000_000
         );
         // Writing to a string cannot fail.
         let _ = match keeping.join() {
-            Ok(Ok(directory)) => write!(note, "; what it did is in {}", directory.display()),
-            Ok(Err(error)) => write!(note, "; what it did is not kept: {}", base::chain(&error)),
-            Err(_) => write!(note, "; what it did is not kept"),
+            Ok(Ok(directory)) => write!(note, "; the evidence is in {}", directory.display()),
+            Ok(Err(error)) => {
+                write!(note, "; the evidence could not be saved: {}", base::chain(&error))
+            }
+            Err(_) => write!(note, "; no evidence was saved"),
         };
         let restart = loses_nothing(spec) && self.hangs <= RESTARTS_MAX;
         note.push_str(if restart { "; it is started again" } else { "; it is ended" });

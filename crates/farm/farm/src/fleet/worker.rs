@@ -1,5 +1,5 @@
-//! A thread that runs one job after another for a fleet, and reports each to its poll set.
-//! Dropping it waits for the job under way.
+//! A thread that runs one job after another for a fleet, and reports the end of each job to the
+//! fleet's poll set. Dropping the worker waits for its running job.
 //!
 //! ```text
 //!   the fleet ─► queue ─► thread: a job, a job, ... ─► a byte to the poll set for each

@@ -62,7 +62,7 @@ impl Relay {
             let port = forward.host_port;
             let listener = TcpListener::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
             let failed = |error: io::Error| {
-                io::Error::new(error.kind(), format!("port {port} cannot be listened at: {error}"))
+                io::Error::new(error.kind(), format!("cannot listen on port {port}: {error}"))
             };
             let listener = listener.map_err(failed)?;
             listener.set_nonblocking(true)?;

@@ -248,5 +248,5 @@ fn a_port_that_is_another_s_is_named() {
     let forwards = vec![Forward { host_port: port, guest_port: 80 }];
     let net = Net { forwards, ..Net::new(1) };
     let error = relay.door(&net).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("port {port} cannot be listened at: ")), "{error}");
+    assert!(error.starts_with(&format!("cannot listen on port {port}: ")), "{error}");
 }

@@ -31,7 +31,7 @@ impl Captures {
         fleet: &mut Fleet,
     ) -> Result<(), Failure> {
         if self.waiting.len() + self.later.len() >= WAITING_MAX {
-            return Err(Failure::new("Too many questions wait for their guests"));
+            return Err(Failure::new("Too many requests wait for their guests"));
         }
         let member = &fleet.members()[guest];
         if member.is_away() {
@@ -40,7 +40,8 @@ impl Captures {
         }
         let name = member.spec().name.clone();
         if member.state() == &State::Managed {
-            let text = format!("Guest {name} is managed by a host manager, which has its port");
+            let text =
+                format!("Guest {name} is managed by a host manager, which uses the guest's port");
             return Err(Failure::new(text));
         }
         let number = fleet.capture(guest);

@@ -45,7 +45,9 @@ fn open_within(
             control::Error::NoRight { .. } => silent(socket, "belongs to another user"),
             control::Error::NoManager { .. } => silent(socket, "does not run"),
             control::Error::Closed { .. } => silent(socket, "hung up"),
-            control::Error::NoAnswer { .. } => silent(socket, "does not answer, or takes nobody"),
+            control::Error::NoAnswer { .. } => {
+                silent(socket, "does not respond, or accepts no connections")
+            }
             error => Error::Silent { socket, reason: base::chain(&error) },
         }
     })
@@ -91,7 +93,7 @@ pub fn exec(
         match fed.end {
             Some(Some(code)) => return Ok(code),
             Some(None) => return Err(wrong("the guest's answer has no exit status").into()),
-            None if output_bytes > output_max => return Err(wrong("it says too much").into()),
+            None if output_bytes > output_max => return Err(wrong("its output is too long").into()),
             None => {}
         }
     }
@@ -123,6 +125,6 @@ mod tests {
         let asked = ask_within(&path, &Ask::Farm, Duration::from_millis(200));
         std::fs::remove_file(&path).unwrap();
         let error = asked.unwrap_err().to_string();
-        assert!(error.contains("takes nobody"), "{error}");
+        assert!(error.contains("accepts no connections"), "{error}");
     }
 }

@@ -375,15 +375,18 @@ impl Service {
                     self.next_manager = Some((pid, to));
                     None
                 }
-                Some(_) => return Err(Failure::new("Another host manager has these guests")),
+                Some(_) => {
+                    let text = "Another `pinhead host` manages these guests already; end it first";
+                    return Err(Failure::new(text));
+                }
             },
             Ask::Down => {
                 self.ending = Some(self.control.lease(to.client).ok_or_else(unkept)?);
                 Some(Answer::Down { guests: fleet.members().len() })
             }
             of_manager => {
-                let text = format!("A farm has no `{}`", of_manager.verb());
-                return Err(Failure::new(text).help("ask the manager, `pinhead host`"));
+                let text = format!("A farm does not have the command `{}`", of_manager.verb());
+                return Err(Failure::new(text).help("use the manager, `pinhead host`"));
             }
         })
     }
@@ -427,7 +430,7 @@ impl Service {
 }
 
 fn unkept() -> Failure {
-    Failure::new("The connection cannot be kept").help("there may be too many open files")
+    Failure::new("The connection cannot be kept").help("too many files may be open")
 }
 
 fn ended(name: &str) -> Failure {

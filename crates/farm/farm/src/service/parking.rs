@@ -117,7 +117,7 @@ pub(super) fn refused(name: &str, why: &Refusal) -> Failure {
 fn not_parked(name: &str, why: Option<&str>) -> Failure {
     Failure::new(match why {
         Some(why) => format!("Guest {name} cannot be parked: {why}"),
-        None => format!("Guest {name} was woken meanwhile"),
+        None => format!("Guest {name} was woken in the meantime"),
     })
 }
 

@@ -99,7 +99,10 @@ fn manager_waits_until_the_own_one_has_ended() {
     assert_eq!(answer(&next), None, "it waits");
     let third = lend(&mut service, &mut fleet);
     let refused = answer(&third).unwrap().unwrap_err();
-    assert_eq!(refused.message, "Another host manager has these guests");
+    assert_eq!(
+        refused.message,
+        "Another `pinhead host` manages these guests already; end it first"
+    );
     drop((own, third));
     (0..2).for_each(|_| turn(&mut service, &mut fleet));
     assert!(matches!(answer(&next), Some(Ok(Answer::Lend(_)))), "{next:?}");

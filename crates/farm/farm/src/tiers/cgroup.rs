@@ -100,7 +100,10 @@ pub(super) fn make_plain(
 
 fn make_dir(machine: &Machine, record: &mut Record, undo: Undo, dir: &Path) -> Result<(), Error> {
     if dir.exists() {
-        return Err(refused(CGROUP, format!("{} is there already, and not ours", dir.display())));
+        return Err(refused(
+            CGROUP,
+            format!("{} exists already, and does not belong to this farm", dir.display()),
+        ));
     }
     record.add(undo)?;
     machine.calls.make_cgroup(dir).tier(CGROUP, format!("cannot make {}", dir.display()))
@@ -176,8 +179,8 @@ fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
         let text = text.trim();
         if !text.is_empty() && (none.is_empty() || !text.starts_with(none)) {
             let what = format!(
-                "{} is {text}, which guests in a cgroup of {} would leave; start pinhead outside \
-                 of that limit",
+                "{} is {text}, but guests in a cgroup of {} would not be subject to it; start \
+                 pinhead outside of that limit",
                 path.display(),
                 parent.display()
             );
@@ -196,8 +199,8 @@ fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<Path
     }
     if !lists(&top.join("cgroup.controllers"), "memory") {
         let what = format!(
-            "this kernel has no memory controller at {} (version 2) nor {} (version 1): take \
-             `memory` out of [limits], or start the kernel with cgroup_enable=memory",
+            "this kernel has no memory controller at {} (version 2) nor {} (version 1): remove \
+             `memory` from [limits], or start the kernel with cgroup_enable=memory",
             top.display(),
             machine.path(V1).display()
         );

@@ -29,8 +29,8 @@ impl Ksm {
     pub(super) fn open(machine: &Machine, record: &mut Record) -> Result<Option<Ksm>, Error> {
         let files = KsmFiles::at(&machine.path(""));
         let Some(run) = files.run() else {
-            let what = "this kernel has none (/sys/kernel/mm/ksm is not there): take `ksm` out of \
-                        [limits]";
+            let what = "this kernel has no KSM (/sys/kernel/mm/ksm does not exist): remove `ksm` \
+                        from [limits]";
             return Err(refused(KSM, what));
         };
         if run == 1 {
@@ -62,7 +62,10 @@ impl Ksm {
         };
         if !self.written.iter().all(is_as_written) {
             self.is_driven = false;
-            return Some("Another program drives KSM now: it is left to that program".to_owned());
+            return Some(
+                "Another program controls KSM now, so the farm does not control KSM any more"
+                    .to_owned(),
+            );
         }
         // A user configures KSM for a farm if the host has too little memory, so the host never
         // counts as having plenty.
@@ -87,7 +90,7 @@ impl Ksm {
         add("run", u8::from(runs).to_string());
         self.write(record, new).err().map(|error| {
             self.is_driven = false;
-            format!("KSM is not driven any more: {}", sentence(&error))
+            format!("The farm does not control KSM any more: {}", sentence(&error))
         })
     }
 
@@ -130,7 +133,7 @@ pub(super) fn put_back(
         return Ok(Done::Later);
     }
     match files.put_back(saved).into_iter().next() {
-        Some((path, error)) => Err(error).tier(KSM, format!("cannot put {} back", path.display())),
+        Some((path, error)) => Err(error).tier(KSM, format!("cannot restore {}", path.display())),
         None => Ok(Done::Undone),
     }
 }

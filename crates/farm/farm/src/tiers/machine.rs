@@ -113,8 +113,8 @@ impl Machine {
         if self.root != Path::new("/") || rustix::process::geteuid().is_root() {
             return Ok(());
         }
-        let what = "limits for all guests together, zram, swap and KSM are root's: run it as \
-                    root, or take [limits] out of the farm's file";
+        let what = "limits for all guests together, zram, swap and KSM need root: run as root, or \
+                    remove [limits] from the farm's file";
         Err(refused(RECORD, what))
     }
 

@@ -224,7 +224,9 @@ impl Tiers {
             match Ksm::open(machine, record)? {
                 Some(ksm) => self.ksm = Some(ksm),
                 None => self.notes.push(
-                    "KSM is on already, by somebody else's hand: it is left as it is".to_owned(),
+                    "Another program has switched KSM on already: the farm does not control \
+                     KSM"
+                    .to_owned(),
                 ),
             }
         }

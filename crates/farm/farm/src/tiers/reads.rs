@@ -44,8 +44,8 @@ pub(super) fn limit(
     let release = machine.read(RELEASE).unwrap_or_default();
     if !counts_reads(&release) {
         let what = format!(
-            "this kernel ({}) does not count reads of zram, as kernels do from 6.3 on: take \
-             `zram_reads` out of [limits]",
+            "this kernel ({}) does not count reads of zram (Linux 6.3 does): remove `zram_reads` \
+             from [limits]",
             release.trim()
         );
         return Err(refused(ZRAM, what));
@@ -63,13 +63,13 @@ pub(super) fn limit(
         }
         Version::Two => {
             let dir = limited.map(Path::to_path_buf);
-            (dir, V2_FILE, format!("{number} riops={reads}"), "hand `io` on to it")
+            (dir, V2_FILE, format!("{number} riops={reads}"), "delegate `io` to the cgroup")
         }
     };
     let dir = dir.filter(|dir| dir.join(file).exists()).ok_or_else(|| {
         let what = format!(
-            "the farm's cgroup has no {file}, which limits reads: {hint}, or take `zram_reads` out \
-             of [limits]"
+            "the farm's cgroup has no {file}, which limits reads: {hint}, or remove `zram_reads` \
+             from [limits]"
         );
         refused(ZRAM, what)
     })?;

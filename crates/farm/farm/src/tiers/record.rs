@@ -55,7 +55,7 @@ pub(super) fn load(path: &Path) -> Result<Vec<Undo>, String> {
         Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
     };
     parse(&text).ok_or_else(|| {
-        format!("{} is no record of tiers: look at what it says, then remove it", path.display())
+        format!("{} is not a record of tiers: check its content, then remove it", path.display())
     })
 }
 
@@ -83,8 +83,8 @@ impl Record {
         let path = places.records.join(format!("{id}.json"));
         if path.exists() {
             let what = format!(
-                "{} is there still, from a process that had our number: what it says could not \
-                 be undone",
+                "{} still exists, from a process with the same number; its changes could not be \
+                 undone",
                 path.display()
             );
             return Err(refused(RECORD, what));

@@ -46,7 +46,7 @@ pub(super) fn alone(places: &Places) -> Result<File, Error> {
     let found = made.and_then(|()| fs::symlink_metadata(dir)).tier(RECORD, &cannot)?;
     let is_ours = found.uid() == rustix::process::geteuid().as_raw();
     if !is_ours || found.mode() & 0o022 != 0 {
-        return Err(refused(RECORD, format!("{} is not ours alone", dir.display())));
+        return Err(refused(RECORD, format!("other users can write to {}", dir.display())));
     }
     let lock = lock_file(&dir.join(".lock")).tier(RECORD, &cannot)?;
     lock.lock().tier(RECORD, cannot)?;

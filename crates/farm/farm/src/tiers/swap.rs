@@ -46,7 +46,7 @@ pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File
     let path = path.display();
     let what = match &made {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            format!("the file system of {path} makes no swap files: use ext4 or xfs there")
+            format!("the file system of {path} does not support swap files: use ext4 or xfs")
         }
         _ => format!("cannot make {path} of {} bytes", size.0),
     };
@@ -78,7 +78,7 @@ pub(super) fn on(
     priority: u16,
 ) -> Result<(), Error> {
     if size.0 < SWAP_BYTES_MIN {
-        return Err(refused(tier, format!("{} bytes are too few: at least 1 MiB", size.0)));
+        return Err(refused(tier, format!("{} bytes are too few: use at least 1 MiB", size.0)));
     }
     let header = header(size.0 / PAGE_BYTES);
     OpenOptions::new()
@@ -90,8 +90,8 @@ pub(super) fn on(
     let swapped = machine.calls.swap_on(path, priority);
     let hint = match &swapped {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
-            "; its file system takes no swap files (ext4 and xfs do), or the name leads to one \
-             that does not"
+            "; its file system, or that of its target, does not support swap files (ext4 and xfs \
+             do)"
         }
         _ => "",
     };
@@ -105,7 +105,8 @@ pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Erro
         return Ok(());
     }
     let what = format!(
-        "cannot bring back what was swapped to {}: end the guests first, or free memory for them",
+        "cannot bring back the memory that was swapped to {}: end the guests first, or free memory \
+         for them",
         path.display()
     );
     machine.calls.swap_off(path).tier(SWAP, what)

@@ -327,7 +327,7 @@ fn ksm_that_runs_already_stays_as_it_is() {
     tree.file(&format!("{KSM_DIR}/run"), "1\n");
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
-    assert!(tiers.take_notes()[0].contains("left as it is"));
+    assert!(tiers.take_notes()[0].contains("the farm does not control KSM"));
     tiers.close();
     assert_eq!(tree.ksm(), ["none [scan-time]", "77", "200", "1"]);
     // Another program starts to drive KSM while we drive it.
@@ -390,7 +390,7 @@ fn zram_is_as_slow_as_a_disk_for_guests_alone() {
     tree.assert_untouched();
     // Kernels before 6.3 read zram without counting the reads.
     tree.file("proc/sys/kernel/osrelease", "6.1.0-9-amd64\n");
-    assert!(!can(&tree) && tree.open(&limits).unwrap_err().to_string().contains("from 6.3 on"));
+    assert!(!can(&tree) && tree.open(&limits).unwrap_err().to_string().contains("Linux 6.3 does"));
     tree.assert_untouched();
     // Version 2 has the limit in the cgroup with the memory limit.
     let tree = Tree::version_two("reads-v2");
@@ -422,7 +422,7 @@ fn guests_cannot_escape_a_version_two_limit_on_us() {
         for ((file, none), text) in of_none.iter().zip(["8589934592", "1", "50000 100000", "0-3"]) {
             set(file, text);
             let error = tree.open(&limits).unwrap_err().to_string();
-            assert!(error.contains(&format!("{dir}/{file} is {text}, which guests")), "{error}");
+            assert!(error.contains(&format!("{dir}/{file} is {text}, but guests")), "{error}");
             let mut tiers = tree.open(&Limits::default()).unwrap();
             tiers.separate_guests();
             let notes = tiers.take_notes();
@@ -455,7 +455,7 @@ fn unsupported_machine_is_refused_with_a_reason() {
     assert!(error.to_string().contains("no memory controller"), "{error}");
     fs::remove_dir_all(tree.calls.path(KSM_DIR)).unwrap();
     let error = tree.open(&Limits { ksm: true, ..Limits::default() }).unwrap_err();
-    assert!(error.to_string().contains("has none"), "{error}");
+    assert!(error.to_string().contains("has no KSM"), "{error}");
     // Without limits nothing is done, for any user.
     let tiers = Tiers::open(&Limits::default()).unwrap();
     tiers.tier().join(1).unwrap();
@@ -478,7 +478,7 @@ fn a_record_that_is_not_ours_undoes_nothing() {
         fs::write(tree.places.records.join("7-0.lock"), "").unwrap();
         fs::write(tree.places.records.join("7-0.json"), wrong).unwrap();
         let left = restore_left_at(&tree.places, Box::new(tree.calls.clone())).unwrap();
-        assert!(left[0].faults[0].contains("no record of tiers"), "{wrong}: {left:?}");
+        assert!(left[0].faults[0].contains("not a record of tiers"), "{wrong}: {left:?}");
     }
     // Entries as written by this version and earlier ones.
     let texts = [

@@ -17,8 +17,8 @@ const CONTROL: &str = "sys/class/zram-control";
 pub(super) fn make(machine: &Machine, record: &mut Record, size: Bytes) -> Result<PathBuf, Error> {
     if !machine.path(CONTROL).exists() {
         record.add(Undo::ZramModule)?;
-        let what = "this kernel has no zram, and its module cannot be loaded: install the \
-                    kernel's extra modules, or take `zram` out of [limits]";
+        let what = "this kernel has no zram, and its module cannot be loaded: install the kernel's \
+                    extra modules, or remove `zram` from [limits]";
         machine.calls.module(&["zram", "num_devices=0"]).tier(ZRAM, what)?;
     }
     record.add(Undo::ZramAdding { before: devices(machine) })?;
@@ -54,7 +54,7 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
     }
     let device = machine.path(&format!("dev/zram{id}"));
     if machine.swaps()?.iter().any(|swap| Path::new(&swap.name) == device) {
-        return Err(io::Error::other("it is swapped on"));
+        return Err(io::Error::other("it is in use for swap"));
     }
     machine.calls.remove_zram(&machine.path(CONTROL), id)
 }
@@ -76,5 +76,5 @@ pub(super) fn unload(machine: &Machine) -> Result<(), Error> {
     if !machine.path(CONTROL).exists() || !devices(machine).is_empty() {
         return Ok(());
     }
-    machine.calls.module(&["-r", "zram"]).tier(ZRAM, "cannot unload its module")
+    machine.calls.module(&["-r", "zram"]).tier(ZRAM, "cannot unload the module of zram")
 }

@@ -188,7 +188,7 @@ fn guests_wait_for_zram_as_for_a_disk() {
     let memory = Some(Bytes::mib(u64::from(LIMIT_MIB)));
     let limits = Limits { memory, zram_reads: Some(READS), swap: None, ksm: false, ..limits() };
     let mut tiers = match Tiers::open_at(&places(&dir), Box::new(Live), &limits) {
-        Err(error) if error.to_string().contains("take `zram_reads` out") => {
+        Err(error) if error.to_string().contains("remove `zram_reads`") => {
             base::skipped!("{error}");
             return;
         }

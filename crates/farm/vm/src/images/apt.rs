@@ -26,7 +26,7 @@ use crate::images::ours::create_dir_mode;
 use crate::images::tool::{last_part, run, run_and_follow};
 use crate::images::{Arch, Error, sources};
 
-const NOT_DEBIAN: &str = "it belongs to apt; guests are made from Debian packages";
+const NOT_DEBIAN: &str = "it is part of apt; guests are built from Debian packages";
 
 /// Step of fetching packages from Debian.
 pub(crate) const DOWNLOAD: &str = "downloading";
@@ -158,7 +158,7 @@ impl Apt {
                 reason: reason.to_owned(),
             };
             let file = ListedFile::parse(line)
-                .ok_or_else(|| wrong("apt is to say 'URI' NAME SIZE SHA256:DIGEST"))?;
+                .ok_or_else(|| wrong("apt's output should be 'URI' NAME SIZE SHA256:DIGEST"))?;
             copies.push(file.copy(&self.debs, into)?);
         }
         match copies.len() == packages.len() {
@@ -231,14 +231,14 @@ impl<'a> ListedFile<'a> {
         let mut out = File::create_new(&copy).file("create", &copy)?;
         let copied = io::copy(&mut file.take(self.size.saturating_add(1)), &mut out);
         if copied.file("copy", &path)? != self.size {
-            return Err(wrong("its size is not that of the signed list"));
+            return Err(wrong("its size differs from the signed list"));
         }
         let sum = run(Command::new("sha256sum").arg("--").arg(&copy), "install coreutils")?.stdout;
         // `sha256sum` prints a backslash before the sum if the name has special characters.
         let sum = sum.strip_prefix(b"\\").unwrap_or(&sum);
         match sum.get(..64).is_some_and(|sum| sum.eq_ignore_ascii_case(self.sha256.as_bytes())) {
             true => Ok(copy),
-            false => Err(wrong("its SHA-256 is not that of the signed list")),
+            false => Err(wrong("its SHA-256 differs from the signed list")),
         }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   CACHE/lock                 one process at a time fetches
-//!   CACHE/packages/            Debian packages, unpacked; there or not there, never half there
+//!   CACHE/packages/            Debian packages, unpacked; each is complete or absent
 //!   CACHE/images/ARCH/         kernels' first file systems
 //!   CACHE/disks/ARCH/          disks with Debian's servers
-//!   WORK/NAME/                 what a tool works in: made fresh, removed at the end
+//!   WORK/NAME/                 a tool's work directory: created empty, removed at the end
 //! ```
 //!
 //! Only its owner may change the cache, because the owner and its guests run files from the cache.

@@ -252,7 +252,7 @@ mod tests {
         std::fs::write(&overlay, b"mine").unwrap();
         for disk in [disk, over] {
             let error = disk.prepare("g1").unwrap_err().to_string();
-            assert!(error.contains("does not begin as a qcow2 image"), "{error}");
+            assert!(error.contains("does not begin like a qcow2 image"), "{error}");
         }
         std::fs::remove_dir_all(root).unwrap();
     }

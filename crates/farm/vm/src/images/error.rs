@@ -16,19 +16,19 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    #[error("No place for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
+    #[error("No directory for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheDirectory,
     /// Another user can change the cache, and thus also the programs that its owner runs.
-    #[error("Cannot use the cache {root}; PINHEAD_CACHE names another one")]
+    #[error("Cannot use the cache {root}; set PINHEAD_CACHE to use another directory")]
     Cache { root: PathBuf, source: Box<Error> },
     #[error("{path} is not safe to use: {reason}")]
     NotOurs { path: PathBuf, reason: String },
-    #[error("{path} is no record of packages: {reason}")]
+    #[error("{path} is not a record of packages: {reason}")]
     Record { path: PathBuf, reason: String },
     /// A downloaded file that differs from the signed lists.
     #[error("Package {line}: {reason}")]
     Package { line: String, reason: String },
-    #[error("There is nothing called {name:?} in the cache that could be refreshed")]
+    #[error("The cache has no part called {name:?} that could be refreshed")]
     UnknownPart { name: String },
     #[error("{tool} is not installed: {hint}")]
     ToolMissing { tool: String, hint: String },
@@ -38,7 +38,7 @@ pub enum Error {
     Spawn { program: String, source: io::Error },
     /// apt has no Debian source, so a guest's packages cannot be fetched by name.
     #[error(
-        "apt has no Debian package source (searched {}); guests are made from Debian packages",
+        "apt has no Debian package source (searched {}); guests are built from Debian packages",
         shown(.searched)
     )]
     NoDebianSources { searched: Vec<PathBuf> },
@@ -69,7 +69,7 @@ fn shown(paths: &[PathBuf]) -> String {
 fn refresh(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        said => format!("; refreshing its lists said: {said}"),
+        said => format!("; its lists could not be refreshed: {said}"),
     }
 }
 

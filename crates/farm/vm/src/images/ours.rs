@@ -1,7 +1,7 @@
 //! Files and directories that are safe to work with, because no other user can change them.
 //!
-//! A program may have to read, run or write files that another user can replace. Then it acts for
-//! that user, with its own rights. A path is therefore followed here part by part, from `/`:
+//! A program that reads, runs or writes a file which another user can replace acts for that user,
+//! with the program's own rights. A path is therefore followed here part by part, from `/`:
 //!
 //! ```text
 //!   /  tmp  x  cache           each part is ours or root's, and no other may write to it;
@@ -170,7 +170,7 @@ fn follow(path: &Path, uid: u32) -> Result<Found, Error> {
             return Err(foreign(&next, data.uid(), uid));
         }
         if links > LINKS_MAX {
-            return Err(not_ours(path, "it leads through too many links".to_owned()));
+            return Err(not_ours(path, "the path has too many symbolic links".to_owned()));
         }
         let target = fs::read_link(&next).file("read", &next)?;
         if target.is_absolute() {
@@ -216,7 +216,8 @@ fn may_others_write(data: &Metadata, uid: u32, etc: &Path) -> bool {
 }
 
 fn foreign(path: &Path, owner: u32, uid: u32) -> Error {
-    let reason = format!("it belongs to user {owner}, who could replace what user {uid} uses");
+    let reason =
+        format!("it belongs to user {owner}, who could replace files that user {uid} uses");
     not_ours(path, reason)
 }
 
@@ -334,7 +335,7 @@ mod tests {
         symlink("../good", good.join("up")).unwrap();
         assert!(create_dir(&good.join("up/../good/x")).unwrap().ends_with("good/x"));
         symlink("round", place.0.join("round")).unwrap();
-        assert!(refusal(check_dir(&place.0.join("round"))).contains("too many links"));
+        assert!(refusal(check_dir(&place.0.join("round"))).contains("too many symbolic links"));
     }
 
     #[test]

@@ -50,9 +50,9 @@ impl Header {
     /// Parses the beginning of an image.
     pub fn parse(bytes: &[u8]) -> Result<Header, String> {
         let number = |at: usize, width: usize| number(bytes, at, width);
-        let cut = || "it ends in its header".to_owned();
+        let cut = || "the file ends within its header".to_owned();
         if !bytes.starts_with(&MAGIC) {
-            return Err("it does not begin as a qcow2 image does".to_owned());
+            return Err("the file does not begin like a qcow2 image".to_owned());
         }
         let (external_data, header_bytes) = match number(4, 4).ok_or_else(cut)? {
             2 => (false, OLD_BYTES),
@@ -61,7 +61,7 @@ impl Header {
                 let length = number(100, 4).ok_or_else(cut)?;
                 (features & DATA_IN_ANOTHER_FILE != 0, length as usize)
             }
-            version => return Err(format!("its version is {version}; 2 and 3 are known")),
+            version => return Err(format!("its version is {version}; only 2 and 3 are supported")),
         };
         let start = number(8, 8).ok_or_else(cut)?;
         let length = number(16, 4).ok_or_else(cut)?;
@@ -133,8 +133,8 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
         path = check_file(&below(&checked, &backing)?)?;
         if path.parent() != checked.parent() {
             let reason = format!(
-                "it lies over {}, which is in another directory; move both into one, and `qemu-img \
-                 rebase -u -F FORMAT -b BELOW IMAGE` gives it the new name",
+                "its backing file {} is in another directory; move both into one directory, and \
+                 set the new name with `qemu-img rebase -u -F FORMAT -b BELOW IMAGE`",
                 path.display()
             );
             return Err(wrong(&checked, reason));
@@ -142,8 +142,8 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
         let format = header.format.as_deref();
         let Some(format) = DiskFormat::ALL.into_iter().find(|all| Some(all.name()) == format)
         else {
-            let reason = "it does not say that the image below it is raw or qcow2; `qemu-img \
-                          rebase -u -F FORMAT -b BELOW IMAGE` does";
+            let reason = "it does not contain the format of its backing file, raw or qcow2; add \
+                          the format with `qemu-img rebase -u -F FORMAT -b BELOW IMAGE`";
             return Err(wrong(&checked, reason));
         };
         found.push(Below { path: path.clone(), format });
@@ -151,7 +151,7 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
             return Ok(found);
         }
     }
-    Err(wrong(image, format!("more than {DEPTH_MAX} images lie below each other")))
+    Err(wrong(image, format!("the image has a chain of more than {DEPTH_MAX} backing files")))
 }
 
 /// Checks an image without checking its backing images, because QEMU gets these from its arguments
@@ -167,7 +167,7 @@ fn read_whole(image: &Path) -> Result<Header, Error> {
         false => Ok(header),
         true => Err(wrong(
             image,
-            "its data are in another file; `qemu-img convert` makes one image of both",
+            "its data are in another file; create one image of both with `qemu-img convert`",
         )),
     }
 }
@@ -179,7 +179,10 @@ fn below(image: &Path, name: &str) -> Result<PathBuf, Error> {
     let before = name.split('/').next().unwrap_or_default();
     if name.is_empty() || name.contains('\0') || before.contains(':') {
         let shown = base::plain(name, 80);
-        return Err(wrong(image, format!("it lies over {shown:?}, which is no file's name")));
+        return Err(wrong(
+            image,
+            format!("the name of its backing file, {shown:?}, is not a file name"),
+        ));
     }
     Ok(image.parent().unwrap_or(Path::new("/")).join(name))
 }
@@ -201,11 +204,11 @@ fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String
         match kind {
             0 => break,
             BACKING_FORMAT if format.is_some() => {
-                return Err("its header gives the format of the image below it twice".to_owned());
+                return Err("its header has the format of the backing file twice".to_owned());
             }
             BACKING_FORMAT => {
                 let text = String::from_utf8(content.to_vec());
-                format = Some(text.map_err(|_| "the format of the image below it is no text")?);
+                format = Some(text.map_err(|_| "the format of the backing file is not a text")?);
             }
             _ => {}
         }
@@ -328,11 +331,11 @@ mod tests {
         let expected = [("middle.qcow2", DiskFormat::Qcow2), ("base.img", DiskFormat::Raw)];
         assert_eq!(below, expected.map(|(name, format)| (Path::new(name), format)));
         let round = place.file("round.qcow2", &image("round.qcow2", 0));
-        assert!(refusal(&round).contains("more than 16 images"));
+        assert!(refusal(&round).contains("more than 16 backing files"));
         // Without a format, QEMU could mistake a guest's data on its disk for a header.
         for format in ["", "vmdk"] {
             let path = place.file("guess.qcow2", &image_over("base.img", format, 0));
-            assert!(refusal(&path).contains("does not say that the image below it is raw"));
+            assert!(refusal(&path).contains("does not contain the format of its backing file"));
         }
         assert!(refusal(&place.file("raw.qcow2", b"raw")).contains("does not begin"));
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
@@ -376,7 +379,7 @@ mod tests {
         for name in [key.to_str().unwrap(), "home/id", "link", "home/../home/id"] {
             let path = place.file("got.qcow2", &image_over(name, "raw", 0));
             let refusal = refusal(&path);
-            assert!(refusal.contains("home/id, which is in another directory"), "{refusal}");
+            assert!(refusal.contains("home/id is in another directory"), "{refusal}");
         }
         place.file("base", b"raw");
         check_image(&place.file("got.qcow2", &image_over("home/../base", "raw", 0))).unwrap();
@@ -435,7 +438,7 @@ mod tests {
         }
         for name in ["json:{\"file\":\"/etc/shadow\"}", "nbd://h/x", "fat:/etc", "ssh:x"] {
             let path = place.file("way.qcow2", &image(name, 0));
-            assert!(refusal(&path).contains("which is no file's name"), "{name}");
+            assert!(refusal(&path).contains("is not a file name"), "{name}");
         }
         assert!(refusal(&place.file("data.qcow2", &image("", 4))).contains("in another file"));
     }

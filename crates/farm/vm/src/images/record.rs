@@ -45,14 +45,13 @@ impl Record {
     pub fn parse(text: &str) -> Result<Record, String> {
         let mut lines = text.lines().zip(1..);
         if lines.next().is_none_or(|(line, _)| line != HEAD) {
-            return Err(format!("line 1: it begins with {HEAD:?}"));
+            return Err(format!("line 1 must begin with {HEAD:?}"));
         }
         let made = lines.next().and_then(|(line, _)| line.strip_prefix("made ")?.parse().ok());
-        let made_s = made.ok_or("line 2: it is `made` and seconds since 1970")?;
+        let made_s = made.ok_or("line 2 must be `made` and seconds since 1970")?;
         let package = |(line, at): (&str, usize)| {
             let (name, version) = line.split_once(' ').unwrap_or((line, ""));
-            let wrong =
-                || format!("line {at}: it is a package and its version, as Debian has them");
+            let wrong = || format!("line {at} must be a Debian package and its version");
             let is_right = is_word(name, "+-.") && is_word(version, "+-.~:");
             is_right.then(|| (name.to_owned(), version.to_owned())).ok_or_else(wrong)
         };
@@ -138,13 +137,13 @@ mod tests {
             let error = Record::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{text:?}: {error}");
         };
-        check("", "line 1:");
-        check("pinhead packages 2\nmade 1\n", "line 1:");
-        check("pinhead packages 1\n", "line 2:");
-        check("pinhead packages 1\nmade -1\n", "line 2:");
-        check("pinhead packages 1\nmade 1\na 1\nb\n", "line 4:");
-        check("pinhead packages 1\nmade 1\na 1 2\n", "line 3:");
-        check("pinhead packages 1\nmade 1\n\u{1b}[2J 1\n", "line 3:");
+        check("", "line 1 must");
+        check("pinhead packages 2\nmade 1\n", "line 1 must");
+        check("pinhead packages 1\n", "line 2 must");
+        check("pinhead packages 1\nmade -1\n", "line 2 must");
+        check("pinhead packages 1\nmade 1\na 1\nb\n", "line 4 must");
+        check("pinhead packages 1\nmade 1\na 1 2\n", "line 3 must");
+        check("pinhead packages 1\nmade 1\n\u{1b}[2J 1\n", "line 3 must");
         assert_eq!(Record::parse("pinhead packages 1\nmade 1\n").unwrap().made_s, 1);
     }
 }

@@ -35,7 +35,7 @@ impl Kind {
 /// Writes a block of at most [`BLOCK_MAX`] bytes.
 pub(crate) fn write(mut into: impl Write, kind: Kind, bytes: &[u8]) -> io::Result<()> {
     if bytes.len() > BLOCK_MAX {
-        return Err(io::Error::other("a block that nobody would read"));
+        return Err(io::Error::other("a block that no reader accepts"));
     }
     let stored = lz4_flex::block::compress(bytes);
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
@@ -62,7 +62,7 @@ pub(crate) fn read(mut from: impl Read, number: u64) -> Result<(Kind, Vec<u8>), 
     let (numbers, _) = lengths.as_chunks::<4>();
     let [length, stored_length, sum] = [numbers[0], numbers[1], numbers[2]].map(u32::from_le_bytes);
     let kind = Kind::ALL.into_iter().find(|kind| kind.letter() == letter);
-    let kind = kind.ok_or_else(|| wrong("is of no known kind"))?;
+    let kind = kind.ok_or_else(|| wrong("has an unknown kind"))?;
     let (length, stored_length) = (length as usize, stored_length as usize);
     if length > BLOCK_MAX || stored_length > lz4_flex::block::get_maximum_output_size(BLOCK_MAX) {
         return Err(wrong("is too long"));
@@ -70,12 +70,12 @@ pub(crate) fn read(mut from: impl Read, number: u64) -> Result<(Kind, Vec<u8>), 
     let mut stored = vec![0; stored_length];
     from.read_exact(&mut stored).map_err(cut)?;
     if checksum(&head[..9], &stored) != sum {
-        return Err(wrong("has another checksum than its bytes"));
+        return Err(wrong("has a wrong checksum"));
     }
     let mut bytes = vec![0; length];
     match lz4_flex::block::decompress_into(&stored, &mut bytes) {
         Ok(count) if count == length => Ok((kind, bytes)),
-        _ => Err(wrong("is not compressed as it should be")),
+        _ => Err(wrong("is not compressed correctly")),
     }
 }
 

@@ -50,12 +50,12 @@ impl<R: Read> Reader<R> {
                 return Err(error.into());
             }
             Ok(()) if magic == MAGIC => {}
-            _ => return Err(damaged("it does not begin as a parked guest's file does")),
+            _ => return Err(damaged("it does not begin like the file of a parked guest")),
         }
         let (Kind::Header, bytes) = block::read(&mut from, 0)? else {
             return Err(damaged("it has no header"));
         };
-        let header = header(&bytes).ok_or_else(|| damaged("its header makes no sense"))?;
+        let header = header(&bytes).ok_or_else(|| damaged("its header is not valid"))?;
         Ok(Reader { from, header, blocks: 1, next_page: 0, devices_bytes: 0, is_over: false })
     }
 
@@ -78,12 +78,12 @@ impl<R: Read> Reader<R> {
             Kind::Devices => {
                 self.devices_bytes += bytes.len() as u64;
                 match self.devices_bytes > DEVICES_MAX {
-                    true => Err(wrong("has more about devices than any machine")),
+                    true => Err(wrong("has more device data than any machine")),
                     false => Ok(Some(Part::Devices(bytes))),
                 }
             }
             Kind::Pages => {
-                let runs = self.runs(&bytes).ok_or_else(|| wrong("has pages that cannot be"))?;
+                let runs = self.runs(&bytes).ok_or_else(|| wrong("has impossible page numbers"))?;
                 bytes.drain(..4 + runs.len() * RUN);
                 Ok(Some(Part::Pages { runs, bytes }))
             }
@@ -91,10 +91,10 @@ impl<R: Read> Reader<R> {
                 self.is_over = true;
                 match self.from.read(&mut [0])? {
                     0 => Ok(None),
-                    _ => Err(damaged("something comes behind its end")),
+                    _ => Err(damaged("there is data behind its end")),
                 }
             }
-            Kind::End => Err(wrong("ends it too early")),
+            Kind::End => Err(wrong("ends the file too early")),
         }
     }
 

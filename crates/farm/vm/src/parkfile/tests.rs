@@ -103,7 +103,7 @@ fn pages_that_cannot_be_are_refused() {
         bytes.extend(vec![0; (PageRun::pages(runs) * PAGE) as usize]);
         writer.raw_pages(&bytes);
         let error = check(writer.finish().unwrap().as_slice()).unwrap_err();
-        assert!(error.to_string().contains("pages that cannot be"), "{error}");
+        assert!(error.to_string().contains("impossible page numbers"), "{error}");
     }
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     assert!(writer.pages(&RUNS, |_| Ok(vec![0; 3])).is_err(), "too few bytes");

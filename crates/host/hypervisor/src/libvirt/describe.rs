@@ -38,12 +38,13 @@ pub(super) struct Description {
 impl Description {
     /// Parses libvirt's XML. The error names the missing part.
     pub(super) fn parse(xml: &str) -> Result<Description, String> {
-        let document = open(xml).map_err(|error| format!("it is not proper XML: {error}"))?;
+        let document =
+            open(xml).map_err(|error| format!("the description is not valid XML: {error}"))?;
         let domain = document.root_element();
         let total = child(domain, "memory").and_then(size);
         let total = total.filter(|total| *total > Bytes::ZERO);
-        let total = total.ok_or("it has no proper <memory>")?;
-        let devices = child(domain, "devices").ok_or("it has no <devices>")?;
+        let total = total.ok_or("the description has no valid <memory>")?;
+        let devices = child(domain, "devices").ok_or("the description has no <devices>")?;
         let balloon = child(devices, "memballoon")
             .filter(|balloon| balloon.attribute("model").is_some_and(|model| model != "none"));
         let is_virtio = |balloon: Node<'_, '_>| {
@@ -69,7 +70,7 @@ impl Description {
         let (sizes, beside) = virtio_mem(devices);
         let memory = total.less(sizes).plus(beside);
         let memory = Some(memory).filter(|memory| *memory > Bytes::ZERO);
-        let memory = memory.ok_or("its virtio-mem devices have all of its <memory>")?;
+        let memory = memory.ok_or("its virtio-mem devices take all of its <memory>")?;
         let vcpus = None;
         Ok(Description { number, total, memory, beside, ram, vcpus, can, port, period_seconds })
     }
@@ -360,14 +361,14 @@ mod tests {
             let error = Description::parse(xml).unwrap_err();
             assert!(error.contains(part), "{error}");
         };
-        check("<domain>", "not proper XML");
+        check("<domain>", "not valid XML");
         check(&domain("", ""), "<memory>");
         check(&domain("<memory unit='acre'>1</memory>", ""), "<memory>");
         check(&domain("<memory unit='TiB'>18446744073709551615</memory>", ""), "<memory>");
         check("<domain><memory>1</memory></domain>", "<devices>");
         let bomb = "<!DOCTYPE d [<!ENTITY a 'b'>]><domain>&a;</domain>";
-        check(bomb, "not proper XML");
-        check(&domain(&"<a/>".repeat(60_000), ""), "not proper XML");
+        check(bomb, "not valid XML");
+        check(&domain(&"<a/>".repeat(60_000), ""), "not valid XML");
         let deep = format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000));
         check(&deep, "<memory>");
     }

@@ -28,7 +28,7 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_open = false;
         if outcome.as_ref().is_err_and(|failure| failure.code == Some(Failure::NO_DOMAIN)) {
-            return self.gone(id, "libvirt does not know it any more");
+            return self.gone(id, "libvirt does not know the domain any more");
         }
         if guest.reach.is_stuck {
             match &outcome {

@@ -233,7 +233,7 @@ impl Libvirt {
     fn compare(&mut self, list: Vec<Domain>, now_ms: u64) -> usize {
         let mut left_out = 0;
         for id in self.guests.not_in(&list) {
-            self.gone(id, "libvirt does not list it any more");
+            self.gone(id, "libvirt does not list the domain any more");
         }
         for domain in list {
             let has_room = self.guests.has_room();

@@ -12,8 +12,8 @@ use crate::testing::Tree;
 use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState, balloon_row};
 
 const URI: &str = "qemu:///system";
-const XML: &str = "<memory>SIZE</memory><vcpu current='1'>2</vcpu><devices>\
-    <memballoon model='virtio' autodeflate='on'/></devices></domain>";
+const XML: &str = "<memory>SIZE</memory><vcpu current='1'>2</vcpu><devices><memballoon \
+                   model='virtio' autodeflate='on'/></devices></domain>";
 
 const OPEN: i32 = 1;
 const GET_XML: i32 = 14;
@@ -385,7 +385,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     let sock = scene.tree.path().join("sock");
     let sock = sock.display();
     expected.push(Event::Trouble(format!(
-        "libvirt at {sock} has closed the connection: its guests wait for it"
+        "libvirt at {sock} has closed the connection: its guests are held until it is back"
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
@@ -393,7 +393,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
     let events = scene.at(1_100);
     let again = Event::Gone(found[1], "it was restarted".into());
-    let ended = Event::Gone(found[2], "libvirt does not list it any more".into());
+    let ended = Event::Gone(found[2], "libvirt does not list the domain any more".into());
     for event in [Event::Answers(found[0], true), again, ended] {
         assert!(events.contains(&event), "{event:?} in {events:?}");
     }
@@ -439,17 +439,17 @@ fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
 #[test]
 fn each_trouble_has_its_sentence() {
     let check = |sentence: String, part: &str| assert!(sentence.contains(part), "{sentence}");
-    check(trouble(|scene| scene.auth = 1, 0), "wants a password");
+    check(trouble(|scene| scene.auth = 1, 0), "requires a password");
     let refuse = |call, why| move |scene: &mut Scene| scene.refuse = Some((call, why));
     check(trouble(refuse(OPEN, "no driver"), 0), "does not open qemu:///system: no driver");
     check(trouble(refuse(LIST, "not now"), 0), "does not list its domains: not now");
-    check(trouble(refuse(GET_XML, "no XML"), 0), "g1 of libvirt is left alone");
+    check(trouble(refuse(GET_XML, "no XML"), 0), "g1 of libvirt is not managed");
     let polkit = |scene: &mut Scene| {
         scene.auth = 2;
         scene.refuse = Some((70, "not authorised"));
     };
-    check(trouble(polkit, 0), "does not let us in: not authorised; run as root");
-    check(trouble(|scene| scene.silent = Some(LIST), 5_000), "does not answer");
+    check(trouble(polkit, 0), "refuses the connection: not authorised; run as root");
+    check(trouble(|scene| scene.silent = Some(LIST), 5_000), "does not respond");
 }
 
 #[test]
@@ -464,5 +464,5 @@ fn garbage_ends_the_connection_and_nothing_else() {
         panic!("{events:?}");
     };
     assert_eq!(*same, id);
-    assert!(sentence.contains("does not speak libvirt's protocol"), "{sentence}");
+    assert!(sentence.contains("does not use libvirt's protocol"), "{sentence}");
 }

@@ -26,15 +26,15 @@ pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     let socket = socket.display();
     match error.kind() {
         io::ErrorKind::PermissionDenied => format!(
-            "No right to speak to libvirt at {socket}: run as root, or as a member of the group \
-             that may (libvirt on Debian)"
+            "No permission to connect to libvirt at {socket}: run as root, or as a member of \
+             libvirt's group (`libvirt` on Debian)"
         ),
         io::ErrorKind::ConnectionRefused => {
             format!("Nobody listens at {socket}: start libvirt's daemon (systemctl start libvirtd)")
         }
         io::ErrorKind::WouldBlock => format!(
-            "libvirt at {socket} does not take connections: too many wait already; look at its \
-             daemon"
+            "libvirt at {socket} does not accept connections, because too many are waiting: check \
+             libvirt's daemon"
         ),
         _ => format!("Cannot connect to libvirt at {socket}: {error}"),
     }
@@ -49,8 +49,8 @@ pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
              guests"
         ),
         None => format!(
-            "libvirt at {socket} is not connected to: more than one user could have put this \
-             socket there, or may not be looked at"
+            "The socket {socket} of libvirt is not used: its owner cannot be checked, or several \
+             users can write to its directory"
         ),
     }
 }
@@ -60,25 +60,28 @@ pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     let socket = socket.display();
     match loss {
         Loss::Closed => {
-            format!("libvirt at {socket} has closed the connection: its guests wait for it")
+            format!(
+                "libvirt at {socket} has closed the connection: its guests are held until it is \
+                 back"
+            )
         }
         Loss::Failed(error) => format!("The connection to libvirt at {socket} failed: {error}"),
         Loss::Foreign(error) => {
-            format!("What listens at {socket} does not speak libvirt's protocol: {error}")
+            format!("The program that listens at {socket} does not use libvirt's protocol: {error}")
         }
     }
 }
 
 /// Returns the message that a step of the connection timed out.
 pub(super) fn silent(socket: &Path) -> String {
-    format!("libvirt at {} does not answer: look at its daemon", socket.display())
+    format!("libvirt at {} does not respond: check libvirt's daemon", socket.display())
 }
 
 /// Returns the message that the list of domains is late.
 pub(super) fn no_list(socket: &Path) -> String {
     format!(
-        "libvirt at {} does not list its domains: one of them is busy, or the daemon hangs; those \
-         that are known are managed meanwhile (virsh domjobinfo DOMAIN)",
+        "libvirt at {} does not list its domains: a domain is busy, or the daemon hangs (check \
+         with virsh domjobinfo DOMAIN). Known domains are managed meanwhile",
         socket.display()
     )
 }
@@ -86,8 +89,8 @@ pub(super) fn no_list(socket: &Path) -> String {
 /// Returns the message that the list has more domains than are managed.
 pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
     format!(
-        "libvirt at {} runs more than {DOMAINS_MAX} domains, and no more are managed: left alone \
-         are {left_out}, until others end",
+        "libvirt at {} runs more than {DOMAINS_MAX} domains, which is the maximum. These domains \
+         are not managed until others end: {left_out}",
         socket.display()
     )
 }
@@ -95,8 +98,8 @@ pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
 /// Returns the message that no supported authentication method is offered.
 pub(super) fn no_proof(socket: &Path) -> String {
     format!(
-        "libvirt at {} wants a password, and pinhead has none to give: allow its socket without \
-         one (auth_unix_rw in libvirtd.conf)",
+        "libvirt at {} requires a password, which pinhead does not support: allow connections to \
+         its socket without a password (auth_unix_rw in libvirtd.conf)",
         socket.display()
     )
 }
@@ -106,8 +109,8 @@ pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -
     let (socket, message) = (socket.display(), &failure.message);
     if step == Step::Polkit || failure.code == Some(Failure::AUTH_FAILED) {
         return format!(
-            "libvirt at {socket} does not let us in: {message}; run as root, or as a member of \
-             the group that may (libvirt on Debian)"
+            "libvirt at {socket} refuses the connection: {message}; run as root, or as a member of \
+             libvirt's group (`libvirt` on Debian)"
         );
     }
     match step {
@@ -118,5 +121,7 @@ pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -
 
 /// Returns the message that a domain has no valid description.
 pub(super) fn no_description(name: &str, reason: &str) -> String {
-    format!("Domain {name} of libvirt is left alone, as its description cannot be read: {reason}")
+    format!(
+        "Domain {name} of libvirt is not managed, because its description cannot be read: {reason}"
+    )
 }

@@ -157,7 +157,7 @@ impl QmpGuest {
         let command = if runs { Command::Continue } else { Command::Stop };
         match link.ask(Purpose::Running(runs), command, now_ms) {
             true => Ok(()),
-            false => Err("QEMU has too many questions open".into()),
+            false => Err("too many requests to QEMU are unanswered".into()),
         }
     }
 

@@ -23,8 +23,9 @@ const READ_COST: u64 = 1024;
 /// none.
 const GARBAGE_MAX: u32 = 8;
 
-/// Reason for the end of a guest when its QEMU has exited.
-pub(super) const CLOSED: &str = "QEMU closed its monitor";
+/// Reason for the end of a guest when its QEMU has closed the monitor's connection, which it does
+/// only when it exits.
+pub(super) const CLOSED: &str = "QEMU has exited";
 
 /// Formats an error. A QEMU that exits with a request unread resets the connection instead of
 /// closing it.
@@ -33,7 +34,7 @@ fn failed(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::BrokenPipe => CLOSED.to_owned(),
-        _ => format!("its monitor failed: {error}"),
+        _ => format!("the connection to QEMU's monitor failed: {error}"),
     }
 }
 
@@ -200,7 +201,7 @@ impl Link {
         }
         match last_error {
             Some(error) if self.garbage > GARBAGE_MAX => {
-                Err(format!("what its monitor sends is no QMP: {error}"))
+                Err(format!("its monitor does not send valid QMP: {error}"))
             }
             _ => Ok(()),
         }

@@ -217,8 +217,8 @@ struct Crowd {
 fn left_out(glob: &Glob, owner: Owner, crowd: &Crowd) -> String {
     let of = if owner.is_trusted() { String::new() } else { format!(" of user {}", owner.0) };
     format!(
-        "More than {} QMP sockets{of} fit {glob}: {} left out and not managed. Name patterns in \
-         [sources] qmp that each fit fewer",
+        "More than {} QMP sockets{of} fit {glob}; not managed: {}. Use patterns in [sources] qmp \
+         that each match fewer sockets",
         crowd.chosen,
         counted(crowd.left_out as u64, "guest")
     )
@@ -226,8 +226,8 @@ fn left_out(glob: &Glob, owner: Owner, crowd: &Crowd) -> String {
 
 fn not_searched(glob: &Glob, dir: &Path) -> String {
     format!(
-        "{} holds more than is looked at for {glob}: guests there may be missing. Keep fewer \
-         files there, or name another directory in [sources] qmp",
+        "{} has too many files to search all of them for {glob}, so guests may be missing. Keep \
+         fewer files there, or set another directory in [sources] qmp",
         dir.display()
     )
 }
@@ -240,7 +240,7 @@ fn cannot_look(denied: &[PathBuf]) -> Option<String> {
         count => format!(" and {count} more directories"),
     };
     let first = first.display();
-    Some(format!("No right to look for QMP sockets in {first}{more}: run as root to see them"))
+    Some(format!("No permission to search {first}{more} for QMP sockets: run as root"))
 }
 
 /// Formats one sentence for all directories that any user may write to.
@@ -251,8 +251,8 @@ fn open_to_all(open: &[PathBuf]) -> Option<String> {
         count => format!(" and {count} more directories"),
     };
     Some(format!(
-        "Anybody may put sockets into {}{more}, so that no guest is taken from there: take the \
-         right to write away from others (chmod go-w)",
+        "Other users can create sockets in {}{more}, so guests there are not managed: remove their \
+         write permission (chmod go-w)",
         first.display()
     ))
 }

@@ -377,19 +377,17 @@ impl Active {
             stranger.filter(|process| !probe.fits(*process, &common.root))
         {
             return Err(End::Failed(format!(
-                "process {pid} listens there, and has neither the guest's virtual CPUs nor room \
-                 for its memory: the monitor has to be QEMU's own, without a program between"
+                "process {pid} listens there, but does not run the guest: connect the monitor \
+                 directly to QEMU, without a program in between"
             )));
         }
         if process.is_none() && !owner.is_trusted() {
             return Err(End::Failed(
-                "it is another user's, and which process it is is not to be \
-                                    seen"
-                    .into(),
+                "it belongs to another user, and its process is not visible".into(),
             ));
         }
         let Some(probed) = probe.finish(path, self.listener, &common.root) else {
-            return Err(End::Failed("it does not report how much memory it has".into()));
+            return Err(End::Failed("it does not report the size of its memory".into()));
         };
         if process.is_some_and(|process| common.known.contains(&process)) {
             return Err(End::Twice);
@@ -414,12 +412,12 @@ impl Active {
 fn words(path: &Path, stage: &Stage, end: End) -> String {
     let path = path.display();
     match (stage, end) {
-        (_, End::Failed(words)) => format!("No guest behind {path}: {words}"),
+        (_, End::Failed(words)) => format!("No guest at {path}: {words}"),
         (Stage::Greeting, _) => format!(
-            "QEMU behind {path} does not greet: another client holds its monitor, or it hangs; \
-             a second -qmp socket would be ours"
+            "QEMU at {path} sends no greeting: another client uses the monitor, or QEMU hangs. \
+             Give pinhead a second -qmp socket"
         ),
-        _ => format!("QEMU behind {path} does not answer when it is asked what it is"),
+        _ => format!("QEMU at {path} does not identify itself"),
     }
 }
 
@@ -436,21 +434,26 @@ fn refused(path: &Path, owner: Owner, error: &io::Error) -> (Trouble, String) {
             return (rights_of(path), no_rights(directory));
         }
         io::ErrorKind::PermissionDenied => {
-            format!("{shown} is user {}'s, and its maker or its listener is not", owner.0)
+            format!(
+                "{shown} belongs to user {}, but another user created it or listens on it",
+                owner.0
+            )
         }
         io::ErrorKind::ConnectionRefused => {
             let (dead, name) =
                 (directory.display(), path.file_name().unwrap_or_default().display());
             let words = format!(
-                "Nobody listens on sockets in {dead}, such as {name}: the QEMUs that made them \
+                "Sockets in {dead}, such as {name}, have no listener: the QEMUs that created them \
                  have ended"
             );
             return (Trouble::Dead(directory.to_path_buf()), words);
         }
         io::ErrorKind::WouldBlock => {
-            format!("Too many clients wait for the QEMU behind {shown}: another one holds it")
+            format!(
+                "Too many clients wait for the QEMU at {shown}: another client uses its monitor"
+            )
         }
-        _ => format!("No connection to {shown}: {error}"),
+        _ => format!("Cannot connect to {shown}: {error}"),
     };
     (Trouble::Socket(path.to_path_buf()), words)
 }
@@ -458,5 +461,5 @@ fn refused(path: &Path, owner: Owner, error: &io::Error) -> (Trouble, String) {
 /// Formats one sentence for all sockets of a directory.
 fn no_rights(directory: &Path) -> String {
     let directory = directory.display();
-    format!("No right to open the QMP sockets in {directory}: run as root, or as their owner")
+    format!("No permission to open the QMP sockets in {directory}: run as root, or as their owner")
 }

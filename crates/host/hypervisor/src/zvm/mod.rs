@@ -139,7 +139,7 @@ impl Zvm {
         let is_cut = all.len() > USERS_MAX;
         if is_cut && !self.is_cut {
             events.push(Event::Trouble(format!(
-                "z/VM tells of {} users: only the first {USERS_MAX} are looked at",
+                "z/VM reports {} users: only the first {USERS_MAX} are monitored",
                 all.len()
             )));
         }

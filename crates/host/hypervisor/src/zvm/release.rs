@@ -90,7 +90,7 @@ impl ZvmRelease {
         let why = |id: &Id| match self.outcomes.get(id) {
             Some(Ok(())) => None,
             Some(Err(why)) => Some(why.clone()),
-            None => Some("there was no time for it".to_owned()),
+            None => Some("the time was not sufficient".to_owned()),
         };
         let failed = self.users.iter();
         let failed = failed.filter_map(|(id, user)| Some((user.as_str().to_owned(), why(id)?)));
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn unreachable_user_is_reported_with_the_reason() {
         let mut release = ZvmRelease::of("/nonexistent".into(), [(1, "A".to_owned())]);
-        assert_eq!(release.outcomes().1, [("A".into(), "there was no time for it".into())]);
+        assert_eq!(release.outcomes().1, [("A".into(), "the time was not sufficient".into())]);
         release.turn(0);
         let (given, failed) = release.outcomes();
         assert!(given == 0 && failed[0].1.contains("cannot be started"), "{failed:?}");

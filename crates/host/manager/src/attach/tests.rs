@@ -38,7 +38,7 @@ fn finding_06_listener_with_full_queue_makes_nobody_wait() {
     let mut attachments = Attachments::default();
     let answers = attachments.attach(&found, 0);
     assert_eq!(lent(&answers), [Lent::No]);
-    assert!(answers.complaints[0].contains("too many wait"), "{answers:?}");
+    assert!(answers.complaints[0].contains("too many requests wait"), "{answers:?}");
     assert_eq!(attachments.tick(|_| true, 60_000), Answers::default(), "one complaint");
     // The queue has room at last.
     drop((
@@ -66,7 +66,7 @@ fn finding_06_silence_is_no_consent() {
     );
     assert_eq!(attachments.tick(|_| true, 4_999), Answers::default());
     let answers = attachments.tick(|_| true, 5_000);
-    assert!(answers.complaints[0].contains("keep their ports: it does not answer"));
+    assert!(answers.complaints[0].contains("are not managed here: it does not answer"));
     let (mut farm, _) = listener.accept().unwrap();
     farm.write_all(&lends()).unwrap();
     assert_eq!(lent(&attachments.turn(6_000)), [Lent::Yes]);
@@ -83,14 +83,14 @@ fn finding_06_missing_or_refusing_socket_is_reported() {
     let mut attachments = Attachments::default();
     attachments.attach(&found, 0);
     let (mut farm, _) = listener.accept().unwrap();
-    let failure = Failure::new("Another host manager has these guests");
+    let failure = Failure::new("Another `pinhead host` manages these guests already; end it first");
     farm.write_all(&encode_answer(Some(1), &Err(failure))).unwrap();
     let answers = attachments.turn(1);
     assert_eq!(lent(&answers), []);
-    assert!(answers.complaints[0].contains("Another host manager"), "{answers:?}");
+    assert!(answers.complaints[0].contains("Another `pinhead host` manages"), "{answers:?}");
     std::fs::remove_file(run_dir(&found).unwrap().join(SOCKET)).unwrap();
     let answers = Attachments::default().attach(&found, 0);
-    assert!(answers.complaints[0].contains("cannot be asked"), "{answers:?}");
+    assert!(answers.complaints[0].contains("cannot be reached"), "{answers:?}");
     let other = Found { owner: Owner(found.owner.0 + 1), ..found };
     let mut attachments = Attachments::default();
     let answers = attachments.attach(&other, 0);
@@ -157,7 +157,7 @@ fn next_timer_is_asked_and_told_on_the_lease_of_a_farm() {
     farm.write_all(b"{\"next_timer\":1}\n").unwrap();
     let answers = attachments.turn(2);
     assert_eq!(lent(&answers), [Lent::No]);
-    assert!(answers.complaints[0].contains("none of this version"), "{answers:?}");
+    assert!(answers.complaints[0].contains("does not belong to this version"), "{answers:?}");
 }
 
 /// Returns the request for guests.

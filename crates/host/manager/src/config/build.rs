@@ -46,7 +46,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     control.socket = control.socket.or_else(|| default_socket(place));
     let (policy, at): (PolicySettings, _) = reader.table(tree);
     if policy.rules.is_some() && policy.kind != Kind::Pinhead {
-        let message = format!("the policy \"{}\" asks no rules of the operator's", policy.kind);
+        let message = format!("the policy \"{}\" does not use the operator's rules", policy.kind);
         reader.refuse(&at, &["rules", "kind"], message, "leave one of the two out");
     }
     Settings {
@@ -71,7 +71,8 @@ fn keep_zvm_alone(reader: &mut Reader<'_>, at: &Entries<'_, '_>, sources: &mut S
     let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
     for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
         if is_used {
-            let message = "guests of this machine are not z/VM's, whose memory is managed";
+            let message = "this setting is for guests of this machine, but [zvm] manages users of \
+                           z/VM";
             let help = "leave it out, or write mode = \"off\" in [zvm]";
             reader.refuse(at, &[key], message.to_owned(), help);
         }
@@ -102,8 +103,8 @@ fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<User
             let message = "a user needs a name".to_owned();
             reader.fault(at.span.clone(), "user", message, Some("write name = \"alice\""));
         } else if !named.contains(&user.name) {
-            let message = format!("the guests of `{name}` are not looked for");
-            reader.refuse(&at, &["name"], message, "name the user in [sources] users as well");
+            let message = format!("the guests of `{name}` are not searched for");
+            reader.refuse(&at, &["name"], message, "list the user in [sources] users as well");
         } else if users.iter().any(|other| other.name == user.name) {
             let message = format!("there is a user `{name}` already");
             reader.refuse(&at, &["name"], message, "write one table for each user");
@@ -123,7 +124,7 @@ fn check_set_point(
     let HostSettings { set_point, reserve, hysteresis, .. } = host;
     let is_all = |total| set_point.of(total) >= total;
     if *set_point == Share::Permille(1000) || place.host_total.is_some_and(is_all) {
-        let message = "nothing would be left for guests".to_owned();
+        let message = "no memory would be left for guests".to_owned();
         reader.refuse(at, &["set_point"], message, "usual is \"10%\"");
     }
     let sizes = comparable([*set_point, *reserve, *hysteresis], place);
@@ -137,7 +138,7 @@ fn check_set_point(
             "the hysteresis ({hysteresis}) reaches from the set point ({set_point}) to the \
              reserve ({reserve})"
         );
-        let help = "make it smaller than what is between the two";
+        let help = "make the hysteresis smaller than the distance between the two";
         reader.refuse(at, &["hysteresis", "set_point", "reserve"], message, help);
     }
 }

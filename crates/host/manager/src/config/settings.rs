@@ -74,7 +74,7 @@ pub struct Settings {
 
 /// Error of a budget of which guests could use nothing, and the remedy.
 pub const NO_BUDGET: (&str, &str) =
-    ("guests could use nothing", "leave it out to give guests all that the host has");
+    ("guests could use no memory", "omit it to let guests use all memory of the host");
 
 /// Returns true if guests could use nothing of this budget.
 pub fn is_no_budget(budget: Share) -> bool {
@@ -97,7 +97,7 @@ settings::table! {
             |budget| !is_no_budget(*budget),
             NO_BUDGET.0,
             NO_BUDGET.1,
-        ), else "all of it";
+        ), else "all memory";
         /// time between two passes, at least 100ms
         interval_ms("interval"): u64 = checked(
             time,
@@ -111,12 +111,14 @@ settings::table! {
 settings::table! {
     /// Sources of guests.
     pub struct Sources in "sources" {
-        /// patterns of paths of unix sockets, with `*` and `?`; none switches this off
+        /// patterns of paths of QMP sockets, with `*` and `?`; an empty list switches the search
+        /// off
         qmp: Vec<String> = globs, else "pinhead's";
-        /// libvirt's URIs; none switches it off, `auto` uses it if it is there
+        /// libvirt's URIs; `auto` uses `qemu:///system` if its socket exists; an empty list
+        /// switches libvirt off
         libvirt: Libvirt = libvirt, "auto";
-        /// users, by name or number, with guests to manage in addition to root and the manager's
-        /// user
+        /// users, by name or number, with guests to manage; guests of root and of the manager's
+        /// user are always managed
         users: Vec<String> = list, else "none";
     }
 }
@@ -126,7 +128,8 @@ settings::table! {
     pub struct PolicySettings in "policy" {
         /// rules that move memory: pinhead's, or another manager's for comparison
         kind: Kind = policy_kind, "pinhead";
-        /// how much more idle memory costs than memory in use
+        /// extra cost of idle memory compared with memory in use; a guest with much idle memory
+        /// gives first
         idle_tax_permille("idle_tax"): u64 = checked(
             permille,
             |tax| *tax <= IDLE_TAX_MAX,
@@ -150,11 +153,11 @@ settings::table! {
 settings::table! {
     /// Limits of a user named in `[sources] users`.
     pub struct UserSettings in "user" {
-        /// the user, as `[sources] users` has it
+        /// the user, written as in `[sources] users`
         name: String = words, else "needed";
-        /// limit for all of the user's guests together, of the host's memory
+        /// limit for all guests of the user together, as a part of the host's memory
         max: Share = share, "25%";
-        /// the weight of all of the user's guests together against others
+        /// weight of all guests of the user together, against other guests
         shares: u32 = number(1..=1_000_000_u32), "100";
     }
 }
@@ -162,13 +165,13 @@ settings::table! {
 settings::table! {
     /// A class of guests.
     pub struct Class in "class" {
-        /// its name
+        /// name of the class
         name: String = words, else "needed";
-        /// patterns of its guests' names; the first matching class applies
+        /// patterns of the names of guests; the first class that matches a guest applies
         patterns("match"): Vec<String> = checked(
             list,
             |patterns| !patterns.is_empty(),
-            "no guest is in this class",
+            "no guest matches this class",
             "\"*\" fits every name",
         ), else "needed";
         /// lower limit of a guest
@@ -179,9 +182,9 @@ settings::table! {
         shares: u32 = number(1..=1_000_000_u32), "100";
         /// fixed size of a guest
         pin: Option<Share> = share, else "none";
-        /// its guests are not managed
+        /// true: the guests of the class are not managed
         release: bool = truth, "false";
-        /// whether its guests' memory may go to the host's swap
+        /// false: memory of the guests is never paged out to the host's swap
         page_out("pageout"): bool = truth, "true";
     }
 }
@@ -201,16 +204,17 @@ settings::table! {
         /// `sleepers`: idle guests only; `all`: also running guests while the host is below its set
         /// point; `off`: none
         mode: PageOutMode = page_out_mode, "all";
-        /// a guest is idle after this time with hardly any CPU use
+        /// time with hardly any CPU use after which a guest is idle
         after_ms("after"): u64 = checked(
             time,
             |after| PAGE_OUT_MS.contains(after),
             "too short to recognize an idle guest, or too long to be useful",
             "from \"5s\" to \"24h\"",
         ), "30s";
-        /// stop while swap, or the memory behind it, is fuller than this
+        /// page-out stops while more than this part of swap, or of the memory behind it, is in use
         swap_permille("swap"): u64 = permille, "80%";
-        /// pause while the host's tasks wait for memory more of the time than this
+        /// page-out pauses while tasks of the host wait for memory for more than this part of the
+        /// time
         pressure_permille("pressure"): u64 = permille, "0.1%";
     }
 }
@@ -220,7 +224,7 @@ settings::table! {
     pub struct JournalSettings in "journal" {
         /// file of the decisions
         path: Option<PathBuf> = absolute, else "/var/lib/pinhead/journal.db";
-        /// how long decisions are kept
+        /// time for which decisions are kept
         keep_ms("keep"): u64 = time, "30d";
         /// maximum size of the journal
         max_size: Bytes = checked(
@@ -235,17 +239,17 @@ settings::table! {
 settings::table! {
     /// Settings of recordings.
     pub struct MonitorSettings in "monitor" {
-        /// whether anything is recorded
+        /// false: nothing is recorded
         record: bool = truth, "true";
         /// directory of the recordings
         dir: Option<PathBuf> = absolute, else "recordings, beside the journal";
-        /// how long one-minute rows are kept
+        /// time for which one-minute rows are kept
         minutes_ms("minutes"): u64 = time, "3d";
-        /// how long rows of 15 minutes are kept
+        /// time for which rows of 15 minutes are kept
         quarters_ms("quarters"): u64 = time, "90d";
         /// maximum size of both
         max_size: Bytes = size, "1 GiB";
-        /// how long samples of single seconds are kept
+        /// time for which samples of single seconds are kept
         raw_ms("raw"): u64 = time, "24h";
         /// maximum size of the samples
         raw_size: Bytes = size, "256 MiB";
@@ -267,10 +271,10 @@ settings::table! {
 settings::table! {
     /// Settings of metrics.
     pub struct MetricsSettings in "metrics" {
-        /// where metrics are served: an address and port, or a socket's path
-        listen: Option<Listen> = listen, else "nowhere";
-        /// where metrics are pushed to: http:// only, no TLS
-        remote_write: Option<Url> = url, else "nowhere";
+        /// address and port, or path of a socket, on which metrics are served
+        listen: Option<Listen> = listen, else "none";
+        /// URL to which metrics are pushed: http:// only, no TLS
+        remote_write: Option<Url> = url, else "none";
         /// time between two pushes
         interval_ms("interval"): u64 = checked(
             time,
@@ -278,9 +282,9 @@ settings::table! {
             "too short or too long between two pushes",
             "from \"1s\" to \"60s\"",
         ), "5s";
-        /// what the host is called in metrics
-        host: Option<String> = words, else "its host name";
-        /// processes of guests are metrics too: a series each
+        /// name of the host in metrics
+        host: Option<String> = words, else "the host name";
+        /// true: processes of guests are exported too, each as its own series
         processes: Processes = processes, "false";
     }
 }

@@ -158,7 +158,7 @@ fn all_faults_are_reported_with_their_places() {
         "11:8: ksm.mode: no such mode (write \"auto\", \"off\" or \"leave\")",
         "15:7: class.min: min (2 GiB) is more than max (1 GiB)",
         "18:8: class.name: there is a class `a` already",
-        "19:9: class.match: no guest is in this class",
+        "19:9: class.match: no guest matches this class",
         "20:7: class.pin: a guest that is not managed cannot be pinned",
         "22:1: class: a class needs a name and patterns",
         "24:8: pageout.mode: no such mode (write \"all\", \"sleepers\" or \"off\")",
@@ -208,7 +208,7 @@ fn a_policy_is_one_of_those_that_are_known() {
     assert!(found[0].ends_with("(one of pinhead, mom, proxmox, pi, senpai, reporting, none)"));
     let found = errors("[policy]\nrules = 'r'\nkind = 'mom'\n");
     assert!(
-        found[0].starts_with("2:9: policy.rules: the policy \"mom\" asks no rules"),
+        found[0].starts_with("2:9: policy.rules: the policy \"mom\" does not use"),
         "{found:?}"
     );
 }
@@ -273,7 +273,7 @@ fn a_part_is_of_a_user_whose_guests_are_looked_for() {
                          name = 'bob'\n[[user]]\nname = 'bob'\n[[user]]\nmax = '1 GiB'\n",
     );
     let words =
-        ["the guests of `alice` are not looked for", "a user `bob` already", "needs a name"];
+        ["the guests of `alice` are not searched for", "a user `bob` already", "needs a name"];
     assert_eq!(errors.len(), words.len(), "{errors:?}");
     for (error, words) in errors.iter().zip(words) {
         assert!(error.contains(words), "{error}");

@@ -41,18 +41,19 @@ impl ZvmMode {
 settings::table! {
     /// Settings of z/VM, for a manager in one of its guests.
     pub struct ZvmSettings in "zvm" {
-        /// `watch` shows z/VM's users, `manage` moves their memory as well, `off` does neither
+        /// `watch` only shows z/VM's users, `manage` also moves their memory, `off` does neither
         mode: ZvmMode = one_of("mode", ZvmMode::ALL, ZvmMode::name), "off";
         /// patterns of the users with memory to manage
         users: Vec<String> = patterns, else "none";
-        /// a VMRM configuration file with NOTIFY MEMORY for such users; relative to this file
+        /// a VMRM configuration file; users in its NOTIFY MEMORY statements are managed; relative
+        /// to this file
         notify: Option<PathBuf> = path, else "none";
         /// z/VM memory for all its users together, including the part to keep free
         memory: Option<Bytes> = checked(
             size,
             |size| *size > Bytes::ZERO,
-            "users could have nothing",
-            "write what of z/VM's memory users may have, such as \"64 GiB\"",
+            "users would have no memory",
+            "write the part of z/VM's memory that users may have, such as \"64 GiB\"",
         ), else "needed to manage";
         /// file of z/VM's counters for its users
         counters: PathBuf = absolute, "/sys/kernel/debug/s390_hypfs/diag_2fc";
@@ -101,12 +102,12 @@ pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
     }
     let is_nobody = zvm.users.is_empty() && zvm.notify.is_none();
     if is_nobody {
-        let message = "nobody is named whose memory is to be moved".to_owned();
+        let message = "no user is listed whose memory could be managed".to_owned();
         let help = "write users = [\"LINUX*\"], or notify with a configuration file of VMRM";
         reader.refuse(&at, &["mode"], message, help);
     } else if zvm.memory.is_none() {
-        let message = "nobody tells how much memory z/VM has".to_owned();
-        let help = "write memory = \"64 GiB\", as QUERY STORAGE shows it, less CP's own";
+        let message = "the size of z/VM's memory is not known".to_owned();
+        let help = "write memory = \"64 GiB\": the value of QUERY STORAGE less CP's own memory";
         reader.refuse(&at, &["mode"], message, help);
     }
     zvm
@@ -136,8 +137,8 @@ impl ZvmSettings {
         pass_ms: u64,
     ) {
         if self.mode == ZvmMode::Manage && self.interval_ms > pass_ms {
-            let message = "passes would come more often than z/VM is read ([zvm] interval)";
-            let help = "make it as long as that";
+            let message = "passes would be more frequent than readings of z/VM ([zvm] interval)";
+            let help = "make it at least as long as that interval";
             reader.refuse(host, &["interval"], message.to_owned(), help);
         }
     }
@@ -187,7 +188,10 @@ mod tests {
         assert_eq!(parse(&watch, &Place::default()).unwrap().zvm.managed(), [""; 0]);
         let both =
             faults(&format!("[sources]\nqmp = ['/a']\nlibvirt = ['qemu:///system']\n{text}"));
-        assert!(both.contains("2:7: sources.qmp: guests of this machine are not z/VM's"), "{both}");
+        assert!(
+            both.contains("2:7: sources.qmp: this setting is for guests of this machine"),
+            "{both}"
+        );
         assert!(both.contains("3:11: sources.libvirt: "), "{both}");
     }
 
@@ -203,13 +207,16 @@ mod tests {
     #[test]
     fn missing_and_wrong_keys_are_reported_with_their_place() {
         let bare = faults("[zvm]\nmode = 'manage'\n");
-        assert!(bare.contains("2:8: zvm.mode: nobody is named"), "{bare}");
+        assert!(bare.contains("2:8: zvm.mode: no user is listed"), "{bare}");
         let sizeless = faults("[zvm]\nmode = 'manage'\nusers = ['A']\n");
-        assert!(sizeless.contains("2:8: zvm.mode: nobody tells how much"), "{sizeless}");
+        assert!(
+            sizeless.contains("2:8: zvm.mode: the size of z/VM's memory is not known"),
+            "{sizeless}"
+        );
         let fast = "[host]\ninterval = '1s'\n[zvm]\nmode = 'manage'\nmemory = '1 GiB'\n\
                     users = ['*']\ninterval = '5s'\n";
         assert!(
-            faults(fast).contains("2:12: host.interval: passes would come"),
+            faults(fast).contains("2:12: host.interval: passes would be more frequent"),
             "{}",
             faults(fast)
         );

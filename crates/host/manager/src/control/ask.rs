@@ -52,7 +52,7 @@ fn exchange(
     match decode_answer(&line).map_err(garbled)? {
         (_, Err(failure)) => Err(Error::Refused(failure)),
         (Some(ID), Ok(answer)) => Ok((stream, answer)),
-        (id, Ok(_)) => Err(garbled(format!("it answers request {id:?}, and {ID} was asked"))),
+        (id, Ok(_)) => Err(garbled(format!("it is the response to request {id:?}, not to {ID}"))),
     }
 }
 

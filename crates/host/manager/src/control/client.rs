@@ -58,10 +58,10 @@ impl Gone {
     pub(super) fn why(self) -> Option<&'static str> {
         match self {
             Gone::Left | Gone::Idle => None,
-            Gone::Unread => Some("it did not take its answers"),
-            Gone::Flood => Some("it asked too often"),
-            Gone::LongLine => Some("its line did not end"),
-            Gone::Displaced => Some("it was idle, and another one wanted its place"),
+            Gone::Unread => Some("it did not read its responses"),
+            Gone::Flood => Some("it sent too many requests"),
+            Gone::LongLine => Some("its request had no end of line"),
+            Gone::Displaced => Some("it was idle, and another client needed the place"),
         }
     }
 }

@@ -80,7 +80,7 @@ pub fn decode_request(line: &[u8]) -> Result<Request, BadRequest> {
     let value: Value = serde_json::from_slice(line).map_err(|error| {
         let column = error.column();
         let help = r#"write one object a line, such as {"v":1,"id":1,"do":"ps"}"#;
-        bad(Failure::new(format!("The line is no JSON at column {column}")).help(help))
+        bad(Failure::new(format!("The line is not valid JSON at column {column}")).help(help))
     })?;
     let Value::Object(object) = value else {
         return Err(bad(Failure::new("A request is an object, in braces")));
@@ -90,7 +90,7 @@ pub fn decode_request(line: &[u8]) -> Result<Request, BadRequest> {
     match id {
         Some(id) => Ok(Request { id, ask }),
         None => {
-            let help = "give each request a whole number, which its answer will carry";
+            let help = "give each request a whole number, which its response repeats";
             Err(bad(Failure::new("A request has no `id`").help(help)))
         }
     }
@@ -100,7 +100,7 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
     members.0.remove("id");
     let version = members.number("v", 0, u64::MAX)?;
     if version != VERSION {
-        let message = format!("Version {version} of the protocol is not spoken here");
+        let message = format!("Version {version} of the protocol is not supported");
         return Err(Failure::new(message).help(format!("the version is {VERSION}")));
     }
     let verb = members.text("do")?;

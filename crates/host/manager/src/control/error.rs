@@ -10,10 +10,10 @@ use super::Failure;
 pub enum Error {
     #[error("Another pinhead host{}", who(*.pid, .path))]
     Taken { pid: Option<u32>, path: PathBuf },
-    #[error("{path} is there and is no socket: remove it, or set another path in [control]")]
+    #[error("{path} exists and is not a socket: remove it, or set another path in [control]")]
     NotASocket { path: PathBuf },
     #[error(
-        "There is no group {}: make it with groupadd, or change `group` in [control]",
+        "There is no group {}: create the group with groupadd, or change `group` in [control]",
         .group.escape_debug()
     )]
     NoSuchGroup { group: String },
@@ -24,18 +24,18 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    #[error("No pinhead host runs here (nobody listens at {path}): start it with `pinhead host`")]
+    #[error("No manager runs here (nothing listens at {path}): start it with `pinhead host`")]
     NoManager { path: PathBuf },
     #[error(
-        "You may not ask the manager: {path} is for its owner, and for the group that \
-                 [control] names"
+        "No permission to use the manager's socket: {path} is only for its owner and for the \
+         `group` in [control]"
     )]
     NoRight { path: PathBuf },
     #[error("The manager at {path} did not answer within {} s", .waited_ms.div_ceil(1000))]
     NoAnswer { path: PathBuf, waited_ms: u64 },
     #[error("The process at {path} closed the connection before it answered")]
     Closed { path: PathBuf },
-    #[error("What came from {path} is no answer: {reason}")]
+    #[error("The data from {path} is not a valid response: {reason}")]
     Garbled { path: PathBuf, reason: String },
     #[error("Cannot find the manager's socket: {why}, or use --socket PATH")]
     NoPlace { why: String },

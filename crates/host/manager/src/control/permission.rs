@@ -26,13 +26,19 @@ impl Rights {
             Some(GroupMay::Ask) if !ask.is_order() => return Ok(()),
             Some(GroupMay::Ask) => {}
             None => {
-                let message = format!("User {} may not ask here", peer.uid);
-                return Err(Failure::new(message).help("ask as the user who owns the socket"));
+                let message = format!("User {} has no permission to use this socket", peer.uid);
+                return Err(
+                    Failure::new(message).help("run the command as the owner of the socket")
+                );
             }
         }
-        let message = format!("User {} may ask this manager and not `{}`", peer.uid, ask.verb());
-        let help = "ask as the manager's own user, or let the group do it: \
-                    `group_may = \"set\"` in [control]";
+        let message = format!(
+            "User {} may only read from this manager: `{}` is not permitted",
+            peer.uid,
+            ask.verb()
+        );
+        let help = "run the command as the manager's user, or permit it to the group: `group_may = \
+                    \"set\"` in [control]";
         Err(Failure::new(message).help(help))
     }
 }
@@ -68,14 +74,17 @@ mod tests {
         let rights = |group| Rights { group, owner };
         let [looks, sets] = [GroupMay::Ask, GroupMay::Set].map(|group| rights(Some(group)));
         let refused = rights(None).check(peer(1000), &Ask::Ps).unwrap_err();
-        assert_eq!(refused.message, "User 1000 may not ask here", "there is no group");
+        assert_eq!(
+            refused.message, "User 1000 has no permission to use this socket",
+            "there is no group"
+        );
         assert_eq!(rights(None).check(peer(owner), &Ask::Ps), Ok(()));
         for ask in &questions {
             assert_eq!(looks.check(peer(1000), ask), Ok(()));
         }
         for ask in &orders {
             let refused = looks.check(peer(1000), ask).unwrap_err();
-            assert!(refused.message.contains("User 1000 may ask"), "{refused:?}");
+            assert!(refused.message.contains("User 1000 may only read"), "{refused:?}");
             assert!(refused.help.unwrap().contains("group_may = \"set\""));
             assert_eq!(looks.check(peer(owner), ask), Ok(()));
             assert_eq!(looks.check(peer(0), ask), Ok(()));

@@ -202,15 +202,15 @@ impl Server {
         let listener = self.socket.listener.as_fd();
         let accepted = self.acceptor.turn(now_ms, || reactor::accept(listener));
         if let Some(why) = accepted.error {
-            self.note(format!("No client of the control socket can be taken: {why}"));
+            self.note(format!("The control socket cannot accept clients: {why}"));
         }
         for stream in accepted.streams {
             let Ok(peer) = reactor::peer(&stream) else { continue };
             let peer = Peer { pid: peer.pid.unwrap_or(0), uid: peer.uid, gid: peer.gid };
             if self.clients.len() >= self.bounds.clients && !self.make_room() {
                 let mut refused = Client::new(stream, peer, self.bounds.line, now_ms);
-                let failure = Failure::new("Too many clients are served already")
-                    .help("ask again when one of them has been answered");
+                let failure =
+                    Failure::new("Too many clients are connected already").help("try again later");
                 let _ = refused.answer(&encode_answer(None, &Err(failure)), now_ms);
                 continue;
             }
@@ -245,7 +245,7 @@ impl Server {
         if let Some(why) = why.why() {
             let Peer { pid, uid, .. } = peer;
             self.note(format!(
-                "The control socket's client of user {uid}, process {pid}, was sent away: {why}"
+                "The control socket's client of user {uid}, process {pid}, was disconnected: {why}"
             ));
         }
     }

@@ -91,7 +91,7 @@ fn a_wrong_request_is_answered_with_the_right_form() {
         assert_eq!(bad.id, id, "{text}");
         assert!(bad.failure.to_string().contains(message), "{text}: {}", bad.failure);
     };
-    check("ps", None, "no JSON at column 1");
+    check("ps", None, "not valid JSON at column 1");
     check("[1]", None, "object");
     check(r#"{"v":1,"do":"ps"}"#, None, "no `id`");
     check(r#"{"v":2,"id":1,"do":"ps"}"#, Some(1), "Version 2");
@@ -107,7 +107,7 @@ fn a_wrong_request_is_answered_with_the_right_form() {
     check(r#"{"v":1,"id":1,"do":"set","guest":"","what":"release"}"#, Some(1), "empty");
     let reserve = r#"{"v":1,"id":1,"do":"reserve","mib":1,"timeout_ms":1,"hold_ms":99999999}"#;
     check(reserve, Some(1), "`hold_ms` is out of range");
-    check(&"[".repeat(4000), None, "no JSON");
+    check(&"[".repeat(4000), None, "not valid JSON");
     check(&" ".repeat(LINE_MAX + 1), None, "longer");
 }
 
@@ -126,7 +126,7 @@ fn request_is_answered_with_its_number_and_has_its_peer() {
     house.server.answer(asked[0].client, 7, &Ok(Answer::Set(entitled.clone())), 0);
     let mut lines = BufReader::new(client).lines();
     let first = lines.next().unwrap().unwrap();
-    assert!(first.contains("no JSON"), "{first}");
+    assert!(first.contains("not valid JSON"), "{first}");
     let second = lines.next().unwrap().unwrap();
     let answer = decode_answer(second.as_bytes()).unwrap();
     assert_eq!(answer, (Some(7), Ok(Answer::Set(entitled))));
@@ -236,7 +236,7 @@ fn flood_endless_line_and_silence_close_only_their_connection() {
     }
     assert!(asked.len() <= 100, "{} requests at once", asked.len());
     let notes = house.server.take_notes().join("\n");
-    assert!(notes.contains("too often") && notes.contains("did not end"), "{notes}");
+    assert!(notes.contains("too many requests") && notes.contains("no end of line"), "{notes}");
     assert_eq!(house.server.clients(), 2);
     assert_eq!(house.server.next_ms(), 60_000);
     good.write_all(&line(Ask::Ps)).unwrap();
@@ -267,7 +267,7 @@ fn a_slow_reader_is_disconnected_and_its_queue_is_bounded() {
     assert_eq!(house.server.clients(), 1);
     house.turn(10_000);
     assert_eq!(house.server.clients(), 0);
-    assert!(house.server.take_notes()[0].contains("did not take its answers"));
+    assert!(house.server.take_notes()[0].contains("did not read its responses"));
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Failure {
 
     /// Returns the failure for a guest without a daemon on this manager's port.
     pub(crate) fn no_daemon(guest: &str) -> Failure {
-        let text = format!("No daemon in {guest} speaks to this manager");
+        let text = format!("No daemon in {guest} is connected to this manager");
         Failure::new(text).help("start pinheadd in it; see pinheadd(8)")
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! z/VM reports a user's resident memory, and the number of samples that found the user waiting for
 //! a page. It does not report how much memory the user's kernel could spare. Half of the resident
-//! memory counts as in use while the user does not wait, and all of it once the user waits. That
-//! size then counts as needed, and is forgotten within an hour. A request for more than that is an
-//! attempt, in steps, which ends when the user waits.
+//! memory counts as in use while the user does not wait, and all of it once the user waits. The
+//! resident memory at that time then counts as the user's need, which is forgotten within an hour.
+//! The rest is requested in steps, which end when the user waits.
 
 use crate::outside::{InHost, Own};
 use base::{Bytes, KIB};

@@ -22,11 +22,11 @@ const SLACK: Bytes = Bytes::mib(8);
 const MUTE_QUESTIONS: u32 = 10;
 
 /// Message about a mute balloon, with advice.
-pub(crate) const MUTE: &str = "its balloon reports no numbers: load virtio_balloon in the guest, \
-    start BLNSVR in Windows, or `pinhead set NAME release`";
+pub(crate) const MUTE: &str = "its balloon reports no statistics: load virtio_balloon in the \
+                               guest, start BLNSVR in Windows, or run `pinhead set NAME release`";
 /// Message about a missing balloon, with advice.
-pub(crate) const NO_BALLOON: &str = "it has no balloon: add a virtio-balloon device \
-    (libvirt: <memballoon model='virtio'/>)";
+pub(crate) const NO_BALLOON: &str = "it has no balloon: add a virtio-balloon device (libvirt: \
+                                     <memballoon model='virtio'/>)";
 
 /// Memory of a guest.
 #[derive(Debug, Default)]

@@ -398,20 +398,20 @@ impl ManagedGuest {
     fn usable(&self) -> Usable {
         if !self.found.can.balloon {
             return Usable::No(match self.memory.counted {
-                Some(_) => "[zvm] does not name it",
+                Some(_) => "the settings' [zvm] table does not list this guest",
                 None => NO_BALLOON,
             });
         }
         if self.part.is_some() && self.found.process.is_none() {
             // Another user can hide the process, and thereby the evidence against the guest's
             // claims.
-            return Usable::No("it is another user's, and its process is not to be seen");
+            return Usable::No("it belongs to another user, and its process is not visible");
         }
         if !self.answers {
             return Usable::No("its hypervisor does not answer");
         }
         if self.lent == Lent::No {
-            return Usable::No("its pinhead up has not handed it over");
+            return Usable::No("its `pinhead up` has not handed it over to this manager");
         }
         match self.state {
             RunState::Running => Usable::Yes,

@@ -82,7 +82,7 @@ impl Guests {
             effects.push(Effect::Attach(found.clone()));
         }
         self.arrivals += 1;
-        let text = format!("it was found at {}", found.source);
+        let text = format!("it is now at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
         let saved = match guest.found.is_restored {
             true => self.saved.take(&guest.found),
@@ -147,9 +147,9 @@ impl Guests {
             return None;
         }
         Some(Effect::Complain(format!(
-            "The process of {name} is not to be seen from here, which may be a container: what the \
-             host has of it is not known. Such guests count with all that their balloons leave \
-             them. To see them, run the manager as root and outside of containers"
+            "The process of {name} is not visible from here, which may be a container, so its \
+             resident memory is not known. Such guests count with all memory that their balloons \
+             leave them. To see them, run the manager as root and outside of containers"
         )))
     }
 

@@ -144,10 +144,8 @@ impl Guests {
             (Some(_), Some(_)) => {
                 let all = self.iter().filter(counts).take(NAMES_MAX);
                 let all: Vec<&str> = all.map(address).collect();
-                Err(Failure::new(format!("More than one guest is called {name}")).help(format!(
-                    "name it by its UUID, or by the path of its monitor: {}",
-                    all.join(", ")
-                )))
+                Err(Failure::new(format!("More than one guest is called {name}"))
+                    .help(format!("use its UUID, or the path of its monitor: {}", all.join(", "))))
             }
             (None, _) => {
                 let names = self.iter().map(|guest| guest.found.name.as_str());
@@ -436,7 +434,8 @@ impl Guests {
                 }
                 // A guest may send any text here, a hundred times a second.
                 if guest.identity.is_origin_worth_a_note(now.ms) {
-                    let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
+                    let text =
+                        format!("it reports {} as its previous host", plain(&host, NAME_MAX));
                     effects.push(Effect::note(kinds::CAME_FROM, text, Some(guest.who())));
                 }
                 return effects;

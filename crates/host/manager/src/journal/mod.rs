@@ -99,7 +99,9 @@ impl JournalWriter {
         let left = self.writer.queued();
         if left > 0 {
             let why = self.trouble.unwrap_or_default();
-            messages.push(format!("The journal lacks the manager's last entries, {left}: {why}"));
+            messages.push(format!(
+                "The manager's last entries are missing in the journal, {left}: {why}"
+            ));
         }
         messages
     }
@@ -125,7 +127,7 @@ impl JournalWriter {
         let (has_more, trouble) = match pruned {
             Ok(pruned) => (pruned.more, None),
             Err(error) => {
-                (false, Some(format!("The journal's old entries cannot be removed: {error}")))
+                (false, Some(format!("Old entries of the journal cannot be removed: {error}")))
             }
         };
         // More removals follow without a pause, because entries may arrive faster than they are
@@ -162,10 +164,10 @@ fn in_words(news: &News) -> String {
     match news {
         News::Failed(error) => {
             let why = base::chain(error);
-            format!("The journal cannot be written to; decisions go on without it: {why}")
+            format!("The journal cannot be written to; decisions continue without it: {why}")
         }
         News::SetAside { path, aside } => {
-            format!("{} is damaged and was set aside as {}", path.display(), aside.display())
+            format!("{} is damaged and was renamed to {}", path.display(), aside.display())
         }
         News::Held { path, by } => held(path, by),
         News::Recovered { lost: 0 } => "The journal can be written to again".into(),
@@ -179,8 +181,8 @@ fn in_words(news: &News) -> String {
 pub(crate) fn held(path: &Path, by: &str) -> String {
     let path = path.display();
     format!(
-        "{path} was locked by {by}: a copy took its place, which only its owner may read. Let \
-         nobody read it that keeps it locked, and give it back to its group: chmod g+r {path}"
+        "{path} was locked by {by}, so a copy has replaced it, which only its owner may read. End \
+         the program that locks it, then let the group read the copy: chmod g+r {path}"
     )
 }
 

@@ -1,4 +1,4 @@
-//! The pools of z/VM's users, released by the keeper.
+//! Release of z/VM users' CMM pools by the keeper.
 //!
 //! The users' memory is not memory of this host, and z/VM pages if it has too little. All users
 //! therefore get all of their memory at once, independent of this host's free memory.
@@ -54,11 +54,13 @@ impl Pools {
         for release in &self.0 {
             let (given, failed) = release.outcomes();
             let users = base::counted(given as u64, "user");
-            log(&format!("z/VM: {users} told to take all memory back"));
+            log(&format!("z/VM: {users} received the message to take all memory back"));
             for (name, why) in failed {
                 are_all_told = false;
                 let why = why.escape_debug();
-                log(&format!("{name} could not be told to take its memory back: {why}"));
+                log(&format!(
+                    "{name} could not receive the message to take its memory back: {why}"
+                ));
             }
         }
         are_all_told

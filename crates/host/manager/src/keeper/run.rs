@@ -85,8 +85,8 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
             Verdict::End => {
                 let limit_ms = options.limits.beat_ms;
                 log(&format!(
-                    "The manager has given no sign of life for {limit_ms} ms in which it could \
-                     have run: it is ended, and {}",
+                    "The manager has sent no heartbeat for {limit_ms} ms in which it could run: it \
+                     is killed, and {}",
                     to_do(&book)
                 ));
                 line.end_manager();
@@ -193,7 +193,7 @@ fn rescue(
     let failed = book.ksm.as_ref().map(|saved| saved.put_back(options.root.path()));
     let failed: Vec<(PathBuf, io::Error)> = failed.unwrap_or_default();
     for (path, error) in &failed {
-        log(&format!("{} could not be put back: {error}", path.display()));
+        log(&format!("{} could not be restored: {error}", path.display()));
     }
     let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
     let limit_ms = options.limits.rescue_ms;
@@ -275,7 +275,9 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             }
             Outcome::Unreached => {
                 ended = Ended::Partly;
-                log(&format!("{name} could not be given its memory: its hypervisor is silent"));
+                log(&format!(
+                    "{name} could not be given its memory: its hypervisor does not respond"
+                ));
             }
         }
     }

@@ -91,7 +91,7 @@ impl Wakes {
 
     /// Returns the number of resumed guests, and the names of the others with the reasons.
     pub fn outcomes(self) -> (usize, Vec<(String, String)>) {
-        let silent = |guest: Waiting| (guest.name, "its hypervisor is silent".to_owned());
+        let silent = |guest: Waiting| (guest.name, "its hypervisor does not respond".to_owned());
         let silent = self.waiting.into_values().map(silent);
         (self.awake, self.failed.into_values().chain(silent).collect())
     }
@@ -140,7 +140,10 @@ mod tests {
         let failed: Vec<String> =
             failed.into_iter().map(|(name, why)| name + ": " + &why).collect();
         assert_eq!(awake, 2);
-        assert_eq!(failed, ["g4: its hypervisor refused: no", "g5: its hypervisor is silent"]);
+        assert_eq!(
+            failed,
+            ["g4: its hypervisor refused: no", "g5: its hypervisor does not respond"]
+        );
     }
 
     #[test]

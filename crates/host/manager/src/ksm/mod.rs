@@ -6,8 +6,8 @@
 //!                     what was found at the start ─► Saved ─► the keeper, or put back at the end
 //! ```
 //!
-//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule. After another
-//! program has changed KSM's settings, the manager no longer touches KSM.
+//! Decisions are made in [`policy::ksm`], and this module accesses the files. After another program
+//! has changed KSM's settings, the manager no longer changes KSM.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ impl Ksm {
         }
         if ksm.files.run().is_none() {
             ksm.note = Some(
-                "This kernel has no KSM (/sys/kernel/mm/ksm is not there): equal pages of guests \
+                "This kernel has no KSM (/sys/kernel/mm/ksm does not exist): equal pages of guests \
                  are not shared"
                     .to_owned(),
             );
@@ -88,7 +88,7 @@ impl Ksm {
         };
         if let Err(error) = ksm.files.check_writable() {
             let dir = ksm.files.dir();
-            ksm.note = Some(format!("KSM is left as it is: {} ({error})", dir.display()));
+            ksm.note = Some(format!("KSM is not changed: {} ({error})", dir.display()));
             return ksm;
         }
         ksm.saved = Some(Saved(ksm.files.settings()));
@@ -129,8 +129,9 @@ impl Ksm {
         let settings = self.step.step(sample, now_ms);
         if self.step.phase() == Phase::Apart && !std::mem::replace(&mut self.is_apart_told, true) {
             self.note = Some(format!(
-                "KSM rests while there are guests of {} users: equal pages of different users' \
-                 guests are not shared. What was shared before stays so until it is written",
+                "KSM is stopped while guests of {} users run: equal pages of different users' \
+                 guests must not be shared. Pages that are shared already stay shared until they \
+                 are written",
                 sample.owners
             ));
         }
@@ -180,8 +181,8 @@ impl Ksm {
         self.is_driven = false;
         self.saved = None;
         self.note = Some(
-            "Another program has changed the settings of KSM: it is left to that program. Set \
-             `mode = \"leave\"` in [ksm], or stop the other (ksmtuned?)"
+            "Another program has changed the settings of KSM, so this manager does not control KSM \
+             any more. Set `mode = \"leave\"` in [ksm], or stop the other program (ksmtuned?)"
                 .to_owned(),
         );
         true
@@ -204,7 +205,7 @@ impl Ksm {
         if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;
             let path = self.files.dir().join(name);
-            self.note = Some(format!("KSM is left as it is: {} ({error})", path.display()));
+            self.note = Some(format!("KSM is not changed: {} ({error})", path.display()));
         }
     }
 }

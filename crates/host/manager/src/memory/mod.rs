@@ -241,7 +241,7 @@ impl Memory {
             }
             let last = self.records.get(&guest.id).and_then(|record| record.last.as_ref());
             let reason = last.map_or_else(
-                || "nothing is known of this guest yet".to_owned(),
+                || "there is no data about this guest yet".to_owned(),
                 |(decision, _)| decision.to_string(),
             );
             let keeps = guest.memory.target.unwrap_or(guest.memory.actual);
@@ -282,8 +282,10 @@ impl Memory {
             }
             let Some(guest) = world.guests.get(*id) else { continue };
             let name = &guest.found.name;
-            let text =
-                format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
+            let text = format!(
+                "Another program moves the balloon of {name}: the guest is not managed for ten \
+                 minutes"
+            );
             effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(guest.who())));
             effects.push(Effect::Notify(text));
         }
@@ -375,17 +377,19 @@ fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let is_returned = decision.action == Action::Grow;
     match decision.clause {
         Clause::Stuck => Some(Effect::Notify(format!(
-            "The balloon of {name} does not move: it is tried again later"
+            "The balloon of {name} does not move: the manager tries again later"
         ))),
         Clause::NoYield => {
-            let then = if is_returned { "it has that back, and " } else { "" };
+            let then = if is_returned { "the guest has its memory back, and " } else { "" };
             Some(Effect::Notify(format!(
-                "What {name} gave did not reach the host: {then}nothing is asked of it for a while"
+                "The memory that {name} gave did not reach the host: {then}no memory is taken from \
+                 the guest for a while"
             )))
         }
-        Clause::Locked => {
-            Some(Effect::Notify(format!("{name}: {}. Nothing is taken from it", decision.detail)))
-        }
+        Clause::Locked => Some(Effect::Notify(format!(
+            "{name}: {}. No memory is taken from the guest",
+            decision.detail
+        ))),
         _ => None,
     }
 }

@@ -9,9 +9,9 @@
 //! The manager only hands over its values. A thread of its own reads the files of a hundred
 //! processes and writes to a disk that may be slow. This thread keeps its normal priority. With a
 //! lower priority a CPU shortage would hold it up for seconds within a moment, and the values of
-//! the moment would not add up. A late monitor leaves out moments, which shows as a gap. On a short
-//! host, costly values are read seldom: counters lose nothing by that, and the record contains how
-//! often it happened.
+//! the moment would not add up. A late monitor leaves out moments, which shows as a gap. On a host
+//! that is short of memory, costly values are read seldom. Counters then lose nothing, and the
+//! record contains the number of omitted readings.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -181,8 +181,9 @@ impl Monitor {
             return Err(Failure::new(failure));
         }
         let Some(live) = self.live() else {
-            return Err(Failure::new("Nothing was looked at twice yet")
-                .help("ask again in a second or two"));
+            return Err(
+                Failure::new("There are no two samples yet").help("try again in some seconds")
+            );
         };
         let passed = Passed::with(&live.interval(), live.round_us, processes);
         Ok(Answer::Interval(Box::new(passed)))
@@ -235,8 +236,8 @@ impl Shared {
 /// Reports that the thread has ended by a programming error. The live data is dropped at the same
 /// time, so that old values do not appear as current.
 fn fail(shared: &Mutex<Shared>) {
-    let text = "The monitor has failed: nothing more is recorded, and nothing new is shown or \
-                served as metrics, until the manager is started again";
+    let text = "The monitor has failed: recordings, `pinhead top` and metrics have no new data \
+                until the manager is restarted";
     let mut shared = lock(shared);
     if shared.failure.is_none() {
         (shared.failure, shared.live) = (Some(text.to_owned()), None);

@@ -27,11 +27,11 @@ fn told(what: &str, news: News) -> String {
     match news {
         News::Failed(error) => {
             let why = base::chain(&error);
-            format!("{what} cannot be written; they go on in memory, for half an hour: {why}")
+            format!("{what} cannot be written; they are kept in memory for half an hour: {why}")
         }
         News::SetAside { path, aside } => format!(
-            "{} is damaged, or was changed by something else: it was set aside as {}, and \
-             recordings go on in a new file",
+            "{} is damaged, or another program has changed it: it was renamed to {}, and recording \
+             continues in a new file",
             path.display(),
             aside.display()
         ),

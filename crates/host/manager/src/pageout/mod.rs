@@ -130,8 +130,8 @@ impl PageOuts {
         if !world.acts {
             return Some("a dry run moves nothing".to_owned());
         }
-        let none = "this host has no swap; with zram or a swap device, memory of guests that \
-                    sleep would go there";
+        let none = "this host has no swap; add zram or a swap device for the memory of sleeping \
+                    guests";
         let no_swap = self.host.swap_total == Some(Bytes::ZERO);
         self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
     }

@@ -98,8 +98,8 @@ impl PageOutWorker {
     pub fn start(root: &Path) -> PageOutWorker {
         if let Err(error) = PageOut::probe() {
             return PageOutWorker::none(&format!(
-                "the kernel refuses process_madvise ({error}); it takes Linux 5.10, CAP_SYS_NICE \
-                 and CAP_SYS_PTRACE"
+                "the kernel refuses process_madvise ({error}), which needs Linux 5.10, \
+                 CAP_SYS_NICE and CAP_SYS_PTRACE"
             ));
         }
         let (jobs, queue) = sync_channel(QUEUE);
@@ -220,7 +220,7 @@ impl Work {
         let before = match held(process) {
             Some(before) => before,
             None if process.is_alive() => {
-                return JobResult::Refused("what it holds cannot be read".to_owned());
+                return JobResult::Refused("its memory map cannot be read".to_owned());
             }
             None => return JobResult::Gone,
         };

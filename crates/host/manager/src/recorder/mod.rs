@@ -1,6 +1,6 @@
-//! Recorded values of the manager about guests and host, for the monitor once a second: its own,
-//! and unchanged reports of the hypervisor, the balloon and the daemon. None is a conclusion of
-//! the policy.
+//! Recorded values of the manager about guests and host, for the monitor once a second. They are
+//! the manager's own values, and unchanged reports of the hypervisor, the balloon and the daemon.
+//! The policy computes none of them.
 //!
 //! Sizes are capped at the guest's maximum. Without a daemon, the balloon's statistics are recorded
 //! in the daemon's fields too, as far as they have the same meaning. A reader of

@@ -21,11 +21,13 @@ pub(super) fn changed(
     let size_of = |share: Share, word: &str| {
         let size = share.of(memory);
         if size > memory {
-            return Err(Failure::new(format!("{word} is more than {name} was started with"))
-                .help(format!("it has {} MiB", memory.as_mib())));
+            return Err(Failure::new(format!(
+                "{word} is more than the memory that {name} was started with"
+            ))
+            .help(format!("it has {} MiB", memory.as_mib())));
         }
         if size < SIZE_MIN {
-            return Err(Failure::new(format!("{word} is less than any guest can live in"))
+            return Err(Failure::new(format!("{word} is too little for any guest"))
                 .help(format!("give at least {} MiB", SIZE_MIN.as_mib())));
         }
         Ok(size)
@@ -77,7 +79,7 @@ pub(super) fn in_words(change: Change) -> String {
         Change::Max(size) => format!("max to {}", share(size)),
         Change::Shares(shares) => format!("shares to {shares}"),
         Change::Pin(size) => format!("pin to {}", share(size)),
-        Change::Release => "it free: it is not managed any more".into(),
+        Change::Release => "it released: it is not managed any more".into(),
         Change::Manage => "it to be managed".into(),
     }
 }

@@ -52,7 +52,7 @@ impl Requests {
             RequestEvent::Unreserve { to, reservation } => {
                 let mut effects = vec![Effect::Memory(MemoryEvent::Unreserve(reservation))];
                 if let Some(waiting) = self.waiting.remove(&reservation) {
-                    let failure = Failure::new("The reservation was let go by another client");
+                    let failure = Failure::new("Another client has cancelled the reservation");
                     effects.push(waiting.to.answer(Err(failure)));
                 }
                 effects.push(to.answer(Ok(Answer::Unreserve {})));
@@ -91,7 +91,9 @@ impl Requests {
         now: Now,
     ) -> Result<Effect, Failure> {
         if !world.acts {
-            return Err(Failure::new("This manager only looks on (--dry-run) and frees nothing"));
+            return Err(Failure::new(
+                "This manager changes nothing (--dry-run), so it frees no memory",
+            ));
         }
         let total = world.host.machine().map(|machine| machine.total);
         let total = total.map(|total| world.settings.budget(total).unwrap_or(total));
@@ -188,7 +190,7 @@ fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
         })
         .collect();
     match clauses.is_empty() {
-        true => "there is no guest that could give anything".into(),
-        false => format!("nothing more came from {}", clauses.join("; ")),
+        true => "there is no guest that could give memory".into(),
+        false => format!("no more memory came from {}", clauses.join("; ")),
     }
 }

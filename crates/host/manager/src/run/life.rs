@@ -84,8 +84,8 @@ impl Manager {
         };
         if !left.is_empty() {
             let text = format!(
-                "Guests that a manager left parked when it was killed with its keeper: {}; each is \
-                 woken when it is found",
+                "A killed manager and its keeper have left these guests parked: {}; each is woken \
+                 when it is found",
                 left.len()
             );
             manager.notices.push(text);
@@ -111,9 +111,7 @@ impl Manager {
             0 if !is_first => "No guest is left; guests are added when they start".into(),
             0 => {
                 let places = self.devices.sources.places(&self.settings.sources.qmp);
-                format!(
-                    "No guest is there yet; looked at {places}. Guests are added when they start"
-                )
+                format!("No guest found yet in {places}. Guests are added when they start")
             }
             count => {
                 let guests = base::counted(count as u64, "guest");
@@ -152,7 +150,7 @@ impl Manager {
         self.configure(now);
         let after = self.guests.limits();
         let changed_guests = after.iter().filter(|(id, now)| before.get(id) != Some(now)).count();
-        let note = Effect::note(kinds::RELOAD, "the settings were read again", None);
+        let note = Effect::note(kinds::RELOAD, "the settings were reloaded", None);
         self.perform(vec![note, Effect::Hurry], now);
         let config = self.run.config_in_force.as_ref().map(|path| path.display().to_string());
         Ok(Reloaded { config, changed_guests, notes })
@@ -179,13 +177,15 @@ impl Manager {
         match self.reload(now) {
             Ok(reloaded) => {
                 self.notices.push(format!(
-                    "The settings were read again; guests with other limits: {}",
+                    "The settings were reloaded; guests with changed limits: {}",
                     reloaded.changed_guests
                 ));
                 self.notices.extend(reloaded.notes);
             }
             Err(failure) => {
-                let text = format!("The settings were not taken, the old ones hold: {failure}");
+                let text = format!(
+                    "The new settings are refused, the old settings stay in force: {failure}"
+                );
                 self.perform(vec![Effect::Complain(text)], now);
             }
         }
@@ -216,13 +216,13 @@ impl Manager {
     /// restore the guests. Returns messages to the operator.
     pub fn finish(mut self) -> Vec<String> {
         let text = match self.run.options.dry_run {
-            false => "the manager ends, gives all memory back and wakes whom it has parked",
+            false => "the manager ends, returns all memory and wakes its parked guests",
             true => "the manager ends after a dry run, which changed nothing",
         };
         let now = self.now();
         self.perform(vec![Effect::note(kinds::MANAGER_STOP, text, None)], now);
         for (path, error) in self.devices.ksm.restore() {
-            self.notices.push(format!("{} could not be put back: {error}", path.display()));
+            self.notices.push(format!("{} could not be restored: {error}", path.display()));
         }
         self.notices.extend(self.devices.journal.flush());
         if self.run.options.dry_run {

@@ -68,14 +68,16 @@ impl MetricsPush {
         self.lost = health.lost;
         if health.trouble != self.last_trouble {
             let text = match &health.trouble {
-                Some(trouble) => format!("Metrics are not pushed: {trouble}"),
+                Some(trouble) => format!("Metrics cannot be pushed: {trouble}"),
                 None => "Metrics are pushed again".to_owned(),
             };
             self.last_trouble = health.trouble;
             return Some(text);
         }
         is_first_loss.then(|| {
-            "Too many metrics wait to be pushed: new ones are lost until some are taken".to_owned()
+            "Too many metrics wait to be pushed: new metrics are lost until the server accepts \
+             some"
+                .to_owned()
         })
     }
 }

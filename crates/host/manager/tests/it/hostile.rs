@@ -161,7 +161,7 @@ fn manager_takes_no_memory_without_a_keeper() {
     }
     assert_eq!(scene.actual(guest), 4096);
     let notices = scene.manager.take_notices();
-    let count = notices.iter().filter(|text| text.contains("The keeper does not stay")).count();
+    let count = notices.iter().filter(|text| text.contains("The keeper ends repeatedly")).count();
     assert_eq!(count, 1, "{notices:?}");
 }
 

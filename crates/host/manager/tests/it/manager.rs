@@ -76,7 +76,7 @@ fn unreachable_guest_is_held_and_other_guests_are_served() {
         scene.decisions("bare").into_iter().map(|decided| decided.decision.detail).collect();
     let [first, last] = &reasons[..] else { panic!("{reasons:?}") };
     assert_eq!(first, "it has reported nothing yet");
-    assert!(last.starts_with("its balloon reports no numbers"), "{last}");
+    assert!(last.starts_with("its balloon reports no statistics"), "{last}");
     let fates: Vec<Fate> =
         scene.decisions("refuses").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
     assert!(fates.contains(&Fate::Refused), "{fates:?}");
@@ -144,7 +144,7 @@ fn guest_moved_by_another_manager_is_noticed_and_left_alone() {
     scene.run(30_000);
     assert_eq!(scene.fake.targets(), [], "the guest is the other manager's");
     let notices = scene.manager.take_notices().join("\n");
-    assert!(notices.contains("Somebody else moves the balloon of web"), "{notices}");
+    assert!(notices.contains("Another program moves the balloon of web"), "{notices}");
     let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
     let range = Range { from_ms: 0, to_ms: i64::MAX };
     let keys: Vec<_> = journal.guests().unwrap().iter().map(|row| row.key).collect();
@@ -179,7 +179,10 @@ fn settings_are_read_again_all_or_nothing() {
     scene.run(10_000);
     assert_eq!(scene.actual(guest), 3072);
     let notices = scene.manager.take_notices().join("\n");
-    assert!(notices.contains("the old ones hold") && notices.contains("maxx"), "{notices}");
+    assert!(
+        notices.contains("the old settings stay in force") && notices.contains("maxx"),
+        "{notices}"
+    );
     fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\n").unwrap();
     scene.manager.reload_and_report();
     scene.run(15_000);
@@ -341,7 +344,7 @@ fn manager_that_ends_writes_a_journal_that_is_locked() {
     let mut other = Journal::open(&path).unwrap();
     other.begin().unwrap();
     let notices = scene.manager.finish();
-    assert!(notices.iter().any(|notice| notice.contains("a copy took its place")), "{notices:?}");
+    assert!(notices.iter().any(|notice| notice.contains("a copy has replaced it")), "{notices:?}");
     let ever = Range { from_ms: 0, to_ms: i64::MAX };
     let events = Journal::read_only(&path).unwrap().events(&[], ever, u32::MAX).unwrap();
     assert!(events.iter().any(|event| event.event.kind == kinds::MANAGER_STOP), "{events:?}");

@@ -55,7 +55,7 @@ fn guest_paused_or_resumed_by_others_is_left_alone() {
     scene.run(500);
     assert_eq!(state(&mut scene), "paused");
     let why = refusal(&asked(&mut scene, "park"));
-    assert_eq!(why, "web cannot be parked: somebody has paused it");
+    assert!(why.starts_with("web cannot be parked: a user or a tool has paused it"), "{why}");
     assert!(refusal(&asked(&mut scene, "wake")).contains("was not parked by this manager"));
     scene.fake.set_state(guest, RunState::Running);
     scene.run(500);
@@ -76,7 +76,10 @@ fn report_h14_full_disk_is_named_when_park_or_wake_is_refused() {
     let unusable = ps["ok"]["guests"][0]["unusable"].as_str().unwrap().to_owned();
     for text in [unusable, refusal(&asked(&mut scene, "park")), refusal(&asked(&mut scene, "wake"))]
     {
-        assert!(text.contains("one of its disks has failed, or is full: mend that"), "{text}");
+        assert!(
+            text.contains("one of its disks has failed, or is full: repair the disk"),
+            "{text}"
+        );
     }
 }
 
@@ -102,12 +105,12 @@ fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
 fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
     let (mut scene, guest) = scene("refuses");
     scene.fake.set_balloon(guest, Balloon::Refuses("not now".into()));
-    assert_eq!(refusal(&asked(&mut scene, "park")), "Its hypervisor refuses: not now");
+    assert_eq!(refusal(&asked(&mut scene, "park")), "The guest's hypervisor refuses: not now");
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
     scene.fake.set_balloon(guest, Balloon::Quick);
     asked(&mut scene, "park");
     scene.fake.set_balloon(guest, Balloon::Refuses("not now".into()));
-    assert_eq!(refusal(&asked(&mut scene, "wake")), "Its hypervisor refuses: not now");
+    assert_eq!(refusal(&asked(&mut scene, "wake")), "The guest's hypervisor refuses: not now");
     assert_eq!(state(&mut scene), "parked");
     scene.fake.set_balloon(guest, Balloon::Quick);
     assert!(asked(&mut scene, "wake")["error"].is_null());
@@ -121,7 +124,10 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     let mut client = scene.client();
     park(&mut client);
     scene.run(6_000);
-    assert_eq!(refusal(&answer(&mut client).unwrap()), "Its hypervisor has not answered in time");
+    assert_eq!(
+        refusal(&answer(&mut client).unwrap()),
+        "The guest's hypervisor has not responded in time"
+    );
     // The request to wake was not even sent, which libvirt reports a second later.
     scene.fake.emit(Event::Stays(guest, "its hypervisor does not answer libvirt".into()));
     scene.run(20_000);
@@ -220,7 +226,10 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let line = format!("{} {}\n", process.pid(), of.unwrap().start_ticks);
     let mut scene = Scene::after("killed", &line);
     let notices = scene.manager.take_notices();
-    assert!(notices.iter().any(|text| text.contains("killed with its keeper: 1;")), "{notices:?}");
+    assert!(
+        notices.iter().any(|text| text.contains("left these guests parked: 1;")),
+        "{notices:?}"
+    );
     let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };
     scene.fake.add(paused.clone());
     scene.run(1_000);

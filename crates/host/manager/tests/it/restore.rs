@@ -136,7 +136,7 @@ fn report_h10_driver_that_was_away_changes_nothing() {
     scene.run(5_000);
     assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
     let notices = scene.manager.take_notices().join("\n");
-    assert!(!notices.contains("Somebody else"), "{notices}");
+    assert!(!notices.contains("Another program"), "{notices}");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn guest_that_is_restored_has_its_memory_again() {
     assert_eq!(clauses.last().map(String::as_str), Some("boot"), "{clauses:?}");
     assert!(!clauses.contains(&"foreign".into()), "{clauses:?}");
     let notices = scene.manager.take_notices().join("\n");
-    assert!(!notices.contains("Somebody else"), "{notices}");
+    assert!(!notices.contains("Another program"), "{notices}");
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn silent_daemon_is_reported_after_a_timeout() {
     let mut scene = Scene::new("silent");
     scene.ask(1, "mute");
     let (_, answer) = scene.answer().unwrap();
-    assert!(answer.unwrap_err().contains("No daemon in mute speaks"));
+    assert!(answer.unwrap_err().contains("No daemon in mute is connected"));
     scene.ask(2, "nobody");
     assert!(scene.answer().unwrap().1.unwrap_err().contains("There is no guest nobody"));
     scene.ask(3, "g1");
@@ -233,7 +233,7 @@ fn silent_daemon_is_reported_after_a_timeout() {
     scene.run(2_000);
     let (id, answer) = scene.answer().unwrap();
     assert_eq!(id, 3);
-    assert!(answer.unwrap_err().contains("has not answered for 5000 ms"));
+    assert!(answer.unwrap_err().contains("has not responded for 5000 ms"));
     scene.part(sequence, 0, 7, true);
     assert_eq!(scene.answer(), None, "a late response goes nowhere");
 }
@@ -244,7 +244,7 @@ fn files_that_rules_read_are_requested_for_a_client() {
     let capture = |guest: &str| Ask::Capture { guest: guest.to_owned() };
     scene.request(1, capture("mute"));
     let (_, refused) = scene.response().unwrap();
-    assert!(refused.unwrap_err().contains("No daemon in mute speaks"));
+    assert!(refused.unwrap_err().contains("No daemon in mute is connected"));
     scene.request(2, capture("g1"));
     let heard = scene.heard().into_iter();
     let all = heard.filter_map(|m| if let ToGuest::Capture(one) = m { Some(one) } else { None });

@@ -123,7 +123,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         let classes = ["g1", "g2"].map(|guest| (guest.to_owned(), "g".to_owned())).into();
         assert_eq!(managed, Answer::Lend(Lent { classes }));
         let second = manage(&up).expect_err("there is one");
-        assert!(second.to_string().contains("Another host manager"), "{second}");
+        assert!(second.to_string().contains("manages these guests already"), "{second}");
         let refused = String::from_utf8(up.explain().stderr).expect("text");
         assert!(refused.contains("g1 is managed by a host manager"), "{refused}");
 

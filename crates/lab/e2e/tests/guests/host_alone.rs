@@ -29,9 +29,9 @@ fn runs(config: &Path) -> String {
 fn no_guest_is_reported_once() {
     let place = Place::new();
     let text = runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
-    let lines: Vec<&str> = text.lines().filter(|line| line.contains("guest is there")).collect();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("No guest found")).collect();
     assert_eq!(lines.len(), 1, "{text}");
-    assert!(lines[0].contains("No guest is there yet"), "{text}");
+    assert!(lines[0].contains("No guest found yet"), "{text}");
     assert!(lines[0].contains(&place.dir().display().to_string()), "{text}");
 }
 
@@ -55,7 +55,7 @@ fn no_libvirt_is_reported_once() {
     std::fs::write(&path, settings.replace("libvirt = []", &uri)).expect("the settings");
     let text = runs(&path);
     let name = socket.display().to_string();
-    let lines = text.lines().filter(|line| line.contains(&name) && !line.contains("yet; looked"));
+    let lines = text.lines().filter(|line| line.contains(&name) && !line.contains("found yet in"));
     assert_eq!(lines.count(), 1, "{text}");
 }
 
@@ -98,7 +98,7 @@ fn no_right_is_reported_in_a_sentence() {
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };
-    assert!(sentence(&["ps", "--socket", &socket]).contains("You may not ask the manager"));
+    assert!(sentence(&["ps", "--socket", &socket]).contains("No permission to use the manager"));
     let config = config.display().to_string();
     let text = sentence(&["host", "--config", &config]);
     assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
@@ -106,5 +106,5 @@ fn no_right_is_reported_in_a_sentence() {
     let text = sentence(&["host"]);
     assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
     drop(manager);
-    assert!(sentence(&["ps", "--socket", &socket]).contains("No pinhead host runs here"));
+    assert!(sentence(&["ps", "--socket", &socket]).contains("No manager runs here"));
 }

@@ -78,16 +78,16 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     let wrong = "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\nmax = \"60%\"\n";
     place.settings(size, wrong);
     manager.signal("HUP");
-    wait_for_log("the old ones hold");
+    wait_for_log("the old settings stay in force");
     assert_eq!(class("g2"), "");
     place.settings(size, "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\n");
     manager.signal("HUP");
-    wait_for_log("guests with other limits: 1");
+    wait_for_log("guests with changed limits: 1");
     assert_eq!(class("g2"), "c");
     assert_eq!(manager.row("g2").min_bytes >> 20, MANAGED_MIB * 7 / 10);
     place.settings(size, "");
     manager.signal("HUP");
-    wait_for_log("guests with other limits: 1");
+    wait_for_log("guests with changed limits: 1");
     let old = wait_until(SOON, || class("g2").is_empty());
     assert!(old.is_some(), "the class is still there");
 }

@@ -64,7 +64,7 @@ fn keys_move_through_the_past() {
     assert!(screen.contains("+1 min   [ ] a step   { } ten"), "{screen}");
     assert!(terminal.painted().contains(INVERSE), "its first line stands out");
     terminal.types("2");
-    let screen = terminal.until_shown("[2 guests]");
+    let screen = terminal.until_shown("[2:guests]");
     assert!(screen.contains("web1") && screen.contains("grüße\u{fffd}"), "{screen}");
     terminal.types("]");
     terminal.until_shown("2026-11-21 15:00:00");
@@ -72,7 +72,7 @@ fn keys_move_through_the_past() {
     terminal.until_shown("the recording ends here");
     terminal.types("[");
     let screen = terminal.until_shown("2026-11-21 14:59:00");
-    assert!(screen.contains("[2 guests]"), "the screen stays: {screen}");
+    assert!(screen.contains("[2:guests]"), "the screen stays: {screen}");
     // The preceding quarter of an hour has a recording of only its last minute.
     terminal.types("{");
     terminal.until_shown("Nothing was recorded then");

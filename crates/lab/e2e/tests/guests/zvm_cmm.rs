@@ -187,7 +187,8 @@ fn kernel_pools_hold_set_point_serve_need_and_empty_after_kill() {
     let empty = wait_until(PATIENCE, || live().pools == [0, 0]);
     println!("all pools are empty after {empty:?}");
     assert!(empty.is_some(), "{}", manager.log());
-    let told = || manager.log().contains("z/VM: 2 users told to take all memory back");
+    let told =
+        || manager.log().contains("z/VM: 2 users received the message to take all memory back");
     let ended = wait_until(PATIENCE, || {
         live();
         told()

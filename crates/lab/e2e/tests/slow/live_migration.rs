@@ -193,7 +193,7 @@ fn a_guest_that_moves_serves_its_page_and_is_managed_at_once() {
     let told = why.output().unwrap_or_else(|e| panic!("{e}"));
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     println!("{told}");
-    assert!(told.contains("it says that it was on left before"), "{told}");
+    assert!(told.contains("it reports left as its previous host"), "{told}");
 
     // The test ends the remaining source, and its old manager drops the guest.
     assert_eq!(left.row("mover").state, GuestRunState::Migrating);

@@ -62,7 +62,7 @@ fn farm_killed_at_any_moment_leaves_older_or_newer_state() {
         asked.wait().unwrap();
 
         let said = up();
-        assert!(!said.contains("begins anew"), "moment {number}: {said}");
+        assert!(!said.contains("starts from its template"), "moment {number}: {said}");
         let mut found = String::new();
         let is_read = || {
             let output = farm.run(&["exec", &web1, "--", "sh", "-c", READ]);

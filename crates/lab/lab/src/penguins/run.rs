@@ -80,8 +80,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Runs a case. `unshared_mib` is a server's memory without sharing, after a request to each
-/// server.
+/// Runs a case. `unshared_mib` is the memory of one server without page sharing, measured after
+/// each server has answered one request.
 fn one(
     run: &mut bench::Case<'_, '_>,
     case: &Case,

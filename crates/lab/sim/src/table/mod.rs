@@ -82,23 +82,32 @@ pub(crate) const fn ask(
 }
 
 const QUESTIONS: &[Question] = &[
-    ask("burst from 1 to 5 GiB, half of the host free: until it is met", Unit::Time, 5_000, |p| {
-        figures::burst(p)
-    }),
     ask(
-        "starved guest beside cold cache, host short: until it is served",
+        "burst from 1 to 5 GiB, half of the host free: time until it is served",
+        Unit::Time,
+        5_000,
+        |p| figures::burst(p),
+    ),
+    ask(
+        "starved guest beside cold cache, host short: time until it is served",
         Unit::Time,
         5_000,
         |p| scenes::needy(p, Fault::None).after_ms,
     ),
-    ask("the same: what the host had to swap meanwhile", Unit::Size, 0, |p| {
-        Some(scenes::needy(p, Fault::None).swapped_kib)
-    }),
-    ask("the same, one of two balloons stuck: until it is served", Unit::Time, 5_000, |p| {
-        scenes::needy(p, Fault::Stuck).after_ms
-    }),
     ask(
-        "host exactly at its target, hoarder beside starved: unmet after 30 s",
+        "starved guest beside cold cache, host short: memory that the host swapped out",
+        Unit::Size,
+        0,
+        |p| Some(scenes::needy(p, Fault::None).swapped_kib),
+    ),
+    ask(
+        "starved guest beside cold cache, one of two balloons stuck: time until it is served",
+        Unit::Time,
+        5_000,
+        |p| scenes::needy(p, Fault::Stuck).after_ms,
+    ),
+    ask(
+        "host at its target, hoarding guest beside starved guest: unmet need after 30 s",
         Unit::Part,
         200,
         |p| {
@@ -109,30 +118,42 @@ const QUESTIONS: &[Question] = &[
     ask("host full for another reason: shrinks of a starved guest", Unit::Count, 0, |p| {
         Some(figures::squeeze(p).shrinks)
     }),
-    ask("beside a guest that lies: shrinks of the honest one", Unit::Count, 0, |p| {
+    ask("honest guest beside a lying guest: shrinks of the honest guest", Unit::Count, 0, |p| {
         Some(figures::liar_beside(p).shrinks)
     }),
-    ask("20 idle guests, a tenth of the host free: until it is a fifth", Unit::Time, 10_000, |p| {
-        scenes::idle(p).after_ms
-    }),
     ask(
-        "the same: taken by balloons, and not got by the host",
+        "20 idle guests, a tenth of the host free: time until a fifth is free",
+        Unit::Time,
+        10_000,
+        |p| scenes::idle(p).after_ms,
+    ),
+    ask(
+        "20 idle guests: memory taken by balloons without gain for the host",
         Unit::Size,
         12 * figures::GIB,
         |p| Some(scenes::idle(p).in_vain_kib),
     ),
-    ask("16 guests with growing cache: free memory off the target", Unit::Part, 20, |p| {
-        Some(figures::caches(p).off_permille_max)
-    }),
-    ask("the same: time that tasks waited for memory in 20 minutes", Unit::Time, 0, |p| {
-        Some(figures::caches(p).waited_ms)
-    }),
-    ask("steady load, host full: reversals of a guest an hour", Unit::Hundredths, 100, |p| {
+    ask(
+        "16 guests with growing cache: distance of free memory from the target",
+        Unit::Part,
+        20,
+        |p| Some(figures::caches(p).off_permille_max),
+    ),
+    ask(
+        "16 guests with growing cache: time that tasks waited for memory in 20 minutes",
+        Unit::Time,
+        0,
+        |p| Some(figures::caches(p).waited_ms),
+    ),
+    ask("steady load, host full: reversals per guest and hour", Unit::Hundredths, 100, |p| {
         Some(figures::reversals(p))
     }),
-    ask("steady load, host with room: time that tasks waited in an hour", Unit::Time, 0, |p| {
-        Some(scenes::calm(p))
-    }),
+    ask(
+        "steady load, host with room: time that tasks waited for memory in an hour",
+        Unit::Time,
+        0,
+        |p| Some(scenes::calm(p)),
+    ),
 ];
 
 /// One row: a scene, and the result of each policy in it.
@@ -209,10 +230,10 @@ impl Row {
         let names: Vec<&str> = whose.iter().map(|kind| kind.name()).collect();
         let (names, best_text) = (names.join(", "), self.unit.show(best));
         match self.verdict() {
-            Verdict::Best if self.ours() == best => format!("Ours is as good as {names}."),
-            Verdict::Best => format!("Ours is the best; next is {names} with {best_text}."),
-            Verdict::Within => format!("Ours comes near the best: {names} with {best_text}."),
-            Verdict::Beaten => format!("Ours is not the best: {names} with {best_text}."),
+            Verdict::Best if self.ours() == best => format!("pinhead is as good as {names}."),
+            Verdict::Best => format!("pinhead is the best; next is {names} with {best_text}."),
+            Verdict::Within => format!("pinhead comes near the best: {names} with {best_text}."),
+            Verdict::Beaten => format!("pinhead is not the best: {names} with {best_text}."),
         }
     }
 }

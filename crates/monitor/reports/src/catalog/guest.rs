@@ -60,19 +60,19 @@ pub(super) const GUEST2: Definition = Definition {
         ],
         &[
             lines(
-                "Memory that the host has swapped out, or shares",
+                "Memory that the host has swapped out or shares",
                 columns![swapped_mib merged_mib],
             ),
             bars("Swapped out by the host", columns![swapped_mib]),
         ],
     )],
-    left_out: "Tiers are told apart for guests that have a cgroup of their own, of the second \
-               hierarchy and with its memory controller; PAGE has them for the host.",
+    left_out: "The columns of zswap and disk need a guest with its own cgroup, of version 2 with \
+               the memory controller. PAGE has the tiers of the host.",
 };
 
 pub(super) const STATE: Definition = Definition {
     name: "STATE",
-    title: "Where the time of virtual CPUs went",
+    title: "Time of virtual CPUs by state",
     heritage: &["ESAXACT", "ESAWKLD"],
     parts: &[part(
         "guests",
@@ -91,13 +91,13 @@ pub(super) const STATE: Definition = Definition {
             bars("Waiting for a CPU", columns![cpu_wait_percent]),
         ],
     )],
-    left_out: "Rests are not traced: those of a second are taken for equally long. Asynchronous \
-               I/O is what the hypervisor's own threads wait for, where the kernel counts delays.",
+    left_out: "Halts are not traced: all halts of one second count as equally long. Asynchronous \
+               I/O is the wait of the hypervisor's own threads, if the kernel counts delays.",
 };
 
 pub(super) const QUEUE: Definition = Definition {
     name: "QUEUE",
-    title: "Wake-ups of guests and how long they take",
+    title: "Wake-ups of guests and their duration",
     heritage: &["ESAUSRQ", "ESAUSLA"],
     parts: &[
         part(
@@ -123,13 +123,13 @@ pub(super) const QUEUE: Definition = Definition {
             &[bars("Wake-ups by guest", columns![wakes_per_min])],
         ),
     ],
-    left_out: "Bursts are not traced: they are estimated from how long and how often each virtual \
-               CPU ran in each second, and those of a second are taken for equally long.",
+    left_out: "Bursts are not traced. They are estimated from the run time and the number of runs \
+               of each virtual CPU in each second; all bursts of one second count as equally long.",
 };
 
 pub(super) const VDISK: Definition = Definition {
     name: "VDISK",
-    title: "Swap in memory: what guests see, and what the host keeps",
+    title: "Swap space of guests, and compressed swap of the host",
     heritage: &["ESAVDSK"],
     parts: &[
         part(
@@ -183,13 +183,13 @@ pub(super) const GIO: Definition = Definition {
             bars("Read by guest", columns![read_kib_per_s]),
         ],
     )],
-    left_out: "What guests do with their disks is asked of their monitors, not of libvirt. Network \
-               without a tap device is told by daemons only, once a minute while guests run.",
+    left_out: "Disk requests are read from QEMU's monitors; guests of libvirt lack them. If a \
+               guest has no tap device, its daemon reports the network once a minute.",
 };
 
 pub(super) const PROC: Definition = Definition {
     name: "PROC",
-    title: "Processes in guests, by the host's truth",
+    title: "Processes in guests, in the host's CPU time",
     heritage: &["ESALNXP"],
     parts: &[part(
         "processes",
@@ -203,7 +203,7 @@ pub(super) const PROC: Definition = Definition {
         &[bars("CPU by process", columns![cpu_percent])],
     )
     .without_intervals()],
-    left_out: "States, and waits of single processes, are not recorded.",
+    left_out: "States and waits of single processes are not recorded.",
 };
 
 pub(super) const IDLE: Definition = Definition {
@@ -238,12 +238,12 @@ pub(super) const IDLE: Definition = Definition {
         )
         .without_intervals(),
     ],
-    left_out: "Timers are not traced; `pinhead idle GUEST` asks one guest for its threads.",
+    left_out: "Timers are not traced; `pinhead idle GUEST` lists the threads of one guest.",
 };
 
 pub(super) const LNXS: Definition = Definition {
     name: "LNXS",
-    title: "Guests as they see themselves",
+    title: "Guests by their own counts",
     heritage: &["ESALNXS"],
     parts: &[part(
         "guests",
@@ -265,5 +265,5 @@ pub(super) const LNXS: Definition = Definition {
             ),
         ],
     )],
-    left_out: "Load, file system and network are told once a minute, by guests that run.",
+    left_out: "Running guests report load, file system and network once a minute.",
 };

@@ -5,7 +5,7 @@ use crate::fields::Scope;
 
 pub(super) const HDR: Definition = Definition {
     name: "HDR",
-    title: "The host, what is recorded of it, and its largest guests",
+    title: "The host, its tiers of memory, and its largest guests",
     heritage: &["ESAHDR"],
     parts: &[
         part(
@@ -72,7 +72,7 @@ pub(super) const MAIN: Definition = Definition {
 
 pub(super) const STORE1: Definition = Definition {
     name: "STORE1",
-    title: "What the host's memory is used for",
+    title: "Uses of the host's memory",
     heritage: &["ESASTR1"],
     parts: &[part(
         "host",
@@ -98,7 +98,7 @@ pub(super) const STORE1: Definition = Definition {
 
 pub(super) const STORE2: Definition = Definition {
     name: "STORE2",
-    title: "How short of memory the host is",
+    title: "Shortage of memory on the host",
     heritage: &["ESASTR2"],
     parts: &[part(
         "host",
@@ -123,7 +123,7 @@ pub(super) const STORE2: Definition = Definition {
 
 pub(super) const LEVERS: Definition = Definition {
     name: "LEVERS",
-    title: "What each lever on guests' memory gained, and what it cost",
+    title: "Gain and cost of each lever on guests' memory",
     heritage: &[],
     parts: &[part(
         "host",
@@ -136,7 +136,7 @@ pub(super) const LEVERS: Definition = Definition {
         ],
         &[
             lines("Memory that went and came back", columns![paged_out_mib came_back_mib]),
-            lines("What there is of it", columns![ballooned_mib ksm_saved_mib]),
+            lines("Memory saved at present", columns![ballooned_mib ksm_saved_mib]),
         ],
     )],
     left_out: "",
@@ -190,12 +190,12 @@ pub(super) const CACHE: Definition = Definition {
         )
         .without_intervals(),
     ],
-    left_out: "Images are counted together, each once, however many guests share one.",
+    left_out: "An image counts once, even if several guests share it.",
 };
 
 pub(super) const ADV: Definition = Definition {
     name: "ADV",
-    title: "What deserves a look",
+    title: "Findings that deserve a look",
     heritage: &[],
     parts: &[part(
         "findings",

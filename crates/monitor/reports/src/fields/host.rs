@@ -51,126 +51,133 @@ fn both(facts: &Facts<'_>, one: H, other: H) -> Option<f64> {
 derived! {
     /// Fields of the host.
     HOST, Host {
-        "guests_on", "Guests|on", Count 0, [host Guests], "guests that were there",
-            "guests, mean of the interval", |f| f.on;
+        "guests_on", "Guests|on", Count 0, [host Guests], "guests that existed",
+            "mean number of guests in the interval", |f| f.on;
         "guests_active", "Guests|active", Count 0, [guest VcpuRun, guest OtherRun],
             "guests that used more than 1 % of a CPU",
-            "guests whose CPU time was over 1 % of the interval", |f| f.active;
+            "guests whose CPU time exceeded 1 % of the interval", |f| f.active;
         "in_queue", "In|queue", Count 2, [guest VcpuRun, guest VcpuDelay],
             "virtual CPUs that ran or waited, on average",
-            "run, CPU wait and what is known of page and I/O wait, over time",
+            "run time, CPU waits, and known page and I/O waits, divided by the time",
             |f| over(f.queued_ns()?, f.guest.covered_ms as f64 * 1e6);
         "wakes_per_s", "Wakes|/s", PerS 1, [guest HaltWakeups, guest VcpuDispatches],
-            "wake-ups of virtual CPUs: the transactions of the original",
-            "halts ended, or dispatches where halts are not counted",
+            "wake-ups of virtual CPUs; z/VM monitors call them transactions",
+            "halts that ended, or dispatches if halts are not counted",
             |f| crate::facts::per_s(f.wakes()?, f.guest.covered_ms);
         "idle_wakes_per_s", "Idle|wakes/s", PerS 1, [guest HaltWakeups, guest VcpuDispatches],
-            "those of guests that used less than 1 % of a CPU",
+            "wake-ups of guests that used less than 1 % of a CPU",
             "wake-ups of guests that are not active", |f| {
                 crate::facts::per_s(f.idle_wakes?, f.guest.covered_ms)
             };
         "wake_ms", "Time|ms", Ms 2, [guest VcpuRun, guest VcpuDelay],
-            "how long a wake-up takes: its CPU time and its waits",
-            "time in queue over wake-ups", |f| over(f.queued_ns()? / 1e6, f.wakes()?);
+            "mean duration of a wake-up: its CPU time and its waits",
+            "time in queue divided by wake-ups", |f| over(f.queued_ns()? / 1e6, f.wakes()?);
         "busy_percent", "Busy|%", Percent 1,
             [host User, host Nice, host System, host Interrupts, host SoftInterrupts, host Guest],
-            "busy share of all CPUs of the host", "busy time over CPUs and time",
+            "busy share of all CPUs of the host", "busy time, as a share of the time of all CPUs",
             |f| over(f.busy_ns()? * 100.0, f.capacity_ns()?);
         "virtual_percent", "Virt|%", Percent 1, [guest VcpuGuest, guest VcpuRun],
-            "share of all CPUs that guests themselves got",
-            "guest time, or virtual CPUs' run time under emulation, over CPUs and time",
-            |f| over(f.virtual_ns()? * 100.0, f.capacity_ns()?);
+            "share of all CPUs that guests received",
+            "guest time, or run time of virtual CPUs under emulation, as a share of the time of \
+             all CPUs", |f| over(f.virtual_ns()? * 100.0, f.capacity_ns()?);
         "capture_percent", "Capt|%", Percent 1, [guest VcpuRun, guest OtherRun],
-            "capture ratio: the share of busy time that guests account for",
-            "CPU time of guests over busy time", |f| over(f.cpu_ns()? * 100.0, shared_ns(f)?);
+            "capture ratio: share of the busy time that guests used",
+            "CPU time of guests, as a share of the busy time",
+            |f| over(f.cpu_ns()? * 100.0, shared_ns(f)?);
         "others_percent", "Others|%", Percent 1, [host OthersRun],
-            "the share of busy time that other processes of the host account for",
-            "their CPU time, that of children that have ended included, over busy time",
+            "share of the busy time that other processes of the host used",
+            "CPU time of other processes and of their ended children, as a share of the busy time",
             |f| over(f.h(H::OthersRun)? * 100.0, shared_ns(f)?);
         "kernel_percent", "Kernel|%", Percent 1,
             [host KernelRun, host Interrupts, host SoftInterrupts],
-            "the share of busy time that the kernel accounts for by itself",
-            "CPU time of its threads, and of interrupts what no task has counted, over busy time",
-            |f| over(kernel_ns(f)? * 100.0, shared_ns(f)?);
+            "share of the busy time that the kernel itself used",
+            "CPU time of kernel threads, and of interrupts not counted for a task, as a share of \
+             the busy time", |f| over(kernel_ns(f)? * 100.0, shared_ns(f)?);
         "attributed_percent", "Named|%", Percent 1,
             [guest VcpuRun, guest OtherRun, host OwnRun, host OthersRun, host KernelRun],
-            "the share of busy time that has a name",
-            "CPU time of guests, manager, other processes and kernel over busy time",
+            "share of the busy time with a known user",
+            "CPU time of guests, manager, other processes and kernel, as a share of the busy time",
             |f| over(named_ns(f)? * 100.0, shared_ns(f)?);
         "steal_percent", "Steal|%", Percent 1, [host Steal],
-            "share of all CPUs that a hypervisor below took", "stolen time over CPUs and time",
+            "share of all CPUs that a hypervisor below the host took",
+            "stolen time, as a share of the time of all CPUs",
             |f| over(f.h(H::Steal)? * 100.0, f.capacity_ns()?);
         "used_percent", "Mem|%", Percent 1, [host Total, host Available],
-            "memory that could not be handed out", "total less available, over total",
+            "share of memory that could not be handed out",
+            "total less available memory, as a share of total memory",
             |f| over((f.h(H::Total)? - f.h(H::Available)?) * 100.0, f.h(H::Total)?);
         "load_ratio", "Stor|load", Ratio 2,
             [guest Actual, guest OwnAvailable, guest OwnActiveFile, host Total],
-            "working sets of guests over the host's memory",
-            "sum of the working sets that are known, over total",
+            "working sets of guests divided by the host's memory",
+            "sum of the known working sets divided by the host's memory",
             |f| over(super::guest::working_set(f)?, f.h(H::Total)?);
         "zswap_pages_per_s", "zswap|pages/s", PagesPerS 1, [host ZswapIn, host ZswapOut],
-            "pages into and out of zswap", "both, a second",
+            "pages moved into and out of zswap", "both directions, per second",
             |f| both(f, H::ZswapIn, H::ZswapOut);
         "swap_pages_per_s", "swap|pages/s", PagesPerS 1, [host SwapIn, host SwapOut],
-            "pages into and out of swap devices", "both, a second",
+            "pages written to and read from swap devices", "both directions, per second",
             |f| both(f, H::SwapIn, H::SwapOut);
         "psi_cpu_percent", "CPU|some %", Percent 1, [host PsiCpuSome],
-            "time in which some task waited for a CPU", "pressure, of time";
+            "time in which at least one task waited for a CPU",
+            "pressure stall time, as a share of the time";
         "psi_memory_percent", "Mem|some %", Percent 1, [host PsiMemorySome],
-            "time in which some task waited for memory", "pressure, of time";
+            "time in which at least one task waited for memory",
+            "pressure stall time, as a share of the time";
         "psi_memory_full_percent", "Mem|full %", Percent 1, [host PsiMemoryFull],
-            "time in which all tasks waited for memory", "pressure, of time";
+            "time in which all tasks waited for memory",
+            "pressure stall time, as a share of the time";
         "psi_io_percent", "I/O|some %", Percent 1, [host PsiIoSome],
-            "time in which some task waited for I/O", "pressure, of time";
+            "time in which at least one task waited for I/O",
+            "pressure stall time, as a share of the time";
         "psi_io_full_percent", "I/O|full %", Percent 1, [host PsiIoFull],
-            "time in which all tasks waited for I/O", "pressure, of time";
+            "time in which all tasks waited for I/O", "pressure stall time, as a share of the time";
         "cpus", "CPUs", Count 0, [host Cpus], "CPUs of the host", "mean";
         "total_mib", "Total|MiB", Mib 0, [host Total], "memory of the host", "mean";
         "available_mib", "Avail|MiB", Mib 0, [host Available],
             "memory that could be handed out without swapping", "mean";
         "spare_mib", "Spare|MiB", Mib 0, [host Spare],
-            "memory that could be handed out, of what guests may use together", "mean";
+            "memory that guests could still get, within the memory that all guests may use", "mean";
         "set_point_mib", "Want|MiB", Mib 0, [host SetPoint],
-            "the free memory that the manager keeps", "mean";
+            "free memory that the manager tries to keep", "mean";
         "guests_mib", "Guests|MiB", Mib 0,
             [guest Private, guest Hypervisor, guest Resident, host Anonymous, host KsmSharing],
-            "memory of guests, each for itself",
-            "private, less the hypervisors' and what KSM saved; in old recordings resident",
-            |f| part(f, |s| s.guests.own);
+            "private memory of guests",
+            "private memory, less hypervisors' memory and KSM's savings; in old recordings, \
+             resident memory", |f| part(f, |s| s.guests.own);
         "guests_actual_mib", "Actual|MiB", Mib 0, [guest Actual],
-            "memory that balloons leave to guests", "sum of guests, mean",
+            "memory that balloons leave to guests", "sum of all guests, mean",
             |f| Some(f.g(G::Actual)? / MIB);
         "guests_resident_mib", "Resid|MiB", Mib 0,
             [guest Private, guest Resident, host Together, host Anonymous, host KsmSharing],
-            "memory of guests and hypervisors in the host's memory, shared pages once",
-            "guests, VMMs and shared of STORE1",
-            |f| {
+            "memory of guests and hypervisors on the host; a shared page counts once",
+            "sum of the columns Guests, VMMs and Shared once of STORE1", |f| {
                 f.g(G::Private).or(f.g(G::Resident))?;
                 part(f, |s| s.guests.own + s.guests.hypervisors + s.guests.together)
             };
         "hypervisors_mib", "VMMs|MiB", Mib 0, [guest Hypervisor],
-            "what hypervisors have for themselves beside their guests' memory",
-            "measured, or estimated where their mappings may not be read", |f| {
+            "memory of the hypervisors themselves, without their guests' memory",
+            "measured, or estimated if their mappings cannot be read", |f| {
                 f.g(G::Hypervisor)?;
                 part(f, |s| s.guests.hypervisors)
             };
         "together_mib", "Shared|once MiB", Mib 0, [host Together],
-            "what guests have together: templates, and the hypervisor's program",
-            "the most that a guest has of each, a part of the cache of files", |f| {
+            "memory that guests share: templates, and the hypervisor's program",
+            "for each template and program, the largest value of a guest; part of the cache of \
+             files", |f| {
                 f.h(H::Together)?;
                 part(f, |s| s.guests.together)
             };
         "manager_mib", "pinhead|MiB", Mib 0, [host OwnResident],
-            "memory of the manager and monitor", "what they have for themselves", |f| {
+            "memory of the manager and monitor", "private memory", |f| {
                 f.h(H::OwnResident)?;
                 part(f, |s| s.manager)
             };
         "processes_mib", "Others|MiB", Mib 0, [host Anonymous],
-            "anonymous memory of everything else",
-            "anonymous, less guests, hypervisors and manager",
-            |f| part(f, |s| s.processes);
+            "anonymous memory of all other processes",
+            "anonymous memory, less guests, hypervisors and manager", |f| part(f, |s| s.processes);
         "cache_mib", "Cache|MiB", Mib 0, [host Cached, host Shared, host Together],
-            "cache of files", "cached less shared memory and what guests have together", |f| {
+            "cache of files", "cached memory, less shared memory and memory that guests share",
+            |f| {
                 f.h(H::Cached)?;
                 part(f, |s| s.cache)
             };
@@ -178,97 +185,98 @@ derived! {
         "buffers_mib", "Buffer|MiB", Mib 0, [host Buffers], "cache of block devices", "mean";
         "slab_mib", "Slab|MiB", Mib 0, [host Slab], "the kernel's own objects", "mean";
         "tables_mib", "Tables|MiB", Mib 0, [host PageTables, host SecondaryTables],
-            "page tables of processes and of guests", "both", |f| {
+            "page tables of processes and of guests", "sum of both", |f| {
                 f.h(H::PageTables)?;
                 part(f, |s| s.tables)
             };
         "kernel_mib", "Kernel|MiB", Mib 0, [host KernelStack, host PerCpu],
-            "stacks in the kernel, and memory of single CPUs", "both", |f| {
+            "kernel stacks, and per-CPU memory", "sum of both", |f| {
                 f.h(H::KernelStack)?;
                 part(f, |s| s.kernel)
             };
-        "zswap_mib", "zswap|MiB", Mib 0, [host Zswap], "the zswap pool", "mean";
+        "zswap_mib", "zswap|MiB", Mib 0, [host Zswap], "size of the zswap pool", "mean";
         "zram_mib", "zram|MiB", Mib 0, [tier Resident], "memory of compressed swap devices",
-            "sum over them", |f| {
+            "sum of all devices", |f| {
                 f.t(model::TierField::Resident)?;
                 part(f, |s| s.zram)
             };
         "huge_mib", "Huge|MiB", Mib 0, [host HugeTlb], "huge pages set aside", "mean";
         "free_mib", "Free|MiB", Mib 0, [host Free], "memory that is not used at all", "mean";
         "lists_mib", "CPU lists|MiB", Mib 0, [host CpuLists],
-            "free memory that single CPUs keep for their next need, which MemFree leaves out",
-            "mean";
+            "free memory on per-CPU lists, which MemFree does not include", "mean";
         "other_mib", "other|MiB", Mib 0, [host Total, host Free, host Anonymous],
-            "the remainder", "total less all other parts", |f| part(f, |s| s.other);
+            "memory in no other column", "total less all other parts", |f| part(f, |s| s.other);
         "stalls_per_s", "Stalls|/s", PerS 1, [host Stalls],
-            "allocations that had to reclaim memory themselves", "a second";
+            "allocations that had to wait for direct reclaim of memory", "per second";
         "scan_failed_pages_per_s", "Failed|pages/s", PagesPerS 1,
             [host ScanDirect, host StealDirect],
-            "pages that were scanned in need and not had", "scanned less had, a second",
+            "pages that direct reclaim scanned and did not free",
+            "scanned less freed pages, per second",
             |f| Some((f.h_s(H::ScanDirect)? - f.h_s(H::StealDirect)?).max(0.0));
         "kswapd_ms_per_min", "kswapd|ms/min", MsPerMin 1, [host KswapdRun], "CPU time of kswapd",
-            "a minute";
+            "per minute";
         "kswapd_pages_per_s", "kswapd|pages/s", PagesPerS 1, [host StealKswapd],
-            "pages that kswapd got", "a second";
+            "pages that kswapd freed", "per second";
         "turn_s", "Age|s", Seconds 0,
             [host Anonymous, host Cached, host StealDirect, host StealKswapd],
-            "how old memory is when it is reclaimed",
-            "anonymous and cached memory over what is reclaimed a second", |f| {
+            "estimated age of memory when it is reclaimed",
+            "anonymous and cached memory divided by the memory reclaimed per second", |f| {
                 let pool = (f.h(H::Anonymous)? + f.h(H::Cached)?) / PAGE;
                 over(pool, f.h_s(H::StealDirect)? + f.h_s(H::StealKswapd)?)
             };
-        "major_faults_per_s", "Faults|/s", PerS 1, [host MajorFaults], "faults that had to read",
-            "a second";
+        "major_faults_per_s", "Faults|/s", PerS 1, [host MajorFaults],
+            "page faults that had to read from storage", "per second";
         "refault_file_pages_per_s", "Refault|file/s", PagesPerS 1, [host RefaultFile],
-            "cache needed again soon after it was dropped", "a second";
+            "pages of the cache that were read again soon after they were dropped", "per second";
         "refault_anonymous_pages_per_s", "Refault|anon/s", PagesPerS 1, [host RefaultAnonymous],
-            "memory needed again soon after it was swapped out", "a second";
+            "anonymous pages that were read back soon after they were swapped out", "per second";
         "guest_read_kib_per_s", "Guests|KiB/s", KibPerS 1, [guest ReadBytes],
-            "what guests had fetched from storage, past the cache", "a second";
-        "ksm_saved_mib", "Saved|MiB", Mib 0, [host KsmSharing],
-            "memory that KSM saves", "pages that have no place of their own any more";
+            "data fetched from storage for guests, without reads from the cache", "per second";
+        "ksm_saved_mib", "Saved|MiB", Mib 0, [host KsmSharing], "memory that KSM saves",
+            "pages that KSM replaced by a shared page";
         "ksm_ratio", "Sharing|ratio", Ratio 1, [host KsmSharing, host KsmShared],
-            "how many share a page that KSM keeps", "pages saved over pages kept, and one",
+            "mean number of uses of a page that KSM shares",
+            "saved pages divided by kept pages, plus 1",
             |f| Some(over(f.h(H::KsmSharing)?, f.h(H::KsmShared)?)? + 1.0);
-        "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "a minute";
+        "ksm_ms_per_min", "KSM|ms/min", MsPerMin 1, [host KsmRun], "CPU time of KSM", "per minute";
         "page_reported_mib", "Reported|MiB", Mib 0, [guest Reported],
-            "free memory that guests gave back by themselves", "in the time";
+            "free memory that guests returned by page reporting", "total";
         "ballooned_mib", "Balloon|MiB", Mib 0, [host Ballooned],
-            "memory that the host has because of balloons", "mean";
+            "memory that balloons have taken from guests", "mean";
         "page_outs", "Paged|out", Count 0, [host PageOuts],
-            "times that a guest's memory was handed to the host's reclaim", "in the time";
+            "times that the manager paged out a guest", "total";
         "paged_out_mib", "Paged|out MiB", Mib 0, [host PagedOut],
-            "what left the host's memory by that", "in the time";
+            "memory that page-out removed from the host's memory", "total";
         "paged_out_stored_mib", "in swap|MiB", Mib 0, [host PagedOutStored],
-            "what compressed swap grew by as it did", "in the time; 0 where none is compressed";
+            "growth of compressed swap during page-out", "total; 0 if no swap is compressed";
         "came_back_mib", "Came|back MiB", Mib 0, [host CameBack],
-            "what was seen to come back of it, as guests touched it", "in the time";
+            "paged-out memory that came back when guests used it", "total";
         "page_out_ms_per_min", "Page-out|ms/min", MsPerMin 1, [host PageOutRun],
-            "CPU time of that, a part of the manager's", "a minute";
+            "CPU time of page-out, a part of the manager's CPU time", "per minute";
         "oom_kills", "OOM|kills", Count 0, [host OomKills],
-            "processes killed because memory ran out", "in the time";
+            "processes killed because memory ran out", "total";
         "manager_ms_per_min", "pinhead|ms/min", MsPerMin 1, [host OwnRun],
-            "CPU time of the manager and monitor", "a minute";
-        "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "a second";
+            "CPU time of the manager and monitor", "per minute";
+        "switches_per_s", "Switch|/s", PerS 0, [host Switches], "context switches", "per second";
         "watermark_min_mib", "Wmark|min MiB", Mib 1, [host MinWatermark],
-            "free memory below which tasks must reclaim some themselves", "of all zones, mean";
+            "free memory below which tasks must reclaim memory themselves",
+            "sum of all zones, mean";
         "watermark_low_mib", "Wmark|low MiB", Mib 1, [host LowWatermark],
-            "free memory below which kswapd begins", "of all zones, mean";
+            "free memory below which kswapd starts to reclaim memory", "sum of all zones, mean";
         "watermark_high_mib", "Wmark|high MiB", Mib 1, [host HighWatermark],
-            "free memory at which kswapd ends", "of all zones, mean";
+            "free memory above which kswapd stops", "sum of all zones, mean";
         "images", "Images", Count 0, [host Images], "image files that guests have open", "mean";
         "images_mib", "Images|MiB", Mib 0, [host ImageBytes],
-            "what they take on the disk", "each counted once, mean";
+            "disk space of the image files that guests have open", "each file counted once, mean";
         "image_cached_mib", "Img cache|MiB", Mib 0, [host ImagesCached],
-            "what of them is in the cache", "each counted once, mean";
-        "image_sharing_ratio", "Guests|an image", Ratio 1,
-            [guest ImagesCached, host ImagesCached],
-            "how many guests share what is cached of an image",
-            "what is cached of each guest's images over what is cached, each counted once",
-            |f| over(f.g(G::ImagesCached)?, f.h(H::ImagesCached)?);
+            "cached part of the image files that guests have open", "each file counted once, mean";
+        "image_sharing_ratio", "Guests|an image", Ratio 1, [guest ImagesCached, host ImagesCached],
+            "mean number of guests that share a cached page of an image",
+            "cached memory of each guest's images, divided by the cached memory with each file \
+             counted once", |f| over(f.g(G::ImagesCached)?, f.h(H::ImagesCached)?);
         "cache_hit_percent", "Cache|hit %", Percent 1, [guest BlockReadBytes, guest ReadBytes],
-            "what guests read from their disks that was in the cache",
-            "read less what was fetched from storage, of what was read",
+            "share of guests' disk reads that the host's cache served",
+            "bytes read less bytes fetched from storage, as a share of the bytes read",
             super::outside::cache_hit_percent;
     }
 }

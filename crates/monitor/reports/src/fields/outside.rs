@@ -35,78 +35,87 @@ derived! {
     GUEST, Guest {
         "bursts_per_min", "Bursts|/min", PerMin 0,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
-            "stretches of work of its virtual CPUs, waits for a CPU included",
-            "by how long and how often each ran in each second; one that works on for seconds is \
-             one; a minute", |f| f.g_per_min(bursts(f)?);
+            "bursts of work of the guest's virtual CPUs, including waits for a CPU",
+            "estimated from the duration and number of runs in each second; work over several \
+             seconds is one burst; per minute", |f| f.g_per_min(bursts(f)?);
         "burst_short_percent", "Below|50 ms %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
-            "bursts that took less than 0.05 s", "of all bursts",
+            "bursts shorter than 0.05 s", "share of all bursts",
             |f| burst_percent(f, &[G::Bursts50]);
         "burst_middle_percent", "50 to|200 ms %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
-            "those from 0.05 s to 0.2 s", "of all bursts",
+            "bursts from 0.05 s to 0.2 s", "share of all bursts",
             |f| burst_percent(f, &[G::Bursts200]);
         "burst_long_percent", "0.2 to|1 s %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
-            "those from 0.2 s to 1 s", "of all bursts", |f| burst_percent(f, &[G::Bursts1000]);
+            "bursts from 0.2 s to 1 s", "share of all bursts",
+            |f| burst_percent(f, &[G::Bursts1000]);
         "burst_longest_percent", "1 s and|longer %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
-            "those of 1 s and longer", "of all bursts", |f| burst_percent(f, &[G::BurstsLong]);
+            "bursts of 1 s and longer", "share of all bursts",
+            |f| burst_percent(f, &[G::BurstsLong]);
         "burst_trivial_percent", "Below|200 ms %", Percent 1,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],
-            "bursts that took less than 0.2 s: the trivial transactions of the original",
-            "of all bursts", |f| burst_percent(f, &[G::Bursts50, G::Bursts200]);
+            "bursts shorter than 0.2 s; z/VM monitors call them trivial transactions",
+            "share of all bursts", |f| burst_percent(f, &[G::Bursts50, G::Bursts200]);
         "low_mib", "Kept|MiB", Mib 0, [guest Low],
-            "what its cgroup keeps while others have more than their share", "mean";
+            "memory that the guest's cgroup keeps while other cgroups exceed their share",
+            "memory.low, mean";
         "zswapped_mib", "zswap|MiB", Mib 0, [guest GroupZswapped],
-            "what of it is in zswap, uncompressed", "mean";
+            "memory of the guest in zswap, uncompressed", "mean";
         "on_disk_mib", "Disk|MiB", Mib 0, [guest GroupSwap, guest GroupZswapped],
-            "what of it takes slots of swap devices and is not in zswap",
-            "swapped out less what is in zswap, mean", |f| {
+            "memory of the guest in slots of swap devices, without zswap",
+            "swapped-out memory less memory in zswap, mean", |f| {
                 let zswapped = f.g(G::GroupZswapped).unwrap_or(0.0);
                 Some((f.g(G::GroupSwap)? - zswapped).max(0.0) / MIB)
             };
         "zswap_in_pages_per_s", "zswap in|pages/s", PagesPerS 1, [guest GroupZswapIn],
-            "its pages that came back from zswap", "a second";
+            "pages of the guest loaded from zswap", "per second";
         "zswap_out_pages_per_s", "zswap out|pages/s", PagesPerS 1, [guest GroupZswapOut],
-            "its pages that went to zswap", "a second";
+            "pages of the guest stored in zswap", "per second";
         "disk_in_pages_per_s", "Disk in|pages/s", PagesPerS 1, [guest GroupSwapIn],
-            "its pages that were read from swap devices", "a second";
+            "pages of the guest read from swap devices", "per second";
         "disk_out_pages_per_s", "Disk out|pages/s", PagesPerS 1, [guest GroupSwapOut],
-            "its pages that were written to swap devices", "a second";
+            "pages of the guest written to swap devices", "per second";
         "migrated_pages_per_s", "Migr|pages/s", PagesPerS 1, [guest GroupZswapBack],
-            "its pages that were moved from zswap to disk", "a second";
+            "pages of the guest moved from zswap to disk", "per second";
         "host_refault_anonymous_pages_per_s", "Host re|anon/s", PagesPerS 1,
             [guest GroupRefaultAnonymous],
-            "its memory, needed again soon after the host swapped it out", "a second";
+            "pages of the guest read back soon after the host had swapped them out", "per second";
         "host_refault_file_pages_per_s", "Host re|file/s", PagesPerS 1, [guest GroupRefaultFile],
-            "cache of its files, needed again soon after the host dropped it", "a second";
-        "images_mib", "Images|MiB", Mib 0, [guest Images],
-            "what its image files take on the disk", "mean";
+            "cached pages of the guest's files read again soon after the host had dropped them",
+            "per second";
+        "images_mib", "Images|MiB", Mib 0, [guest Images], "disk space of the guest's image files",
+            "mean";
         "image_cached_mib", "Img cache|MiB", Mib 0, [guest ImagesCached],
-            "what of them is in the host's cache", "mean";
+            "part of the guest's image files in the host's cache", "mean";
         "cache_hit_percent", "Cache|hit %", Percent 1, [guest BlockReadBytes, guest ReadBytes],
-            "what it read from its disks that the host had in its cache",
-            "read less what was fetched from storage, of what was read", cache_hit_percent;
+            "share of the guest's disk reads that the host's cache served",
+            "bytes read less bytes fetched from storage, as a share of the bytes read",
+            cache_hit_percent;
         "block_reads_per_s", "Disk|reads/s", PerS 1, [guest BlockReads],
-            "requests of it that read from its disks", "a second";
+            "read requests of the guest to its disks", "per second";
         "block_writes_per_s", "Disk|writes/s", PerS 1, [guest BlockWrites],
-            "requests of it that wrote to them", "a second";
+            "write requests of the guest to its disks", "per second";
         "block_read_kib_per_s", "Disk read|KiB/s", KibPerS 1, [guest BlockReadBytes],
-            "what it read from them", "a second";
+            "data that the guest read from its disks", "per second";
         "block_write_kib_per_s", "Disk write|KiB/s", KibPerS 1, [guest BlockWriteBytes],
-            "what it wrote to them", "a second";
+            "data that the guest wrote to its disks", "per second";
         "net_in_per_s", "Net in|packets/s", PerS 1, [guest NetInPackets, guest OwnReceivedPackets],
-            "packets that it got", "through its tap devices, or as its daemon tells; a second",
+            "packets that the guest received",
+            "counted at its tap devices, else by its daemon; per second",
             |f| network(f, G::NetInPackets, G::OwnReceivedPackets);
         "net_out_per_s", "Net out|packets/s", PerS 1, [guest NetOutPackets, guest OwnSentPackets],
-            "packets that it sent", "through its tap devices, or as its daemon tells; a second",
+            "packets that the guest sent",
+            "counted at its tap devices, else by its daemon; per second",
             |f| network(f, G::NetOutPackets, G::OwnSentPackets);
         "net_in_kib_per_s", "Net in|KiB/s", KibPerS 1, [guest NetInBytes, guest OwnReceived],
-            "what it got", "through its tap devices, or as its daemon tells; a second",
+            "data that the guest received by network",
+            "counted at its tap devices, else by its daemon; per second",
             |f| Some(network(f, G::NetInBytes, G::OwnReceived)? / 1024.0);
         "net_out_kib_per_s", "Net out|KiB/s", KibPerS 1, [guest NetOutBytes, guest OwnSent],
-            "what it sent", "through its tap devices, or as its daemon tells; a second",
+            "data that the guest sent by network",
+            "counted at its tap devices, else by its daemon; per second",
             |f| Some(network(f, G::NetOutBytes, G::OwnSent)? / 1024.0);
     }
 }

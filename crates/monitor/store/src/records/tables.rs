@@ -26,17 +26,17 @@ pub struct TableText {
     pub columns: Vec<Column>,
 }
 
-const AT: Column = plain("at_ms", "ms", "time", "when the span began, since 1970");
-const COVERED: Column = plain("covered_ms", "ms", "number", "how much of the span is known");
+const AT: Column = plain("at_ms", "ms", "time", "start of the span, since 1970");
+const COVERED: Column = plain("covered_ms", "ms", "number", "known part of the span");
 
 /// Columns that identify a guest.
 pub const WHO: [Column; 6] = [
     plain("guest", "", "text", "the guest's name"),
-    plain("uuid", "", "text", "its UUID"),
-    plain("class", "", "text", "the class that its name, or its `pinhead up`, put it in"),
-    plain("guest_pid", "", "number", "its process on the host"),
-    plain("start_ticks", "ticks", "number", "when that process started, since the host's boot"),
-    plain("boot", "", "text", "tells one boot of the guest from the next"),
+    plain("uuid", "", "text", "UUID of the guest"),
+    plain("class", "", "text", "class of the guest, from its name or from `pinhead up`"),
+    plain("guest_pid", "", "number", "PID of the guest's process on the host"),
+    plain("start_ticks", "ticks", "number", "start of that process, since the host's boot"),
+    plain("boot", "", "text", "identifier of one boot of the guest"),
 ];
 
 const fn plain(
@@ -67,37 +67,37 @@ pub fn tables() -> Vec<TableText> {
         all.push(table::<TierField>(
             grain,
             words("a tier of memory in a minute", "a tier of memory in 15 minutes"),
-            &[plain("tier", "", "text", "its name, such as /dev/zram0")],
+            &[plain("tier", "", "text", "name of the tier, such as /dev/zram0")],
         ));
         let mut whose = WHO.to_vec();
-        whose.push(plain("name", "", "text", "the process's name"));
-        whose.push(plain("pid", "", "number", "its number in the guest; 0 for all of a name"));
+        whose.push(plain("name", "", "text", "name of the process"));
+        whose.push(plain("pid", "", "number", "PID in the guest; 0 for all processes of a name"));
         all.push(table::<ProcessField>(
             grain,
             words(
-                "a process that did something in a minute",
-                "a process that did something in 15 minutes",
+                "a process that was active in a minute",
+                "a process that was active in 15 minutes",
             ),
             &whose,
         ));
     }
     all.push(TableText {
         name: "gap".into(),
-        words: "a time of which nothing is known",
+        words: "a time without data",
         columns: vec![
-            plain("from_ms", "ms", "time", "when it began, since 1970"),
-            plain("to_ms", "ms", "time", "when it ended"),
-            plain("reason", "", "text", "restart, late or lost"),
+            plain("from_ms", "ms", "time", "start of the gap, since 1970"),
+            plain("to_ms", "ms", "time", "end of the gap, since 1970"),
+            plain("reason", "", "text", "reason of the gap: restart, late or lost"),
         ],
     });
     all.push(TableText {
         name: "raw".into(),
-        words: "a block of samples of one second; `pinhead top --replay` shows what is in it",
+        words: "a block of samples of one second; `pinhead top --replay` shows the samples",
         columns: vec![
-            plain("at_ms", "ms", "time", "its first sample, since 1970"),
-            plain("to_ms", "ms", "time", "its last sample"),
-            plain("count", "", "number", "its samples"),
-            plain("bytes", "", "blob", "they, packed"),
+            plain("at_ms", "ms", "time", "time of the first sample, since 1970"),
+            plain("to_ms", "ms", "time", "time of the last sample, since 1970"),
+            plain("count", "", "number", "number of samples"),
+            plain("bytes", "", "blob", "the samples, packed"),
         ],
     });
     all

@@ -185,8 +185,8 @@ fn inhabitants(sample: &Sample) -> String {
     let each = rows.iter().filter_map(|row| sample.seen(row).known(row.memory_bytes));
     let of: Option<u64> = each.reduce(u64::saturating_add);
     format!(
-        "Guests   {}: {running} running, {asleep} asleep, {stand}{} else   have {} of {} MiB, \
-         res {}",
+        "Guests   {}: {running} running, {asleep} asleep, {stand}{} other   have {} of {} MiB, \
+         resident {}",
         rows.len(),
         rows.len() - running - asleep - parked,
         size_of(has),

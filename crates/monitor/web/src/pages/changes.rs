@@ -160,9 +160,10 @@ pub(crate) async fn reserve(
         let number =
             |text: &str, most: u64| text.trim().parse().ok().filter(|n| (1..=most).contains(n));
         let mib = number(&form.mib, 1 << 24)
-            .ok_or_else(|| Fault::wrong("How much is a whole number of MiB"))?;
-        let hold_s = number(&form.hold_s, HOLD_S_MAX)
-            .ok_or_else(|| Fault::wrong(format!("How long is 1 to {HOLD_S_MAX} seconds")))?;
+            .ok_or_else(|| Fault::wrong("\"How much\" must be a whole number of MiB"))?;
+        let hold_s = number(&form.hold_s, HOLD_S_MAX).ok_or_else(|| {
+            Fault::wrong(format!("\"How long\" must be 1 to {HOLD_S_MAX} seconds"))
+        })?;
         let ask = Ask::Reserve { mib, timeout_ms: WAIT_MS, hold_ms: hold_s * 1_000 };
         app.say(
             &visitor,
@@ -174,7 +175,7 @@ pub(crate) async fn reserve(
                     held.reservation
                 ),
                 Ok(_) => Error::OtherAnswer.to_string(),
-                Err(error) => format!("No room was made: {}", plain(&chain(&error), 400)),
+                Err(error) => format!("No memory was reserved: {}", plain(&chain(&error), 400)),
             },
         );
         Ok("/".to_owned())

@@ -221,7 +221,8 @@ impl Source for MadeUp {
                 order(format!("{guest} {change:?}"));
                 match guest.as_str() {
                     "web7" => {
-                        let failure = Failure::new("User 990 may ask this manager and not `set`");
+                        let failure =
+                            Failure::new("User 990 may only read from this manager: `set`");
                         Err(control::Error::Refused(failure).into())
                     }
                     _ => Ok(Answer::Set(Entitled {

@@ -42,7 +42,7 @@ fn allowed_change_reaches_manager_and_refusal_reaches_page() {
     );
     let refused = set("web7", "what=release&value=");
     assert!(
-        refused.body.contains("Not changed: User 990 may ask this manager"),
+        refused.body.contains("Not changed: User 990 may only read from this manager"),
         "{}",
         refused.body
     );

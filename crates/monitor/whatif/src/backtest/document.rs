@@ -279,7 +279,7 @@ impl DecisionDocument<'_> {
 }
 
 impl FitDocument {
-    /// Creates the document of a search.
+    /// Builds the output document from the result of a fit.
     pub fn of(fit: &Fit, like: &str) -> FitDocument {
         FitDocument {
             like: like.to_owned(),

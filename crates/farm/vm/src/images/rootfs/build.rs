@@ -128,7 +128,9 @@ impl Software {
     fn arch(self) -> Result<Arch, Error> {
         Arch::host().ok_or_else(|| Error::Rootfs {
             image: self.name(),
-            reason: "Debian root file systems are made on x86-64 and s390x hosts".to_owned(),
+            reason: "Debian root file systems can only be built on x86-64 and s390x \
+                     hosts"
+                .to_owned(),
         })
     }
 
@@ -142,8 +144,8 @@ impl Software {
         let arch = self.arch()?;
         if !is_root() {
             let reason = format!(
-                "installing Debian's packages needs root; `PINHEAD_CACHE={SYSTEM} pinhead cache \
-                 refresh {}` as root makes it for all users",
+                "installing Debian's packages needs root; run `PINHEAD_CACHE={SYSTEM} pinhead \
+                 cache refresh {}` as root to build it for all users",
                 self.name()
             );
             return Err(Error::Rootfs { image: self.name(), reason });

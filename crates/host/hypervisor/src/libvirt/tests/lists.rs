@@ -95,7 +95,10 @@ fn report_h12_domains_beyond_the_bound_are_told_by_their_number() {
         told.collect()
     };
     let sentences = told(scene.settle());
-    assert!(matches!(&sentences[..], [one] if one.contains("left alone are 3,")), "{sentences:?}");
+    assert!(
+        matches!(&sentences[..], [one] if one.contains("until others end: 3")),
+        "{sentences:?}"
+    );
     scene.libvirt.connection.up.as_mut().unwrap().list_ms = Some(0);
     assert!(told(scene.settle()).is_empty(), "reported again");
 }

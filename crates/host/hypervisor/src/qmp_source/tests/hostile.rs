@@ -23,7 +23,7 @@ fn monitor_held_by_another_client_is_reported_and_retried() {
     world.turn(4_999);
     assert_eq!(world.take_events(), []);
     world.turn(1);
-    trouble(&mut world, "another client holds its monitor");
+    trouble(&mut world, "another client uses the monitor");
     for _ in 0..10 {
         world.turn(1_000);
         let dirs = world.source.unclaimed().into_iter();
@@ -51,7 +51,7 @@ fn socket_without_qemu_is_reported_once_and_then_forgotten() {
     drop(Qemu::bind(&path));
     world.turn(0);
     world.turn(0);
-    trouble(&mut world, "Nobody listens");
+    trouble(&mut world, "have no listener");
     let mut turns = 0;
     let began_ms = world.now_ms;
     while world.now_ms < began_ms + 120_000 {
@@ -124,7 +124,7 @@ fn a_qemu_that_does_not_describe_itself_is_no_guest() {
     qemu.is_stopped = true;
     world.turn(0);
     world.turn(5_000);
-    trouble(&mut world, "does not answer");
+    trouble(&mut world, "does not identify itself");
     assert!(qemu.stream_is_closed());
 }
 
@@ -166,7 +166,7 @@ fn nonsense_ends_the_connection_and_nothing_else() {
     world.turn(0);
     let events = world.take_events();
     let [Event::Gone(gone, why)] = events.as_slice() else { panic!("{events:?}") };
-    assert!(*gone == id && why.contains("no QMP"), "{why}");
+    assert!(*gone == id && why.contains("does not send valid QMP"), "{why}");
     world.source.set_target(other, Bytes(MIB), world.now_ms);
     world.talk(&mut good);
     assert_eq!(world.take_events(), [Event::Taken(other, Bytes(MIB))]);
@@ -180,7 +180,7 @@ fn nonsense_instead_of_a_greeting_is_no_guest() {
     qemu.accept();
     assert!(qemu.send_bytes(&b"SSH-2.0-x\r\n".repeat(20)));
     world.turn(0);
-    trouble(&mut world, "No guest behind");
+    trouble(&mut world, "No guest at");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn answers_of_the_wrong_shape_are_missing_and_not_zero() {
         qemu.send(&json!({ "return": -1, "id": id }));
     }
     world.turn(0);
-    trouble(&mut world, "how much memory");
+    trouble(&mut world, "the size of its memory");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_close_in_the_middle_of_an_answer_is_an_end() {
     world.turn(0);
     qemu.close();
     world.turn(0);
-    assert_eq!(world.take_events(), [Event::Gone(id, "QEMU closed its monitor".into())]);
+    assert_eq!(world.take_events(), [Event::Gone(id, "QEMU has exited".into())]);
     // The guest is gone, so a request for it is ignored.
     world.source.set_target(id, Bytes(MIB), world.now_ms);
     world.turn(0);
@@ -291,6 +291,8 @@ fn a_machine_without_guests_is_no_trouble() {
 fn directories_that_may_not_be_read_are_one_sentence() {
     let words = |count: usize| cannot_look(&vec![PathBuf::from("/run/user/7"); count]);
     assert_eq!(words(0), None);
-    assert!(words(1).is_some_and(|w| w.contains("in /run/user/7: run as root")));
+    assert!(
+        words(1).is_some_and(|w| w.contains("search /run/user/7 for QMP sockets: run as root"))
+    );
     assert!(words(9).is_some_and(|w| w.contains("/run/user/7 and 8 more directories")));
 }

@@ -355,7 +355,7 @@ fn events_report_how_a_guest_runs() {
     assert_eq!(after(&mut qemu, "STOP", "shutdown"), []);
     qemu.close();
     world.turn(0);
-    let reason = "QEMU closed its monitor: guest-shutdown";
+    let reason = "QEMU has exited: guest-shutdown";
     assert_eq!(world.take_events(), [Event::Gone(id, reason.into())]);
 }
 
@@ -465,5 +465,5 @@ fn report_h09_listener_counts_where_its_threads_are_nobodys() {
 fn report_h09_program_before_a_monitor_is_named() {
     let events = liar(2560);
     let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
-    assert!(words.contains("has to be QEMU's own"), "{words}");
+    assert!(words.contains("connect the monitor directly to QEMU"), "{words}");
 }

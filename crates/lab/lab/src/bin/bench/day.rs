@@ -8,7 +8,7 @@
 //!
 //! The guests follow real ones that were recorded for some minutes under mixed load, so that their
 //! numbers vary like a kernel's. A report is timed like a user's, from the start of the process to
-//! its end. The best of some runs counts, to exclude other load of the machine.
+//! its end. The fastest of several runs counts, because other load only slows a run down.
 
 use crate::clock::now;
 use crate::error::{Error, scratch};
