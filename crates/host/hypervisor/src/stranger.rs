@@ -101,8 +101,8 @@ impl Stranger {
     /// The user id of nobody.
     pub const OWNER: Owner = Owner(NOBODY);
 
-    /// Creates a directory of nobody's here, which all users must be able to enter. `None` means
-    /// that this process does not run as root.
+    /// Creates this directory for the user `nobody`. All users must be able to enter its path.
+    /// `None` means that this process does not run as root.
     pub fn at(dir: &Path) -> Option<Stranger> {
         if Owner::own() != Owner::ROOT {
             return None;

@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{url} has not answered for {waited_ms} ms")]
     Slow { url: String, waited_ms: u64 },
     /// The response is not HTTP, or too large.
-    #[error("What {url} answers is no HTTP response: {reason}")]
+    #[error("The response of {url} is not valid HTTP: {reason}")]
     Response { url: String, reason: String },
     #[error("{url} answers {status}: {}", .words.escape_debug())]
     Status {

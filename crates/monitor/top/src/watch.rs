@@ -183,7 +183,7 @@ fn show_outcome(order: &Order, outcome: Outcome, view: &mut View) {
             view.page = Some(Page::at_end(title, &text));
             view.note = None;
         }
-        (Ok(_), Some(title)) => view.note = Some(format!("Nothing is kept: {title}")),
+        (Ok(_), Some(title)) => view.note = Some(format!("There is nothing to show: {title}")),
         (Ok(text), None) => {
             view.note = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((page.title.as_str(), page.lines(80)), ("log of web1", vec!["booted".into()]));
         assert_eq!(view.note, None, "the remark about the work in progress goes");
         show_outcome(&order(Action::Why), Ok("\n".into()), &mut view);
-        assert_eq!(view.note.as_deref(), Some("Nothing is kept: decisions about web1"));
+        assert_eq!(view.note.as_deref(), Some("There is nothing to show: decisions about web1"));
         show_outcome(&order(Action::Console), Err("No farm runs".into()), &mut view);
         assert_eq!((view.note.as_deref(), view.page), (Some("! No farm runs"), None));
     }

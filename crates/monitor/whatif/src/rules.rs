@@ -87,7 +87,8 @@ pub(crate) fn rounded(size: Bytes) -> Bytes {
     Bytes(size.0.div_ceil(GRAIN.0).saturating_mul(GRAIN.0))
 }
 
-/// Returns the smallest value that this part of the values does not exceed: the nearest rank.
+/// Returns a quantile by nearest rank: the smallest value that at least `permille` thousandths of
+/// the values do not exceed.
 pub(crate) fn quantile<T: Copy + Ord>(values: &[T], permille: u64) -> Option<T> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

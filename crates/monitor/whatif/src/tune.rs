@@ -424,8 +424,8 @@ fn set_point(known: &Known<'_>) -> Option<Finding> {
         fault: Fault::SetPoint,
         guest: String::new(),
         evidence: vec![
-            ("below its reserve of the time", percent(below)),
-            ("waits for memory of the time", percent(waits)),
+            ("part of the time below its reserve", percent(below)),
+            ("part of the time waiting for memory", percent(waits)),
             ("set point", mib(set_point)),
         ],
         chart: host.available.clone(),

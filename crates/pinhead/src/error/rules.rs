@@ -31,7 +31,7 @@ pub enum RulesError {
 /// A fault of a snapshot of a manager's values.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotFault {
-    #[error("a snapshot has at most {bytes_max} bytes")]
+    #[error("a snapshot may have at most {bytes_max} bytes")]
     Large { bytes_max: u64 },
     #[error("one JSON object is expected, {{\"guest.available\": [512]}}")]
     NoObject,

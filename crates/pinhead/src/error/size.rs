@@ -11,7 +11,8 @@ pub enum SizeError {
     #[error("None of these guests belongs to libvirt: use --apply manager, or --apply settings")]
     NotLibvirt,
     #[error(
-        "The name of the guest {name} has control characters for terminals: exclude this guest"
+        "The name of the guest {name} has control characters, which could harm a terminal: name \
+         the other guests on the command line"
     )]
     ControlName { name: String },
     #[error(
@@ -20,8 +21,8 @@ pub enum SizeError {
     )]
     SameName { name: String },
     #[error(
-        "The name of the guest {name} has a character that is a pattern in settings: exclude this \
-         guest"
+        "The name of the guest {name} has a character that is a pattern in settings: name the \
+         other guests on the command line"
     )]
     PatternName { name: String },
     #[error("Nothing was set: the manager has no guest {names}")]

@@ -5,16 +5,16 @@
 pub enum TimeError {
     #[error("The time ends before it begins: --from is after --to")]
     Backwards,
-    #[error("--from is at most a year before --to")]
+    #[error("--from must be at most a year before --to")]
     OverYear,
-    #[error("--since lies between --from and --to, more than a minute from either")]
+    #[error("--since must lie between --from and --to, more than a minute from either")]
     SinceOutside,
-    #[error("--interval is at least a minute, the resolution of recordings")]
+    #[error("--interval must be at least a minute, the resolution of recordings")]
     ShortInterval,
-    #[error("--every is one second or more")]
+    #[error("--every must be one second or more")]
     EveryShort,
-    #[error("--every is one second to four minutes")]
+    #[error("--every must be one second to four minutes")]
     EveryOutside,
-    #[error("--last is one minute to seven days")]
+    #[error("--last must be one minute to seven days")]
     LastOutside,
 }

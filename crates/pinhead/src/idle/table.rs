@@ -57,8 +57,8 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     );
     let _ = writeln!(
         out,
-        "on the host: its virtual CPUs are dispatched {} times a minute; the other\n\
-         threads of its process {} times, for {} ms",
+        "on the host, a minute: the guest's virtual CPUs are dispatched {} times; the\n\
+         other threads of its QEMU {} times, and they use {} ms of CPU",
         number(wakers.vcpu_wakes_a_minute),
         number(wakers.other_wakes_a_minute),
         number(wakers.other_ms_a_minute),

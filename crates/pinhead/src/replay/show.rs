@@ -112,7 +112,7 @@ pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error
             seconds(fit.host.below_reserve_ms)
         ),
         Shortage::Needs => format!(
-            "with one more the guests need {} MiB min beyond its free memory, instead of {}",
+            "with one more, guests need {} MiB-minutes beyond the free memory, instead of {}",
             mib_minutes(beyond.lacked),
             mib_minutes(fit.host.lacked)
         ),

@@ -15,7 +15,7 @@ fn impossible_fleet_question_is_refused_with_remedy() {
     let nobody = "http://127.0.0.1:1";
     for last in ["30s", "8d"] {
         let error = wrong(&["--from", nobody, "--last", last]);
-        assert!(error.contains("--last is one minute to seven days"), "{error}");
+        assert!(error.contains("--last must be one minute to seven days"), "{error}");
     }
     let error = wrong(&["--from", nobody]);
     assert!(error.contains(nobody) && error.contains("connect"), "{error}");

@@ -460,7 +460,7 @@ impl Member {
         self.open_door();
     }
 
-    /// Opens the door to the guest's QEMU for clients.
+    /// Lets clients connect to the guest's QEMU.
     fn open_door(&self) {
         let Some(door) = &self.suspension.door else { return };
         if let (Some(running), Some(net)) = (&self.running, &self.config.spec.net)

@@ -283,7 +283,8 @@ fn join_list(list: &Option<PathBuf>, pid: u32) -> Result<(), Error> {
     write(path, &pid.to_string()).tier(CGROUP, what)
 }
 
-/// Rounds a size up to pages as the kernel does, since our devices are recognised by their size.
+/// Rounds a size up to whole pages, as the kernel does. Otherwise our devices would not be
+/// recognised by their size.
 fn whole_pages(size: Bytes) -> Bytes {
     Bytes(size.0.checked_next_multiple_of(swap::PAGE_BYTES).unwrap_or(size.0))
 }

@@ -101,7 +101,12 @@ fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<User
         let name = shown(&user.name);
         if at.get("name").is_none() {
             let message = "a user needs a name".to_owned();
-            reader.fault(at.span.clone(), "user", message, Some("write name = \"alice\""));
+            reader.fault(
+                at.span.clone(),
+                "user",
+                message,
+                Some("write the user's name, such as name = \"alice\""),
+            );
         } else if !named.contains(&user.name) {
             let message = format!("the guests of `{name}` are not searched for");
             reader.refuse(&at, &["name"], message, "list the user in [sources] users as well");

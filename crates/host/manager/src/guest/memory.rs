@@ -74,8 +74,8 @@ struct Answers {
     samples: u32,
     /// Requests for statistics since the daemon's last sample.
     missing: u32,
-    /// True once the balloon has reported a number since the guest's start, which shows that its
-    /// driver is loaded.
+    /// True once the balloon has reported statistics since the guest's start. The balloon's driver
+    /// is then loaded.
     by_balloon: bool,
     /// True if the last sample is the balloon's.
     last_is_balloons: bool,
@@ -231,14 +231,14 @@ impl GuestMemory {
         self.answers.missing = self.answers.missing.saturating_add(1);
     }
 
-    /// Returns true if the balloon has answered no request with a number since the guest's start. A
-    /// balloon that responded before is not mute, because its guest may only hang.
+    /// Returns true if the balloon has answered no request with statistics since the guest's start.
+    /// A balloon that responded before is not mute, because its guest may only hang.
     pub fn is_mute(&self) -> bool {
         !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
     }
 
-    /// Returns true if the balloon has reported no number since the guest's start, and may still do
-    /// so.
+    /// Returns true if the balloon has reported no statistics since the guest's start, and may
+    /// still do so.
     pub fn may_be_mute(&self) -> bool {
         !self.answers.by_balloon && !self.is_mute()
     }

@@ -305,7 +305,7 @@ impl Memory {
         }
     }
 
-    /// Runs the shadow's pass over the same samples, with its own limits.
+    /// Runs the shadow policy on this pass's samples, with the limits of the shadow's settings.
     fn shadow_pass(
         &mut self,
         scene: &Scene<'_>,

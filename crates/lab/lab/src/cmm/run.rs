@@ -36,8 +36,8 @@ const DATABASE_OWN_MIB: u64 = 96;
 /// Memory in use in a claimed guest before anything is touched.
 const BASE_MIB: u64 = 40;
 
-/// Wait before a claim. The other guests must be at rest, as in the study, because its guests had
-/// freed their memory long before. Guests report free pages two seconds after they became free, on
+/// Wait before a claim until the other guests are at rest. In the study they had freed their memory
+/// long before the claim. Guests report free pages two seconds after they became free, on
 /// their own CPUs. An immediate claim depended on this machine's speed in that hour, and wrote
 /// between 0 and 8,300 pages.
 const AT_REST: Settle = Settle { step: Duration::from_secs(3), most: Duration::from_secs(30) };

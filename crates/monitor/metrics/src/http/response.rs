@@ -55,7 +55,7 @@ fn read_head(heard: &[u8]) -> Result<(usize, u16, End), String> {
         Err(httparse::Error::Version | httparse::Error::Status) => {
             return Err("it has no status".to_owned());
         }
-        Err(error) => return Err(format!("its head is no HTTP: {error}")),
+        Err(error) => return Err(format!("its headers are malformed: {error}")),
     };
     let status = head.code.filter(|code| *code >= 100).ok_or("it has no status")?;
     let mut end = End::Connection;

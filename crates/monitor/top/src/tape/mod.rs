@@ -216,8 +216,8 @@ impl Tape {
 
     fn why_nothing(&self, from_ms: i64, to_ms: i64) -> Result<String, Error> {
         if self.step_ms < MINUTE_MS {
-            return Ok("There are no samples of single seconds of this time: they are kept for \
-                       a day; --step 60 shows minutes"
+            return Ok("There are no samples of single seconds then. They are kept for one day: \
+                       use --step 60 to see minutes"
                 .to_owned());
         }
         let gap = self.records.gaps(from_ms, to_ms)?.into_iter().next();

@@ -203,7 +203,7 @@ pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
 fn cause(reason: &str) -> String {
     match reason {
         "restart" => "the manager was started again".to_owned(),
-        "late" => "the manager was late".to_owned(),
+        "late" => "the host was too busy".to_owned(),
         "lost" => "the data could not be written".to_owned(),
         other => plain(other, 80),
     }
