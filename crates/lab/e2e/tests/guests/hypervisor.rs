@@ -156,7 +156,7 @@ fn a_plain_qemu_is_found_moved_lost_and_found_again() {
     // The guest's end is noticed, and a later guest counts as another guest, whatever its name.
     session.process.kill().unwrap();
     let reason = watch.gone(id);
-    assert!(reason.contains("closed"), "{reason}");
+    assert!(reason.contains("QEMU has exited"), "{reason}");
     assert_eq!(view.stat(), None, "the old files show no other process");
     drop(session);
     let session = boot(&spec);

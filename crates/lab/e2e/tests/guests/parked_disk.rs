@@ -148,7 +148,7 @@ fn crashed_guest_resumes_from_disk_or_boots_if_damaged() {
     assert_eq!(exec(&farm, "web1", "cat /run/kept; hostname"), "older\nweb1");
     assert_eq!(exec(&farm, "web2", "test -e /run/kept || hostname"), "web2");
     let said = text(&[told.stdout, told.stderr].concat());
-    assert!(said.contains("web2 begins anew") && said.contains("web2.park"), "{said}");
+    assert!(said.contains("web2 starts from its template") && said.contains("web2.park"), "{said}");
     for port in [27_430, 27_431] {
         assert!(page(connect(port)).starts_with("HTTP/1.1 200 OK"));
     }
