@@ -161,8 +161,7 @@ pub fn hoarder(policy: &mut dyn Policy) -> Moved {
             true => {
                 world.step(&mut Watching(policy));
                 // The host is exactly at its set point, whatever the guests have touched.
-                let guests: u64 = world.members.iter().map(|m| m.guest.resident_kib()).sum();
-                world.own = steady((world.total_kib * 4 / 5).saturating_sub(guests));
+                world.leave_free(world.total_kib - world.total_kib * 4 / 5);
             }
             false => {
                 world.step(policy);
@@ -263,9 +262,7 @@ pub fn crammed(ours: &mut Ours) -> Served {
     while world.now_ms < AT_MS + 120_000 {
         if world.now_ms + STEP_MS < AT_MS {
             world.step(&mut Watching(ours));
-            let guests: u64 = world.members.iter().map(|m| m.guest.seen_kib()).sum();
-            let reserve_kib = world.config.reserve.0 >> 10;
-            world.own = steady(world.total_kib.saturating_sub(guests + reserve_kib));
+            world.leave_free(world.config.reserve.0 >> 10);
             continue;
         }
         if world.step(ours).is_some() {
@@ -300,8 +297,7 @@ pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
             true => world.step(&mut Watching(policy)),
             false => world.step(policy),
         };
-        let guests: u64 = world.members.iter().map(|m| m.guest.resident_kib()).sum();
-        world.own = steady((world.total_kib * 4 / 5).saturating_sub(guests));
+        world.leave_free(world.total_kib - world.total_kib * 4 / 5);
         let orders = round.into_iter().flat_map(|round| round.orders);
         let shrinks = orders.filter(|order| order.key == key && order.target < order.from);
         squeeze.shrinks += shrinks.count() as u64;

@@ -94,6 +94,12 @@ impl World {
         self.members.iter().find(|m| m.key == key)
     }
 
+    /// Lets other processes of the host take all memory that guests do not hold, except this much.
+    pub(crate) fn leave_free(&mut self, free_kib: u64) {
+        let guests: u64 = self.members.iter().map(|m| m.guest.seen_kib()).sum();
+        self.own = Load::Steady { kib: self.total_kib.saturating_sub(guests + free_kib) };
+    }
+
     /// Returns the host's free memory, without swapping.
     pub fn available_kib(&self) -> u64 {
         self.total_kib.saturating_sub(self.used_kib())

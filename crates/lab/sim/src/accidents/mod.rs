@@ -8,9 +8,9 @@
 
 mod worlds;
 
-use crate::figures::{self, GIB, MIB};
+use crate::figures::{GIB, MIB};
 use crate::policies::Policy;
-use crate::table::{Question, Row, Unit, ask};
+use crate::table::{HOARDER, Question, Row, SQUEEZE, Unit, ask};
 use policy::rivals::Kind;
 use std::fmt::Write as _;
 
@@ -75,12 +75,7 @@ const ACCIDENTS: &[Accident] = &[
         ),
         "oVirt/mom #21, oVirt/ovirt-engine #712",
     ),
-    met(
-        ask("host full for another reason: shrinks of a starved guest", Unit::Count, 0, |p| {
-            Some(figures::squeeze(p).shrinks)
-        }),
-        "home-assistant/operating-system #4805 (targets from the host's headroom alone)",
-    ),
+    met(SQUEEZE, "home-assistant/operating-system #4805 (targets from the host's headroom alone)"),
     met(
         ask(
             "a backup reads every file of one guest: its neighbours' wait for memory",
@@ -117,18 +112,7 @@ const ACCIDENTS: &[Accident] = &[
         ),
         "shakenfist #3920 (4.9 GB swapped out, free in the guest)",
     ),
-    met(
-        ask(
-            "host exactly at its target, hoarder beside starved: unmet after 30 s",
-            Unit::Part,
-            200,
-            |p| {
-                let moved = figures::hoarder(p);
-                Some(1000 - (moved.in_30_s_kib * 1000 / moved.need_kib.max(1)).min(1000))
-            },
-        ),
-        "QubesOS/qubes-issues #3265, #9627",
-    ),
+    met(HOARDER, "QubesOS/qubes-issues #3265, #9627"),
     met(
         ask(
             "guests promised half more than the host has fill up: beyond the host's memory",

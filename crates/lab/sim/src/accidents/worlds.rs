@@ -1,6 +1,5 @@
 //! The worlds of the accident book. Each returns its harm under a policy.
 
-use crate::balloon::Fault;
 use crate::figures::{GIB, MIB, host, plain, steady};
 use crate::guest::{STEP_MS, Spec};
 use crate::load::{Files, Load};
@@ -13,22 +12,24 @@ const AT_MS: u64 = 60_000;
 /// Time from the incident to the end of most worlds.
 const LENGTH_MS: u64 = 600_000;
 
-/// Runs a world to this time, with a policy that only watches.
-fn settle(world: &mut World, policy: &mut dyn Policy, until_ms: u64) {
-    while world.now_ms + STEP_MS < until_ms {
+/// Runs a world to the incident, with a policy that only watches.
+fn settle(world: &mut World, policy: &mut dyn Policy) {
+    while world.now_ms + STEP_MS < AT_MS {
         world.step(&mut Watching(policy));
     }
 }
 
-/// Returns the memory of all guests that is resident on the host.
-fn resident_kib(world: &World) -> u64 {
-    world.members.iter().map(|member| member.guest.resident_kib()).sum()
+/// Runs a world to the incident, with a policy that only watches, and this much of the host free.
+fn settle_with(world: &mut World, policy: &mut dyn Policy, free_kib: u64) {
+    while world.now_ms + STEP_MS < AT_MS {
+        world.step(&mut Watching(policy));
+        world.leave_free(free_kib);
+    }
 }
 
-/// Lets other processes of the host take all memory but this part.
-fn leave_free(world: &mut World, free_kib: u64) {
-    let taken = resident_kib(world) + free_kib;
-    world.own = steady(world.total_kib.saturating_sub(taken));
+/// Returns a need that grows from `low_kib` to 2.5 GiB.
+fn growing(low_kib: u64, from_ms: u64, until_ms: u64) -> Load {
+    Load::Ramp { low_kib, high_kib: 5 * GIB / 2, from_ms, until_ms }
 }
 
 /// Returns the time that a guest's tasks waited for memory in the last step, in microseconds.
@@ -57,14 +58,9 @@ fn strict(spec: Spec) -> Spec {
 /// A guest of 4 GiB starts with 1 GiB, and its programs need 2.5 GiB. Half of the host is free.
 pub(super) fn starved(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(31 * GIB));
-    let load = Load::Ramp {
-        low_kib: 500 * MIB,
-        high_kib: 5 * GIB / 2,
-        from_ms: AT_MS,
-        until_ms: AT_MS + 120_000,
-    };
+    let load = growing(500 * MIB, AT_MS, AT_MS + 120_000);
     let key = world.come(plain(4 * GIB, GIB, load), Line::default());
-    settle(&mut world, policy, AT_MS);
+    settle(&mut world, policy);
     wait_ms(&mut world, policy, &[key], AT_MS + 1_800_000)
 }
 
@@ -79,10 +75,7 @@ pub(super) fn in_vain(policy: &mut dyn Policy) -> u64 {
         spec.traits.yields = false;
         world.come(spec, Line { before_ms: index % 5 * STEP_MS, ..Line::default() });
     }
-    while world.now_ms + STEP_MS < AT_MS {
-        world.step(&mut Watching(policy));
-        leave_free(&mut world, 4 * GIB);
-    }
+    settle_with(&mut world, policy, 4 * GIB);
     while world.now_ms < AT_MS + LENGTH_MS {
         world.step(policy);
     }
@@ -102,10 +95,7 @@ pub(super) fn cached(policy: &mut dyn Policy) -> u64 {
     let load =
         Load::Ramp { low_kib: GIB, high_kib: 4 * GIB, from_ms: AT_MS, until_ms: AT_MS + 60_000 };
     world.come(strict(plain(6 * GIB, 2 * GIB, load)), Line::default());
-    while world.now_ms + STEP_MS < AT_MS {
-        world.step(&mut Watching(policy));
-        leave_free(&mut world, 10 * GIB);
-    }
+    settle_with(&mut world, policy, 10 * GIB);
     while world.now_ms < AT_MS + LENGTH_MS {
         world.step(policy);
     }
@@ -121,10 +111,7 @@ pub(super) fn boot(policy: &mut dyn Policy) -> u64 {
         let line = Line { before_ms: index % 5 * STEP_MS, ..Line::default() };
         world.come(plain(4 * GIB, 4 * GIB, load), line);
     }
-    while world.now_ms + STEP_MS < AT_MS {
-        world.step(&mut Watching(policy));
-        leave_free(&mut world, 5 * GIB);
-    }
+    settle_with(&mut world, policy, 5 * GIB);
     let load =
         Load::Ramp { low_kib: 100 * MIB, high_kib: 5 * GIB / 2, from_ms: 5_000, until_ms: 30_000 };
     let key = world.come(plain(4 * GIB, 4 * GIB, load), Line::default());
@@ -150,8 +137,8 @@ pub(super) fn death(policy: &mut dyn Policy) -> Option<u64> {
         let line = Line { before_ms: index % 5 * STEP_MS, ..Line::default() };
         keys.push(world.come(spec, line));
     }
-    settle(&mut world, policy, AT_MS);
-    leave_free(&mut world, 2 * GIB);
+    settle(&mut world, policy);
+    world.leave_free(2 * GIB);
     while world.now_ms < DIES_MS {
         world.step(policy);
     }
@@ -184,11 +171,8 @@ pub(super) fn backup(policy: &mut dyn Policy) -> u64 {
     spec.files.cold_kib_s = 400 * MIB;
     spec.files.cold_kib_max = u64::MAX;
     world.come(spec, Line::default());
-    while world.now_ms + STEP_MS < AT_MS {
-        world.step(&mut Watching(policy));
-        let free = world.total_kib / 5;
-        leave_free(&mut world, free);
-    }
+    let free_kib = world.total_kib / 5;
+    settle_with(&mut world, policy, free_kib);
     wait_ms(&mut world, policy, &keys, AT_MS + LENGTH_MS)
 }
 
@@ -199,7 +183,7 @@ pub(super) fn two_managers(policy: &mut dyn Policy) -> u64 {
     let mut spec = plain(6 * GIB, 9 * GIB / 2, steady(3 * GIB));
     spec.files.hot_kib = 700 * MIB;
     let key = world.come(spec, Line::default());
-    settle(&mut world, policy, AT_MS);
+    settle(&mut world, policy);
     let until_ms = AT_MS + LENGTH_MS;
     if let Some(member) = world.members.first_mut() {
         let sizes_kib = [3 * GIB, 3 * GIB];
@@ -217,24 +201,12 @@ pub(super) fn two_managers(policy: &mut dyn Policy) -> u64 {
 /// to the same target again, and its programs need 2.5 GiB.
 pub(super) fn reboot(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(31 * GIB));
-    let load = Load::Ramp {
-        low_kib: 100 * MIB,
-        high_kib: 5 * GIB / 2,
-        from_ms: AT_MS,
-        until_ms: AT_MS + 20_000,
-    };
     let target_kib = 3 * GIB / 2;
-    let key = world.come(plain(4 * GIB, target_kib, load), Line::default());
-    settle(&mut world, policy, AT_MS);
+    let key = world.come(plain(4 * GIB, target_kib, steady(100 * MIB)), Line::default());
+    settle(&mut world, policy);
     if let Some(member) = world.members.first_mut() {
         member.reboot(AT_MS);
-        let quick = Load::Ramp {
-            low_kib: 100 * MIB,
-            high_kib: 5 * GIB / 2,
-            from_ms: 5_000,
-            until_ms: 25_000,
-        };
-        member.guest.spec.load = quick;
+        member.guest.spec.load = growing(100 * MIB, 5_000, 25_000);
         // QEMU keeps the target across a reset.
         member.guest.balloon.set_target(target_kib);
     }
@@ -252,8 +224,8 @@ pub(super) fn swapped(policy: &mut dyn Policy) -> u64 {
         spec.files = Files { hot_kib: 300 * MIB, cold_kib_s: 30 * MIB, cold_kib_max: u64::MAX };
         world.come(spec, Line { before_ms: index % 5 * STEP_MS, ..Line::default() });
     }
-    settle(&mut world, policy, AT_MS);
-    leave_free(&mut world, 0);
+    settle(&mut world, policy);
+    world.leave_free(0);
     let mut most_kib = 0;
     while world.now_ms < AT_MS + LENGTH_MS {
         world.step(policy);
@@ -275,7 +247,6 @@ pub(super) fn overfull(policy: &mut dyn Policy) -> u64 {
             until_ms: 300_000 + index * 5_000,
         };
         let mut spec = plain(8 * GIB, 8 * GIB, load);
-        spec.balloon = Fault::None;
         spec.files = Files { hot_kib: 200 * MIB, cold_kib_s: 40 * MIB, cold_kib_max: u64::MAX };
         world.come(spec, Line { before_ms: index % 5 * STEP_MS, ..Line::default() });
     }

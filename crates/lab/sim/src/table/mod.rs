@@ -81,6 +81,20 @@ pub(crate) const fn ask(
     Question { name, unit, at_most, measure }
 }
 
+pub(crate) const HOARDER: Question = ask(
+    "host at its target, hoarding guest beside starved guest: unmet need after 30 s",
+    Unit::Part,
+    200,
+    |p| {
+        let moved = figures::hoarder(p);
+        Some(1000 - (moved.in_30_s_kib * 1000 / moved.need_kib.max(1)).min(1000))
+    },
+);
+pub(crate) const SQUEEZE: Question =
+    ask("host full for another reason: shrinks of a starved guest", Unit::Count, 0, |p| {
+        Some(figures::squeeze(p).shrinks)
+    });
+
 const QUESTIONS: &[Question] = &[
     ask(
         "burst from 1 to 5 GiB, half of the host free: time until it is served",
@@ -106,18 +120,8 @@ const QUESTIONS: &[Question] = &[
         5_000,
         |p| scenes::needy(p, Fault::Stuck).after_ms,
     ),
-    ask(
-        "host at its target, hoarding guest beside starved guest: unmet need after 30 s",
-        Unit::Part,
-        200,
-        |p| {
-            let moved = figures::hoarder(p);
-            Some(1000 - (moved.in_30_s_kib * 1000 / moved.need_kib.max(1)).min(1000))
-        },
-    ),
-    ask("host full for another reason: shrinks of a starved guest", Unit::Count, 0, |p| {
-        Some(figures::squeeze(p).shrinks)
-    }),
+    HOARDER,
+    SQUEEZE,
     ask("honest guest beside a lying guest: shrinks of the honest guest", Unit::Count, 0, |p| {
         Some(figures::liar_beside(p).shrinks)
     }),

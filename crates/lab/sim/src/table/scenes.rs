@@ -40,8 +40,7 @@ pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
     let key = world.come(plain(8 * GIB, 2 * GIB, load), Line { before_ms: 300, ..Line::default() });
     while world.now_ms + STEP_MS < AT_MS {
         world.step(&mut Watching(policy));
-        let guests: u64 = world.members.iter().map(|m| m.guest.resident_kib()).sum();
-        world.own = steady((world.total_kib - 2 * GIB).saturating_sub(guests));
+        world.leave_free(2 * GIB);
     }
     world.swapped_kib_max = 0;
     let mut after_ms = None;
@@ -80,7 +79,7 @@ pub fn idle(policy: &mut dyn Policy) -> Idle {
     while world.now_ms + STEP_MS < AT_MS {
         world.step(&mut Watching(policy));
         if world.now_ms <= 20_000 {
-            world.own = steady((world.total_kib * 9 / 10).saturating_sub(held(&world)));
+            world.leave_free(world.total_kib - world.total_kib * 9 / 10);
         }
     }
     let before_kib = held(&world);
