@@ -197,11 +197,13 @@ pub(crate) fn in_turn<'a>(
     for (id, guest) in guests {
         let is_again = last.is_some_and(|last| last.name == id.name && last.class == id.class);
         last = Some(id);
-        match joined.last_mut().filter(|_| is_again) {
-            Some(before) if before.over.covered_ms + guest.over.covered_ms <= whole_ms => {
-                before.to_mut().then(guest);
-            }
-            _ => joined.push(Cow::Borrowed(guest)),
+        // Without any covered time, nothing shows that two guests were not there together.
+        let follows = |before: &Measured<'_>| {
+            whole_ms > 0 && before.over.covered_ms + guest.over.covered_ms <= whole_ms
+        };
+        match joined.last_mut().filter(|before| is_again && follows(before)) {
+            Some(before) => before.to_mut().then(guest),
+            None => joined.push(Cow::Borrowed(guest)),
         }
     }
     joined
@@ -362,6 +364,8 @@ mod tests {
         assert_eq!(sum(36_000).over.get(GuestField::VcpuRun), Some(40));
         // Guests of two farms may have the same name at the same time.
         assert_eq!(sum(30_000).over.get(GuestField::Resident), Some(3000));
+        let none = guest(10, None, 0);
+        assert_eq!(in_turn([(&id("g1", "a"), &none), (&id("g1", "b"), &none)], 0).len(), 2);
     }
 
     #[test]

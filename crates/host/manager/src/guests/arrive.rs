@@ -82,7 +82,7 @@ impl Guests {
             effects.push(Effect::Attach(found.clone()));
         }
         self.arrivals += 1;
-        let text = format!("it is now at {}", found.source);
+        let text = format!("it was found at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
         let saved = match guest.found.is_restored {
             true => self.saved.take(&guest.found),

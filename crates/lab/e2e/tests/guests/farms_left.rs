@@ -28,6 +28,7 @@ fn any_signal_leaves_nothing_behind() {
         }
         let shown = up.output();
         assert!(signal == "KILL" || shown.contains("GUEST    STATE"), "{shown}");
+        assert_eq!(signal != "KILL", shown.ends_with("2 guests ended\n"), "{shown}");
     }
 }
 

@@ -143,6 +143,28 @@ fn a_minute_is_shown_with_what_was_in_force_before() {
 }
 
 #[test]
+fn folded_holds_say_how_often_the_kernel_took_memory_back() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    for (second, mib) in [(187, 256), (188, 272), (189, 300)] {
+        let mut hold = decision(START_MS + second * SECOND, "hold", mib, mib);
+        hold.clause = "strained".into();
+        let id = journal.decision(web, &hold).expect("written");
+        let (at_ms, reached_bytes) = (hold.at_ms + 900, (mib + 16) * MIB);
+        let outcome = Outcome { at_ms, fate: Fate::TookBack, reached_bytes, host_got_bytes: None };
+        if mib < 300 {
+            journal.outcome(id, &outcome).expect("written");
+        }
+    }
+    let text = ask(&journal, &args("web1"));
+    assert!(text.contains("held 3 times") && text.contains("256 to 300 MiB"), "{text}");
+    let took = "Its kernel took memory back from the balloon 2 times meanwhile.";
+    assert!(text.trim_end().ends_with(took), "{text}");
+    let answer = why::answer(&journal, &args("web1"), now()).expect("an answer").json();
+    assert_eq!(answer["entries"][0]["took_back"], 2);
+}
+
+#[test]
 fn a_time_without_decisions_says_when_there_are_some() {
     let journal = story();
     let nothing = "The active policy decided nothing about web1 between 14:08:00 and 14:08:59; \

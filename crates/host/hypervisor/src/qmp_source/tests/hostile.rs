@@ -68,6 +68,22 @@ fn socket_without_qemu_is_reported_once_and_then_forgotten() {
 }
 
 #[test]
+fn removed_socket_of_an_ended_guest_is_no_trouble() {
+    let mut world = World::new();
+    let (qemu, id, _) = world.found("a");
+    drop(qemu);
+    std::fs::remove_file(world.socket("a")).unwrap();
+    // The connection is tried again before the next scan.
+    let began_ms = world.now_ms;
+    while world.now_ms < began_ms + SCAN_MS - 100 {
+        world.turn(50);
+    }
+    assert!(!world.source.places.is_empty(), "there was a scan");
+    let events = world.take_events();
+    assert!(matches!(events.as_slice(), [Event::Gone(gone, _)] if *gone == id), "{events:?}");
+}
+
+#[test]
 fn a_qemu_that_hangs_is_reported_and_so_is_its_return() {
     let mut world = World::new();
     let (mut qemu, id, _) = world.found("a");
