@@ -47,6 +47,10 @@ clauses! {
         "[{host_available} are free for guests, ]more than wanted, and it can use some"
         "[{host_available} were free for guests, and {host_set_point} are wanted|more was free \
          than wanted], and it can use more",
+    Room "room"
+        "The host is not short of memory, so no balloon stands in the guest."
+        "the host is not short[ with {host_available} free for guests]"
+        "the host was not short[ with {host_available} free for guests]",
     SetPoint "setpoint"
         "The host has less free memory than it wants, so guests give what they can spare."
         "[{host_available} are free for guests, and {host_set_point} are wanted|less is free than \

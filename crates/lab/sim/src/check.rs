@@ -9,6 +9,7 @@ use crate::load::Load;
 use crate::member::Member;
 use crate::policies::{Order, Ours};
 use crate::scenario::{CALM_MS, LENGTH_MS, Scenario};
+pub use crate::tally::Tally;
 use crate::world::{PASS_MS, Round, World};
 use base::Bytes;
 use policy::arbiter::{Clause, Fate, Key, STUCK_MS};
@@ -48,43 +49,6 @@ pub struct Checker {
     pub tally: Tally,
 }
 
-/// The numbers of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Targets given.
-    pub orders: u64,
-    /// Targets that give memory.
-    pub grows: u64,
-    /// Scenarios in which anything was moved.
-    pub lively: u64,
-    /// Scenarios in which the host swapped.
-    pub swapping: u64,
-    /// Maximum number of turns of a guest within ten minutes.
-    pub turns_max: usize,
-    /// Processes killed.
-    pub oom_kills: u64,
-    /// Longest time that a need was open although it could be met.
-    pub need_ms_max: u64,
-    /// Maximum memory that the host swapped.
-    pub host_swap_kib: u64,
-}
-
-impl Tally {
-    /// Returns both together.
-    pub fn with(self, other: &Tally) -> Tally {
-        Tally {
-            orders: self.orders + other.orders,
-            grows: self.grows + other.grows,
-            lively: self.lively + other.lively,
-            swapping: self.swapping + other.swapping,
-            turns_max: self.turns_max.max(other.turns_max),
-            oom_kills: self.oom_kills + other.oom_kills,
-            need_ms_max: self.need_ms_max.max(other.need_ms_max),
-            host_swap_kib: self.host_swap_kib.max(other.host_swap_kib),
-        }
-    }
-}
-
 #[derive(Default)]
 struct Seen {
     way: Option<Ordering>,
@@ -98,13 +62,23 @@ struct Seen {
     /// Turns after everything has settled.
     calm_turns: u64,
     actual_kib: Option<u64>,
-    last_target: Option<Bytes>,
+    target: Target,
     shrunk_ms: Option<u64>,
     ordered_ms: u64,
     /// Time of a rival's move, and the guest's size then.
     rival: Option<(u64, u64)>,
     rivalled_ms: Option<u64>,
     foreign_ms: Option<u64>,
+}
+
+/// The targets of a guest.
+#[derive(Default)]
+struct Target {
+    last: Option<Bytes>,
+    /// Target before the last one.
+    before: Option<Bytes>,
+    /// True if the last target is a release, which the guest has not been promised.
+    is_released: bool,
 }
 
 impl Seen {
@@ -196,7 +170,10 @@ impl Checker {
         let below = order.target < min && order.target < order.from;
         never(below, || format!("{order:?} is below the minimum of {min}"))?;
         never(order.target > max, || format!("{order:?} is above the maximum of {max}"))?;
-        never(is_for_a_lie(member, order), || format!("{order:?} is for a guest that lies"))?;
+        let before = self.guests.get(&order.key).and_then(|seen| seen.target.before);
+        never(is_for_a_lie(member, order, before), || {
+            format!("{order:?} is for a guest that lies")
+        })?;
         if order.target < order.from {
             let starved_ms = member.starved_ms.map_or(0, |at_ms| world.now_ms - at_ms);
             never(starved_ms > DELAY_MS, || {
@@ -224,8 +201,10 @@ impl Checker {
                 // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
-                // A return of what the host did not get ends a failed shrink.
-                let calm = calm && order.clause != Some(Clause::NoYield);
+                // A return of memory that the host did not get ends a failed shrink, and a release
+                // ends a shrink that has served.
+                let returns = [Some(Clause::NoYield), Some(Clause::Room)];
+                let calm = calm && !returns.contains(&order.clause);
                 seen.calm_turns += u64::from(calm);
             }
             seen.way = Some(way);
@@ -254,13 +233,22 @@ impl Checker {
         let mut more = false;
         for order in &round.orders {
             let seen = self.guests.entry(order.key).or_default();
-            let before = seen.last_target.replace(order.target).unwrap_or(order.from);
-            more |= order.target > order.from.max(before);
+            let target = &mut seen.target;
+            target.before = target.last.replace(order.target);
+            let before = target.before.unwrap_or(order.from);
+            let is_new = order.target > order.from.max(before);
+            target.is_released = match order.clause {
+                Some(Clause::Room) => true,
+                // The rest of a release stays one.
+                _ => target.is_released && !is_new,
+            };
+            more |= is_new && !target.is_released;
         }
         let going_kib: u64 = world
             .members
             .iter()
             .filter(|m| m.rival.is_none())
+            .filter(|m| self.guests.get(&m.key).is_none_or(|seen| !seen.target.is_released))
             .map(|m| {
                 let target_kib = m.target.map_or(0, |t| t.0 >> 10);
                 // Memory that the host holds despite the balloon costs nothing. A balloon comes to
@@ -390,13 +378,15 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if happened { Err(what()) } else { Ok(()) }
 }
 
-/// Returns true if the order gives a lying guest more than twice its visible memory.
-fn is_for_a_lie(member: &Member, order: &Order) -> bool {
+/// Returns true if the order gives a lying guest more than twice its visible memory. Its target
+/// before was `before`.
+fn is_for_a_lie(member: &Member, order: &Order, before: Option<Bytes>) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // An earlier grant may be reduced to its remainder, and a booting guest keeps its size from
-    // before. Neither is a grant for a claim.
-    let is_old = matches!(order.clause, Some(Clause::Strained | Clause::Boot));
+    // An earlier grant may be reduced to its remainder, a booting guest keeps its size from before,
+    // and a host with room releases all guests. None of these is a grant for a claim.
+    let is_rest = before.is_some_and(|before| order.target <= before);
+    let is_old = is_rest || matches!(order.clause, Some(Clause::Boot | Clause::Room));
     let is_new = !is_old && order.target > order.from;
     let grows = is_new && order.target > Bytes(most_kib << 10);
     spec.traits.lies && spec.traits.resident_seen && grows

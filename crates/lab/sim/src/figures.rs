@@ -53,14 +53,19 @@ pub(crate) fn steady(kib: u64) -> Load {
 /// until the guest has this memory and no task in it waits. Returns `None` after a quarter of an
 /// hour.
 pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
-    burst_on(host(steady(31 * GIB)), policy)
+    burst_on(host(steady(31 * GIB)), policy, false)
+}
+
+/// Returns the same time on a host that the policy has managed for two minutes before.
+pub fn burst_on_managed_host(policy: &mut dyn Policy) -> Option<u64> {
+    burst_on(host(steady(31 * GIB)), policy, true)
 }
 
 /// Returns the same time next to a lying guest, which claims 64 GiB and uses hardly any memory.
 pub fn burst_beside_a_liar(policy: &mut dyn Policy) -> Option<u64> {
     let mut world = host(steady(31 * GIB));
     world.come(liar(), Line::default());
-    burst_on(world, policy)
+    burst_on(world, policy, false)
 }
 
 /// Returns a guest that claims to need more than there is.
@@ -71,14 +76,17 @@ fn liar() -> Spec {
     spec
 }
 
-fn burst_on(mut world: World, policy: &mut dyn Policy) -> Option<u64> {
+fn burst_on(mut world: World, policy: &mut dyn Policy, is_managed: bool) -> Option<u64> {
     const AT_MS: u64 = 120_000;
     let load =
         Load::Burst { low_kib: 600 * MIB, high_kib: 5 * GIB, from_ms: AT_MS, until_ms: u64::MAX };
     let key = world.come(plain(8 * GIB, GIB, load), Line::default());
-    // Until that time the size must not change, whatever surplus the host has.
+    // Without management the size does not change until that time, whatever surplus the host has.
     while world.now_ms + STEP_MS < AT_MS {
-        world.step(&mut Watching(policy));
+        match is_managed {
+            true => world.step(policy),
+            false => world.step(&mut Watching(policy)),
+        };
     }
     let end_ms = AT_MS + 900_000;
     while world.now_ms < end_ms {

@@ -26,5 +26,6 @@ mod member;
 pub mod policies;
 pub mod scenario;
 pub mod table;
+mod tally;
 pub mod world;
 pub mod zvm;

@@ -196,6 +196,7 @@ impl Member {
             doubtful: if spec.own_kib > 0 { OWN_ESTIMATE } else { Bytes::ZERO },
             process: Process {
                 private: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
+                reports: spec.traits.reports,
                 ..Process::default()
             },
             // The model's host swaps out no memory of a guest.

@@ -101,5 +101,9 @@ crate::field::fields! {
             "resident memory that only the guest's process uses";
         Pinned = "pinned", Count, Gauge, "QMP, libvirt, PID/status",
             "1 if the guest's memory stays in the host, whatever the balloon takes";
+        Reports = "page_reporting", Count, Gauge, "QMP, libvirt",
+            "1 if the guest's kernel reports free pages to the host";
+        Found = "found_bytes", Bytes, Gauge, "QMP, libvirt",
+            "size of the guest before it was managed";
     }
 }

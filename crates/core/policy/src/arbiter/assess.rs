@@ -107,7 +107,7 @@ impl GuestHistory {
             assessment.ceiling = most;
         }
         let plain = headroom::plain(&view, sample);
-        assessment.headroom = headroom::learnt(plain, view.used, self.turns.lessons);
+        assessment.headroom = headroom::learnt(plain, view.used, self.moves.turns.lessons);
         let warm = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
         // Refaults are no lack of memory while enough memory is free. A guest that is strained, or
         // was strained a moment ago, gets memory for its need instead.
@@ -191,7 +191,7 @@ impl GuestHistory {
             Some(Clause::NoYield)
         } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
             Some(Clause::Rule)
-        } else if self.balloon.target().is_some() || self.balloon.is_astray() {
+        } else if self.balloon.is_on_its_way() || self.balloon.is_astray() {
             Some(Clause::Moving)
         } else {
             None
@@ -199,7 +199,7 @@ impl GuestHistory {
         let cooled =
             |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
         let low_ms = self.cool_ms().min(COOL_LOW_MS_MAX);
-        let need_ms = (COOL_SHORTAGE_MS << self.turns.reversals).min(COOL_NEED_MS_MAX);
+        let need_ms = (COOL_SHORTAGE_MS << self.moves.turns.reversals).min(COOL_NEED_MS_MAX);
         // The cool-downs are ordered by urgency, the lowest urgency first.
         let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
         let is_needy = assessment.need.size > Bytes::ZERO;

@@ -92,7 +92,13 @@ fn command(
     }
     pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
     guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
+    if clause == Clause::Room {
+        guest.balloon.offer();
+        guest.moves.releases.released(now_ms);
+        return command;
+    }
     if action == Action::Shrink {
+        guest.moves.releases.shrunk(now_ms);
         guest.moved(Direction::Down, actual.less(to), sample, now_ms);
         return command;
     }

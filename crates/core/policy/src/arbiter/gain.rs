@@ -262,6 +262,13 @@ impl Holding {
         Holding { swapped, ..self }
     }
 
+    /// Returns the holding without free memory, which returns to the host by itself.
+    pub fn without_free(self) -> Holding {
+        let touched = self.touched.less(self.loose);
+        let none = Bytes::ZERO;
+        Holding { touched, loose: none, comes: none, hoped: none, is_new: false, ..self }
+    }
+
     /// Returns the holding in a process with this private memory.
     pub fn in_process(self, private: Option<Bytes>) -> Holding {
         Holding { private, ..self }

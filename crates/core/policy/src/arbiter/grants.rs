@@ -41,7 +41,9 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
         .collect();
     bursts(states, &mut asks, budget, config);
     let parts: Vec<Part> = asks.iter().map(|(at, need, _)| part(&states[*at], *need)).collect();
-    let given = divide(budget.free, &parts);
+    // With a grant, a release on its way becomes a promise.
+    let released: Bytes = asks.iter().map(|(at, ..)| released(&states[*at])).sum();
+    let given = divide(budget.free.less(released), &parts);
     for ((index, need, clause), size) in asks.into_iter().zip(given) {
         let state = &mut states[index];
         budget.unmet = budget.unmet.plus(need.less(size));
@@ -64,15 +66,13 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
 /// requests. A burst is then served in one step, instead of many steps that first reveal its size.
 fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, config: &Config) {
     let asked: Bytes = asks.iter().map(|(_, need, _)| *need).sum();
-    // Half of the surplus is granted, as with wishes. The effect is measured before the other half
-    // is granted.
     let surplus = budget.beyond.less(config.hysteresis.plus(asked));
     let beyond = |(at, need, clause): &Ask| match clause {
         Clause::Need => part(&states[*at], states[*at].assessment.need.most.less(*need)),
         _ => part(&states[*at], Bytes::ZERO),
     };
     let parts: Vec<Part> = asks.iter().map(beyond).collect();
-    for ((at, need, clause), more) in asks.iter_mut().zip(divide(Bytes(surplus.0 / 2), &parts)) {
+    for ((at, need, clause), more) in asks.iter_mut().zip(divide(surplus, &parts)) {
         *need = need.plus(more);
         if *clause == Clause::Need {
             states[*at].assessment.need.size = *need;
@@ -241,6 +241,12 @@ fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, claus
     // Granted memory that has not arrived stays granted.
     let base = state.assessment.actual.plus(state.history.balloon.going(state.assessment.actual));
     state.to = Some((base.plus(size), Action::Grow, clause));
-    budget.free = budget.free.less(size);
-    budget.beyond = budget.beyond.less(size);
+    let promised = size.plus(released(state));
+    budget.free = budget.free.less(promised);
+    budget.beyond = budget.beyond.less(promised);
+}
+
+/// Returns the part of a release that has not arrived.
+fn released(state: &GuestState<'_>) -> Bytes {
+    state.history.balloon.offered(state.assessment.actual)
 }

@@ -6,8 +6,10 @@ use super::evidence::Evidence;
 use super::headroom;
 use super::movement::Movement;
 use super::reason::Clause;
+use super::releases::Releases;
+use super::reporting::Reporting;
 use super::sample::{Config, GuestSample, Memory, Mode, Usable};
-use super::turns::{Direction, Turns};
+use super::turns::{Direction, Moves};
 use super::unmet::Unmet;
 use super::view::MemoryView;
 use base::Bytes;
@@ -65,8 +67,8 @@ pub struct GuestHistory {
     pub(super) benefit: Benefit,
     pub(super) strained_ms: Option<u64>,
     pub(super) unmet: Unmet,
-    moved: Option<(Direction, u64)>,
-    pub(super) turns: Turns,
+    pub(super) moves: Moves,
+    pub(super) reporting: Reporting,
     promise: Option<Promise>,
     /// Clause reported last, and whether a bound applied.
     pub(super) reported: Option<(Clause, bool)>,
@@ -126,10 +128,11 @@ impl GuestHistory {
             view.strained |= view.waits && view.cold() < enough;
         }
         self.evidence = Evidence::of(sample, self.memory.as_ref());
+        self.reporting.see(sample, self.kept, now_ms);
         if self.is_strained() {
             self.strained_ms = Some(now_ms);
         }
-        self.turns.fade(now_ms);
+        self.moves.turns.fade(now_ms);
         let promise = self.promise.filter(|p| now_ms < p.until_ms);
         self.promise = promise.filter(|p| Some(p.resident.plus(p.size)) > sample.resident);
     }
@@ -151,8 +154,9 @@ impl GuestHistory {
     /// Forgets the guest's inner state after a restart.
     pub fn forget(&mut self) {
         (self.memory, self.view, self.kept, self.strained_ms) = (None, None, None, None);
-        (self.promise, self.moved, self.movement) = (None, None, None);
-        self.benefit = Benefit::default();
+        (self.promise, self.movement) = (None, None);
+        (self.moves.last, self.moves.releases) = (None, Releases::default());
+        (self.benefit, self.reporting) = (Benefit::default(), Reporting::default());
         let had = self.balloon.forget();
         self.boots.now = Boot::Begins(match self.boots.now {
             // Between two restarts, the balloon's size is neither the guest's own size nor QEMU's
@@ -174,12 +178,12 @@ impl GuestHistory {
     /// Records that the guest's kernel deflated the balloon because memory was short.
     pub fn guest_deflated(&mut self, now_ms: u64) {
         self.strained_ms = Some(now_ms);
-        self.turns.turned(true, now_ms);
+        self.moves.turns.turned(true, now_ms);
     }
 
     /// Returns the number of recent reversals.
     pub fn reversals(&self) -> u32 {
-        self.turns.reversals
+        self.moves.turns.reversals
     }
 
     pub(super) fn is_strained(&self) -> bool {
@@ -208,14 +212,14 @@ impl GuestHistory {
     }
 
     pub fn moved(&mut self, way: Direction, by: Bytes, sample: &GuestSample, now_ms: u64) {
-        if let Some((before, at_ms)) = self.moved
+        if let Some((before, at_ms)) = self.moves.last
             && before != way
             && now_ms.saturating_sub(at_ms) < REVERSAL_MS
         {
             // The guest was in need soon after a shrink, so it needs more headroom.
-            self.turns.turned(way == Direction::Up && self.is_strained(), now_ms);
+            self.moves.turns.turned(way == Direction::Up && self.is_strained(), now_ms);
         }
-        self.moved = Some((way, now_ms));
+        self.moves.last = Some((way, now_ms));
         match way {
             Direction::Down => self.promise = None,
             Direction::Up => {
@@ -235,12 +239,20 @@ impl GuestHistory {
     }
 
     pub(super) fn cools(&self, way: Direction, base_ms: u64, now_ms: u64) -> bool {
-        self.moved
+        self.moves
+            .last
             .is_some_and(|(before, at_ms)| before != way && now_ms.saturating_sub(at_ms) < base_ms)
     }
 
+    /// Returns true if the guest's last move within this time was a shrink.
+    pub(super) fn was_shrunk(&self, within_ms: u64, now_ms: u64) -> bool {
+        self.moves.last.is_some_and(|(way, at_ms)| {
+            way == Direction::Down && now_ms.saturating_sub(at_ms) < within_ms
+        })
+    }
+
     pub(super) fn cool_ms(&self) -> u64 {
-        (COOL_MS << self.turns.reversals).min(3_600_000)
+        (COOL_MS << self.moves.turns.reversals).min(3_600_000)
     }
 
     /// Returns true if the guest's data is fresh enough for a decision.

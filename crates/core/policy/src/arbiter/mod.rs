@@ -30,6 +30,9 @@ mod need;
 mod patience;
 mod reason;
 mod regime;
+mod release;
+mod releases;
+mod reporting;
 mod reserve;
 mod returns;
 mod sample;
@@ -281,8 +284,10 @@ impl Arbiter {
         let promised: Bytes = states.iter().map(|s| s.history.claim(s.sample)).sum();
         self.fall.see(host.available, promised, host.at_ms);
         let fall = self.fall.a_second();
-        let coming: Bytes =
-            states.iter().map(|s| s.history.balloon.coming(s.assessment.actual)).sum();
+        let returns = |s: &GuestState<'_>| {
+            s.history.balloon.coming(s.assessment.actual).plus(s.history.reporting.coming(now_ms))
+        };
+        let coming: Bytes = states.iter().map(returns).sum();
         let free = host.available.less(promised);
         let spendable = free.less(config.reserve).less(self.reservations.held());
         let (held, failed) = self.reservations.settle(spendable, now_ms);
@@ -335,6 +340,7 @@ fn decide(
     is_strained: bool,
     now_ms: u64,
 ) -> Vec<(Key, Clause)> {
+    let is_short = open.lack.max(open.reserve_lack) > Bytes::ZERO;
     share::entitle(states, open);
     returns::returns(states);
     grants::needs(states, open, config);
@@ -345,5 +351,9 @@ fn decide(
     let refused = donors::take(states, open, config);
     grants::refaults(states, open, config);
     grants::wishes(states, open, config);
+    let is_asked = open.unmet.max(open.refaults) > Bytes::ZERO;
+    if !is_short && !is_asked {
+        release::release(states, open, config, now_ms);
+    }
     refused
 }

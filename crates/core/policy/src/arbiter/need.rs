@@ -15,7 +15,7 @@ pub struct Need {
     /// Needed memory, for which other guests shrink.
     pub size: Bytes,
     /// Most memory to grant from a surplus of the host. A guest that waits may be at the beginning
-    /// of a burst, and its size may double.
+    /// of a burst of any size.
     pub most: Bytes,
     /// Part of the policy that decided.
     pub why: Option<Clause>,
@@ -65,7 +65,7 @@ impl Need {
             let ahead = Bytes(view.growth.0.saturating_mul(2));
             let thrash = Bytes(view.thrash().0.saturating_mul(2));
             let need = lack.max(ahead).max(thrash).max(guess).max(NEED_MIN);
-            let most = if hard { need.max(had) } else { need };
+            let most = if hard { Bytes(u64::MAX) } else { need };
             return Need { most, ..Need::of(Clause::Need, need) };
         }
         if view.available < Bytes(headroom.0 / 2) {

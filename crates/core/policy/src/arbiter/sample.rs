@@ -113,7 +113,7 @@ pub enum Usable {
     No(&'static str),
 }
 
-/// A guest's process, as measured on the host.
+/// A guest's process and its devices, as seen from the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Host memory beyond its guest's: shared memory (template, programs) and the hypervisor's own
@@ -125,6 +125,11 @@ pub struct Process {
     pub pinned: Option<&'static str>,
     /// Most memory that its control groups allow the guest, if they set a limit.
     pub group_max: Option<Bytes>,
+    /// Size before the guest was managed, to which its balloon is released. `None` stands for its
+    /// maximum.
+    pub found: Option<Bytes>,
+    /// True if the guest's kernel reports free pages, which return to the host without a balloon.
+    pub reports: bool,
 }
 
 /// A sample of a guest.

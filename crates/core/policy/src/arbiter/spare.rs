@@ -36,8 +36,12 @@ impl GuestHistory {
     pub fn holding(&self, sample: &GuestSample, actual: Bytes, now_ms: u64) -> Holding {
         let free = self.kept.map(|kept| actual.less(kept));
         let resident = (sample.resident, sample.doubtful);
-        Holding::of(actual, free, resident, &self.balloon.yields, now_ms)
-            .in_process(sample.process.private)
+        let holding = Holding::of(actual, free, resident, &self.balloon.yields, now_ms)
+            .in_process(sample.process.private);
+        match self.reporting.coming(now_ms) {
+            Bytes::ZERO => holding,
+            _ => holding.without_free(),
+        }
     }
 
     /// Returns true if the guest has spare memory, but the lessons predict no gain for the host.

@@ -144,6 +144,8 @@ impl PassSample {
             (G::GroupMax, bytes(sample.process.group_max)),
             (G::Private, bytes(sample.process.private)),
             (G::Pinned, truth(sample.process.pinned.is_some())),
+            (G::Reports, sample.process.reports.then_some(1)),
+            (G::Found, bytes(sample.process.found)),
         ]);
         if let Some(memory) = &sample.memory {
             put_memory(&mut row, memory);
@@ -190,6 +192,8 @@ impl PassSample {
                 private: size(G::Private),
                 pinned: is(G::Pinned).unwrap_or(false).then_some(UNUSABLE),
                 group_max: size(G::GroupMax),
+                found: size(G::Found),
+                reports: is(G::Reports) == Some(true),
             },
             swapped: size(G::Swapped),
             runs: is(G::Runs),
@@ -305,6 +309,8 @@ mod tests {
                 private: size(rng),
                 pinned: rng.permille(500).then_some(UNUSABLE),
                 group_max: size(rng),
+                found: size(rng),
+                reports: rng.permille(500),
             },
             swapped: size(rng),
             runs: is(rng),

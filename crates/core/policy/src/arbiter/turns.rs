@@ -1,5 +1,7 @@
 //! Recent reversals of a guest, and cases in which its headroom was too small.
 
+use super::releases::Releases;
+
 /// Largest count, so that no cool-down is longer than an hour.
 const MAX: u32 = 7;
 /// Time after which both counts are halved.
@@ -22,6 +24,15 @@ pub(super) struct Turns {
     /// Number of times that the headroom was too small.
     pub lessons: u32,
     since_ms: u64,
+}
+
+/// Moves of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// Direction and time of the last move, without releases.
+    pub last: Option<(Direction, u64)>,
+    pub turns: Turns,
+    pub releases: Releases,
 }
 
 impl Turns {

@@ -1,6 +1,6 @@
 //! Balloons that do not move, or move more slowly than requested.
 
-use crate::arbiter::{command, config, gib, guest, idle, of, pass, starved};
+use crate::arbiter::{command, config, gib, guest, idle, of, pass, pass_without_growth, starved};
 use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Fate, GuestSample, Key, Mode, Pass};
 
@@ -27,7 +27,7 @@ fn balloon_that_gives_nothing_still_gets_its_need() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
     let pinned = |now_ms, size| {
-        let mut guest = idle(1, now_ms);
+        let mut guest = guest(1, gib(4), gib(3), now_ms);
         guest.limits.mode = Mode::Pinned(size);
         guest
     };
@@ -228,7 +228,8 @@ fn risen() -> (Arbiter, Bytes) {
 fn seen(arbiter: &mut Arbiter, actual: Bytes, second: u64) -> Pass {
     let now_ms = second * 1000;
     let guest = guest(1, actual, Bytes(actual.0 / 2), now_ms);
-    pass(arbiter, gib(30), &[GuestSample { deflates_on_oom: false, ..guest }], now_ms)
+    let guest = GuestSample { deflates_on_oom: false, ..guest };
+    pass_without_growth(arbiter, gib(30), &[guest], now_ms)
 }
 
 #[test]

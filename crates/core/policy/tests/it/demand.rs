@@ -247,3 +247,25 @@ fn a_reservation_counts_what_this_pass_takes_for_another_reason() {
     let decided = arbiter.pass(&config, Some(&host(free, 1000)), &all, &mut verdicts, 1000);
     assert_eq!((command(&decided, 1), command(&decided, 2)), (Some(gib(12)), None));
 }
+
+#[test]
+fn burst_is_served_in_one_step_from_the_host_surplus() {
+    let grown = |free: Bytes, guests: &[GuestSample]| -> Vec<u64> {
+        let decided = pass(&mut Arbiter::new(), free, guests, 1000);
+        let to = |guest: &GuestSample| command(&decided, guest.key.0).map_or(0, Bytes::as_mib);
+        guests.iter().map(to).collect()
+    };
+    let wants = config().set_point.plus(config().hysteresis);
+    let one = [starved(1, gib(2), 1000)];
+    // A burst gets all of the surplus, but never exceeds its maximum.
+    assert_eq!(grown(wants.plus(gib(20)), &one), [8192]);
+    assert_eq!(grown(wants.plus(Bytes::mib(1024)), &one), [2048 + 1024]);
+    // The need is a quarter of the guest's size, and is met from the set point too.
+    assert_eq!(grown(wants, &one), [2048 + 512]);
+    // A small surplus is divided by shares.
+    let two = [one[0], starved(2, gib(2), 1000)];
+    assert_eq!(grown(wants.plus(Bytes::mib(2048)), &two), [2048 + 1024; 2]);
+    // Another guest's request is met before there is any surplus.
+    let asks = GuestSample { request: Some(gib(6)), asks: true, ..guest(2, gib(4), gib(3), 1000) };
+    assert_eq!(grown(wants.plus(Bytes::mib(2048)), &[one[0], asks]), [2048 + 512, 6144]);
+}

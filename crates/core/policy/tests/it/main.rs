@@ -11,3 +11,4 @@ mod guest;
 mod movement;
 mod page_out;
 mod patience;
+mod release;

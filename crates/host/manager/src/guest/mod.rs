@@ -363,6 +363,8 @@ impl ManagedGuest {
             private: of_process.map(|held| held.private),
             pinned: self.pinned().map(Pinned::why),
             group_max: self.outside.most,
+            found: Some(self.restore()),
+            reports: self.found.can.page_reporting == Some(true),
         }
     }
 

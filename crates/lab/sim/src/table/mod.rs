@@ -103,6 +103,12 @@ const QUESTIONS: &[Question] = &[
         |p| figures::burst(p),
     ),
     ask(
+        "the same burst, on a host managed for two minutes before: time until it is served",
+        Unit::Time,
+        1_200,
+        |p| figures::burst_on_managed_host(p),
+    ),
+    ask(
         "starved guest beside cold cache, host short: time until it is served",
         Unit::Time,
         5_000,

@@ -23,6 +23,12 @@ fn a_burst_is_met_within_5_s() {
 }
 
 #[test]
+fn burst_on_a_host_with_room_meets_no_balloon() {
+    let ours = figures::burst_on_managed_host(&mut Ours::default());
+    assert!(ours.is_some_and(|ms| ms <= 1_200), "{ours:?}");
+}
+
+#[test]
 fn the_set_point_is_held_and_cold_cache_comes_back() {
     let ours = figures::caches(&mut Ours::default());
     assert!(ours.off_permille_max <= 20, "{ours:?}");

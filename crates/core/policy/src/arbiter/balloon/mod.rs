@@ -113,7 +113,8 @@ impl BalloonTracker {
     /// Records a request for a new size.
     pub fn ask(&mut self, size: Bytes, from: Bytes, held: Holding, now_ms: u64) {
         self.stray.back = None;
-        let mut target = Target { size, from, held, nearest: from, progress_ms: now_ms };
+        let mut target =
+            Target { size, from, held, nearest: from, progress_ms: now_ms, is_offered: false };
         // A further request in the same direction is no progress.
         if let Motion::Resting { cancelled: Some(before), .. } = self.motion
             && before.shrinks() == target.shrinks()
@@ -122,6 +123,20 @@ impl BalloonTracker {
             target.progress_ms = before.progress_ms;
         }
         self.motion = Motion::Moving(target);
+    }
+
+    /// Records that the requested size is only offered: it costs the host nothing until the guest
+    /// uses it.
+    pub fn offer(&mut self) {
+        if let Motion::Moving(target) = &mut self.motion {
+            target.is_offered = true;
+        }
+    }
+
+    /// Returns the memory that was offered and has not arrived.
+    pub fn offered(&self, actual: Bytes) -> Bytes {
+        let offered = self.motion.target().filter(|target| target.is_offered);
+        offered.map_or(Bytes::ZERO, |target| target.size.less(actual))
     }
 
     /// Records the size that the hypervisor has as its target.
@@ -167,9 +182,12 @@ impl BalloonTracker {
         target.map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// Returns the same amount for a guest of possibly unknown size. A silent guest keeps its last
-    /// size, and may use the rest of its grant when it wakes.
+    /// Returns the same amount without offers, for a guest of possibly unknown size. A silent guest
+    /// keeps its last size, and may use the rest of its grant when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
+        if self.motion.target().is_some_and(|target| target.is_offered) {
+            return Bytes::ZERO;
+        }
         let had = self.motion.target().map_or(Bytes::ZERO, |target| target.nearest);
         self.going(actual.unwrap_or(had))
     }
@@ -177,6 +195,12 @@ impl BalloonTracker {
     /// Returns the size that the balloon moves to.
     pub fn target(&self) -> Option<Bytes> {
         self.motion.target().map(|t| t.size)
+    }
+
+    /// Returns true while the balloon moves to a size that stays requested. A release can be taken
+    /// back at any time.
+    pub fn is_on_its_way(&self) -> bool {
+        self.motion.target().is_some_and(|target| !target.is_offered)
     }
 
     /// Returns true while the balloon shrinks the guest.

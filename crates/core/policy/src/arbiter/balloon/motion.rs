@@ -13,6 +13,8 @@ pub(super) struct Target {
     /// Size closest to the target so far.
     pub nearest: Bytes,
     pub progress_ms: u64,
+    /// True for a released size, which is not promised.
+    pub is_offered: bool,
 }
 
 impl Target {

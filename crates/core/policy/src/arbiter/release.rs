@@ -1,0 +1,72 @@
+//! Release of balloons. A balloon that stands must be deflated by the CPU of the guest that claims
+//! memory, so none stands without a use for the host.
+//!
+//! ```text
+//!   host short ─► shrink ─► host has its set point ─► release ─┬─ not taken again: it stays
+//!                                                              └─ taken again: rest, then retry
+//! ```
+//!
+//! A released size costs the host nothing until the guest uses it, so it is not promised. On a host
+//! at its set point only guests with free memory are released. A guest without free memory would
+//! fill its cache, and its balloon is a ceiling.
+
+use super::reason::{Action, Clause};
+use super::sample::{Config, Mode};
+use super::share::{Part, divide};
+use super::state::{GuestState, HostBudget, MOVE_MIN};
+use base::Bytes;
+
+/// Time after a shrink before its release. Freed memory needs this time to arrive on the host.
+const AFTER_SHRINK_MS: u64 = 2_000;
+
+/// Releases balloons. The host must not be short of memory, and no guest may wait for memory of
+/// another guest.
+pub(super) fn release(
+    states: &mut [GuestState<'_>],
+    budget: &HostBudget,
+    config: &Config,
+    now_ms: u64,
+) {
+    let caps: Vec<Bytes> = states.iter().map(|state| standing(state, now_ms)).collect();
+    let offered: Bytes =
+        states.iter().map(|state| state.history.balloon.offered(state.assessment.actual)).sum();
+    let room = budget.beyond.less(config.hysteresis).less(offered);
+    let has_room = caps.iter().copied().sum::<Bytes>() <= room;
+    let amount = if has_room { room } else { budget.free.less(offered) };
+    let parts: Vec<Part> = states
+        .iter()
+        .zip(caps)
+        .map(|(state, cap)| Part {
+            cap: if has_room || has_free(state) { cap } else { Bytes::ZERO },
+            weight: u64::from(state.sample.limits.shares),
+        })
+        .collect();
+    for (state, size) in states.iter_mut().zip(divide(amount, &parts)) {
+        if size >= MOVE_MIN {
+            state.to = Some((state.assessment.actual.plus(size), Action::Grow, Clause::Room));
+        }
+    }
+}
+
+/// Returns the part of a balloon that has no use: it is not ordered, not moving, and not resting
+/// after a release in vain.
+fn standing(state: &GuestState<'_>, now_ms: u64) -> Bytes {
+    let (history, at, verdicts) = (&state.history, &state.assessment, &state.verdicts);
+    let is_open = state.to.is_none() && at.held.is_none() && history.balloon.target().is_none();
+    let is_managed = state.sample.limits.mode == Mode::Managed
+        && state.sample.process.pinned.is_none()
+        && (verdicts.shrink, verdicts.grow) == (None, None)
+        && verdicts.may_grow != Some(false);
+    let waits = history.moves.releases.rests(now_ms) || history.was_shrunk(AFTER_SHRINK_MS, now_ms);
+    let found = state.sample.process.found.map_or(at.ceiling, |found| found.min(at.ceiling));
+    match is_open && is_managed && !waits && !history.balloon.is_astray() {
+        true => found.less(at.actual).min(history.balloon.reach()),
+        false => Bytes::ZERO,
+    }
+}
+
+/// Returns true if the guest has its headroom free, so that it does not fill more memory at once.
+fn has_free(state: &GuestState<'_>) -> bool {
+    let headroom = state.assessment.headroom;
+    state.history.view.is_some_and(|view| view.free.unwrap_or(view.available) >= headroom)
+}
