@@ -24,7 +24,7 @@ pub enum Error {
     NoManager,
     #[error("There is no host {0:?} here")]
     NoHost(String),
-    #[error("The manager's answer is to another question")]
+    #[error("The manager's response does not match the request")]
     OtherAnswer,
     #[error(transparent)]
     Manager(#[from] manager::control::Error),

@@ -164,7 +164,7 @@ fn host(out: &mut String, host: &HostRow) {
 fn ksm(out: &mut String, ksm: &KsmRow) {
     let Some(gain) = ksm.gain_bytes else { return };
     let cost = ksm.cost_percent.map_or("an unknown part".into(), |cost| format!("{cost:.1} %"));
-    let phase = ksm.phase.map_or("left as it is", Phase::name);
+    let phase = ksm.phase.map_or("not managed", Phase::name);
     let _ = writeln!(
         out,
         "KSM: {} MiB saved by sharing equal pages, for {cost} of a core ({phase})",
