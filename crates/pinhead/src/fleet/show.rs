@@ -89,7 +89,7 @@ fn text(answer: &Answer, args: &FleetArgs, now: &Now) -> String {
 
 fn state(host: &Shown, now: &Now) -> String {
     if !host.is_silent {
-        return "heard of".into();
+        return "live".into();
     }
     let zone = Place(&now.zone);
     let (date, clock) = (date_text(host.last_ms, &zone), clock_text(host.last_ms, &zone));
