@@ -245,7 +245,8 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
         } @else {
             p { "Open the address that " code { "pinhead web" } " printed last, or type its \
                 token. A token opens the pages once, within ten minutes. " code { "kill -USR1" } " \
-                of that process prints a new one, as does " code { "systemctl kill -s USR1 pinhead-web" } "." }
+                of that process prints a new one, as does "
+                code { "systemctl kill -s USR1 pinhead-web" } "." }
             form class="row" method="get" action="/" {
                 label { "Token" input name="token" autocomplete="off" required; }
                 button { "Open" }
