@@ -23,7 +23,10 @@ pub enum Error {
     #[error("Cannot communicate with ssh")]
     Io(#[from] io::Error),
     /// The host did not answer everything in time.
-    #[error("The host did not answer {call} within {seconds} s, the limit for all answers together{}", tail(.said))]
+    #[error(
+        "The host did not answer {call} within {seconds} s, the limit for all answers together{}",
+        tail(.said)
+    )]
     Slow {
         /// The call.
         call: &'static str,
@@ -34,8 +37,8 @@ pub enum Error {
     },
     /// The host sends more than is accepted.
     #[error(
-        "The host sent more than {mib} MiB before it answered {call}. 4,096 guests need 5 MiB: check \
-         the host's libvirt, or do not watch this host"
+        "The host sent more than {mib} MiB before it answered {call}. 4,096 guests need 5 MiB: \
+         check the host's libvirt, or do not watch this host"
     )]
     Long {
         /// The call.
