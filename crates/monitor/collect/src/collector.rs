@@ -163,8 +163,8 @@ impl Collector {
         host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
-    /// Returns the number of guests whose files the last moment opened. Opening takes longer than
-    /// reading.
+    /// Returns the number of guests for which the last moment opened files. To open files takes
+    /// longer than to read them.
     pub fn opened(&self) -> usize {
         self.opened
     }

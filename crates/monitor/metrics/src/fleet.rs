@@ -45,7 +45,7 @@ pub struct Loudest {
     pub most: usize,
     /// True if `most` applies to each host separately.
     pub of_each: bool,
-    /// Fields whose sum ranks the guests.
+    /// Fields to rank the guests by. Their sum counts.
     pub by: Vec<GuestField>,
     /// Text that a guest's name or class must contain. Upper and lower case are the same.
     pub like: String,

@@ -2,8 +2,8 @@
 
 use model::{GuestIdentity, Moment};
 
-/// Whether guests' processes have metrics. Guests choose the processes' names, and each new name is
-/// a new series on the server, so this is for trusted guests only.
+/// Choice between metrics with guests' processes and without them. Guests choose the processes'
+/// names, and each new name is a new series on the server, so this is for trusted guests only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
     /// Processes have no metrics.

@@ -14,9 +14,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Maximum number of connections that are not accepted yet. Strangers who connect thousands of
-/// times a second would fill the usual 128 places. A visitor's browser would then retry only after
-/// a second.
+/// Maximum number of connections that are not accepted yet. Strangers could fill the usual 128
+/// places by thousands of connections a second. A visitor's browser would then retry only after a
+/// second.
 const WAITING_MAX: i32 = 4_096;
 
 /// A place to listen on.

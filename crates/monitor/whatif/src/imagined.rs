@@ -103,7 +103,7 @@ impl Imagined {
         changed
     }
 
-    /// Adds copies of recorded guests, whose memory the host then lacks. If a copied guest is gone,
+    /// Adds copies of recorded guests. The host then lacks their memory. If a copied guest is gone,
     /// its copy becomes that of another guest.
     fn add(
         &mut self,

@@ -24,7 +24,7 @@ pub struct Answer {
     pub range: Range,
     /// Entries found.
     pub gathered: Gathered,
-    /// Names of guests whose earlier runs in the time were left out.
+    /// Names of guests with earlier runs in the time that were left out.
     pub earlier_runs: Vec<String>,
     /// Time and zone of the question.
     pub now: Now,

@@ -35,8 +35,8 @@ const PARTS: [(&str, &str); 16] = [
     ("other", "other_mib"),
 ];
 
-/// Returns the parts, whose sum is the total, and the tiers below memory. A graph fills the
-/// remaining lines.
+/// Returns the parts and the tiers below memory. The sum of the parts is the total. A graph fills
+/// the remaining lines.
 pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
     let total = sample.host("total_mib");
     let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];

@@ -34,7 +34,7 @@ const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false }
 const WITH_GUESTS: Parts = Parts { guests: true, ..HOST_ONLY };
 /// Maximum time that the guests' graphs cover. Each step reads this time again.
 const GUESTS_PAST_MS: i64 = 3 * 60 * MINUTE_MS;
-/// Number of steps whose decisions are read.
+/// Number of steps for which decisions are read.
 const DECIDED_STEPS: i64 = 60;
 
 /// Recording to show, and start time in it.

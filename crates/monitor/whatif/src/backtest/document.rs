@@ -86,7 +86,7 @@ pub struct FitDocument {
     pub is_bound: bool,
     pub with: TallyDocument,
     pub beyond: Option<TallyDocument>,
-    /// What the host lacks with one more guest: its reserve, or memory for guests' needs.
+    /// Lack of the host with one more guest: of its reserve, or of memory for guests' needs.
     pub limit: Option<&'static str>,
 }
 

@@ -79,7 +79,7 @@ impl Foretold {
     }
 }
 
-/// Returns the findings of a time range in milliseconds since 1970, whose end is exclusive. A guest
+/// Returns the findings of a time range in milliseconds since 1970. The end is exclusive. A guest
 /// with less history than `enough_ms` gets no findings about its size.
 pub fn tune(
     records: &Records,
