@@ -36,8 +36,8 @@ pub(crate) fn farm_toml(data: &[u8]) {
     }
 }
 
-/// Checks that the end of a guest's command is found at the same place, however its output is
-/// split. The first byte selects the split.
+/// Checks that the end of a guest's command is found at the same place for every split of its
+/// output. The first byte selects the split.
 pub(crate) fn farm_exec(data: &[u8]) {
     let Some((cut, words)) = data.split_first() else { return };
     let whole = end_of(words, words.len().max(1));
@@ -79,7 +79,7 @@ pub(crate) fn farm_control(data: &[u8]) {
 }
 
 /// Reads the file of a parked guest, unchanged and with corrected checksums. The content must be
-/// within the limits of its header, and `check` must accept exactly the complete files.
+/// within the limits of the file's header. `check` must accept all complete files, and no others.
 pub(crate) fn park_file(data: &[u8]) {
     for file in [data.to_vec(), parkfile::with_checksums(data)] {
         let Ok(mut reader) = parkfile::Reader::new(file.as_slice()) else { continue };

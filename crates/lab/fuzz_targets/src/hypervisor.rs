@@ -131,8 +131,8 @@ fn put(tree: &Path, file: &str, text: &[u8]) {
     assert!(written.is_ok(), "{}: {written:?}", path.display());
 }
 
-/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers, and
-/// no more dispatches may be explained than there were.
+/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers. The
+/// tasks may not explain more dispatches than there were.
 pub(crate) fn scan_sums(data: &[u8]) {
     let mut words = data.chunks(8).map(|chunk| {
         let mut word = [0; 8];

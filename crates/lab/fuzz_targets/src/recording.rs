@@ -65,8 +65,8 @@ pub(crate) fn passes(data: &[u8]) {
     }
 }
 
-/// Reads a day's file or a file of samples; the first byte selects which. The file must be read or
-/// refused, and steps must be in order.
+/// Reads a file of a day, or a file of samples. The first byte selects the file. The file must be
+/// read or refused, and steps must be in order.
 pub(crate) fn day_file(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let Some((kind, bytes)) = data.split_first() else { return };
@@ -84,8 +84,8 @@ pub(crate) fn day_file(data: &[u8]) {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// Unpacks a stream of recordings. For any content, only files of recordings may be created, and
-/// only in their directory.
+/// Unpacks a stream of recordings. Whatever it contains, only files of recordings may be created,
+/// and only in their directory.
 pub(crate) fn record_tar(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -53,8 +53,8 @@ pub(crate) fn rules_file(data: &[u8]) {
     }
 }
 
-/// Runs any program in the model of a guest, which must come to an end. This is a separate target,
-/// because it runs for thousands of intervals, while the other target runs for one.
+/// Runs any program in the model of a guest. The run must end. This is a separate target, because
+/// it runs for thousands of intervals, and the other target for one.
 pub(crate) fn steady(data: &[u8]) {
     if data.len() > INPUT_MAX {
         return;
@@ -68,7 +68,7 @@ pub(crate) fn steady(data: &[u8]) {
     }
 }
 
-/// Checks that a position is in the file, or just behind it.
+/// Checks that a position is in the file, or directly at its end.
 pub(crate) fn stands_in(data: &[u8], span: Span) {
     let inside = span.start < span.end && span.end as usize <= data.len() + 1;
     assert!(inside, "{span:?} of a file of {} bytes", data.len());
@@ -140,7 +140,7 @@ fn started(program: &Program, cpus: Cpus, start: guest::Start) {
     }
 }
 
-/// Checks that the explained values are the values that decide, and that every number is valid.
+/// Checks that explanations show the values that the decision used, and that every number is valid.
 fn explained(
     data: &[u8],
     file: &RuleFile,
