@@ -1,11 +1,11 @@
-//! The result of an experiment: one JSON file, complete enough to be judged independently.
+//! Result of an experiment in one JSON file. It contains all that is needed to judge the result.
 //!
 //! ```text
 //!   Outcome ── runs: a case in a repetition ── phases ── measures
 //! ```
 //!
-//! The file contains only measured values. Ratios, spreads and verdicts are derived when the result
-//! is shown, so that newer code can judge an old file.
+//! The file contains only measured values. Ratios, spreads and verdicts are computed for display,
+//! so newer code can judge an old file.
 
 use base::Spread;
 use serde::{Deserialize, Serialize};
@@ -23,13 +23,13 @@ pub struct Outcome {
     pub format: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// True for the short form: its figures only show that everything works.
+    /// True for the short form. Its figures only show that everything works.
     pub quick: bool,
     /// The command as it was typed.
     pub command: String,
     /// Commit of the sources, if known.
     pub commit: Option<String>,
-    /// Identity of this build of the program: one commit may have many.
+    /// Identity of this build of the program. One commit may have many builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// Start time, in UTC by RFC 3339.

@@ -41,8 +41,8 @@ const QUICK: Shape =
     Shape { requests: 30, warm: seconds(2), sample: seconds(1), step: seconds(3), steps_max: 3 };
 
 /// The number of requests makes the 95th percentile of a round steady. Each case first has the same
-/// load for a minute. A new manager moves most memory in that minute, whereas the manager of a real
-/// server has run for days.
+/// load for a minute, in which a new manager moves most memory. The manager of a real server has
+/// run for days.
 const FULL: Shape = Shape {
     requests: 2000,
     warm: seconds(60),
@@ -51,8 +51,8 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-/// Time for unplugging. A daemon that ends puts all CPUs online, and rules that unplug idle CPUs
-/// first take twenty samples. A long-running server is past this phase.
+/// Time in which rules unplug idle CPUs. They first take twenty samples, and the end of the earlier
+/// daemon had put all CPUs online. A real server is past this phase.
 const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {
@@ -193,10 +193,10 @@ fn one(
     Ok(())
 }
 
-/// Installs a preset's rules in all guests of a site; `None` means rules that never act. Guests
+/// Installs a preset's rules in all guests of a site. `None` means rules that never act. Guests
 /// that already have these rules keep their daemon, because an ending daemon puts all CPUs online.
-/// Each CPU that comes or goes slows an emulated guest for minutes, whereas a real server has had
-/// its rules for days.
+/// Each CPU that comes or goes slows an emulated guest for minutes. A real server has had its rules
+/// for days.
 fn give_rules(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -248,7 +248,7 @@ fn manage(
         page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
-        // In every case the rules have the same time from the start of their daemon to the load.
+        // In every case the time from the start of the daemon to the load is the same.
         wait(pace.rest);
         Ok(())
     })

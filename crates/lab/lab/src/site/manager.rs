@@ -87,7 +87,7 @@ impl Manager {
             }
             if deadline.remaining().is_none() {
                 return Err(Error::Failed(format!(
-                    "The manager knows {known} of {} guests after {} s: {}",
+                    "The manager has found {known} of {} guests after {} s: {}",
                     site.guests().len(),
                     PATIENCE.as_secs(),
                     manager.process.stderr()
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_settings_are_such_as_the_manager_reads() {
+    fn the_manager_accepts_the_settings() {
         for page_out_after in [None, Some(Duration::from_secs(10))] {
             let settings = Settings {
                 rules: Kind::Proxmox,

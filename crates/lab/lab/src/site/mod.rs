@@ -182,7 +182,7 @@ impl Site {
             }
             wait(LOOK);
         }
-        Err(Error::Failed(format!("{guest} is not back after {} s", limit.as_secs())))
+        Err(Error::Failed(format!("{guest} has not come up again after {} s", limit.as_secs())))
     }
 
     /// Queries the farm for its guests, and returns true if all are ready. A farm or a guest that

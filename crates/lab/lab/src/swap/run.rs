@@ -117,7 +117,7 @@ fn settings(rules: Kind, limit_mib: u64) -> Settings {
 fn tar(measures: &mut Measures, site: &Site, targets: &[Target], job: &Job) -> Result<(), Error> {
     let guest: Vec<Guest> = site.class("job").cloned().collect();
     let Some(Guest { name, .. }) = guest.first() else {
-        return Err(Error::Failed("No guest runs it".into()));
+        return Err(Error::Failed("No guest runs the tar".into()));
     };
     let inside = Inside::read(site, name)?;
     let from = Reading::of(&guest, false);
