@@ -2,8 +2,8 @@
 //! out.
 //!
 //! The browser is Debian's `chromium-headless-shell`, driven by the DevTools protocol over two
-//! pipes, so that no port is opened. A client library for the whole protocol takes longer to
-//! compile than all other code of this crate, and needs a port.
+//! pipes, so that no port is opened. No client library is used: to compile one for the whole
+//! protocol takes longer than all other code of this crate, and it needs a port.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 

@@ -91,9 +91,8 @@ impl Engine {
         Asked(self.base.trim_start_matches("http://").to_owned())
     }
 
-    /// Makes all received samples visible to queries. VictoriaMetrics would otherwise show samples
-    /// some time later, and not all at the same time. Prometheus shows samples as soon as it
-    /// receives them.
+    /// Makes all received samples visible to queries. Without this, VictoriaMetrics shows them some
+    /// time later, and not all at once. Prometheus shows samples immediately.
     pub fn show_all(&self) {
         if self.kind == Kind::VictoriaMetrics {
             self.asked().get("/internal/force_flush").unwrap_or_else(|e| panic!("{e}"));
@@ -111,7 +110,7 @@ impl Engine {
             let ended = self.process.try_wait().expect("a child");
             assert!(ended.is_none(), "the engine has ended: {}", self.process.stderr());
             assert!(deadline.remaining().is_some(), "{what} never came; last seen: {seen}");
-            // The pause is a wait for the engine's exit, which ends early if the engine ends
+            // The pause waits for the engine's exit, so it is short if the engine ends
             // unexpectedly.
             let _ = wait_for_exit(self.process.id(), LOOK);
         }

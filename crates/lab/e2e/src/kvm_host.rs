@@ -25,8 +25,8 @@ use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
 
-/// Limit of slow waits. Emulation of a processor that itself runs guests is slow, even more so on a
-/// busy machine.
+/// Limit of slow waits. To emulate a processor that itself runs guests is slow, above all on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Limit of one shell line in a running host.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -99,7 +99,7 @@ impl KvmHost {
     }
 
     fn resumed(net: Option<OwnedFd>) -> KvmHost {
-        // The template is made once per process, because that packs a copy of all packages.
+        // The template is made only once per process, because it packs a copy of all packages.
         static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(template);
         let template: &Path = &TEMPLATE;
         let dir = scratch("kvm-host");
@@ -426,8 +426,8 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);
-    // A virtual CPU inside its guest is not saved completely: the CPU resumed from such a state
-    // never returns from the guest.
+    // A virtual CPU that is running its guest is not saved completely. After a resume it would
+    // never return from the guest.
     host.sh(&format!("virsh -q suspend {LV1}"));
     host.sh("sync; echo 3 > /proc/sys/vm/drop_caches");
     let mut call = |command| {

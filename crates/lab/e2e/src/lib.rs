@@ -33,7 +33,7 @@ use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm, wait_for_exit};
 use wire::{Memory, Status};
 
-/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// Limit of a boot. Under emulation on a busy machine a boot may take many times its usual five
 /// seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -73,7 +73,8 @@ pub struct Seen {
     pub looks_asked: u64,
     /// QEMU process of the guest.
     pub pid: Option<u32>,
-    /// Number of invalid bytes on the port, and number of times that the port exceeded its budget.
+    /// Number of invalid bytes on the port, and number of times that the port sent more than its
+    /// budget.
     pub misbehaviour: (u64, u64),
     /// CPU time of the fleet's thread so far.
     pub host_cpu: Duration,
@@ -324,7 +325,8 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     assert!(daemon.is_file(), "no {}: `make test` makes it", daemon.display());
     let mut files = plan.files.clone();
     files.push(GuestFile::text("/etc/pinhead.conf", &plan.rules));
-    // A guest that starts its daemon later gets `-v`: this daemon only prints its version.
+    // A guest that starts its daemon later gets `-v`, with which the daemon only prints its
+    // version.
     files.push(GuestFile::text("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
     let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
     let mut spec = GuestSpec {
@@ -421,8 +423,7 @@ impl Guest<'_> {
     }
 
     /// Waits until the daemon's status satisfies a condition, for at most this many of the daemon's
-    /// samples. The limit is a number because the guest's own timer drives the samples, and a busy
-    /// host delays it.
+    /// samples. The limit is not a time, because a busy host delays the guest's timer.
     pub fn until_looked(&self, what: &str, looks: u32, so: impl Fn(&Status) -> bool) -> u32 {
         let sequence = || self.seen().status.map_or(0, |s| s.sequence);
         let first = sequence();

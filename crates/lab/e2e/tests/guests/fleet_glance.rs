@@ -1,5 +1,5 @@
-//! An engine's sums over a fleet match its samples, in both engines. Very many hosts with long
-//! names fit into one response.
+//! The sums that metrics servers compute match the pushed samples. Very many hosts with long names
+//! fit into one response.
 
 use e2e::engines::{Engine, Kind};
 use metrics::Url;

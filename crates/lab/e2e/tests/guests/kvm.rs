@@ -46,7 +46,8 @@ fn specs(names: &[&str]) -> Vec<GuestSpec> {
     names.iter().map(spec).collect()
 }
 
-/// Boots these guests with KVM, and returns when KVM was given up and when each guest was up.
+/// Boots these guests with KVM. Returns the time at which KVM was given up, and the times at which
+/// the guests were up.
 fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     let mut fleet = Fleet::new(specs(names), names.len());
     let mut given_up_ms = vec![None; names.len()];
@@ -74,7 +75,7 @@ fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
 /// A guest started with KVM comes up, by KVM if KVM works and otherwise by emulation. The test
 /// prints which accelerator was used.
 #[test]
-fn a_guest_comes_up_whatever_kvm_is_worth() {
+fn a_guest_comes_up_with_and_without_working_kvm() {
     let _share = e2e::share(1);
     let (accel, _, up_ms) = boot(&["g1"])[0];
     println!("up after {up_ms} ms, by {accel}");

@@ -81,7 +81,7 @@ fn attempts(farm: &Farm, guest: &str, targets: &[(&str, String)]) -> Vec<String>
     for ((what, target), line) in asked.iter().zip(&lines) {
         println!("{guest} asks {what} at {target}: {line:.90}");
     }
-    assert!(is_served(&lines[0]), "what is there is seen: {output}");
+    assert!(is_served(&lines[0]), "the guest's own page is served: {output}");
     lines[1..].to_vec()
 }
 
@@ -128,7 +128,7 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
 
 /// A clone is linked, a booted guest serves it, and a third guest is not linked.
 #[test]
-fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
+fn finding_02_a_link_leads_to_one_port_of_one_guest() {
     let farm = Farm::new(
         "links",
         "[[class]]\nname = 'web'\nimage = 'web'\ntemplate = true\nmemory = '128 MiB'\ncount = 2\n\

@@ -1,5 +1,5 @@
-//! Every byte of the host's memory has one owner. The manager's counts for clones of one template
-//! are compared with the kernel's walk over their pages.
+//! Every byte of the host's memory has exactly one owner. The manager's counts for clones of a
+//! template must match the kernel's walk over their pages.
 
 use super::farm_clones::{Web, soon, web_spec};
 use e2e::manager::{Manager, Place, Size};
@@ -36,7 +36,7 @@ fn is_near(one: u64, other: u64) -> bool {
 }
 
 #[test]
-fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
+fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
     let _share = e2e::share(CLONES);
     let cache = Cache::from_environment().expect("a cache");
     let place = Place::new();

@@ -94,7 +94,7 @@ fn keys_move_through_the_past() {
     terminal.types("3");
     terminal.until_shown("MEMORY OF THE HOST");
     terminal.types("?");
-    terminal.until_shown("in a recording: a step back");
+    terminal.until_shown("in a recording: one step back");
     terminal.types("x");
     terminal.until_shown("MEMORY OF THE HOST");
     terminal.resize((120, 40));

@@ -149,9 +149,9 @@ fn claims(outcome: &Outcome) -> Table {
     let title = "A claim, after the others have touched all of their memory";
     let note = format!(
         "`{}` has memory for all guests, so no way can be faster than a claim there. The \
-         difference to a host that does nothing is the maximum gain. A claim comes when memory is at \
-         rest, at least three seconds after the others freed theirs; in results before 2026-11-28 \
-         it came at once.",
+         difference to a host that does nothing is the maximum gain. A claim comes when memory is \
+         at rest, at least three seconds after the others freed theirs; in results before \
+         2026-11-28 it came at once.",
         NO_LIMIT.name
     );
     Table::new(title, &heads, ran(outcome).iter().map(row).collect(), &note)

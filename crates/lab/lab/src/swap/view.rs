@@ -94,8 +94,8 @@ fn comparison(outcome: &Outcome) -> Table {
         &heads,
         rows,
         "Waits for memory and for disks are counted by the guest's own kernel (PSI); the study's \
-         page wait is the host's paging of the guest. Memory here is the guest's memory on the host \
-         with QEMU's own. The study's is a working set.",
+         page wait is the host's paging of the guest. Memory here is the guest's memory on the \
+         host with QEMU's own. The study's is a working set.",
     )
 }
 
