@@ -102,9 +102,9 @@ impl Place {
         output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
     }
 
-    /// Writes the settings of a host of this size. KSM and swap stay untouched unless `more` sets them.
-    /// They belong to the whole machine, where other tests run, and swap may be missing. Guests
-    /// with merged pages would also be counted differently.
+    /// Writes the settings of a host of this size. KSM and swap stay unchanged unless `more` sets
+    /// them. They belong to the whole machine, where other tests run, and swap may be missing.
+    /// Guests with merged pages would also be counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         self.settings_for(self.dir.path(), size, more)
     }
