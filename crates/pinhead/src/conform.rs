@@ -128,7 +128,7 @@ pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
             continue;
         }
         let scenario: Scenario = serde_json::from_slice(&line)
-            .map_err(|e| wrong(e.column(), format!("This is no scenario: {e}")))?;
+            .map_err(|e| wrong(e.column(), format!("This is not a scenario: {e}")))?;
         report.total += 1;
         match scenario.run() {
             Ok(()) => report.agree += 1,

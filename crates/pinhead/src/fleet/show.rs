@@ -105,13 +105,13 @@ fn moves(answer: &Answer, out: &mut String) {
     let name = |text: &str| plain(text, NAME_MAX);
     for (number, one) in plan.moves.iter().enumerate() {
         let comes = match one.is_enough() {
-            true => "comes back above its set point",
-            false => "comes nearer to its set point",
+            true => "comes back above",
+            false => "comes nearer to",
         };
         let _ = writeln!(
             out,
-            "\n{}. {} from {} to {}: {} keeps {}, {} {comes} ({} MiB instead of {}, of {}).\n   It \
-             needed at most {} MiB in that time.\n   {}",
+            "\n{}. {} from {} to {}: {} keeps {} available, and {} {comes} its set point of {} MiB \
+             ({} MiB available instead of {}).\n   {} needed at most {} MiB in that time.\n   {}",
             number + 1,
             name(&one.guest),
             name(&one.from),
@@ -119,9 +119,10 @@ fn moves(answer: &Answer, out: &mut String) {
             name(&one.to),
             size(one.to_keeps),
             name(&one.from),
+            one.from_set_point.as_mib(),
             one.from_gets.as_mib(),
             one.from_had.as_mib(),
-            one.from_set_point.as_mib(),
+            name(&one.guest),
             one.needs.as_mib(),
             command(one).unwrap_or_else(|why| why.to_string())
         );

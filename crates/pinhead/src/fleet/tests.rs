@@ -54,8 +54,9 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     assert!(told.contains("b     silent since 1970-01-01 00:00"), "{told}");
     assert!(
         told.contains(
-            "1. g7; reboot from a to b: b keeps 3.0 GiB, a comes back above its set point (600 MiB \
-             instead of 100, of 512).\n   It needed at most 300 MiB in that time.\n"
+            "1. g7; reboot from a to b: b keeps 3.0 GiB available, and a comes back above its set \
+             point of 512 MiB (600 MiB available instead of 100).\n   g7; reboot needed at most \
+             300 MiB in that time.\n"
         ),
         "{told}"
     );

@@ -1,6 +1,6 @@
 //! `pinhead host`, and the commands that query the manager: `ps`, `set`, `reserve`.
 
-// Printing panics without a reader, but the manager must keep running.
+// Macros that print would panic without a reader, but the manager must keep running.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod check;

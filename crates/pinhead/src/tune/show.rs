@@ -54,8 +54,8 @@ pub(super) fn since(
         format!("Found before {}, with the result since then:\n", when::show(since_ms, now));
     for one in &before.all {
         let came = match still(one) {
-            None => "the fault is not found any more".to_owned(),
-            Some(now) => format!("the fault is still found. {}", gain(&now.finding.gain)),
+            None => "the fault is gone".to_owned(),
+            Some(now) => format!("the fault remains. {}", gain(&now.finding.gain)),
         };
         let Finding { fault, guest, .. } = &one.finding;
         let gain = gain(&one.finding.gain);

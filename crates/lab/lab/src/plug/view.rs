@@ -10,8 +10,8 @@ use base::Spread;
 const ABOUT: &str = "Two triplets and two combined servers, with requests at a rate that guests \
     sized by hand serve with 60 % of the CPU; results without a calibration had clients without \
     think time. Every figure is relative to the same guests sized by hand, in the same \
-    repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes that one set \
-    of rules cannot keep both throughput and size.";
+    repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes \
+    that one set of rules cannot keep both throughput and size.";
 
 /// Measures that are compared with the baseline's and with the study's.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
