@@ -132,8 +132,8 @@ fn dirs(base: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Returns true if no process holds the directory's lock. A directory without a lock file was left
-/// half made.
+/// Returns true if no process holds the directory's lock. A directory without a lock file was never
+/// completed.
 fn is_dead(path: &Path) -> bool {
     match File::open(path.join(LOCK)) {
         Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),

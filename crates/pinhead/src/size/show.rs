@@ -112,8 +112,8 @@ fn proof_text(answer: &Sizes) -> String {
     }
     format!(
         "\nRules, fitted on the first two thirds of the time and judged by the last third. SLACK% \
-         is the unused\npart of the sizes, SHORT the minutes in which a guest needed more, and BY the \
-         mean lack.\n\n{}",
+         is the unused\npart of the sizes, SHORT the minutes in which a guest needed more, and BY \
+         the mean lack.\n\n{}",
         table.text()
     )
 }

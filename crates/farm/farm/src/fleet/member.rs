@@ -289,7 +289,7 @@ impl Member {
         self.kill(Next::Nothing);
         self.suspension = Suspension::default();
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
-        // The rest of the guest's last turn may call this function again.
+        // This function may be called again later in the guest's last turn.
         if !matches!(before, State::Ended(_)) {
             self.events.push(Event::Ended(self.place));
         }

@@ -331,8 +331,8 @@ impl Thread {
                 return !std::mem::replace(&mut state.is_wanted, true);
             };
             if room == 0 {
-                // The guest has no place left. Keeping the client would make poll report it again
-                // and again.
+                // The guest has no place left. If the client stayed, poll would report it again and
+                // again.
                 drop(state);
                 self.waiting.remove(&number);
                 return false;
