@@ -41,7 +41,7 @@ pub(crate) struct LookPace {
     pub(crate) most_ms: u64,
 }
 
-/// Call that the transport has to make.
+/// Call that the transport must make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatsCall {
     Period,

@@ -82,7 +82,7 @@ impl Lease {
         }
     }
 
-    /// Notes that a guest has `size` or is about to have it, and that its former size must be
+    /// Records that a guest has `size` or is about to have it, and that its earlier size must be
     /// restored.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
