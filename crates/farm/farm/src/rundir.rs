@@ -141,7 +141,8 @@ fn is_dead(path: &Path) -> bool {
     }
 }
 
-/// Returns the directory above those of this user's processes. A missing directory is created.
+/// Returns the directory that contains the directories of this user's processes. A missing
+/// directory is created.
 pub fn base() -> io::Result<PathBuf> {
     let top = manager::config::own_dir()?;
     // Other users may read and enter this directory, because the directories in it are closed to

@@ -11,7 +11,7 @@ pub enum Accel {
     Emulation(WhyEmulation),
 }
 
-/// The reason why a guest has to be emulated.
+/// The reason why a guest must be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyEmulation {
     /// The guest's architecture is not the host's.

@@ -11,7 +11,7 @@ use super::types::{
     Builtin, Class, Farm, GUESTS_MAX, Limits, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
 };
 
-/// Maximum number of classes in a file. A user could not tell more classes apart.
+/// Maximum number of classes in a file. A user could not distinguish more classes.
 const CLASSES_MAX: usize = 100;
 /// Shortest idle time before parking. CPU usage is sampled once a second, so an idle guest is
 /// recognised after a few seconds.

@@ -1,5 +1,5 @@
-//! Next timer of a guest, such as a cron job or a systemd timer. The guest's daemon is asked for
-//! this timer before parking, and a parked guest is woken in time.
+//! Next timer of a guest, such as a cron job or a systemd timer. Before parking, the timer is
+//! requested from the guest's daemon. A parked guest is woken in time.
 //!
 //! ```text
 //!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake

@@ -135,7 +135,7 @@ impl Member {
     }
 
     /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
-    /// asked for parking.
+    /// required parking.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let (ran, spec) = (self.cpu.ran(), &self.config.spec);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())

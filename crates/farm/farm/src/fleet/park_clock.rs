@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(guest.looks(0.0, NEVER, 1_000_000), ParkWish::Nothing);
     }
 
-    /// CPU usage of an emulated guest that ran beside seven tests. An earlier rule, by which no
-    /// second could exceed 2 percent, never parked this guest.
+    /// CPU usage of an emulated guest that ran at the same time as seven tests. An earlier rule, by
+    /// which no second could exceed 2 percent, never parked this guest.
     #[test]
     fn idle_guest_is_parked_despite_single_busy_seconds() {
         let mut guest = Guest::default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reactor::Users;
 use vm::wait_for_end;
 
-/// The QEMU behind a door, which listens on an address of its own.
+/// The QEMU behind a door. It listens on an address that only it uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Far {
     pub(super) address: Ipv4Addr,

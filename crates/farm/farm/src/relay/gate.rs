@@ -1,5 +1,5 @@
 //! State shared by the relay thread and the owner of a guest. A *door* is the guest's set of
-//! forwarded ports. While the door is open, connections are relayed to QEMU; while it is closed,
+//! forwarded ports. While the door is open, connections are relayed to QEMU. While it is closed,
 //! clients wait. A *knock* notifies the thread of a change.
 
 use std::collections::BTreeMap;

@@ -82,8 +82,8 @@ pub(super) fn make(
     Ok(dir)
 }
 
-/// Makes a cgroup without a limit of its own as a parent for other cgroups, if there is a suitable
-/// place.
+/// Makes a cgroup as a parent for other cgroups, if there is a suitable place. It has no limit
+/// itself.
 pub(super) fn make_plain(
     machine: &Machine,
     record: &mut Record,

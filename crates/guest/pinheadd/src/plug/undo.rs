@@ -1,7 +1,7 @@
 //! The state found at the start, in a file that outlives the daemon.
 //!
-//! A killed daemon cannot restore anything. Before its first change it therefore saves a record;
-//! the next daemon finds it and restores from it. The record is text:
+//! A killed daemon cannot restore anything. Before its first change it therefore saves a record.
+//! The next daemon restores the values in the record. The record is text:
 //!
 //! ```text
 //! pinhead-undo 1                                  format and version
@@ -135,7 +135,7 @@ impl UndoRecord {
         let new = new_path(path);
         let saved = self.save_by_rename(&new, path);
         if saved.is_err() {
-            // A partial file does no harm; the first error is returned.
+            // A partial file does no harm. The first error is returned.
             let _ = fs::remove_file(&new);
         }
         let value = String::from("the undo record");
