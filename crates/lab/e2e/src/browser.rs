@@ -246,7 +246,7 @@ impl Browser {
         self.order("Input.insertText", json!({"text": text}));
     }
 
-    /// Resizes the window; a narrow window counts as a phone.
+    /// Resizes the window. A narrow window counts as a phone.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
                           "mobile": width < 500});
@@ -290,7 +290,7 @@ impl Drop for Browser {
 }
 
 /// Returns axe-core, a checker for accessibility faults of pages, as its makers publish it. npm
-/// downloads axe-core and verifies its checksum; returns `None` without npm.
+/// downloads axe-core and verifies its checksum. Returns `None` without npm.
 pub fn axe() -> Option<String> {
     if !crate::is_there("npm") {
         return None;

@@ -1,6 +1,6 @@
-//! Real metrics engines, each in a directory of its own and on loopback.
+//! Real metrics servers, each on the loopback and with a separate directory.
 //!
-//! VictoriaMetrics and Prometheus accept the same requests; only their start differs. Neither
+//! VictoriaMetrics and Prometheus accept the same requests. Only their start differs. Neither
 //! engine is installed on every machine, so a test without an engine reports that and passes.
 
 use crate::{is_there, scratch};
@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// Retries until `look` succeeds; panics with the last failure at the deadline.
+    /// Retries until `look` succeeds. Panics with the last failure at the deadline.
     pub fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
         let deadline = Deadline::after(PATIENCE);
         loop {

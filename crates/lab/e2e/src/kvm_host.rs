@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `scripts/kvm-host` makes its root file system. The first test boots it, installs pinhead's
-//! packages and starts a domain, which takes minutes. All tests resume the state that is saved
-//! then, each in a host of its own. Times measured in such a host mean nothing.
+//! packages and starts a domain, which takes minutes. Each test resumes the saved state in a new
+//! host. Times measured in such a host mean nothing.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -271,7 +271,7 @@ impl KvmHost {
         self.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
     }
 
-    /// Asserts that the host's kernel has logged no fault of its own.
+    /// Asserts that the host's kernel has logged no error.
     pub fn is_sound(&mut self) {
         let said = self.run("dmesg | grep -E 'BUG:|WARNING:|Oops|Kernel panic|corrupted stack'").1;
         assert!(said.is_empty(), "{said}");

@@ -91,7 +91,7 @@ struct Shared {
 /// A request to the fleet's thread.
 type Request = Box<dyn FnOnce(&mut Fleet) + Send>;
 
-/// A fleet with a thread of its own.
+/// A fleet with its thread.
 pub struct Host {
     _share: Share,
     shared: Arc<(Mutex<Shared>, Condvar)>,
@@ -218,7 +218,7 @@ fn given(variable: &str) -> String {
 }
 
 impl Host {
-    /// Starts guests next to those of other tests.
+    /// Starts guests at the same time as other tests' guests.
     pub fn start(plans: &[Plan]) -> Host {
         Host::start_with(plans, share(plans.len()))
     }
@@ -252,7 +252,7 @@ impl Host {
         self.lock().requests.push(Box::new(request));
     }
 
-    /// Requests a memory report from a guest; the response has this sequence number.
+    /// Requests a memory report from a guest. The response has this sequence number.
     pub fn sample(&self, index: usize, sequence: u32) {
         self.ask(move |fleet| fleet.sample(index, sequence));
     }

@@ -23,7 +23,7 @@ pub const MEMORY_MIB: u64 = 256;
 /// User id of `nobody`, the owner of no files.
 const NOBODY: u32 = 65534;
 
-/// A libvirt daemon with a directory of its own.
+/// A libvirt daemon with a private directory.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,

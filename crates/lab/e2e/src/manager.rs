@@ -139,7 +139,7 @@ impl Place {
 pub struct Size {
     /// Memory that the guests may use together.
     pub budget_mib: u64,
-    /// Part of the budget that is to be free.
+    /// Part of the budget that should be free.
     pub set_point_mib: u64,
     /// Tolerated deviation from the set point.
     pub hysteresis_mib: u64,

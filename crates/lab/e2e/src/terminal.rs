@@ -106,7 +106,7 @@ impl Terminal {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits for the program's exit, and returns its status; values above 128 are signals.
+    /// Waits for the program's exit, and returns its status. Values above 128 are signals.
     pub fn end(&self) -> i32 {
         let path = self.dir.join(STATUS);
         let mut status = None;

@@ -63,7 +63,7 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     (text, None, used)
 }
 
-/// Checks that the table of a farm can be printed, whatever another user's farm has put into it.
+/// Checks that any table of a farm can be printed, even that of another user's farm.
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };

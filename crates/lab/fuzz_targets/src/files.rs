@@ -100,8 +100,8 @@ pub(crate) fn sql_views(data: &[u8]) {
     });
 }
 
-/// Reads a record of tiers, from which root undoes changes. An accepted record must be written as
-/// it was understood, and contain no path to a parent directory.
+/// Reads a record of tiers, from which root undoes changes. An accepted record must be the same
+/// when it is written again, and contain no path to a parent directory.
 pub(crate) fn tier_record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(again) = farm::tiers::record_again(text) else { return };

@@ -101,7 +101,7 @@ fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Parses the answer to a command; a value that is not JSON is a text.
+/// Parses the answer to a command. A value that is not JSON is a text.
 fn answer(text: &[u8]) -> Option<(String, Value)> {
     let (command, value) = std::str::from_utf8(text).ok()?.split_once(' ')?;
     Some((command.to_owned(), value.parse().unwrap_or_else(|_| Value::String(value.to_owned()))))

@@ -48,8 +48,8 @@ fn decoded_passes(bytes: &[u8]) -> (Vec<PassInput>, Result<(), Damaged>) {
     (passes, result)
 }
 
-/// Reads a chain of passes. The readable passes must be the same when they are written again, and a
-/// policy must be able to decide on them again, whatever their content.
+/// Reads a chain of passes. The readable passes must be the same when they are written again. A
+/// policy must be able to decide on any such passes.
 pub(crate) fn passes(data: &[u8]) {
     let (passes, _) = decoded_passes(data);
     let mut encoder = pass_codec::Encoder::default();

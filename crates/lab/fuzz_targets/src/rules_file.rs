@@ -105,7 +105,7 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
     explained(data, file, machine, program, &history);
 }
 
-/// Checks that the file's bounds are kept, whatever the rules are.
+/// Checks that any rules stay within the file's bounds.
 fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &GuestDecision) {
     assert_eq!(decision.cpu.is_some(), program.cpu.is_some());
     assert_eq!(decision.memory.is_some(), program.memory.is_some());

@@ -21,7 +21,7 @@ pub struct Asked {
     pub requests: Option<u32>,
     /// Earlier result with sizes by hand, to use instead of a search for them.
     pub sizes: Option<PathBuf>,
-    /// Cases to run; if empty, the usual cases run.
+    /// Cases to run. If the list is empty, the usual cases run.
     pub cases: Vec<String>,
     /// Path of the result.
     pub out: PathBuf,

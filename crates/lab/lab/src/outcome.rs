@@ -11,8 +11,8 @@ use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the written layout. Older layouts stay readable; the first has neither a run's seed
-/// nor its end.
+/// Version of the written layout. Older layouts stay readable. The first layout has neither a run's
+/// seed nor its end.
 pub const FORMAT: u32 = 2;
 
 /// A result file.
@@ -25,7 +25,7 @@ pub struct Outcome {
     pub experiment: String,
     /// True for the short form. Its figures only show that everything works.
     pub quick: bool,
-    /// The command as it was typed.
+    /// Command with its arguments.
     pub command: String,
     /// Commit of the sources, if known.
     pub commit: Option<String>,
@@ -80,7 +80,7 @@ pub struct Run {
     pub phases: Vec<Phase>,
 }
 
-/// A part of a run with measures of its own.
+/// A part of a run, with its measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {

@@ -21,7 +21,7 @@ pub(crate) struct Promotion {
 }
 
 impl Promotion {
-    /// Queries a manager; returns nothing without a manager, or if it pages nothing out.
+    /// Queries a manager. Returns nothing without a manager, or if the manager pages nothing out.
     pub(crate) fn of(manager: Option<&Manager>) -> Result<Option<Promotion>, Error> {
         let Some(manager) = manager else { return Ok(None) };
         let levers = manager.levers()?;
@@ -60,7 +60,8 @@ impl Promotion {
     }
 }
 
-/// Returns the findings for these cases and phases; empty for results without these measures.
+/// Returns the findings for these cases and phases. The list is empty for results without these
+/// measures.
 pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> {
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let worst = all.iter().filter_map(|(case, phase)| outcome.interval(case, phase, PROMOTION));

@@ -52,7 +52,7 @@ pub struct Spec {
     pub busy_permille: u64,
     /// Files that it reads.
     pub files: Files,
-    /// Swap space; 0 for none.
+    /// Swap space. 0 means no swap.
     pub swap_kib: u64,
     /// Behaviour of its balloon.
     pub balloon: Fault,

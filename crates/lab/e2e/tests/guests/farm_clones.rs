@@ -1,5 +1,5 @@
-//! Guests that resume one template's state: each has its own identity, and changes to one affect
-//! neither the others nor the template.
+//! Guests that resume one template's state. Each has its own identity, and its changes affect
+//! neither the other guests nor the template.
 
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;

@@ -104,7 +104,7 @@ fn sums_of_both_engines_match_the_pushed_samples() {
                 assert_eq!(over.get(G::Private), Some(30 * MIB), "{kind:?}");
             }
         }
-        // A name is matched as plain text, whatever characters it has.
+        // A name with any characters is matched as plain text.
         let found = glance(&url, &asked(to_ms, "C.*|{")).unwrap();
         assert_eq!(found.found, 1, "{kind:?}");
         assert_eq!(found.hosts["left.example"].loudest[0].0.name, odd);

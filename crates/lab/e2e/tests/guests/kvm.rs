@@ -92,7 +92,7 @@ fn child_whose_qemu_stands_in() {
         println!("{name}: given up after {given_up_ms:?} ms, up after {up_ms} ms, by {accel}");
         assert_eq!(accel, Accel::Emulation(WhyEmulation::KvmSilent), "{name}");
         let given_up_ms = given_up_ms.expect("when");
-        // An idle QEMU gets the full time limit; the other faults are recognized earlier.
+        // An idle QEMU gets the full time limit. The other faults are recognised earlier.
         let does_nothing = ["silent", "stopped"].contains(name);
         assert!(!does_nothing || given_up_ms >= STILL_MS, "{name}: {given_up_ms} ms");
         assert!(up_ms > given_up_ms, "{name} came up with KVM");

@@ -201,7 +201,7 @@ fn s390x() {
     quit(session);
 }
 
-/// The test runs itself once more; the copy starts a guest and is killed.
+/// The test runs itself once more. The copy starts a guest and is killed.
 #[test]
 fn a_killed_parent_takes_qemu_with_it() {
     let _share = e2e::share(1);

@@ -397,7 +397,7 @@ fn scraped_is_read_back(kind: Kind) {
     let dir = Dir::new(&format!("scrape-{kind:?}"));
     let begin_ms = begin_ms(&dir.0) + (MINUTES + 4) * MINUTE_MS;
     let mut moment = moments(0, begin_ms).remove(0);
-    // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point; a push carries the
+    // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point. A push contains the
     // full value separately. The numbers here are short enough.
     for row in moment.guests.values_mut() {
         for field in GuestField::ALL {

@@ -164,7 +164,7 @@ fn finding_02_a_link_leads_to_one_port_of_one_guest() {
     assert!(!is_served(&attempts(&farm, "db1", &back)[0]), "a server cannot reach its client");
     let foreign = [("a link of others", to("10.0.1.2 80")), ("by name", to("db 80"))];
     assert!(!attempts(&farm, "not1", &foreign).iter().any(|line| is_served(line)));
-    // A page of 27 KiB arrives whole, again and again, at a clone that was not the template.
+    // A page of 27 KiB arrives whole, several times, at a clone that was not the template.
     let many = "for n in $(seq 15); do wget -q -O - http://db/ | wc -c; done | sort | uniq -c";
     let counts = farm.succeed(&["exec", &farm.guest("web2"), "--", "sh", "-c", many]);
     println!("web2 asks 15 times: {}", counts.trim());

@@ -68,7 +68,7 @@ fn s390x_restores() {
     restores(Arch::S390x, "cat /proc/sys/vm/cmm_pages");
 }
 
-/// New rules are applied at runtime; invalid ones are refused with a message.
+/// New rules are applied at runtime. Invalid rules are refused with a message.
 #[test]
 fn rules_are_read_again_or_the_old_ones_stay() {
     let host = Host::start(&[plan(Arch::X86_64)]);
@@ -94,7 +94,7 @@ fn daemon_runs_in_the_background_and_scripts_find_it() {
     let mut guest = host.guest(0);
     guest.sh("/sbin/pinheadd -c /etc/pinhead.conf; cat /run/pinheadd.pid > /run/pid");
     guest.until_sh("cat /sys/devices/system/cpu/online", PATIENCE, |text| text == "0");
-    // The file is written when the last CPU is offline; the kernel reports the CPU offline earlier.
+    // The file is written when the last CPU is offline. The kernel reports the CPU offline earlier.
     guest.until_sh("cat /run/pinheadd.status", PATIENCE, |status| {
         status.contains("cpus_online=1\ncpus_present=4\n")
     });

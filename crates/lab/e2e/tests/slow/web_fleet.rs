@@ -101,7 +101,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     logs_in(&mut browser, &url, &axe);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
-    // The page renews its tables by itself, without a reload.
+    // The page renews its tables without a reload.
     browser.value("window.kept = 1; document.querySelector('#hosts').dataset.old = ''; 1");
     let renewed = wait_until(RENEWED, || browser.number(OLD) == 0.0);
     assert!(renewed.is_some(), "the table of hosts was not renewed");

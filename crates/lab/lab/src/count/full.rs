@@ -5,9 +5,9 @@ use std::fmt;
 
 /// Minimum of available memory of the host.
 const AVAILABLE_MIN_MIB: f64 = 512.0;
-/// Minimum part of free swap; below it swap is nearly full.
+/// Minimum part of free swap. Below it swap is nearly full.
 const SWAP_LEFT_MIN: f64 = 0.05;
-/// Maximum time of a server's response; beyond it the server is useless.
+/// Maximum time of a server's response. A slower server is useless.
 const PROBE_MAX_S: f64 = 1.0;
 /// Number of probes: enough that one late response does not change their median.
 const PROBES: usize = 5;
@@ -22,7 +22,7 @@ pub(super) struct Standing {
     /// Size of the host's swap, and its free part.
     pub swap_mib: f64,
     pub swap_free_mib: f64,
-    /// Times of the last probes, oldest first; infinite without a response.
+    /// Times of the last probes, oldest first. A probe without a response has an infinite time.
     pub probes_s: Vec<f64>,
     /// Time since the last server came up, or since the first was begun.
     pub since_last_s: f64,

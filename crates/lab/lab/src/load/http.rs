@@ -95,7 +95,7 @@ impl Answer {
         self.is_kept_alive && self.part == Part::Done
     }
 
-    /// Parses received bytes; returns the status when the response is complete.
+    /// Parses received bytes. Returns the status when the response is complete.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<u16>, Wrong> {
         while !bytes.is_empty() {
             bytes = match self.part {
@@ -132,7 +132,7 @@ impl Answer {
         }
     }
 
-    /// Counts the part of `bytes` that belongs to the body; returns the number of missing bytes.
+    /// Counts the part of `bytes` that belongs to the body. Returns the number of missing bytes.
     fn body(&mut self, bytes: &mut &[u8], left: u64) -> Result<u64, Wrong> {
         let here = left.min(bytes.len() as u64);
         *bytes = bytes.get(here as usize..).unwrap_or_default();

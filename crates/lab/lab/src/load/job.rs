@@ -33,7 +33,7 @@ const MARK: &str = "pinhead-load ";
 /// A command's output and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// Exit status; 128 and more are signals.
+    /// Exit status. Values of 128 and more are signals.
     pub code: i32,
     /// Standard output and standard error.
     pub text: String,

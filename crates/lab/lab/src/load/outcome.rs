@@ -143,7 +143,7 @@ impl Outcome {
     /// Returns the results as text: the whole, the classes if there are several, and the slowest
     /// targets.
     pub fn to_text(&self) -> String {
-        /// Maximum number of rows for targets; the JSON has all of them.
+        /// Maximum number of rows for targets. The JSON contains all targets.
         const TARGETS_SHOWN: usize = 20;
         let classes: Vec<&Row> = self.classes.iter().filter(|_| self.classes.len() > 1).collect();
         let mut targets: Vec<&Row> =
@@ -212,7 +212,7 @@ fn latency_json(latency: Latency) -> Value {
     })
 }
 
-/// Formats five columns of milliseconds; a missing value is a hyphen.
+/// Formats five columns of milliseconds. A missing value is a hyphen.
 fn latency_columns(latency: Option<Latency>) -> String {
     let Some(latency) = latency else { return format!(" {:>9}", "-").repeat(5) };
     let Latency { average_us, p50_us, p90_us, p99_us, max_us, .. } = latency;

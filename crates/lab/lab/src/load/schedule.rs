@@ -10,7 +10,7 @@ const PAUSE_US: u64 = 10_000;
 /// The next action of a free client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send a request to this target; the latency counts from the intended time.
+    /// Send a request to this target. The latency counts from the intended time.
     Start { target: usize, intended_us: u64 },
     /// This request waited too long for a free client: it has failed.
     Overdue { target: usize, intended_us: u64 },

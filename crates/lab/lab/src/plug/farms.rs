@@ -35,7 +35,7 @@ const ROLES: [Role; 8] = [
 ];
 
 /// CPUs and memory of each managed guest, more than any guest needs. Guests sized by hand have the
-/// same number of CPUs, but those beyond their size are offline. With a single CPU the emulator
+/// same number of CPUs, but the CPUs beyond their size are offline. With a single CPU the emulator
 /// would be 2 to 10 % faster, an advantage that no policy could make up for.
 const MANAGED_CPUS: u32 = 4;
 pub(super) const MANAGED_MIB: u32 = 512;

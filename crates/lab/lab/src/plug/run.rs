@@ -139,7 +139,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Returns the cases to run; the baseline is always included.
+/// Returns the cases to run. The baseline is always included.
 fn chosen(bench: &Bench<'_>) -> Result<Vec<&'static str>, Error> {
     let mut all: Vec<&'static str> = cases().into_iter().map(|(case, _)| case).collect();
     all.extend([DYNAMIC, STEAL]);
@@ -254,8 +254,8 @@ fn manage(
     })
 }
 
-/// Runs a load on one half of the guests, a pause, a load on the other half, a pause, and a load on
-/// the first half again. Each half gets its share of the whole load.
+/// Runs a load on one half of the guests, then on the other half, and then on the first half again.
+/// There are pauses between the loads. Each half gets its share of the whole load.
 fn dynamic(
     run: &mut bench::Case<'_, '_>,
     driven: Driven<'_>,

@@ -35,7 +35,7 @@ const P95_MAX: f64 = 1.02;
 /// how often a size with a worse p95 grows.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
-/// Limit of a guest's response; a slower guest has too little memory.
+/// Limit of a guest's response. A slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Each size is smaller than the previous one by one part in this many.
 const STEP: u32 = 8;

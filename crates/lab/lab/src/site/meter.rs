@@ -66,7 +66,7 @@ pub struct Reading {
     pub dispatches: f64,
     /// Dispatches of their virtual CPUs.
     pub vcpu_dispatches: f64,
-    /// Resident memory on the host; shared memory counts in full for each.
+    /// Resident memory on the host. Shared memory counts in full for each guest.
     pub resident_mib: f64,
     /// Resident memory with shared pages divided among their sharers.
     pub proportional_mib: Option<f64>,

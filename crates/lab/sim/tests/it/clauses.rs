@@ -10,7 +10,7 @@ use sim::check::watched;
 use sim::scenario::Scenario;
 use std::collections::BTreeSet;
 
-/// Maximum number of scenarios that are tried; a few dozen are enough.
+/// Maximum number of scenarios that are tried. A few dozen are enough.
 const SCENARIOS: u64 = 500;
 
 struct Case {
@@ -156,5 +156,5 @@ fn every_clause_has_a_producer() {
             }
         });
     }
-    panic!("no scenario leads to {open:?}: make one, show it by hand, or take the row away");
+    panic!("no scenario produces {open:?}: add one, add a case by hand, or remove the clause");
 }

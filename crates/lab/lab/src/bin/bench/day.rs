@@ -39,7 +39,7 @@ const REPORT_S: f64 = 1.0;
 /// Promised times to replay the day, and to compute sizes of its guests, in seconds of one CPU.
 const REPLAY_S: f64 = 10.0;
 const SIZE_S: f64 = 30.0;
-/// Runs of each report; the best counts.
+/// Number of runs of each report. The best run counts.
 const TIMES: usize = 3;
 /// Formats of the reports, followed by the lengths of their steps.
 const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
@@ -195,7 +195,7 @@ fn took(
     Ok(Took { seconds, cpu_s, name: format!("{report} {format}") })
 }
 
-/// Returns the duration and the CPU time of a command over recordings; the best of some.
+/// Returns the duration and the CPU time of the best of some runs of a command over recordings.
 fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Error> {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {

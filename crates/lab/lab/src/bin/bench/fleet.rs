@@ -25,7 +25,7 @@ const NS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 /// The promised time of the overview.
 const PROMISE_S: f64 = 2.0;
-/// Number of loads of a page; the median counts.
+/// Number of loads of a page. The median counts.
 const TIMES: usize = 5;
 
 /// Returns a guest's fields for the page of several hosts, after this time. They contain

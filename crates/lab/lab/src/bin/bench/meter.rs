@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Used {
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Number of dispatches, including those after a preemption.
+    /// Number of dispatches, including dispatches after a preemption.
     pub dispatches: u64,
     /// Number of voluntary sleeps, which equals the number of wake-ups.
     pub sleeps: u64,
