@@ -26,7 +26,7 @@ pub struct GuestProcess {
     pub process: Option<ProcessId>,
     /// Threads of the virtual CPUs.
     pub vcpu_tids: Arc<[u32]>,
-    /// Thread counters that the manager has just read; empty if they are older.
+    /// Thread counters that the manager has just read. Empty if the counters are older.
     pub vcpus_ran: Vec<ThreadRan>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
     labels([("host", host), ("tier", tier)])
 }
 
-/// Maximum number of guests of one name, class and UUID; no host has more.
+/// Maximum number of guests of one name, class and UUID. No host has more.
 const NAMESAKES_MAX: u32 = 10_000;
 
 /// Returns the labels of all guests. Guests with the same name, class and UUID would share a

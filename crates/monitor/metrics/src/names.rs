@@ -36,7 +36,7 @@ pub struct Metric {
     pub family: String,
     /// Kind of the metric.
     pub kind: Kind,
-    /// Unit; empty for a plain number.
+    /// Unit. Empty for a plain number.
     pub unit: &'static str,
     /// Description with the source of the value.
     pub help: String,

@@ -9,7 +9,7 @@ const URL_MAX: usize = 2000;
 /// `http://HOST[:PORT]/PATH`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Name or address of the host; an IPv6 address without brackets.
+    /// Name or address of the host. An IPv6 address has no brackets here.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// Path from the first slash on, without a slash at its end.

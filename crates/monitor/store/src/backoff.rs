@@ -21,7 +21,7 @@ impl Backoff {
         self.is_failing && self.pause >= LASTING
     }
 
-    /// Returns true if this turn is to be skipped.
+    /// Returns true if this turn must be skipped.
     pub fn waits(&mut self) -> bool {
         let waits = self.left > 0;
         self.left = self.left.saturating_sub(1);

@@ -113,7 +113,7 @@ impl Orders {
         let started = self.theirs.try_clone().and_then(|mut waker| {
             let work = move || {
                 let outcome = acts(&order).map_err(|error| base::chain(&*error));
-                // If the screens are gone, nobody waits for the result.
+                // If the screens are gone, the result is not needed.
                 let _ = sender.send((order, outcome)).map(|()| waker.write_all(&[0]));
             };
             std::thread::Builder::new().name("order".to_owned()).spawn(work)

@@ -1,4 +1,4 @@
-//! Decisions from the journal: those made before the display began, or those within a recording.
+//! Decisions from the journal: made before the display began, or within a recording.
 
 use super::model::{DECISIONS_MAX, Decided};
 use crate::Error;

@@ -19,7 +19,7 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// Data of the last second, or of an interval of a recording. The guests' states are those at its
+/// Data of the last second, or of an interval of a recording. The guests have their states at its
 /// end.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
@@ -165,7 +165,7 @@ impl Seen<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Process {
     pub(super) name: String,
-    /// Process id in the guest; 0 for all processes of the same name.
+    /// Process id in the guest. It is 0 for all processes of the same name.
     pub(super) pid: u32,
     /// CPU time by the guest's count, in milliseconds per minute.
     pub(super) own_ms: Option<f64>,

@@ -76,8 +76,8 @@ impl Room {
     }
 }
 
-/// Returns the origin with the most strangers, and their number. Of several such origins, the one
-/// with the oldest stranger is returned.
+/// Returns the origin with the most strangers, and their number. If there are several such origins,
+/// returns the origin with the oldest stranger.
 fn fullest(taken: &VecDeque<Place>) -> Option<(Origin, usize)> {
     let mut counts = BTreeMap::<Origin, usize>::new();
     for one in taken.iter().filter(|one| one.is_stranger()) {

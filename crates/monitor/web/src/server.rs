@@ -101,7 +101,7 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
         }
     }
     if let Some(path) = path {
-        // The process ends, so nobody would read an error.
+        // The process ends, so an error would not be read.
         let _ = std::fs::remove_file(path);
     }
     Ok(())

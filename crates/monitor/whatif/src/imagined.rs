@@ -1,8 +1,8 @@
 //! Guests as they would be if another policy had moved their memory, or if they needed more.
 //!
 //! A guest uses the same memory as in the recording, independent of its size. Additional memory is
-//! available in the guest; missing memory reduces what is available. If the guest used more than it
-//! would have now, its tasks wait. If it waited in the recording and has more now, it waits no
+//! available in the guest. Missing memory reduces its available memory. If the guest used more than
+//! it would have now, its tasks wait. If it waited in the recording and has more now, it waits no
 //! longer. It then takes the memory that it was known to lack. A guest that lacked memory could
 //! have used even more, and this additional use is unknown. So the estimate for a policy that
 //! grants more starts from the use under a policy that granted less.

@@ -191,8 +191,8 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     plan
 }
 
-/// Returns the best move away from a host. If some moves suffice, this is the one of the guest with
-/// the smallest need. Otherwise it is the move with the largest gain.
+/// Returns the best move away from a host. If some moves suffice, this is the move of the guest
+/// with the smallest need. Otherwise it is the move with the largest gain.
 fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     let place = &places[from];
     let had = low(place.available.iter().copied())?;

@@ -91,8 +91,8 @@ impl Past {
         self.guests.retain(|_, guest| is_wanted(guest));
     }
 
-    /// Keeps only the guests that existed at the end, and returns the number of the others. A guest
-    /// that ended before another guest of its name began did not exist at the end.
+    /// Keeps only the guests that existed at the end, and returns the number of the other guests. A
+    /// guest that ended before another guest of its name began did not exist at the end.
     pub fn retain_present(&mut self) -> usize {
         let last = |guest: &Guest| guest.steps.last().map(|step| step.at);
         let Some(end) = self.guests.values().filter_map(last).max() else { return 0 };

@@ -134,7 +134,7 @@ pub struct Gain {
 pub struct Finding {
     /// Kind of the finding.
     pub fault: Fault,
-    /// The guest's name; empty for the host.
+    /// The guest's name. Empty for the host.
     pub guest: String,
     /// Evidence: names and values.
     pub evidence: Vec<(&'static str, String)>,

@@ -1,6 +1,6 @@
 //! Client side: parsing of responses.
 
-/// Maximum length of a response's head; servers send some hundred bytes.
+/// Maximum length of a response's head. Servers send some hundred bytes.
 const HEAD_MAX: usize = 64 * 1024;
 /// Maximum number of header lines.
 const LINES_MAX: usize = 100;
@@ -8,7 +8,7 @@ const LINES_MAX: usize = 100;
 /// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Status code; 200 is success.
+    /// Status code. 200 means success.
     pub status: u16,
     /// Body of the response.
     pub body: Vec<u8>,

@@ -56,7 +56,7 @@ pub struct Decision {
     pub to_bytes: u64,
     /// Names of the bounds that the decision reached.
     pub bounds: Vec<Word>,
-    /// Inputs of the decision; a missing value is `None`.
+    /// Inputs of the decision. A missing value is `None`.
     pub inputs: Vec<(Word, Option<f64>)>,
     /// True if the hypervisor was called. It is never called in a dry run or for a shadow policy.
     pub acted: bool,
@@ -107,7 +107,7 @@ pub struct Decided {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Another event; [`kinds`](crate::kinds) lists the kinds.
+/// Another event. [`kinds`](crate::kinds) lists the kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Time in milliseconds since 1970.

@@ -379,7 +379,7 @@ impl Recorder {
     }
 
     /// Does a bounded part of the upkeep each minute. It removes old samples, sums a quarter of an
-    /// hour, and removes an old file. If one task fails, the others still run.
+    /// hour, and removes an old file. If one task fails, the other tasks still run.
     fn look_after(&mut self, now_ms: i64) -> Result<(), Untidy> {
         let raw = self.dir.join(raw::FILE);
         let pruned = self.prune(now_ms).map_err(|error| Untidy { written: Some(raw), error });

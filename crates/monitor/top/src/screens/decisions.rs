@@ -1,5 +1,5 @@
-//! Screen of decisions, newest first. The decisions are those of the last hour and all later ones,
-//! or those of a recording up to the current position.
+//! Screen of decisions, newest first. The screen shows the decisions of the last hour and all later
+//! decisions. In a recording it shows the decisions up to the current position.
 
 use super::super::model::{Decided, Model};
 use super::super::text::{LABEL, wrapped};

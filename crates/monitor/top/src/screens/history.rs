@@ -24,7 +24,7 @@ const TITLED: usize = 12;
 const REASON_LOW: usize = 3;
 const REASON_TALL: usize = 5;
 
-/// Returns the minimum number of lines of the pane: those of the title and the reason.
+/// Returns the minimum number of lines of the pane, for the title and the reason.
 pub(super) fn pane_min(guest: Option<&Seen<'_>>, room: &Room<'_>) -> usize {
     let title = usize::from(room.height >= TITLED);
     guest.map_or(0, |guest| title + reason(guest, room).len())

@@ -29,7 +29,7 @@ use store::{Journal, Period, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
-/// Parts of a recording that are read for the graphs of the host, and for those of the guests.
+/// Parts of a recording that are read for the graphs: first of the host, then of the guests.
 const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };
 const WITH_GUESTS: Parts = Parts { guests: true, ..HOST_ONLY };
 /// Maximum time that the guests' graphs cover. Each step reads this time again.

@@ -1,7 +1,7 @@
 //! Checks that a request is meant for these pages, and that no page of another site sends it
 //! through the visitor's browser.
 //!
-//! - `Host` has to be a name of these pages. A foreign name that resolves to this machine (DNS
+//! - `Host` must be a name of these pages. A foreign name that resolves to this machine (DNS
 //!   rebinding) is refused.
 //! - `Sec-Fetch-Site` has to name this site, or none (a typed address). Links from other sites may
 //!   open a page, and nothing else.

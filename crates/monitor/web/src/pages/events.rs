@@ -30,7 +30,7 @@ const SIGN: Duration = Duration::from_secs(15);
 /// Query of the stream.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
-    /// A guest, by name or UUID; all guests if empty.
+    /// A guest, by name or UUID. Empty for all guests.
     #[serde(default)]
     guest: Option<String>,
 }

@@ -326,7 +326,7 @@ impl Server {
         self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"))
     }
 
-    /// Requests a page again and again until there is a place for the connection.
+    /// Requests a page repeatedly until there is a place for the connection.
     #[allow(clippy::disallowed_methods, reason = "a deadline for the server")]
     pub fn get_in_the_end(&self, path: &str, more: &str) -> Response {
         let until = Instant::now() + PATIENCE;

@@ -24,7 +24,7 @@ pub struct Fit {
     pub host: HostTally,
     /// Result for all guests with one more guest, if this was tried.
     pub beyond: Option<Tally>,
-    /// Result for the host with one more guest, and what the host then lacks.
+    /// Result for the host with one more guest, and the lack of the host then.
     pub limit: Option<(HostTally, Shortage)>,
 }
 
@@ -38,7 +38,8 @@ named! {
     }
 }
 
-/// Returns the number of further guests like those of a pattern that fit into a world.
+/// Returns the number of further guests that fit into a world. They are like the guests of a
+/// pattern.
 pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
     let played = replay.play(Change::default(), 0)?;
     played.must_have(like)?;
@@ -59,8 +60,8 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
 }
 
 /// Doubles the number of additional guests until they do not fit, then bisects. `play` replays with
-/// a number of additional guests. Only what the host lacks counts, because a guest that needs more
-/// than its maximum does so on any host.
+/// a number of additional guests. Only the lack of the host counts. A guest that needs more than
+/// its maximum does so on any host.
 fn search_by(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
     let without = play(0)?;
     let before = *without.player.host();

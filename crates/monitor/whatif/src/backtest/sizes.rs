@@ -23,7 +23,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Creates a question about a time range in milliseconds since 1970; the end is exclusive.
+    /// Creates a question about a time range in milliseconds since 1970. The end is exclusive.
     /// Steps are minutes, or quarters of an hour if the range is longer than three days.
     pub fn new(from_ms: i64, to_ms: i64, options: Options) -> Result<Question, Error> {
         let length_ms = to_ms.saturating_sub(from_ms);
