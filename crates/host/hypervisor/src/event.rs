@@ -117,7 +117,7 @@ pub enum RunState {
     Running,
     /// The guest is paused and receives no requests.
     Paused(Pause),
-    /// The guest migrates to another host. Its memory is left unchanged.
+    /// The guest migrates to another host. The manager leaves the guest's memory unchanged.
     Migrating,
     /// The guest has crashed or shut down, and its process still exists.
     Dead,

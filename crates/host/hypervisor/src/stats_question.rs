@@ -179,8 +179,8 @@ impl StatsQuestion {
         }
     }
 
-    /// Handles the statistics that were read; `None` if the guest has never sent any. Returns the
-    /// statistics if they are a response to this request.
+    /// Handles the statistics that were read. They are `None` if the guest has never sent any.
+    /// Returns the statistics if they are a response to this request.
     pub(crate) fn known(
         &mut self,
         stats: Option<Row<GuestField>>,

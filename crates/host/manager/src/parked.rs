@@ -121,7 +121,7 @@ impl ParkedFile {
         self.guests.iter().map(|(id, stood)| (*id, *stood))
     }
 
-    /// Lists a guest that is about to be parked, or is stopped.
+    /// Lists a guest that is stopped, or that is about to be parked.
     pub(crate) fn add(&mut self, id: Id, stood: Stood) {
         if self.guests.insert(id, stood) != Some(stood) {
             self.save();

@@ -42,7 +42,7 @@ fn newest(directory: &Path, fresh: &Outcome) -> Result<Option<PathBuf>, Error> {
     if !directory.is_dir() {
         return Ok(None);
     }
-    // The name is the experiment, its form, and a moment: digits with a T.
+    // The name consists of the experiment, its form, and the time as digits with a T.
     let moment = fresh.started.chars().filter(char::is_ascii_alphanumeric).take(15).count();
     let name = shelf::file_name(fresh);
     let before = name.get(..name.len() - moment).unwrap_or_default();

@@ -70,7 +70,7 @@ pub struct Traits {
     /// True if the daemon runs in the guest. Then pressure and refaults are reported, and a need is
     /// reported at once.
     pub daemon: bool,
-    /// True if its kernel deflates the balloon before it kills processes.
+    /// True if the guest's kernel deflates the balloon before it kills processes.
     pub deflates_on_oom: bool,
     /// True if free pages are reported to the host.
     pub reports: bool,

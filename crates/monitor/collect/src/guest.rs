@@ -16,7 +16,7 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{numbers, value_of};
 use procfs::{Buffer, Kept};
 
-/// Maximum run time of virtual CPUs since the last reading with which a guest counts as asleep.
+/// A guest counts as asleep if its virtual CPUs ran no longer than this since the last reading.
 /// Even an idle kernel runs occasionally.
 const SLEEP_NS: u64 = 20_000_000;
 /// The same limit, as a divisor of the elapsed time: one fiftieth of a CPU.

@@ -22,7 +22,7 @@ pub enum Error {
     Status {
         url: String,
         status: u16,
-        /// Message of the server, cut short. It is untrusted: escape it.
+        /// Message of the server, cut short. The text is untrusted, so escape it.
         words: String,
     },
     #[error("{url} answers what no Prometheus would: {reason}")]

@@ -110,8 +110,8 @@ pub struct HostTally {
     pub below_reserve_ms: u64,
     /// Least available memory.
     pub least: Option<Bytes>,
-    /// Needs beyond the free memory above the reserve, in bytes times milliseconds. The need of a
-    /// guest at its maximum does not count, because no host could meet it.
+    /// Needs that the free memory above the reserve did not cover, in bytes times milliseconds. The
+    /// need of a guest at its maximum does not count, because no host could meet it.
     pub lacked: u128,
     /// Memory of the host, or the budget of all guests together, in the last pass.
     pub total: Option<Bytes>,

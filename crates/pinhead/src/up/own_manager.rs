@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use wire::Status;
 
-/// Time until the next start, if another manager has its socket.
+/// Time until the next start, if another manager uses the socket.
 const AGAIN_MS: u64 = 3_000;
 /// Time until the next start after a request to end. In this time the other manager requests the
 /// guests.
@@ -106,7 +106,7 @@ impl OwnManager {
             news.note = self.has_ended(ended, now_ms);
         }
         if self.thread.as_mut().is_some_and(|thread| thread.is_hung(now_ms)) {
-            // The thread cannot be ended. Its lease is closed from the farm's side.
+            // The thread cannot be ended, so the farm closes its end of the thread's lease.
             self.thread = None;
             let note = self.fails("it has made no progress for a long time", None);
             return News { note, is_hung: true };

@@ -45,8 +45,8 @@ impl Faults {
         if self.is_left_out(part) {
             return None;
         }
-        // The part may have changed only a part of its state. It is used again as far as possible,
-        // and its clients are disconnected.
+        // The part may have changed only a part of its state. The part is used again as far as
+        // possible, and its clients are disconnected.
         let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
         if outcome.is_none() {
             self.0[part as usize] += 1;

@@ -167,7 +167,7 @@ impl Monitor {
         lock(&self.shared).live.clone()
     }
 
-    /// Returns the newest moment unless it was returned before.
+    /// Returns the newest sample unless it was returned before.
     pub fn newest(&mut self) -> Option<Arc<Moment>> {
         let moment = self.live()?.moment;
         let is_new = moment.at_ms != self.given_ms;
@@ -265,7 +265,7 @@ struct Worker {
     reports: BTreeMap<GuestIdentity, (i64, Processes)>,
     /// Differences between the last two reports.
     processes: Arc<Reported>,
-    /// Rounds left with the least work.
+    /// Remaining rounds that do only the least work.
     least: u32,
 }
 

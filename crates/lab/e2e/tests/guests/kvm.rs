@@ -15,8 +15,9 @@ const STILL_MS: u64 = 30_000;
 const LIMIT_MS: u64 = 180_000;
 
 /// Replacement of QEMU when KVM is requested. The guest's name selects the behaviour: the
-/// replacement exits at once, hangs silently, or spins without its guest. For any other name it is
-/// a real QEMU that responds while its guest never runs. Without KVM it runs the real QEMU.
+/// replacement exits at once, hangs silently, or spins without its guest. For any other name the
+/// replacement is a real QEMU that responds while its guest never runs. Without KVM it runs the
+/// real QEMU.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
 case "$*" in

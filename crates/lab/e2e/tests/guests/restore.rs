@@ -103,7 +103,7 @@ fn daemon_runs_in_the_background_and_scripts_find_it() {
     assert_eq!(online(&mut guest), "0-3");
     assert_eq!(guest.sh("ls /run/pinheadd.pid /run/pinheadd.status 2> /dev/null || true"), "");
 
-    // In the foreground with -V it prints the lines that users' scripts parse.
+    // In the foreground with -V the daemon prints the lines that users' scripts parse.
     guest.sh("/sbin/pinheadd -f -V -c /etc/pinhead.conf > /run/log 2>&1 < /dev/null & \
          echo $! > /run/pid");
     guest.until_sh("cat /run/log", PATIENCE, |log| {

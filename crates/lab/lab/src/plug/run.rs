@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Limit of the start: eight guests with Debian on two emulated cores.
 const UP_MAX: Duration = Duration::from_secs(900);
-/// Limit of the replacement of a guest's daemon.
+/// Maximum time to replace a guest's daemon.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
 /// First port of a farm, and the distance of two farms' ports, as in the experiment `penguins`.

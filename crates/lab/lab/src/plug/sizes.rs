@@ -78,8 +78,8 @@ struct Descent {
 }
 
 impl Descent {
-    /// Starts the search for a guest with this smallest size, this memory, and this much in use.
-    /// The first try is one and a half times the memory in use.
+    /// Starts the search for a guest. The arguments are its smallest size, its memory, and its
+    /// memory in use. The first try is one and a half times the memory in use.
     fn from(boots: u32, has: u32, in_use: u32, grid: u32) -> Descent {
         let mut descent = Descent { boots, has, fits: has, fails: 0, next: None };
         descent.look_at(in_use + in_use / 2, grid);

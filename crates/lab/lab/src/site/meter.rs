@@ -62,9 +62,9 @@ pub struct Reading {
     pub vcpu_s: f64,
     /// Time in which their virtual CPUs were ready and did not run.
     pub steal_s: f64,
-    /// Dispatches of their threads.
+    /// Dispatches of the guests' threads.
     pub dispatches: f64,
-    /// Dispatches of their virtual CPUs.
+    /// Dispatches of the guests' virtual CPUs.
     pub vcpu_dispatches: f64,
     /// Resident memory on the host. Shared memory counts in full for each guest.
     pub resident_mib: f64,

@@ -19,7 +19,7 @@ use policy::rivals::Kind;
 /// A guest that runs the tar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// Name, here and in the study.
+    /// Name of the form, also used in the study.
     pub name: &'static str,
     /// Memory of the guest.
     pub memory_mib: u32,

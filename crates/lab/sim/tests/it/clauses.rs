@@ -60,7 +60,8 @@ fn calm() -> Case {
     }
 }
 
-/// Returns a case for a clause of the operator, or of a state that the model does not have.
+/// Returns a case for a clause that the model never reaches: an order of the operator, or a state
+/// that the model lacks.
 fn by_hand(clause: Clause) -> Option<Case> {
     let mut case = calm();
     match clause {

@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(sum(&[(0, 100), (1, 60)]), 160, "it goes on where it was");
         sum(&[(0, 100)]);
         sum(&[(0, 100)]);
-        assert_eq!(sum(&[(0, 100), (1, 60)]), 220, "after two looks it is another device");
+        assert_eq!(sum(&[(0, 100), (1, 60)]), 220, "after two readings it is another device");
     }
 }

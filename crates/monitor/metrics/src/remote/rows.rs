@@ -336,7 +336,7 @@ mod tests {
             let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
             rows.of(&told(&values, &[])).unwrap();
             let kept: usize = rows.guests.values().map(Growth::numbers).sum();
-            assert!(kept <= 1_800, "{kept} in round {round}, with those of the look before");
+            assert!(kept <= 1_800, "{kept} in round {round}, with those of the round before");
         }
         for name in ["block.1000.rd.reqs", "block..rd.reqs", "net.+1.rx.bytes"] {
             assert!(!is_used(name), "{name}");

@@ -226,7 +226,7 @@ impl Reading {
     }
 }
 
-/// Adds the values of a name. Usually the name is new.
+/// Adds values to those with the same name. Usually the name is new.
 pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, over: Over<F>) {
     match all.get_mut(key) {
         Some(known) => known.add(&over),
