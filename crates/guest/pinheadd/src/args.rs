@@ -39,7 +39,7 @@ pub struct Args {
     pub run_dir: PathBuf,
 }
 
-/// Command that a command line selects.
+/// Action that the command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the daemon.

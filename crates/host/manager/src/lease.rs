@@ -200,7 +200,9 @@ impl Lease {
                         .into(),
                 ]
             }
-            Err(error) => vec![format!("The keeper cannot be told to return memory: {error}")],
+            Err(error) => {
+                vec![format!("The request to return memory did not reach the keeper: {error}")]
+            }
         }
     }
 }

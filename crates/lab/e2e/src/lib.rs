@@ -430,7 +430,7 @@ impl Guest<'_> {
         self.until(what, PATIENCE, |s| so(s) || s.sequence.saturating_sub(first) > looks);
         let last = self.seen().status.unwrap_or_default();
         let took = last.sequence.saturating_sub(first);
-        assert!(took <= looks, "not within {looks} looks: {what}: {last:#?}");
+        assert!(took <= looks, "not within {looks} samples: {what}: {last:#?}");
         took
     }
 

@@ -20,7 +20,7 @@ const STATUS: &str = "status";
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
 
-/// A program in a terminal. Dropping this value ends both.
+/// A program in a terminal. Dropping this value ends the program and the terminal.
 #[derive(Debug)]
 pub struct Terminal {
     dir: Scratch,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// Maximum size of an input. The memory bound is for files up to this size.
+/// Maximum size of an input. The limit of memory holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 /// The queries on a directory of recordings.
 const QUESTIONS: [&str; 4] = [

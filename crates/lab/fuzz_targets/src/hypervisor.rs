@@ -1,4 +1,4 @@
-//! Targets for the data of guests on the host: descriptions, answers by their command, files of
+//! Targets for the data of guests on the host: descriptions, answers to each command, files of
 //! /proc, patterns of sockets, and the tasks that a guest reports.
 
 use std::fs;

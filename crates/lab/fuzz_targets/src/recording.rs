@@ -10,7 +10,7 @@ use store::pack::{Damaged, Decoder, Encoder, block, chain};
 use store::{Records, Span, pass_codec};
 use whatif::{Change, Player};
 
-/// Maximum size of an input. The memory bound is for files up to this size.
+/// Maximum size of an input. The limit of memory holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 
 fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {

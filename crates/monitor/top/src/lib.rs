@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns them
-//! into lines. All three can be tested alone. If standard output is not a terminal, the same lines
-//! are printed one after the other.
+//! into lines. [`Model`], [`View`] and [`screens::draw`] can each be tested alone. If standard
+//! output is not a terminal, the same lines are printed one after the other.
 
 #![forbid(unsafe_code)]
 

@@ -345,8 +345,8 @@ mod tests {
             let memory = advice.guests[0].memory.unwrap();
             [memory.lower, memory.size, memory.upper].map(mib)
         };
-        assert_eq!(of(&short), [160, 220, 276], "four looks: a fifth less, a fourth more");
-        assert_eq!(of(&long), [200, 220, 224], "96 looks");
+        assert_eq!(of(&short), [160, 220, 276], "four samples: a fifth less, a fourth more");
+        assert_eq!(of(&long), [200, 220, 224], "96 samples");
         let guest = &long.guests[0];
         assert_eq!((guest.verdict, guest.minimum.map(mib)), (Verdict::TooLarge, Some(200)));
         assert_eq!((guest.shares, guest.known_ms), (Some(100), 86_400_000));

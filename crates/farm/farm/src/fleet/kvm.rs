@@ -54,7 +54,7 @@ impl KvmWatch {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let second = rustix::param::clock_ticks_per_second();
-        // QEMU's own work before the guest runs proves nothing about KVM.
+        // QEMU works before its guest runs, so its CPU time does not show that KVM works.
         let is_dead = match vcpu_ticks {
             Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
             None => work.run_ns >= START_NS,

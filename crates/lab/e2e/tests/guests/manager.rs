@@ -49,7 +49,7 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
     let mut guest = host.guest(0);
     let balloon_status = |guest: &mut e2e::Guest<'_>| guest.sh("/sbin/pinheadd --balloon");
     guest.until("its daemon is there", PATIENCE, |_| true);
-    assert_eq!(balloon_status(&mut guest), "No host has told this guest of a balloon.\n");
+    assert_eq!(balloon_status(&mut guest), "No host has reported a balloon to this guest.\n");
 
     host.yield_to_manager();
     host.until(0, "the guest is yielded", PATIENCE, |seen| seen.state == State::Managed);

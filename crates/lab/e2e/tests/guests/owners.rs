@@ -72,7 +72,10 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
         "{CLONES} clones: guests {of_guests} + hypervisors {own} + shared {shared} KiB = {owners}; \
          the kernel's walk finds {proportional}, resident sets are {resident}"
     );
-    assert!(is_near(of_guests + own, private(&ps)), "a byte has two owners, or none");
+    assert!(
+        is_near(of_guests + own, private(&ps)),
+        "the sum of all owners' memory is not the private memory"
+    );
     assert!(is_near((host.guests_bytes + host.hypervisors_bytes) >> 10, private(&ps)));
     // Other programs on this machine may also map some of the shared pages, and a part of those
     // pages counts as theirs.

@@ -12,7 +12,7 @@ const ABOUT: &str = "Databases on a host with half of the memory that guests see
     claims memory after all other guests have touched and freed theirs: ways to move memory. \
     After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
-/// The loads, each of which runs with every way.
+/// Loads. Each of them runs with every way of managing memory.
 const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
 
 /// Returns the view.

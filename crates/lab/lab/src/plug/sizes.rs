@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Sizes that barely suffice for a quarter of a minute were seen to hang under the same load later.
-//! So the found size gets an eighth more.
+//! So an eighth is added to the size that the search found.
 //!
 //! Tasks of a guest with too little memory wait long before its users notice. These waits show a
 //! lack of memory within seconds, for all guests at the same time, while p95 takes minutes for each

@@ -11,7 +11,8 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Limit of the response of a running server.
 const SOON: Duration = Duration::from_secs(2);
-/// Limit of a single page. A slower server counts as one that does not serve it.
+/// Maximum time to load one page. A server that takes longer counts as one that does not serve the
+/// page.
 const PROBE_MAX: Duration = Duration::from_secs(10);
 /// Limit of a wipe over a thousand slow servers.
 pub const WIPE_MAX: Duration = Duration::from_secs(3600);

@@ -58,9 +58,9 @@ pub struct Reading {
     pub guests: usize,
     /// CPU time of all QEMUs, in seconds.
     pub cpu_s: f64,
-    /// CPU time of their virtual CPUs.
+    /// CPU time of the guests' virtual CPUs.
     pub vcpu_s: f64,
-    /// Time in which their virtual CPUs were ready and did not run.
+    /// Time in which the guests' virtual CPUs were ready and did not run.
     pub steal_s: f64,
     /// Dispatches of the guests' threads.
     pub dispatches: f64,

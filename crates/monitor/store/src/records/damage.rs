@@ -27,7 +27,7 @@ const BESIDE: [&str; 2] = ["-wal", "-shm"];
 pub fn is_damaged(path: &Path, error: &Error) -> bool {
     let source = match error {
         Error::Foreign { .. } => return !begins_as_database(path).unwrap_or(true),
-        // Readers refuse the file as long as it is there.
+        // Readers refuse the file as long as the change is in it.
         Error::Altered { .. } => return true,
         Error::Open { source, .. } | Error::Statement { source, .. } => source,
         _ => return false,
