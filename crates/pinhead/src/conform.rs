@@ -118,7 +118,8 @@ pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
             return Err(wrong(1, message));
         }
         if count == most {
-            let message = format!("A scenario has at most {} MiB in its line", LINE_MAX >> 20);
+            let message =
+                format!("The line of a scenario must have at most {} MiB", LINE_MAX >> 20);
             return Err(wrong(1, message));
         }
         if count == 0 {

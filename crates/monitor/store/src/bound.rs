@@ -51,7 +51,7 @@ impl<K: PartialOrd> Order<K> {
     /// Checks that the next row follows the last one.
     pub fn next(&mut self, key: K, id: i64) -> Result<(), Error> {
         if self.last.as_ref().is_some_and(|last| *last >= key) {
-            let reason = "it is there twice, or out of order: the file is damaged".into();
+            let reason = "it occurs twice, or in the wrong order: the file is damaged".into();
             return Err(Error::Row { table: self.table, id, reason });
         }
         self.last = Some(key);

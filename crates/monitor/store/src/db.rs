@@ -287,7 +287,7 @@ pub fn stranger(
     while let Some(row) = rows.next()? {
         let Ok(text) = row.get::<_, Option<String>>(0) else {
             let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-            let reason = "a table of it is described in bytes that are no text".to_owned();
+            let reason = "the description of one of its tables is not text".to_owned();
             return Err(rusqlite::Error::SqliteFailure(corrupt, Some(reason)));
         };
         // An index that SQLite creates for a table has no definition.

@@ -100,7 +100,7 @@ fn moves(answer: &Answer, out: &mut String) {
     let plan = &answer.plan;
     if plan.moves.is_empty() && plan.stuck.is_empty() && plan.later.is_empty() {
         let known = if plan.unknown.is_empty() { "" } else { " with known values" };
-        let _ = writeln!(out, "\nNobody needs to move: each host{known} is above its set point.");
+        let _ = writeln!(out, "\nNo guest needs to move: each host{known} is above its set point.");
     }
     let name = |text: &str| plain(text, NAME_MAX);
     for (number, one) in plan.moves.iter().enumerate() {

@@ -78,7 +78,7 @@ fn rules_are_read_again_or_the_old_ones_stay() {
 
     guest.sh("sed -i 's/MemFree/MemFre/' /etc/pinhead.conf; kill -HUP $(cat /run/pid)");
     guest.until_sh("cat /run/log", PATIENCE, |log| {
-        log.contains("did you mean `MemFree`?") && log.contains("the old ones stay in force")
+        log.contains("did you mean `MemFree`?") && log.contains("the old rules stay in force")
     });
     guest.sh("sed -i 's/MemFre/MemFree/; s/^CPU_MIN=.*/CPU_MIN=\"2\"/' /etc/pinhead.conf; \
          kill -HUP $(cat /run/pid)");

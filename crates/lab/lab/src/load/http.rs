@@ -35,7 +35,7 @@ pub fn request(address: SocketAddr, path: &str, is_kept_alive: bool) -> Vec<u8> 
 /// A fault in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    #[error("The answer's head is not that of HTTP/1")]
+    #[error("The answer does not begin with a head of HTTP/1")]
     Head(#[source] httparse::Error),
     #[error("The answer has no status from 200 to 599")]
     Status,
@@ -47,7 +47,7 @@ pub enum Wrong {
     Chunk,
     #[error("The answer's body is longer than 4 GiB")]
     BodyTooLong,
-    #[error("The answer is longer than it says")]
+    #[error("The answer is longer than the length in its head")]
     Surplus,
     #[error("The connection ended before the answer")]
     Cut,

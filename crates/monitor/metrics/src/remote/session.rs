@@ -135,7 +135,7 @@ impl Session {
         };
         if !auths.is_empty() && !auths.contains(&Auth::None) {
             if !auths.contains(&Auth::Polkit) {
-                let why = "it wants a password or a ticket, which is not known here";
+                let why = "it requires a password or a ticket, and pinhead has none";
                 return Err(Error::Refused { call: "auth_list", why: why.to_owned() });
             }
             session.ask(Call::AuthPolkit)?;

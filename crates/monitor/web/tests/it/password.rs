@@ -230,7 +230,7 @@ fn public_address_or_wrong_certificate_is_refused() {
     fs::set_permissions(&another, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let another =
         wrong("127.0.0.1:0", false, Some(Certificate { chain: good().chain, key: another }));
-    assert!(another.contains("another.key is its key"), "{another}");
+    assert!(another.contains("another.key is the key of this certificate"), "{another}");
     let missing = Certificate { chain: good().chain, key: dir.0.join("none") };
     let missing = wrong("127.0.0.1:0", false, Some(missing));
     assert!(missing.contains("/none cannot be used"), "{missing}");
