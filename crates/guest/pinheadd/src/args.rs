@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(of("-f --monw /dev/monwriter --interval=4"), (true, device, quick));
         let wrong = [
             ("--monwriter x -c y", "takes no rules"),
-            ("-c y --interval 5", "which is missing"),
+            ("-c y --interval 5", "--interval needs --monwriter"),
             ("--monwriter", "needs a value"),
         ];
         for (line, what) in wrong {

@@ -146,7 +146,7 @@ fn figures_of_other_settings_are_not_mixed() {
     let mut bench = Bench::new(asked(dir.clone()), head, catalog::view, &mut progress);
     bench.setting("guests", 6).unwrap();
     let error = bench.setting("guests", 2).unwrap_err().to_string();
-    assert!(error.starts_with("The result was begun with 6 for \"guests\", and now it is 2"));
+    assert!(error.starts_with("The result was begun with 6 for \"guests\", but now it is 2"));
     std::fs::remove_dir_all(dir).unwrap();
 }
 

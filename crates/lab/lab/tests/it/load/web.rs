@@ -193,7 +193,7 @@ fn a_plan_that_cannot_be_is_refused() {
     good.check().unwrap();
     let mut bad = good.clone();
     bad.targets.clear();
-    assert!(bad.check().unwrap_err().to_string().contains("none to ask"));
+    assert!(bad.check().unwrap_err().to_string().contains("there are no targets"));
     for pattern in [
         Pattern::Closed { clients: 0, expected_interval: None },
         Pattern::Closed { clients: 1, expected_interval: Some(Duration::ZERO) },
