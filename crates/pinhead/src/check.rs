@@ -114,7 +114,7 @@ fn swinging_pool(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
     );
     Some(
         Diagnostic::warning("oscillation", rule.name.to(rule.expr.span), message)
-            .label("takes what MEMPLUG has to give back")
+            .label("takes memory that MEMPLUG then returns")
             .help("stop unplugging earlier, or make CMM_INC a share of what is free"),
     )
 }

@@ -118,7 +118,8 @@ pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
             return Err(wrong(1, message));
         }
         if count == most {
-            let message = format!("A scenario has at most {} MiB in its line", LINE_MAX >> 20);
+            let message =
+                format!("The line of a scenario must have at most {} MiB", LINE_MAX >> 20);
             return Err(wrong(1, message));
         }
         if count == 0 {
@@ -128,7 +129,7 @@ pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
             continue;
         }
         let scenario: Scenario = serde_json::from_slice(&line)
-            .map_err(|e| wrong(e.column(), format!("This is no scenario: {e}")))?;
+            .map_err(|e| wrong(e.column(), format!("This is not a scenario: {e}")))?;
         report.total += 1;
         match scenario.run() {
             Ok(()) => report.agree += 1,

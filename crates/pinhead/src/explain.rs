@@ -125,11 +125,11 @@ impl Trees {
             }
             Trees::Still(root) => {
                 let root = root.path().display();
-                format!("{root}, one tree: nothing changes between two samples")
+                format!("{root}, a single tree, so nothing changes between two samples")
             }
             Trees::Series(all) => {
                 let newest = all.last().map(|dir| dir.display().to_string()).unwrap_or_default();
-                format!("{newest}, {looks} trees up to it")
+                format!("{newest} and the trees before it, {looks} in total")
             }
             Trees::Guest { guest, .. } => {
                 let name = guest.at.as_ref().map_or(&guest.name, |at| &at.guest);

@@ -76,7 +76,7 @@ fn parsed() -> Cli {
     parsed.unwrap_or_else(|error| terminal::leave(&error))
 }
 
-/// Writes to standard output. A reader that closes early (`| head`) is no error.
+/// Writes to standard output. If the reader closes early (`| head`), this is not an error.
 fn print(text: &str) -> Result<ExitCode, Error> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Ok(ExitCode::SUCCESS),

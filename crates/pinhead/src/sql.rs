@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use store::{Cell, Records};
 
-/// Maximum number of cells in a text table. The table is kept until its end, because its columns
-/// are as wide as the widest cell. With cells of full width this takes 40 MB.
+/// Maximum number of cells in a text table. The whole table is in memory, because each column is as
+/// wide as its widest cell. Cells of full width take 40 MB.
 const TEXT_CELLS_MAX: usize = 150_000;
 /// Maximum length of a cell in a text table, in characters.
 const CELL_MAX: usize = 120;
@@ -74,8 +74,7 @@ impl<'a> Printer<'a> {
         Printer { format, out, failed: None, names, rows, count: 0, is_cut: false }
     }
 
-    /// Adds a row. The first call has the names and no cells, and each later call has the cells of
-    /// a row.
+    /// Adds a row. The first call has only the names, and each later call has the cells of a row.
     fn row(&mut self, names: &[String], cells: &[Cell]) -> ControlFlow<()> {
         if cells.is_empty() {
             self.names = names.to_vec();
@@ -135,7 +134,8 @@ impl<'a> Printer<'a> {
             }
         };
         match self.failed {
-            // A reader that closes the pipe early wants only the beginning, so this is no error.
+            // A reader that closes the pipe early wants only the beginning, so this is not an
+            // error.
             Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(self.is_cut.then_some(self.rows.len())),
         }

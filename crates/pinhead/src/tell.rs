@@ -14,7 +14,7 @@ pub(crate) fn tell(by: &str, text: &str) {
     complain(&format!("{by}: {}", base::plain(text, WIDTH)));
 }
 
-/// Writes a part of the answer to standard output at once, before the rest is known.
+/// Writes a part of the answer to standard output immediately, before the rest is known.
 pub(crate) fn say(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout();
     let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());

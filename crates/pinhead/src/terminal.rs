@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::process::exit;
 
-/// Maximum width of a help text, which is harder to read in longer lines.
+/// Maximum width of a help text. Longer lines are harder to read.
 const HELP_WIDTH: usize = 100;
 /// Indent of the further lines of a message.
 const INDENT: usize = 2;
@@ -23,8 +23,8 @@ pub fn fitted(text: &str, width: Option<usize>) -> String {
     width.map_or_else(|| text.to_owned(), |width| wrapped(text, width, INDENT))
 }
 
-/// Writes a message to standard error in one call, so that no other process can write into it. A
-/// missing reader is no error.
+/// Writes a message to standard error in one call, so that no other process can write into the
+/// message. A missing reader is not an error.
 pub fn complain(text: &str) {
     let mut stderr = std::io::stderr();
     let _ = stderr.write_all(fitted(&format!("{text}\n"), width(&stderr)).as_bytes());

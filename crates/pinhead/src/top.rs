@@ -93,7 +93,7 @@ pub fn run(args: TopArgs) -> Result<(), Error> {
     shown.map_err(Error::Top)
 }
 
-/// Carries out an action on a guest, with the function of the command that does the same.
+/// Carries out an action on a guest, by the function of the corresponding command.
 fn act(order: &Order, socket: Option<&Path>) -> Result<String, Error> {
     let guest = &order.guest;
     match &order.action {
@@ -114,7 +114,7 @@ fn parsed<T: Args>(words: impl IntoIterator<Item = impl Into<String>>) -> Result
     let command = T::augment_args(clap::Command::new("pinhead").no_binary_name(true));
     let matches = command.try_get_matches_from(words.into_iter().map(Into::into));
     let args = matches.and_then(|matches| T::from_arg_matches(&matches));
-    args.map_err(|error| Error::step("The action is not understood", error))
+    args.map_err(|error| Error::step("The action is invalid", error))
 }
 
 fn why_words(guest: &Target, socket: Option<&Path>) -> Vec<String> {
@@ -159,7 +159,7 @@ fn of_farm(guest: &Target) -> Option<String> {
     Some(format!("{process}/{}", guest.name))
 }
 
-/// Returns the UUID, by which the manager knows the guest from its namesakes, or else the name.
+/// Returns the UUID, which distinguishes the guest from its namesakes, or else the name.
 fn known(guest: &Target) -> String {
     if guest.uuid.is_empty() { guest.name.clone() } else { guest.uuid.clone() }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn guest_of_a_farm_is_called_by_its_process() {
+    fn guest_of_a_farm_is_addressed_by_its_process() {
         let farm = guest("/run/user/7/pinhead/up/18027/g1.qmp");
         assert_eq!(called(&farm), "18027/-g1");
         assert_eq!(park_words(&farm, Some(Path::new("/s"))), ["--", "18027/-g1"]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_are_the_words_of_their_commands() {
+    fn actions_use_the_arguments_of_their_commands() {
         let libvirt = guest("libvirt");
         let words = park_words(&libvirt, Some(Path::new("/s")));
         assert_eq!(words, ["--socket", "/s", "--", "0-1"]);

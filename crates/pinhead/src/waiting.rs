@@ -1,4 +1,4 @@
-//! A wait that shows on a terminal how much of it has passed.
+//! Wait that shows its progress on a terminal.
 
 use crate::up::progress::{Progress, Step};
 use std::time::Duration;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn step_has_the_passed_part_of_the_total() {
+    fn steps_show_the_part_of_the_time_that_has_passed() {
         let mut waiting = Waiting::new("watching g1".into(), Duration::from_secs(60));
         waiting.done = Duration::from_millis(15_500);
         let expected = Step::Making {

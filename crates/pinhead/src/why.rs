@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_that_is_not_there_is_named() {
+    fn a_missing_journal_is_reported_with_its_path() {
         let missing = std::env::temp_dir().join("pinhead-no-such-journal.db");
         let error = open(Some(&missing)).expect_err("it is not there");
         assert!(error.to_string().contains("pinhead-no-such-journal.db"), "{error}");

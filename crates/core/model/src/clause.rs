@@ -1,9 +1,9 @@
-//! Clauses of the host's policy. The policy's own sentences, `pinhead why`, `pinhead ps` and the
-//! man page are generated from one row each.
+//! Clauses of the host's policy, one row each. The rows are the source of the policy's sentences,
+//! of those in `pinhead why` and `pinhead ps`, and of the man page.
 //!
-//! A clause's sentence is printed after a colon. Text in brackets is shown if all of its numbers
-//! are known: `[{need} more|more memory]`. Otherwise the part after the bar is shown, if there is
-//! one.
+//! A clause's sentence is printed after a colon. Its text in brackets is shown only if all numbers
+//! in the brackets are known: `[{need} more|more memory]`. Otherwise the part after the bar is
+//! shown, if there is a bar.
 
 use crate::quantity;
 
@@ -39,125 +39,133 @@ macro_rules! clauses {
 
 clauses! {
     Need "need"
-        "Something in the guest waits for memory, so it gets more."
-        "it needs [{need} more|more memory]"
-        "[it needed {need} more|something in it waited for memory]",
+        "A task in the guest waits for memory, so the guest gets more."
+        "the guest needs [{need} more|more memory]"
+        "[the guest needed {need} more|a task in the guest waited for memory]",
     Wish "wish"
-        "The host has more free memory than it wants, and the guest can use it."
-        "[{host_available} are free for guests, ]more than wanted, and it can use some"
-        "[{host_available} were free for guests, and {host_set_point} are wanted|more was free \
-         than wanted], and it can use more",
+        "The host has more free memory than its set point, and the guest can use some of it."
+        "[the host has {host_available} free for guests, above its set point|the host has more \
+         free memory than its set point], and the guest can use some"
+        "[the host had {host_available} free for guests, and its set point was \
+         {host_set_point}|the host had more free memory than its set point], and the guest could \
+         use more",
     Room "room"
-        "The host is not short of memory, so no balloon stands in the guest."
-        "the host is not short[ with {host_available} free for guests]"
-        "the host was not short[ with {host_available} free for guests]",
+        "The host is not short of memory, so no balloon stays in the guest."
+        "the host is not short of memory[, with {host_available} free for guests]"
+        "the host was not short of memory[, with {host_available} free for guests]",
     SetPoint "setpoint"
-        "The host has less free memory than it wants, so guests give what they can spare."
-        "[{host_available} are free for guests, and {host_set_point} are wanted|less is free than \
-         wanted]"
-        "[{host_available} were free for guests, and {host_set_point} are wanted|less was free \
-         than wanted]",
+        "The host has less free memory than its set point, so guests give what they can spare."
+        "[the host has {host_available} free for guests, and its set point is \
+         {host_set_point}|the host has less free memory than its set point]"
+        "[the host had {host_available} free for guests, and its set point was \
+         {host_set_point}|the host had less free memory than its set point]",
     HostPressure "host-pressure"
-        "The host itself swaps or waits for memory, regardless of its available memory."
-        "the host itself waits for memory"
-        "the host itself waited for memory[, with {host_available} said to be free]",
+        "The host itself swaps or waits for memory, whatever it reports as available."
+        "the host itself swaps or waits for memory"
+        "the host itself swapped or waited for memory[, but reported {host_available} as free]",
     Shortage "shortage"
-        "Another guest needs memory that this one can spare."
-        "another guest needs what it can spare"
-        "another guest needed what it had to spare[, with {host_available} free for guests]",
+        "Another guest needs memory that this guest can spare."
+        "another guest needs memory that this guest can spare"
+        "another guest needed memory that this guest could spare[, and the host had \
+         {host_available} free for guests]",
     Refault "refault"
-        "Another guest rereads dropped pages, so unused memory goes to that guest."
-        "another guest reads again what it had dropped"
-        "another guest read again what it had dropped[, with {host_available} free for guests]",
+        "Another guest reads dropped pages again, and can use this guest's spare memory."
+        "another guest reads dropped pages again, and can use this guest's spare memory"
+        "another guest read dropped pages again, and could use this guest's spare memory[, and \
+         the host had {host_available} free for guests]",
     Emergency "emergency"
-        "The host is below its reserve, so every guest gives, down to its minimum."
-        "[{host_available} are free for guests, ]less than the reserve[ of {host_reserve}]"
-        "[{host_available} were free for guests, and the reserve is {host_reserve}|the host was \
-         below its reserve]",
+        "The host has less free memory than its reserve, so every guest shrinks, to its minimum \
+         if needed."
+        "[the host has {host_available} free for guests, less than its reserve of \
+         {host_reserve}|the host has less free memory than its reserve]"
+        "[the host had {host_available} free for guests, less than its reserve of \
+         {host_reserve}|the host had less free memory than its reserve]",
     Reservation "reservation"
         "Memory is reserved for a guest that is about to start."
-        "memory is reserved for a guest about to start"
-        "memory is reserved for a guest about to start[, with {host_available} free for guests]",
+        "memory is reserved for a guest that is about to start"
+        "memory was reserved for a guest that was about to start[, and the host had \
+         {host_available} free for guests]",
     Rule "rule"
         "One of the operator's rules decided."
-        "a rule of the operator's"
-        "a rule of the operator's said so",
+        "one of the operator's rules decided"
+        "one of the operator's rules decided",
     Request "request"
-        "The guest's own rules asked for this size."
-        "its own rules asked for it"
-        "its own rules asked for [a size of {guest_request}|it]",
+        "The guest's own rules requested this size."
+        "the guest's own rules requested this size"
+        "the guest's own rules requested [a size of {guest_request}|this size]",
     Limits "limits"
         "The guest was below its minimum or above its maximum."
-        "it was outside of its bounds"
-        "it was outside of its minimum and maximum",
+        "the guest was below its minimum or above its maximum"
+        "the guest was below its minimum or above its maximum",
     Pinned "pinned"
         "The operator gave the guest a fixed size."
-        "pinned by the operator"
-        "the operator fixed its size",
+        "the operator gave the guest a fixed size"
+        "the operator gave the guest a fixed size",
     Released "released"
-        "The operator released the guest: it has its maximum, and is not asked for memory."
-        "released by the operator"
-        "the operator let it go",
+        "The operator released the guest: it has its maximum, and no memory is requested from it."
+        "the operator released the guest"
+        "the operator released the guest",
     Strained "strained"
-        "Something in the guest waits for memory: such a guest is never shrunk."
-        "something in it waits for memory"
-        "something in it had waited for memory within 10 s, and such a guest is never shrunk",
+        "A task in the guest waits for memory, and such a guest is never shrunk."
+        "a task in the guest waits for memory"
+        "a task in the guest had waited for memory within 10 s, and such a guest is never shrunk",
     NotSeen "not-seen"
-        "The guest reports a need for memory, but the host sees neither its use nor CPU time."
-        "it says that it needs memory, and the host does not see it use what it has"
-        "it said that it needed memory, and the host did not see it use what it had",
+        "The guest reports a need for memory, but the host sees it use neither memory nor CPU time."
+        "the guest reports a need for memory that the host cannot confirm"
+        "the guest reported a need for memory that the host could not confirm",
     GroupFull "cgroup"
         "The guest needs more memory than its QEMU's control group has left."
-        "it needs more memory, and its control group has no more"
-        "it needed more memory, and its control group had no more",
+        "the guest needs more memory than its control group has left"
+        "the guest needed more memory than its control group had left",
     Boot "boot"
-        "The guest has restarted: while it boots, it gets the memory that the host has free."
-        "it has started again, and boots"
-        "it had started again, and booted",
+        "The guest has restarted. While it boots, it gets the memory that the host has free."
+        "the guest has restarted, and is booting"
+        "the guest had restarted, and was booting",
     Cooling "cooling"
-        "The guest was moved in the other direction not long ago, so it rests."
-        "it was moved the other way not long ago"
-        "it was moved in the other direction not long ago",
+        "The guest was resized in the other direction a short time ago, so its size stays."
+        "the guest was resized in the other direction a short time ago"
+        "the guest had been resized in the other direction a short time before",
     Stale "stale"
-        "Data about the guest is too old for a decision, so it is held."
-        "what is known of it is too old"
-        "its last sample was [{sample_age_ms} old, and it may have run since|too old, or missing]",
+        "The data about the guest is too old for a decision, so the guest keeps its size."
+        "the data about the guest is too old"
+        "the guest's last sample was [{sample_age_ms} old, and the guest may have run since|too \
+         old, or missing]",
     Unusable "unusable"
-        "The guest cannot be controlled: it has no balloon, or does not answer."
-        "nothing can be asked of it"
-        "nothing can be asked of it",
+        "The guest cannot be controlled: it has no balloon, or does not respond."
+        "the guest cannot be controlled"
+        "the guest could not be controlled",
     Stuck "stuck"
-        "The guest's balloon does not move; it is tried again later, and may be given more."
-        "its balloon does not move"
-        "its balloon did not move",
+        "The guest's balloon does not move. It is tried again later, and the guest may grow."
+        "the guest's balloon does not move"
+        "the guest's balloon did not move",
     Foreign "foreign"
         "Another program moves the guest's balloon, so the manager leaves the guest alone."
-        "another program moves its balloon"
-        "another program moved its balloon",
+        "another program moves the guest's balloon"
+        "another program moved the guest's balloon",
     NoYield "no-yield"
-        "Memory that the guest gave did not reach the host, so it is not asked for more."
-        "the host gained nothing from its last shrink, which is tried again later"
-        "the host gained nothing from its last shrink",
+        "Memory that the guest gave did not reach the host, so the guest is not shrunk further."
+        "the host gained nothing from the guest's last shrink, so the next one comes later"
+        "the host gained nothing from the guest's last shrink",
     Locked "locked"
-        "The guest's memory stays in the host: locked, in huge pages, or a device's."
-        "its balloon gives the host nothing"
-        "its balloon gives the host nothing",
+        "The guest's memory cannot leave it: it is locked, in huge pages, or used by a device."
+        "the guest's balloon gives the host nothing"
+        "the guest's balloon gave the host nothing",
     Moving "moving"
-        "The guest is on its way to an earlier target."
-        "it is on its way"
-        "it was on its way to an earlier target",
+        "The guest's balloon is still on its way to an earlier target."
+        "the guest's balloon is still on its way to an earlier target"
+        "the guest's balloon was still on its way to an earlier target",
     Nothing "nothing-to-spare"
-        "The host lacks memory, and the guest has none to spare."
-        "it has nothing to spare"
-        "it had nothing to spare[ beyond the {guest_comfort} that it is left]",
+        "The host lacks memory, but the guest has none to spare."
+        "the guest has no memory to spare"
+        "the guest had no memory to spare[ beyond its headroom of {guest_comfort}]",
     Content "content"
-        "No other guest needs this guest's memory, and it needs nothing."
+        "The guest needs no memory, and no other guest needs this guest's memory."
         "no demand"
-        "it needed nothing, and no other guest needed its memory",
+        "the guest needed no memory, and no other guest needed its memory",
     Blind "blind"
-        "The host's memory is unknown, so every guest is held."
-        "what the host has is not known"
-        "what the host had was not known",
+        "The host's memory is unknown, so every guest keeps its size."
+        "the host's memory is unknown"
+        "the host's memory was unknown",
     Mom "mom"
         "The rules of oVirt's MOM decide, by the settings."
         "by the rules of MOM[: {rules_host_permille} of the host is free, and they want 20 %]"
@@ -179,13 +187,13 @@ clauses! {
         "by the rules of senpai[: its tasks had waited {rules_stall_ms} since its last change, and \
          they want 10ms]",
     Reporting "reporting"
-        "By the settings every guest has its maximum, and only page reporting returns memory."
-        "page reporting alone gives memory back, by the settings"
-        "page reporting alone gave memory back, by the settings",
+        "By the settings, every guest has its maximum, and only page reporting returns memory."
+        "by the settings, only page reporting returns memory"
+        "by the settings, only page reporting returned memory",
     NoPolicy "no-policy"
-        "By the settings no memory is moved."
-        "nothing is moved, by the settings"
-        "nothing was moved, by the settings",
+        "By the settings, no memory is moved."
+        "by the settings, no memory is moved"
+        "by the settings, no memory was moved",
 }
 
 impl Clause {
@@ -214,7 +222,7 @@ impl Clause {
         fill(self.row().past, inputs)
     }
 
-    /// Returns true if a decision's detail says more than the clause's sentence.
+    /// Returns true if a decision's detail contains more than the clause's sentence.
     pub fn has_detail(self) -> bool {
         matches!(self, Clause::Stale | Clause::Unusable | Clause::Locked)
     }
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn every_clause_has_its_row_once_and_is_found_by_its_name() {
+    fn every_clause_has_one_row_and_is_found_by_its_name() {
         let names: BTreeSet<&str> = Clause::ALL.iter().map(|clause| clause.name()).collect();
         assert_eq!(names.len(), Clause::ALL.len());
         for clause in Clause::ALL {
@@ -292,16 +300,16 @@ mod tests {
     }
 
     #[test]
-    fn both_sentences_show_the_same_number() {
-        assert_eq!(Clause::Need.present(&known), "it needs 50 MiB more");
-        assert_eq!(Clause::Need.past(&known), "it needed 50 MiB more");
+    fn present_and_past_sentence_show_the_same_number() {
+        assert_eq!(Clause::Need.present(&known), "the guest needs 50 MiB more");
+        assert_eq!(Clause::Need.past(&known), "the guest needed 50 MiB more");
         assert_eq!(
             Clause::Emergency.past(&known),
-            "50 MiB were free for guests, and the reserve is 50 MiB"
+            "the host had 50 MiB free for guests, less than its reserve of 50 MiB"
         );
         assert_eq!(
             Clause::Stale.past(&known),
-            "its last sample was 2.3 s old, and it may have run since"
+            "the guest's last sample was 2.3 s old, and the guest may have run since"
         );
     }
 
@@ -313,19 +321,19 @@ mod tests {
                 assert!(!sentence.is_empty() && !sentence.contains(['{', '[', '|', '.']));
             }
         }
-        assert_eq!(Clause::Need.present(&none), "it needs more memory");
-        assert_eq!(Clause::Emergency.past(&none), "the host was below its reserve");
+        assert_eq!(Clause::Need.present(&none), "the guest needs more memory");
+        assert_eq!(Clause::Emergency.past(&none), "the host had less free memory than its reserve");
     }
 
     #[test]
-    fn reason_is_detail_or_sentence_with_its_bounds() {
+    fn reason_is_the_detail_or_the_sentence_with_its_bounds() {
         let reason =
             |clause: Clause, detail, bounds: &[&str]| clause.reason(detail, bounds, &known);
         assert_eq!(reason(Clause::Need, "", &["max", "host"]), {
-            "it needs 50 MiB more (bounded by max, host)"
+            "the guest needs 50 MiB more (bounded by max, host)"
         });
-        assert_eq!(reason(Clause::Need, "its memory is locked", &[]), "it needs 50 MiB more");
+        assert_eq!(reason(Clause::Need, "it is locked", &[]), "the guest needs 50 MiB more");
         assert_eq!(reason(Clause::Locked, "its memory is locked", &[]), "its memory is locked");
-        assert_eq!(reason(Clause::Locked, "", &[]), "its balloon gives the host nothing");
+        assert_eq!(reason(Clause::Locked, "", &[]), "the guest's balloon gives the host nothing");
     }
 }

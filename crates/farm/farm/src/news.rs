@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_are_heard_once_and_the_end_of_the_teller_is_seen() {
+    fn wake_ups_are_received_once_and_the_senders_end_is_seen() {
         let (news, teller) = news().unwrap();
         assert!(news.drain(), "nothing has happened");
         (0..1_000_000).for_each(|_| teller.tell());

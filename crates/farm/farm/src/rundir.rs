@@ -132,8 +132,8 @@ fn dirs(base: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Returns true if no process holds the directory's lock. A directory without a lock file was left
-/// half made.
+/// Returns true if no process holds the directory's lock. A directory without a lock file was never
+/// completed.
 fn is_dead(path: &Path) -> bool {
     match File::open(path.join(LOCK)) {
         Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
@@ -141,7 +141,8 @@ fn is_dead(path: &Path) -> bool {
     }
 }
 
-/// Returns the directory above those of this user's processes. A missing directory is created.
+/// Returns the directory that contains the directories of this user's processes. A missing
+/// directory is created.
 pub fn base() -> io::Result<PathBuf> {
     let top = manager::config::own_dir()?;
     // Other users may read and enter this directory, because the directories in it are closed to

@@ -11,7 +11,7 @@ pub enum Accel {
     Emulation(WhyEmulation),
 }
 
-/// The reason why a guest has to be emulated.
+/// The reason why a guest must be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyEmulation {
     /// The guest's architecture is not the host's.
@@ -39,7 +39,9 @@ impl fmt::Display for Accel {
             WhyEmulation::OtherArchitecture => "the guest's architecture is not the host's",
             WhyEmulation::NoProcessorSupport => "this processor shows no virtualisation",
             WhyEmulation::DeviceClosed => "/dev/kvm cannot be opened",
-            WhyEmulation::DeviceKept => "/dev/kvm is for root alone, which no guest's QEMU is",
+            WhyEmulation::DeviceKept => {
+                "only root may use /dev/kvm, and no guest's QEMU runs as root"
+            }
             WhyEmulation::KvmSilent => "KVM exists, but no guest runs on it",
             WhyEmulation::Asked => "as asked",
         };

@@ -18,7 +18,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::emulator;
 use crate::images::Arch;
 
-/// The number of the descriptor set for device state, above those of a guest's disks.
+/// Number of the descriptor set for device state, above the numbers of a guest's disks.
 const SET: u32 = 9_000;
 
 /// The number of the descriptor set for a file with a guest's state.

@@ -109,9 +109,9 @@ fn threads(pid: u32) -> String {
     text
 }
 
-/// Writes the stacks of QEMU's threads, if a debugger is installed. A QEMU of another user may be
-/// under its guest's control and choose what the debugger reads, so root's debugger does not attach
-/// to it.
+/// Writes the stacks of QEMU's threads, if a debugger is installed. Root's debugger does not attach
+/// to a QEMU of another user. Such a QEMU may be under its guest's control, and could choose the
+/// data that the debugger reads.
 fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     if !has_only_ids(&status, geteuid().as_raw()) {

@@ -210,7 +210,7 @@ impl GuestSpec {
         }
         if let Some(net) = &self.net {
             // The guest's network has no IPv6. With IPv6 on, the guest would send router
-            // solicitations again and again.
+            // solicitations forever.
             let _ = write!(line, " ipv6.disable=1 pinhead.ip={}", net.address());
         }
         if self.reboot {

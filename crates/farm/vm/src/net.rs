@@ -121,8 +121,8 @@ impl Net {
 
     /// Returns QEMU's arguments for its own network. The backend towards the guest is called
     /// `net0`. For a linked guest, that is the first of [`link_backends`](Self::link_backends)
-    /// instead of this network. IPv6 is off, because QEMU would announce itself to the guest again
-    /// and again.
+    /// instead of this network. IPv6 is off, because QEMU would announce itself to the guest
+    /// forever.
     pub(crate) fn backends(&self) -> Vec<String> {
         let id = if self.linked { "user0" } else { "net0" };
         let mut words = format!("user,id={id},ipv6=off,restrict=on,net={NETWORK},host={GATEWAY}");

@@ -132,7 +132,7 @@ impl Process {
         Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?)
     }
 
-    /// Checks that a guest's QEMU still runs; the error has its exit status and its stderr.
+    /// Checks that a guest's QEMU still runs. The error contains its exit status and its stderr.
     pub fn check(&mut self, guest: &str) -> Result<(), Error> {
         let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
         match self.try_wait().map_err(failed)? {
@@ -154,7 +154,7 @@ impl Process {
         Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
-    /// Kills the child without waiting for its end; see [`Process::wait`].
+    /// Kills the child, but does not wait for its end. See [`Process::wait`].
     pub fn strike(&mut self) {
         // A child that has already ended needs no signal.
         let _ = self.child.kill();
@@ -206,7 +206,7 @@ pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The child may have ended by itself already.
+        // The child may have ended already.
         let _ = self.kill();
     }
 }

@@ -21,7 +21,7 @@ use crate::sockets::{SocketFile, listen};
 use crate::sys::Holes;
 use crate::{Error, GuestSpec, Held, Net, NetLink, sys};
 
-/// A running guest. Dropping it kills its QEMU; the sockets may be moved out before.
+/// A running guest. Dropping it kills its QEMU. The sockets may be moved out before.
 #[derive(Debug)]
 pub struct Guest {
     /// Name of the guest.

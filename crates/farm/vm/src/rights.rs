@@ -5,8 +5,8 @@
 //!   by anybody           no new privileges, a sandbox of QEMU's own, limits
 //! ```
 //!
-//! A guest that breaks out of its QEMU controls a process that has no files of its own and cannot
-//! start programs. This process can neither signal nor trace another guest's QEMU.
+//! A guest that breaks out of its QEMU controls only a process without files that cannot start
+//! programs. This process can neither signal nor trace another guest's QEMU.
 //!
 //! QEMU's user id is its process id plus the first id of an otherwise unused range. No two running
 //! QEMUs share a user, and no table is needed. Files for QEMU to read are opened before it starts;
@@ -28,7 +28,7 @@ use crate::{Accel, GuestSpec, WhyEmulation};
 pub(crate) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
-/// Maximum number of files that a QEMU has open: ten of its own, and one for each connection to its
+/// Maximum number of files that a QEMU has open: ten for itself, and one for each connection to its
 /// guest.
 pub(crate) const FILES_MAX: u64 = 4096;
 

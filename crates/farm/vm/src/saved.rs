@@ -119,8 +119,8 @@ pub(crate) fn clear(state: &Path) {
     }
 }
 
-/// Removes old states, so that there is room for one more. The caller holds the lock, so that
-/// nobody makes a state meanwhile.
+/// Removes old states, so that there is room for one more. The caller holds the lock, so that no
+/// other process makes a state meanwhile.
 pub(crate) fn remove_old(directory: &Path) -> Result<(), Error> {
     let has_end = |path: &Path, ends: &[&str]| {
         path.extension().is_some_and(|end| ends.iter().any(|known| end == *known))

@@ -89,8 +89,8 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Joins a new, empty session keyring, because a process with the old session keyring can read its
-/// keys, whatever the process's user. A kernel or container without keys refuses the call, which is
+/// Joins a new, empty session keyring. A process with the old session keyring could read its keys,
+/// whatever the process's user is. A kernel or container without keys refuses the call, which is
 /// then not needed. A child with this process's user can read the keys in other ways anyway, so its
 /// start does not depend on a new keyring.
 fn leave_keyring(becomes_other: bool) -> io::Result<()> {

@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
 
-/// Bounds of any processor's counter; a rate outside them was measured wrong.
+/// Bounds of any processor's counter. A rate outside of them is a wrong measurement.
 const MHZ_MIN: u64 = 500;
 const MHZ_MAX: u64 = 10_000;
 /// Duration of one measurement. Each reading is accurate to a microsecond, which is a
@@ -26,7 +26,7 @@ const MHZ_MAX: u64 = 10_000;
 const WAIT: Duration = Duration::from_millis(20);
 /// Two measurements must agree to one part in this many.
 const AGREEMENT: u128 = 1000;
-/// Number of attempts at one reading. The fastest attempt counts, because the others were
+/// Number of attempts at one reading. The fastest attempt counts. The other attempts were
 /// interrupted between reading the counter and reading the clock.
 const TRIES: usize = 16;
 

@@ -39,7 +39,7 @@ pub struct Args {
     pub run_dir: PathBuf,
 }
 
-/// Command that a command line selects.
+/// Action that the command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the daemon.
@@ -90,7 +90,7 @@ const FLAGS: [Flag; 14] = [
          host says that there is something to see)",
     ),
     flag(None, "dry-run", None, "decide, but change nothing"),
-    flag(None, "on-host", None, "run on a machine that is no guest as well"),
+    flag(None, "on-host", None, "also run on a machine that is not a guest"),
     flag(None, "root", Some("DIR"), "read and write proc/ and sys/ below DIR instead of /"),
     flag(None, "port", Some("FILE"), "the port to the host (default: the one named org.pinhead.0)"),
     flag(
@@ -182,9 +182,9 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         Parser { monwriter: Some(device), args, interval, .. } => {
             Command::Monitor(args, device, interval)
         }
-        Parser { interval: Some(_), .. } => {
-            Command::Usage("--interval is how often --monwriter writes, which is missing".into())
-        }
+        Parser { interval: Some(_), .. } => Command::Usage(
+            "--interval needs --monwriter: it sets how often --monwriter writes".into(),
+        ),
         Parser { has_config: true, args, .. } => Command::Run(args),
         _ => Command::Usage("You have to specify a configuration file!".into()),
     }
@@ -272,7 +272,7 @@ impl Parser {
                     Some("fixed") => Pace::Fixed,
                     Some("adaptive") => Pace::Adaptive,
                     Some("host") => Pace::Host,
-                    _ => return Err("--pace is one of fixed, adaptive, host".into()),
+                    _ => return Err("--pace must be fixed, adaptive or host".into()),
                 };
             }
         }
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(message("-cfile"), "Unrecognized option: file");
         assert_eq!(message("-x"), "Unrecognized option: -x");
         assert_eq!(message("-c"), "Option --config needs a value");
-        assert_eq!(message("-c x --pace quick"), "--pace is one of fixed, adaptive, host");
+        assert_eq!(message("-c x --pace quick"), "--pace must be fixed, adaptive or host");
         assert_eq!(message("-c x --foreground=1"), "Option --foreground takes no value");
     }
 
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(of("-f --monw /dev/monwriter --interval=4"), (true, device, quick));
         let wrong = [
             ("--monwriter x -c y", "takes no rules"),
-            ("-c y --interval 5", "which is missing"),
+            ("-c y --interval 5", "--interval needs --monwriter"),
             ("--monwriter", "needs a value"),
         ];
         for (line, what) in wrong {

@@ -22,7 +22,7 @@ pub struct BalloonFile {
 }
 
 impl BalloonFile {
-    /// Creates the writer; the file does not exist yet.
+    /// Creates the writer. The file does not exist yet.
     pub fn new(run_dir: &Path) -> BalloonFile {
         BalloonFile { path: run_dir.join(NAME), last: None }
     }
@@ -64,7 +64,7 @@ pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
     match File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text)) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok("No host has told this guest of a balloon.\n".into());
+            return Ok("No host has reported a balloon to this guest.\n".into());
         }
         Err(error) => return Err(format!("Cannot read {}: {error}", path.display())),
     }
@@ -130,7 +130,7 @@ mod tests {
         file.write(grant(reason), Some(Pages(131_072)), NOW).unwrap();
         let shown = show(&dir, NOW).unwrap();
         file.remove();
-        assert_eq!(show(&dir, NOW).unwrap(), "No host has told this guest of a balloon.\n");
+        assert_eq!(show(&dir, NOW).unwrap(), "No host has reported a balloon to this guest.\n");
         fs::remove_dir_all(&dir).unwrap();
         shown
     }

@@ -30,7 +30,8 @@ impl Clock {
         crate::sys::uptime_ms()
     }
 
-    /// Returns the seconds since the epoch; 0 if the machine's time of day is before it.
+    /// Returns the seconds since the epoch. Returns 0 if the machine's time of day is before the
+    /// epoch.
     pub fn epoch_s(&self) -> f64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
     }

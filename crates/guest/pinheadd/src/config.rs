@@ -9,7 +9,7 @@ use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;
 use std::path::Path;
 
-/// Purposes that need counters besides those of the rules.
+/// Purposes that need counters in addition to the rules' counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extras {
     /// The status for the host.
@@ -25,7 +25,7 @@ pub struct Loaded {
     pub program: Program,
     /// All counters to read. The program's counters come first, in their order.
     pub counters: Vec<Counter>,
-    /// Text of the file as it was read, for messages and for the host.
+    /// Unchanged text of the file, for messages and for the host.
     pub text: Vec<u8>,
 }
 

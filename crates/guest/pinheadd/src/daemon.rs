@@ -446,7 +446,7 @@ impl Daemon {
             },
             Err(config::Refused(errors)) => {
                 errors.iter().for_each(|line| self.log.error(line));
-                self.log.error("The new rules are not taken: the old ones stay in force");
+                self.log.error("The new rules are not used: the old rules stay in force");
             }
         }
         self.notify.send("READY=1");

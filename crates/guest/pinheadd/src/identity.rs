@@ -28,8 +28,9 @@ const DEVICE: &str = "dev/urandom";
 pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
     // A host must not change a guest that already has an identity. Removing this file therefore
     // succeeds only once.
-    fs::remove_file(root.join(UNNAMED))
-        .map_err(|_| "This guest is itself, and does not become another one".to_owned())?;
+    fs::remove_file(root.join(UNNAMED)).map_err(|_| {
+        "This guest has its own identity already, and does not take another one".to_owned()
+    })?;
     let mut failed = Vec::new();
     let mut try_to = |what: &str, done: io::Result<()>| {
         if let Err(error) = done {

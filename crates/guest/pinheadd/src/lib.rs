@@ -182,8 +182,8 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
     ended.map_err(|error| told(&last_words, cannot_go_on(error)))
 }
 
-/// Logs a failure in the background, where nobody sees the returned error. In the foreground the
-/// error is printed at the end.
+/// Logs a failure of a daemon in the background, where no user sees the returned error. In the
+/// foreground the error is printed at the end.
 fn told(log: &Log, failed: Failed) -> Failed {
     if !log.is_foreground() {
         log.error(&failed.0);

@@ -67,7 +67,7 @@ impl Log {
         self.syslog = UnixDatagram::unbound().ok().filter(|s| s.connect("/dev/log").is_ok());
     }
 
-    /// Returns true if the values of each interval are to be printed.
+    /// Returns true if the daemon prints the values of each interval.
     pub fn shows_intervals(&self) -> bool {
         self.verbose && self.foreground
     }
@@ -82,7 +82,7 @@ impl Log {
         self.write(Level::Info, &message);
     }
 
-    /// Logs a message for observers of the daemon's work; only with -V.
+    /// Logs a message about the daemon's work, only with -V.
     pub fn debug(&self, message: impl fmt::Display) {
         if self.verbose {
             self.write(Level::Debug, &message);

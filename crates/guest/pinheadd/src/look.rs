@@ -254,7 +254,7 @@ impl Guest {
     }
 
     /// Adjusts MemTotal so that it means the guest's memory without a pool, for every kind of pool.
-    /// The kernel subtracts the size of a balloon that cannot deflate by itself.
+    /// The kernel subtracts the size of a balloon that it cannot deflate.
     fn present_total(&mut self, pool: Option<Pages>) {
         if let (true, Some(slot), Some(pool)) = (self.total_shrinks, self.slots.total, pool) {
             self.history.newest()[slot] += (pool.0 * PAGE_KIB) as f64;
@@ -285,8 +285,9 @@ impl Guest {
         }
     }
 
-    /// Detects that the kernel has taken pages back by itself. CMM and a self-deflating balloon
-    /// return pages before the kernel kills a process for memory. Returns true if this happened.
+    /// Detects that the kernel has taken pages back without a request. CMM and a self-deflating
+    /// balloon return pages before the kernel kills a process for memory. Returns true if this
+    /// happened.
     fn notice_loss(&mut self, pool: Option<Pages>, log: &Log) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
         let before = self.tally.summary.pool;

@@ -102,7 +102,7 @@ mod arm {
         let is_metal = fields[0].as_ref().is_some_and(|name| name.trim_end().ends_with(".metal"));
         let has = |text: &String| HYPERVISORS.iter().any(|name| text.starts_with(name));
         let is_named = !is_metal && fields.iter().flatten().any(has);
-        // In a device tree, QEMU has this device of its own.
+        // In a device tree, only QEMU has this device.
         let is_qemu = |name: &str| name.starts_with("fw-cfg");
         let mut nodes = read_dir(&tree).into_iter().flatten().flatten();
         let is_guest = is_named

@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(pacer.wake(Wake::Host, 500), Past::Keep);
         assert_eq!(pacer.next_ms(), 1050);
         pacer.looked(Outcome::Still, 5000);
-        assert_eq!(pacer.next_ms(), 6000, "missed looks are not made up for");
+        assert_eq!(pacer.next_ms(), 6000, "missed samples are not taken later");
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         pacer.set_hosted(true, 0);
         assert_eq!(settle(&mut pacer), u64::from(CALM));
         let now = pacer.next_ms() - HEARTBEAT_MS;
-        const { assert!(HEARTBEAT_MS >= 60_000, "at most one look a minute") };
+        const { assert!(HEARTBEAT_MS >= 60_000, "at most one sample a minute") };
 
         let woken = now + 30_000;
         assert_eq!(pacer.wake(Wake::Host, woken), Past::Forget);
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(pacer.wake(Wake::Host, last + 250), Past::Keep);
         assert_eq!(pacer.next_ms(), last + 1000);
         pacer.looked(Outcome::Still, last + 1000);
-        assert!(pacer.is_settled(), "a look that changes nothing leaves it settled");
+        assert!(pacer.is_settled(), "a sample without a change leaves the guest settled");
     }
 
     #[test]

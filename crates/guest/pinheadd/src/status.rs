@@ -17,7 +17,7 @@ pub struct StatusFile {
 }
 
 impl StatusFile {
-    /// Creates the writer; the file does not exist yet.
+    /// Creates the writer. The file does not exist yet.
     pub fn new(run_dir: &Path) -> StatusFile {
         StatusFile { path: run_dir.join(NAME), last: None }
     }

@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use wire::{System, Totals};
 
-/// Maximum number of network interfaces that are added up. Hosts of containers have more, but the
-/// others only carry traffic of the interfaces that are counted.
+/// Maximum number of network interfaces that are added up. Hosts of containers have more
+/// interfaces, but these only carry traffic of the counted interfaces.
 const INTERFACES_MAX: usize = 256;
 
 /// Returns the kernel's counts for all tasks, and for the whole system.

@@ -12,7 +12,7 @@ use crate::question::{AlarmQuestion, SampleQuestion};
 use crate::tasks::{TaskGather, TaskScan};
 
 /// CPU usage above which a settled daemon gets a message to check its guest. An idle kernel runs
-/// occasionally by itself, and each check would keep it awake.
+/// occasionally anyway, and each check would keep it awake.
 pub const BUSY_PERCENT: f64 = 10.0;
 /// The shortest time between two messages to check, independent of the daemon's rules. The daemon's
 /// own clock decides the time of its check, and this value only limits the messages.
@@ -47,7 +47,7 @@ pub enum DaemonEvent {
     Tasks(Box<TaskScan>),
     /// Tasks wait for this resource.
     Need(Pressure),
-    /// The requested files, or those of them that arrived.
+    /// The requested files, as far as they arrived.
     Files(Captured),
     /// Milliseconds until the guest's next timer; `None` if that is more than a day away.
     Alarm(Option<u64>),
@@ -206,7 +206,7 @@ impl Agent {
             }
             ToHost::Chunk(chunk) => self.files.take(&chunk).map(DaemonEvent::Files),
             ToHost::Need(pressure) => {
-                // The daemon woke by itself, and checks its guest now.
+                // The daemon woke without a request, and checks its guest now.
                 self.looked_ms = now_ms;
                 self.memory_needs += u64::from(pressure == Pressure::Memory);
                 Some(DaemonEvent::Need(pressure))

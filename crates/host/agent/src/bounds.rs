@@ -8,7 +8,7 @@ use wire::Status;
 const FLOOR: Bytes = Bytes::mib(64);
 const FLOOR_PERMILLE: u64 = 150;
 
-/// Returns the default floor, which is the memory that a guest keeps whatever it requests. A guest
+/// Returns the default floor. A guest keeps at least this memory, whatever it requests. A guest
 /// without a floor could give up memory that its kernel needs to respond at all.
 pub fn floor(memory: Bytes) -> Bytes {
     memory.permille(FLOOR_PERMILLE).max(FLOOR).min(memory)

@@ -5,7 +5,7 @@ use wire::{Processes, Scan, Task, Totals};
 /// Number of top tasks requested, ranked by dispatches and again by CPU time. In an idle guest
 /// fewer tasks are active.
 const TOP: u8 = 100;
-/// The most tasks of an answer, whatever was requested.
+/// Maximum number of tasks in an answer, whatever was requested.
 const TASKS_MAX: usize = 512;
 
 /// A complete answer of a daemon.

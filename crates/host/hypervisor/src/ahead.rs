@@ -20,14 +20,14 @@ use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
 
 /// Most resident pages for which a set is recorded. A process with more pages was not paged out
-/// before, so its pages do not show what it needs at a wake-up.
+/// before. Its pages then do not show its needs at a wake-up.
 const PAGES_MAX: u64 = 8192;
 /// Pages in one call. Each call first checks the process, and skips a stopped process. The kernel
 /// accepts 1,024 pages.
 const PAGES_AT_ONCE: usize = 512;
 
 /// Pages in memory that belong to a process alone. Pages of files are excluded, because they stay
-/// in the host's page cache and do not show what was paged out.
+/// in the host's page cache whether they were paged out or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InMemory {
     runs: Vec<PageRun>,

@@ -62,12 +62,12 @@ impl Pinned {
     }
 }
 
-/// A guest as it was found.
+/// Properties of a guest at its discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Name of the guest. It is untrusted: escape it.
     pub name: String,
-    /// UUID of the guest; zeroes if it has none.
+    /// UUID of the guest. It consists of zeroes if the guest has none.
     pub uuid: [u8; 16],
     /// Owner of the guest.
     pub owner: Owner,
@@ -117,7 +117,7 @@ pub enum RunState {
     Running,
     /// The guest is paused and receives no requests.
     Paused(Pause),
-    /// The guest migrates to another host. Its memory is left unchanged.
+    /// The guest migrates to another host. The manager leaves the guest's memory unchanged.
     Migrating,
     /// The guest has crashed or shut down, and its process still exists.
     Dead,
@@ -143,7 +143,7 @@ pub enum Pause {
 }
 
 impl Pause {
-    /// Returns the cause, and the remedy if a user has to act.
+    /// Returns the cause, and the remedy if a user must act.
     pub fn words(self) -> &'static str {
         match self {
             Pause::ByHand => {

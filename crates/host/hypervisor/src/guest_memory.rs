@@ -62,7 +62,9 @@ impl GuestMemory {
                 }
             }
             if seen < length {
-                return Err(io::Error::other("its pages cannot be told apart"));
+                return Err(io::Error::other(
+                    "the kernel did not describe all of the guest's pages",
+                ));
             }
         }
         match self.process.is_alive() {

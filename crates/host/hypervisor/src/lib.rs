@@ -80,8 +80,8 @@ pub trait Hypervisor {
     /// Returns the time of the next turn, even if no descriptor becomes ready.
     fn next_ms(&self) -> u64;
 
-    /// Processes input and timers. `ready` contains the ready descriptors among those added by
-    /// `fds`. `None` means that no descriptor was polled, and all are tried.
+    /// Processes input and timers. `ready` contains the descriptors added by `fds` that are ready.
+    /// `None` means that no descriptor was polled, and all are tried.
     fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>);
 
     /// Requests a size for the guest. A later event reports if it was accepted.

@@ -1,4 +1,4 @@
-//! Ownership of guests: the one user that controls the place of the monitor's socket.
+//! Ownership of guests. The owner is the only user that controls the place of the monitor's socket.
 //!
 //! ```text
 //!   /run/pinhead/up/7/g1.qmp            root's, whichever user QEMU itself runs as
@@ -43,8 +43,7 @@ impl Owner {
         Owner(rustix::process::geteuid().as_raw())
     }
 
-    /// Returns the owner of all entries of a directory, if only one user besides root may write
-    /// there.
+    /// Returns the owner of all entries of a directory, if only this user and root may write there.
     pub fn of_directory(path: &Path) -> Option<Owner> {
         Directory::at(path).ok()?.owner_of_all()
     }
@@ -96,7 +95,7 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Users besides root that may create, remove and replace entries of a directory.
+/// Users, except root, that may create, remove and replace entries of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writers {
     Owner,
@@ -239,7 +238,7 @@ fn is_made_up(kind: u32) -> bool {
     kind == FUSE
 }
 
-/// Returns the user in control of two places, if there is only one besides root.
+/// Returns the user in control of two places, if only this user and root control them.
 fn joint(one: Owner, other: Owner) -> Option<Owner> {
     match (one, other) {
         (one, other) if one == other || other == Owner::ROOT => Some(one),

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read_where_it_is() {
+    fn every_value_is_read_from_its_file() {
         let tree = tree();
         let view = ProcessView::open_under(tree.path(), PID).unwrap();
         let page = rustix::param::page_size() as u64;

@@ -41,7 +41,7 @@ pub(crate) struct LookPace {
     pub(crate) most_ms: u64,
 }
 
-/// Call that the transport has to make.
+/// Call that the transport must make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatsCall {
     Period,
@@ -179,8 +179,8 @@ impl StatsQuestion {
         }
     }
 
-    /// Handles the statistics that were read; `None` if the guest has never sent any. Returns the
-    /// statistics if they are a response to this request.
+    /// Handles the statistics that were read. They are `None` if the guest has never sent any.
+    /// Returns the statistics if they are a response to this request.
     pub(crate) fn known(
         &mut self,
         stats: Option<Row<GuestField>>,

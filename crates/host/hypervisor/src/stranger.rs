@@ -1,5 +1,5 @@
 //! Fake QEMU monitors for tests, played by scripts. Each monitor is a separate process and reports
-//! values chosen by the test. The scripts run as nobody, another user of this machine, or as the
+//! values chosen by the test. The scripts run as `nobody`, another user of this machine, or as the
 //! test's own user. Only root can switch users, so without root there are no monitors of other
 //! users.
 
@@ -14,7 +14,7 @@ use base::Bytes;
 
 use crate::Owner;
 
-/// User and group id of nobody.
+/// User and group id of `nobody`.
 const NOBODY: u32 = 65_534;
 
 /// Script that responds like QEMU to a manager's requests.
@@ -89,7 +89,7 @@ pub struct Claim {
     pub need: bool,
 }
 
-/// A directory of nobody's, with the monitors in it.
+/// A directory of the user `nobody`, with the monitors in it.
 #[derive(Debug)]
 pub struct Stranger {
     dir: PathBuf,
@@ -98,7 +98,7 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// The user id of nobody.
+    /// User id of `nobody`.
     pub const OWNER: Owner = Owner(NOBODY);
 
     /// Creates this directory for the user `nobody`. All users must be able to enter its path.

@@ -38,7 +38,7 @@ const AGAIN_MS: u64 = 10_000;
 /// Shortest interval between two complaints about a user's guests. Otherwise a user's process could
 /// fill the log, because it may agree and refuse in turn, in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
-/// Most farms of one named user that are asked for guests that were not found yet.
+/// Maximum number of farms of one named user that are queried for guests that were not found yet.
 const FARMS_OF_OTHERS: usize = 8;
 /// Maximum length of a class's name, in characters.
 const CLASS_MAX: usize = 64;
@@ -53,7 +53,7 @@ pub type Classes = Arc<BTreeMap<String, String>>;
 /// balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
-    /// The guest was not started by a `pinhead up`, or nothing of the guest is to be changed.
+    /// The guest was not started by a `pinhead up`, or it needs no change.
     #[default]
     NotNeeded,
     /// There was no response, or a refusal.
@@ -329,7 +329,7 @@ fn of_socket(socket: &Path) -> Option<&Path> {
     socket.parent().and_then(of_dir)
 }
 
-/// Returns the directories of `pinhead up` among those of monitors without a guest so far. Of one
+/// Returns the directories of `pinhead up` that contain monitors without a known guest. Of one
 /// named user there are few, because any number of directories costs that user nothing.
 pub fn farms_to_ask(
     unclaimed: &BTreeSet<(PathBuf, Owner)>,

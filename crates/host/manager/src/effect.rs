@@ -197,8 +197,8 @@ pub(crate) enum Effect {
     Requests(RequestEvent),
     /// Event for the owner of parked guests.
     Parking(ParkEvent),
-    /// Virtual CPUs are about to stop, or have stopped. The keeper must resume them however the
-    /// manager ends.
+    /// Virtual CPUs are about to stop, or have stopped. The keeper must resume these guests,
+    /// however the manager ends.
     Park(Id),
     /// The virtual CPUs run again.
     Awake(Id),
@@ -218,8 +218,8 @@ pub(crate) enum Effect {
     TellTimer(PathBuf, NextTimer),
     /// Passes on a daemon's list of tasks.
     Scanned(Id, Box<TaskScan>),
-    /// Makes the keeper restore the guest's former size. The guest's size is `size` now, or will be
-    /// soon.
+    /// Makes the keeper restore the size that the guest had before. The guest's size is `size` now,
+    /// or will be soon.
     Hold { guest: Id, size: Bytes },
     /// Releases the keeper's duty to restore a guest that is gone.
     Release(Id, Option<ProcessId>),

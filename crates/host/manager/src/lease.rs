@@ -82,7 +82,7 @@ impl Lease {
         }
     }
 
-    /// Notes that a guest has `size` or is about to have it, and that its former size must be
+    /// Records that a guest has `size` or is about to have it, and that its earlier size must be
     /// restored.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
@@ -200,7 +200,9 @@ impl Lease {
                         .into(),
                 ]
             }
-            Err(error) => vec![format!("The keeper cannot be told to return memory: {error}")],
+            Err(error) => {
+                vec![format!("The request to return memory did not reach the keeper: {error}")]
+            }
         }
     }
 }

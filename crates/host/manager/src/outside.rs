@@ -195,8 +195,8 @@ impl Outside {
         self.look_at_swap();
     }
 
-    /// Returns true if the own part is to be measured again. `looks_wrong` is set if the
-    /// measurement contradicts other data. An early repetition is useless after two equal
+    /// Returns true if the hypervisor's own part is due for a measurement. `looks_wrong` is set if
+    /// the measurement contradicts other data. An early repetition is useless after two equal
     /// measurements, or if the guest has slept since.
     pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
         let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };

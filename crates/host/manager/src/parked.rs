@@ -30,7 +30,7 @@ const SUFFIX: &str = ".parked";
 const BYTES_MAX: u64 = 1 << 20;
 /// Attempts to open a file that is replaced each time.
 const TRIES_MAX: usize = 16;
-/// Number of stored sizes above which those of ended processes are removed.
+/// Number of stored sizes above which the sizes of ended processes are removed.
 const SIZES_MIN: usize = 64;
 
 /// A guest that was parked.
@@ -58,7 +58,7 @@ pub(crate) struct ParkedFile {
     path: Option<PathBuf>,
     guests: BTreeMap<Id, Stood>,
     sizes: BTreeMap<ProcessId, Bytes>,
-    /// Number of stored sizes at which those of ended processes are removed.
+    /// Number of stored sizes at which the sizes of ended processes are removed.
     sizes_max: usize,
     /// Reason for a failed write, until it is reported.
     trouble: Option<String>,
@@ -121,7 +121,7 @@ impl ParkedFile {
         self.guests.iter().map(|(id, stood)| (*id, *stood))
     }
 
-    /// Lists a guest that is about to be parked, or is stopped.
+    /// Lists a guest that is stopped, or that is about to be parked.
     pub(crate) fn add(&mut self, id: Id, stood: Stood) {
         if self.guests.insert(id, stood) != Some(stood) {
             self.save();

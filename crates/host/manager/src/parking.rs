@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Network traffic for such a guest does not pass through the manager, so nothing else wakes the
-//! guest. The keeper gets the list of parked guests before a guest is parked, so that it can wake
-//! them however the manager ends. If both processes are killed, the next manager finds the list on
+//! guest. The keeper gets the list of parked guests before a guest is parked. It can then wake
+//! them, however the manager ends. If both processes are killed, the next manager finds the list on
 //! disk.
 //!
 //! A hung hypervisor may stop a guest long after the request. Requests to wake such a guest are

@@ -53,7 +53,7 @@ pub(crate) fn parts(
     let mode = if leaves { config::KsmMode::Leave } else { settings.ksm };
     let ksm = Ksm::open(Path::new("/"), mode);
     let reserve = settings.arbiter(total).reserve;
-    // A farm takes back its guests when the manager's connection closes, however that happens.
+    // A farm takes back its guests when the manager's connection closes, for whatever reason.
     let lease = match options.dry_run || options.for_farms {
         true => Lease::none(),
         false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())

@@ -1,6 +1,6 @@
 //! Sizes to restore for guests without a visible process, which may be in a container. If the
-//! connection to the monitor of such a guest is lost for a second, the guest is found again as
-//! another guest, and below its full size.
+//! connection to such a guest's monitor is lost for a second, the guest is found again as another
+//! guest. It then has less than its full size.
 
 use std::collections::BTreeMap;
 

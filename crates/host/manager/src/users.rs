@@ -1,4 +1,4 @@
-//! The users with managed guests besides root, and their part of the host.
+//! Users with managed guests, except root, and their part of the host.
 
 use crate::config::UserPart;
 use crate::{Error, accounts};

@@ -2,8 +2,8 @@
 //! out.
 //!
 //! The browser is Debian's `chromium-headless-shell`, driven by the DevTools protocol over two
-//! pipes, so that no port is opened. A client library for the whole protocol takes longer to
-//! compile than all other code of this crate, and needs a port.
+//! pipes, so that no port is opened. No client library is used: to compile one for the whole
+//! protocol takes longer than all other code of this crate, and it needs a port.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -246,7 +246,7 @@ impl Browser {
         self.order("Input.insertText", json!({"text": text}));
     }
 
-    /// Resizes the window; a narrow window counts as a phone.
+    /// Resizes the window. A narrow window counts as a phone.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
                           "mobile": width < 500});
@@ -290,7 +290,7 @@ impl Drop for Browser {
 }
 
 /// Returns axe-core, a checker for accessibility faults of pages, as its makers publish it. npm
-/// downloads axe-core and verifies its checksum; returns `None` without npm.
+/// downloads axe-core and verifies its checksum. Returns `None` without npm.
 pub fn axe() -> Option<String> {
     if !crate::is_there("npm") {
         return None;

@@ -1,6 +1,6 @@
-//! Real metrics engines, each in a directory of its own and on loopback.
+//! Real metrics servers, each on the loopback and with a separate directory.
 //!
-//! VictoriaMetrics and Prometheus accept the same requests; only their start differs. Neither
+//! VictoriaMetrics and Prometheus accept the same requests. Only their start differs. Neither
 //! engine is installed on every machine, so a test without an engine reports that and passes.
 
 use crate::{is_there, scratch};
@@ -91,16 +91,15 @@ impl Engine {
         Asked(self.base.trim_start_matches("http://").to_owned())
     }
 
-    /// Makes all received samples visible to queries. VictoriaMetrics would otherwise show samples
-    /// some time later, and not all at the same time. Prometheus shows samples as soon as it
-    /// receives them.
+    /// Makes all received samples visible to queries. Without this, VictoriaMetrics shows them some
+    /// time later, and not all at once. Prometheus shows samples immediately.
     pub fn show_all(&self) {
         if self.kind == Kind::VictoriaMetrics {
             self.asked().get("/internal/force_flush").unwrap_or_else(|e| panic!("{e}"));
         }
     }
 
-    /// Retries until `look` succeeds; panics with the last failure at the deadline.
+    /// Retries until `look` succeeds. Panics with the last failure at the deadline.
     pub fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
         let deadline = Deadline::after(PATIENCE);
         loop {
@@ -111,7 +110,7 @@ impl Engine {
             let ended = self.process.try_wait().expect("a child");
             assert!(ended.is_none(), "the engine has ended: {}", self.process.stderr());
             assert!(deadline.remaining().is_some(), "{what} never came; last seen: {seen}");
-            // The pause is a wait for the engine's exit, which ends early if the engine ends
+            // The pause waits for the engine's exit, so it is short if the engine ends
             // unexpectedly.
             let _ = wait_for_exit(self.process.id(), LOOK);
         }

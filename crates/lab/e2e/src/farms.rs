@@ -14,8 +14,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vm::{Deadline, Scratch, wait_for_exit};
 
-/// A lock for one `pinhead up` at a time: `pinhead explain` searches every `pinhead up` of its
-/// user, and their guests have equal names.
+/// Lock that lets one `pinhead up` run at a time. `pinhead explain` searches every `pinhead up` of
+/// its user, and all of them have guests of the same names.
 static ONE_UP: Mutex<()> = Mutex::new(());
 
 /// A running `pinhead up` of two guests. Dropping this value ends it and its guests.
@@ -31,14 +31,14 @@ pub struct Up {
 }
 
 impl Up {
-    /// Starts `pinhead up` once its test may run that many guests, with a temporary directory of
-    /// its own and without a manager, which would have the guests of other tests too.
+    /// Starts `pinhead up` as soon as its test may run that many guests. It gets its own temporary
+    /// directory and no manager, because a manager would also manage the guests of other tests.
     pub fn start(args: &str, share: fn() -> Share) -> Up {
         Up::begin(Command::new(crate::program()), &format!("--no-manager {args}"), share)
     }
 
-    /// Starts `pinhead up` with a manager. Both have /run and /var/lib of their own, and root must
-    /// start them.
+    /// Starts `pinhead up` with a manager. Both get their own /run and /var/lib, so this process
+    /// must be root.
     pub fn managed(args: &str, share: fn() -> Share) -> Up {
         let mut command = Command::new("unshare");
         let mount =
@@ -74,7 +74,8 @@ impl Up {
             assert!(ended.is_none(), "`pinhead up` ended before {what}");
             let refusal = self.refusal.borrow();
             assert!(deadline.remaining().is_some(), "never {what}: {refusal}");
-            // The pause is a wait for the exit, which ends early if the program ends unexpectedly.
+            // The pause waits for the program's exit, so it is short if the program ends
+            // unexpectedly.
             let _ = wait_for_exit(self.child.id(), LOOK);
         }
     }
@@ -180,7 +181,7 @@ impl Farm {
         let mut command = Command::new(crate::program());
         command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
         if args.first() == Some(&"up") {
-            // A manager of one test's farm would have the guests of other tests too.
+            // A manager of one test's farm would also manage the guests of other tests.
             command.arg("--no-manager");
         }
         command

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `scripts/kvm-host` makes its root file system. The first test boots it, installs pinhead's
-//! packages and starts a domain, which takes minutes. All tests resume the state that is saved
-//! then, each in a host of its own. Times measured in such a host mean nothing.
+//! packages and starts a domain, which takes minutes. Each test resumes the saved state in a new
+//! host. Times measured in such a host mean nothing.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -25,8 +25,8 @@ use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
 
-/// Limit of slow waits. Emulation of a processor that itself runs guests is slow, even more so on a
-/// busy machine.
+/// Limit of slow waits. To emulate a processor that itself runs guests is slow, above all on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Limit of one shell line in a running host.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -99,7 +99,7 @@ impl KvmHost {
     }
 
     fn resumed(net: Option<OwnedFd>) -> KvmHost {
-        // The template is made once per process, because that packs a copy of all packages.
+        // The template is made only once per process, because it packs a copy of all packages.
         static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(template);
         let template: &Path = &TEMPLATE;
         let dir = scratch("kvm-host");
@@ -271,7 +271,7 @@ impl KvmHost {
         self.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
     }
 
-    /// Asserts that the host's kernel has logged no fault of its own.
+    /// Asserts that the host's kernel has logged no error.
     pub fn is_sound(&mut self) {
         let said = self.run("dmesg | grep -E 'BUG:|WARNING:|Oops|Kernel panic|corrupted stack'").1;
         assert!(said.is_empty(), "{said}");
@@ -426,8 +426,8 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);
-    // A virtual CPU inside its guest is not saved completely: the CPU resumed from such a state
-    // never returns from the guest.
+    // A virtual CPU that is running its guest is not saved completely. After a resume it would
+    // never return from the guest.
     host.sh(&format!("virsh -q suspend {LV1}"));
     host.sh("sync; echo 3 > /proc/sys/vm/drop_caches");
     let mut call = |command| {

@@ -33,7 +33,7 @@ use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm, wait_for_exit};
 use wire::{Memory, Status};
 
-/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// Limit of a boot. Under emulation on a busy machine a boot may take many times its usual five
 /// seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -73,7 +73,8 @@ pub struct Seen {
     pub looks_asked: u64,
     /// QEMU process of the guest.
     pub pid: Option<u32>,
-    /// Number of invalid bytes on the port, and number of times that the port exceeded its budget.
+    /// Number of invalid bytes on the port, and number of times that the port sent more than its
+    /// budget.
     pub misbehaviour: (u64, u64),
     /// CPU time of the fleet's thread so far.
     pub host_cpu: Duration,
@@ -90,7 +91,7 @@ struct Shared {
 /// A request to the fleet's thread.
 type Request = Box<dyn FnOnce(&mut Fleet) + Send>;
 
-/// A fleet with a thread of its own.
+/// A fleet with its thread.
 pub struct Host {
     _share: Share,
     shared: Arc<(Mutex<Shared>, Condvar)>,
@@ -217,7 +218,7 @@ fn given(variable: &str) -> String {
 }
 
 impl Host {
-    /// Starts guests next to those of other tests.
+    /// Starts guests at the same time as other tests' guests.
     pub fn start(plans: &[Plan]) -> Host {
         Host::start_with(plans, share(plans.len()))
     }
@@ -251,7 +252,7 @@ impl Host {
         self.lock().requests.push(Box::new(request));
     }
 
-    /// Requests a memory report from a guest; the response has this sequence number.
+    /// Requests a memory report from a guest. The response has this sequence number.
     pub fn sample(&self, index: usize, sequence: u32) {
         self.ask(move |fleet| fleet.sample(index, sequence));
     }
@@ -324,7 +325,8 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     assert!(daemon.is_file(), "no {}: `make test` makes it", daemon.display());
     let mut files = plan.files.clone();
     files.push(GuestFile::text("/etc/pinhead.conf", &plan.rules));
-    // A guest that starts its daemon later gets `-v`: this daemon only prints its version.
+    // A guest that starts its daemon later gets `-v`, with which the daemon only prints its
+    // version.
     files.push(GuestFile::text("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
     let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
     let mut spec = GuestSpec {
@@ -421,15 +423,14 @@ impl Guest<'_> {
     }
 
     /// Waits until the daemon's status satisfies a condition, for at most this many of the daemon's
-    /// samples. The limit is a number because the guest's own timer drives the samples, and a busy
-    /// host delays it.
+    /// samples. The limit is not a time, because a busy host delays the guest's timer.
     pub fn until_looked(&self, what: &str, looks: u32, so: impl Fn(&Status) -> bool) -> u32 {
         let sequence = || self.seen().status.map_or(0, |s| s.sequence);
         let first = sequence();
         self.until(what, PATIENCE, |s| so(s) || s.sequence.saturating_sub(first) > looks);
         let last = self.seen().status.unwrap_or_default();
         let took = last.sequence.saturating_sub(first);
-        assert!(took <= looks, "not within {looks} looks: {what}: {last:#?}");
+        assert!(took <= looks, "not within {looks} samples: {what}: {last:#?}");
         took
     }
 

@@ -1,9 +1,9 @@
 //! A private libvirt daemon for tests with guests under libvirt.
 //!
-//! The daemon is a user's own (`qemu:///session`). All of its directories are in one that is
-//! removed afterwards, so the machine's libvirt is not touched. Under root it would act as the
-//! system's daemon, so it then runs as user `nobody`. If a test is killed, a surviving guest shuts
-//! down only if its load script does so.
+//! The daemon is a user's own (`qemu:///session`), and all of its directories are below one that is
+//! removed afterwards. The machine's libvirt is therefore not touched. Root's daemon would act as
+//! the system's, so under root the daemon runs as user `nobody`. If a test is killed, a surviving
+//! guest shuts down only if its load script does so.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -23,7 +23,7 @@ pub const MEMORY_MIB: u64 = 256;
 /// User id of `nobody`, the owner of no files.
 const NOBODY: u32 = 65534;
 
-/// A libvirt daemon with a directory of its own.
+/// A libvirt daemon with a private directory.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,

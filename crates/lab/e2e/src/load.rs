@@ -6,7 +6,7 @@ use wire::{Memory, PoolRequest, Pressure, ToHost};
 
 impl Guest<'_> {
     /// Fills the guest's page cache: reads this much of a disk once, and never uses it again. A
-    /// compressed-memory device without data serves as a disk that costs nothing. The cache stays
+    /// device of compressed memory without data serves as a disk without cost. The cache stays
     /// while a process has the device open.
     pub fn fill_cache(&mut self, mib: u64) {
         self.sh(&format!(
@@ -59,9 +59,8 @@ impl Guest<'_> {
     }
 }
 
-/// Returns the command that prints how often the daemon has waited, which is the number of its
-/// wake-ups. The number of its dispatches would be higher if the guest's other tasks preempt the
-/// daemon.
+/// Returns the command that prints the number of the daemon's wake-ups, which is the number of its
+/// waits. The number of dispatches is higher if other tasks of the guest preempt the daemon.
 pub fn wake_ups() -> &'static str {
     "awk '/^voluntary_ctxt_switches/ {print $2}' /proc/$(pidof pinheadd)/status"
 }

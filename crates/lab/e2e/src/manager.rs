@@ -102,9 +102,9 @@ impl Place {
         output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
     }
 
-    /// Writes the settings of a host of this size. KSM and swap belong to the whole machine, on
-    /// which other tests run, and which may lack swap. They stay untouched unless `more` sets them.
-    /// Guests with merged pages are counted differently.
+    /// Writes the settings of a host of this size. KSM and swap stay unchanged unless `more` sets
+    /// them. They belong to the whole machine, where other tests run, and swap may be missing.
+    /// Guests with merged pages would also be counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         self.settings_for(self.dir.path(), size, more)
     }
@@ -139,7 +139,7 @@ impl Place {
 pub struct Size {
     /// Memory that the guests may use together.
     pub budget_mib: u64,
-    /// Part of the budget that is to be free.
+    /// Part of the budget that should be free.
     pub set_point_mib: u64,
     /// Tolerated deviation from the set point.
     pub hysteresis_mib: u64,
@@ -187,12 +187,11 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} to {pid}");
 }
 
-/// Lets guests run for a time over which a test measures them. To wait for something, use
-/// [`wait_until`].
+/// Lets guests run for the time of a measurement. To wait for a condition, use [`wait_until`].
 pub fn observe(time: Duration) {
     let deadline = Deadline::after(time);
     while let Some(left) = deadline.remaining() {
-        // A wait for this process's own exit serves as the pause.
+        // The pause is a wait for this process's own exit.
         let _ = wait_for_exit(std::process::id(), left);
     }
 }
@@ -202,7 +201,7 @@ pub fn wait_until(limit: Duration, mut so: impl FnMut() -> bool) -> Option<Durat
     let deadline = Deadline::after(limit);
     while !so() {
         deadline.remaining()?;
-        // A wait for this process's own exit serves as the pause.
+        // The pause is a wait for this process's own exit.
         let _ = wait_for_exit(std::process::id(), LOOK);
     }
     Some(deadline.elapsed())

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Number of loads of a page to measure its time; the median counts.
+/// Number of loads of a page to measure its time. The median counts.
 const TIMES: usize = 5;
 
 /// Width and height of a window.
@@ -53,7 +53,7 @@ pub struct Pages {
     child: Child,
     /// Standard output, kept open so that the program can write to it.
     told: BufReader<ChildStdout>,
-    /// Address that opens the pages; valid once if it has a token.
+    /// Address that opens the pages. An address with a token is valid once.
     pub door: String,
 }
 
@@ -95,8 +95,8 @@ impl Pages {
         self.child.id()
     }
 
-    /// Opens a page, saves a picture of it, and returns its faults: those that axe finds, a page
-    /// wider than its window, small labels.
+    /// Opens a page, saves a picture of it, and returns its faults. Faults are findings of axe,
+    /// small labels, and a page wider than its window.
     pub fn faults(
         &self,
         browser: &mut Browser,

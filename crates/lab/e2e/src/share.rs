@@ -17,8 +17,8 @@ const GUESTS: usize = 12;
 
 struct Places {
     free: usize,
-    /// Waiting tests, first come first served, because many small tests would keep a large test out
-    /// forever.
+    /// Waiting tests, in the order of their requests. Otherwise many small tests would keep a large
+    /// test waiting forever.
     queue: VecDeque<u64>,
     next: u64,
 }
@@ -32,7 +32,7 @@ pub struct Share(usize);
 
 /// Waits for places for this many guests.
 pub fn share(guests: usize) -> Share {
-    // A request for more places than exist gets all of them.
+    // A test that requests more places than exist gets all places.
     let wanted = guests.min(GUESTS);
     if wanted == 0 {
         return Share(0);

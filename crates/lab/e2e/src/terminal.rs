@@ -20,7 +20,7 @@ const STATUS: &str = "status";
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
 
-/// A program in a terminal. Dropping this value ends both.
+/// A program in a terminal. Dropping this value ends the program and the terminal.
 #[derive(Debug)]
 pub struct Terminal {
     dir: Scratch,
@@ -106,7 +106,7 @@ impl Terminal {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits for the program's exit, and returns its status; values above 128 are signals.
+    /// Waits for the program's exit, and returns its status. Values above 128 are signals.
     pub fn end(&self) -> i32 {
         let path = self.dir.join(STATUS);
         let mut status = None;

@@ -31,8 +31,8 @@ pub(crate) fn account_lists(data: &[u8]) {
     assert!(is_private(&users, &more, NUMBER, NUMBER));
 }
 
-/// Checks the record of parked guests. A record must be written as it was read, and not become
-/// longer.
+/// Checks the record of parked guests. A record that was read must be written unchanged, and must
+/// not become longer.
 pub(crate) fn parked_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let again = record_again(&text);

@@ -4,7 +4,7 @@ use model::counters::History;
 
 /// Checks the ring against the obvious model: a list with the newest row in front.
 ///
-/// The first two bytes are its size; every further byte is one call.
+/// The first two bytes are the size of the ring. Every further byte is one call.
 pub(crate) fn history(data: &[u8]) {
     let [width, intervals, calls @ ..] = data else { return };
     let (width, intervals) = (usize::from(width % 4) + 1, usize::from(intervals % 8));
@@ -43,7 +43,7 @@ pub(crate) fn history(data: &[u8]) {
     }
 }
 
-/// Checks that a retired name never reads a counter of that name, and that its replacements are not
+/// Checks that no counter has a retired name, and that the replacements of a retired name are not
 /// retired. Otherwise the translation of a rule would never end.
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };

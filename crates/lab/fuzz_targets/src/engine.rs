@@ -1,4 +1,4 @@
-//! The target for a fleet's numbers, with all processing of an engine's answers.
+//! Target for the overview of several hosts, with all processing of a metrics server's answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,15 +19,14 @@ const MOST: usize = 3;
 /// Maximum length of a query with its names.
 const QUESTION_MAX: u64 = 1 << 20;
 
-/// The answers that the engine returns one after the other, for any query, and the number returned
-/// so far.
+/// Answers that the metrics server returns in this order to any query, and the number returned so
+/// far.
 static ANSWERS: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
-/// A lock, because one input is run at a time.
+/// Lock that lets one input run at a time.
 static ENGINE: Mutex<()> = Mutex::new(());
 
-/// Runs queries with an engine's answers, which are used one after the other and repeated; the
-/// first byte selects the guests. The result must contain no more than was requested, and only data
-/// of the requested time.
+/// Runs queries with the answers of a metrics server, one after the other and then again. The first
+/// byte selects the guests. The result must contain only the requested data, of the requested time.
 pub(crate) fn fleet_answers(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Some(url) = engine() else { return };

@@ -36,8 +36,8 @@ pub(crate) fn farm_toml(data: &[u8]) {
     }
 }
 
-/// Checks that the end of a guest's command is found at the same place, however its output is
-/// split. The first byte selects the split.
+/// Checks that the end of a guest's command is found at the same place for every split of its
+/// output. The first byte selects the split.
 pub(crate) fn farm_exec(data: &[u8]) {
     let Some((cut, words)) = data.split_first() else { return };
     let whole = end_of(words, words.len().max(1));
@@ -63,7 +63,7 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     (text, None, used)
 }
 
-/// Checks that the table of a farm can be printed, whatever another user's farm has put into it.
+/// Checks that any table of a farm can be printed, even that of another user's farm.
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };
@@ -79,7 +79,7 @@ pub(crate) fn farm_control(data: &[u8]) {
 }
 
 /// Reads the file of a parked guest, unchanged and with corrected checksums. The content must be
-/// within the limits of its header, and `check` must accept exactly the complete files.
+/// within the limits of the file's header. `check` must accept all complete files, and no others.
 pub(crate) fn park_file(data: &[u8]) {
     for file in [data.to_vec(), parkfile::with_checksums(data)] {
         let Ok(mut reader) = parkfile::Reader::new(file.as_slice()) else { continue };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// Maximum size of an input. The memory bound is for files up to this size.
+/// Maximum size of an input. The limit of memory holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 /// The queries on a directory of recordings.
 const QUESTIONS: [&str; 4] = [
@@ -20,7 +20,7 @@ const QUESTIONS: [&str; 4] = [
     "SELECT * FROM raw",
 ];
 
-/// Creates a directory with this file in it, while `look` runs.
+/// Runs `look` on a directory with this file.
 fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     if bytes.len() > FILE_MAX {
@@ -78,8 +78,8 @@ pub(crate) fn journal(data: &[u8]) {
     });
 }
 
-/// Queries a day's file or a file of samples with SQL; the first byte selects which. Every answer
-/// must be printable.
+/// Queries a file of a day, or a file of samples, with SQL. The first byte selects the file. Every
+/// answer must be printable.
 pub(crate) fn sql_views(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     let name = if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" };
@@ -100,8 +100,8 @@ pub(crate) fn sql_views(data: &[u8]) {
     });
 }
 
-/// Reads a record of tiers, from which root undoes changes. An accepted record must be written as
-/// it was understood, and contain no path to a parent directory.
+/// Reads a record of tiers, from which root undoes changes. An accepted record must be the same
+/// when it is written again, and contain no path to a parent directory.
 pub(crate) fn tier_record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(again) = farm::tiers::record_again(text) else { return };
@@ -126,7 +126,8 @@ pub(crate) fn experiment_result(data: &[u8]) {
     assert!(!lab::shelf::file_name(&outcome).is_empty());
 }
 
-/// Reads recorded scenarios. Each must agree or not, and each message must be one plain line.
+/// Reads recorded scenarios. Each scenario must give a verdict, and each message must be one plain
+/// line.
 pub(crate) fn scenarios(data: &[u8]) {
     match pinhead::conform::scenarios(data, Path::new("scenarios.jsonl")) {
         Ok(report) => {

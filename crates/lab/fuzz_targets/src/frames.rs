@@ -45,8 +45,8 @@ fn encoded<M: Message>(message: &M) -> Vec<u8> {
 }
 
 /// Builds frames with valid checksums from the input, because the fuzzer cannot guess a checksum.
-/// Each frame is a byte of flags, a kind, a length and as many bytes of body. The decoder's results
-/// are then known to the byte.
+/// Each frame is a byte of flags, a kind, a length and as many bytes of body. The decoder's result
+/// is then known exactly.
 fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     let mut rest = cut.stream;
     let mut stream = Vec::new();
@@ -54,7 +54,8 @@ fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     while let [flags, kind, length, after @ ..] = rest {
         let (body, after) = after.split_at(usize::from(*length).min(after.len()));
         rest = after;
-        // Half a magic number before the frame, another version, a broken sum, a long body.
+        // Faults by flag: half a magic number before the frame, another version, a wrong checksum,
+        // a long body.
         let [half, other_version, broken, long] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
         let body = if long { body.repeat(10) } else { body.to_vec() };
         let body = &body[..body.len().min(MAX_BODY)];

@@ -16,8 +16,9 @@ const LOOKED_AT_S: [f64; 2] = [1_000_000_000.5, 1_709_251_199.999];
 /// Number of minutes with which each line is compared.
 const MINUTES: usize = 16;
 
-/// Searches a guest's memory. A log must be found if its first words are there, have no control
-/// characters, and be within its length limit. The monitor's answer gives an address or none.
+/// Searches a guest's memory for the kernel's log. If its first words are there, the log must be
+/// found. The log must have no control characters and be within its length limit. The monitor's
+/// answer gives an address or none.
 pub(crate) fn kernel_memory(memory: &[u8]) {
     let has_words = memory.windows(FIRST_WORDS.len()).any(|words| words == FIRST_WORDS);
     let log = kernel_log(memory);
@@ -49,9 +50,9 @@ pub(crate) fn guest_counters(data: &[u8]) {
     }
 }
 
-/// Parses a cron table, and descriptions of timers. Names must be case-insensitive, and a line must
-/// be due in its zone's minutes as well. The earliest of all lines must be the earliest of some
-/// lines.
+/// Parses a cron table, and descriptions of timers. Names must be case-insensitive. A line must
+/// also be due in the minutes of its time zone. The earliest line of all must be the earliest of
+/// its part as well.
 pub(crate) fn crontab(data: &[u8]) {
     let mut dice = dice(data);
     let mut all = texts(data);

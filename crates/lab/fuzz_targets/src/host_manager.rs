@@ -29,8 +29,8 @@ pub(crate) fn host_toml(data: &[u8]) {
     }
 }
 
-/// Decodes lines of a client, of the manager to a client, and of the manager to its keeper. A
-/// decoded line must have the same meaning when it is encoded again.
+/// Decodes lines from a client, lines to a client, and lines to the manager's keeper. A decoded
+/// line must have the same meaning when it is encoded again.
 pub(crate) fn host_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         match decode_request(line) {

@@ -42,7 +42,7 @@ fn run(data: &[u8], file: &RuleFile, program: &HostProgram) {
     let mut dice = dice(data);
     let mut history = program.history();
     for _ in 0..4 {
-        // A new guest has a short history, which may cause no fault but a missing counter.
+        // A new guest has a short history. The only fault that this may cause is a missing counter.
         decided(data, program, &history);
         for _ in 0..=program.intervals {
             history.advance().fill_with(|| one_of(&mut dice, &ODD));
@@ -66,7 +66,7 @@ fn decided(data: &[u8], program: &HostProgram, history: &History) -> HostWords {
     words
 }
 
-/// Checks that the explained values are the values that decide.
+/// Checks that explanations show the values that the decision used.
 fn explained(data: &[u8], file: &RuleFile, program: &HostProgram, history: &History) {
     let explanation = host::explain(file, program, history);
     let words = decided(data, program, history);

@@ -1,4 +1,4 @@
-//! Targets for the data of guests on the host: descriptions, answers by their command, files of
+//! Targets for the data of guests on the host: descriptions, answers to each command, files of
 //! /proc, patterns of sockets, and the tasks that a guest reports.
 
 use std::fs;
@@ -131,8 +131,8 @@ fn put(tree: &Path, file: &str, text: &[u8]) {
     assert!(written.is_ok(), "{}: {written:?}", path.display());
 }
 
-/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers, and
-/// no more dispatches may be explained than there were.
+/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers. The
+/// tasks may not explain more dispatches than there were.
 pub(crate) fn scan_sums(data: &[u8]) {
     let mut words = data.chunks(8).map(|chunk| {
         let mut word = [0; 8];

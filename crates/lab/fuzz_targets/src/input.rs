@@ -8,8 +8,8 @@ const CUTS_MAX: usize = 15;
 
 /// A stream of bytes, and the pieces in which it arrives.
 ///
-/// The low half of the first byte is the number of following bytes that are lengths of pieces, used
-/// in turn; the rest is the stream. Without lengths it is one piece.
+/// The low half of the first byte is a number of lengths. So many bytes follow, each the length of
+/// a piece, used in turn. The rest is the stream. Without lengths it is one piece.
 pub(crate) struct Cut<'a> {
     pub(crate) stream: &'a [u8],
     lengths: &'a [u8],

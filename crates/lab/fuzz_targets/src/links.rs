@@ -8,9 +8,8 @@ const CLIENTS: [u32; 2] = [1, 2];
 const SERVER: u32 = 3;
 const GUESTS: u32 = 4;
 
-/// Forwards a frame; the first byte selects its sender. The frame must reach only the sender's
-/// partner. Only its addresses and checksums may change, and checksums must stay as correct as
-/// before.
+/// Forwards a frame. Its first byte selects the sender. The frame must reach only the sender's
+/// partner. Only addresses and checksums may change, and a correct checksum must stay correct.
 pub(crate) fn link_frames(data: &[u8]) {
     let Some((from, frame)) = data.split_first() else { return };
     let from = u32::from(*from) % GUESTS + 1;
@@ -22,7 +21,7 @@ pub(crate) fn link_frames(data: &[u8]) {
     assert_eq!(changed.len(), frame.len());
     let net = |number| Net { linked: true, ..Net::new(number) };
     match route {
-        Route::Own => assert_eq!(changed, frame, "what is not for a link is not touched"),
+        Route::Own => assert_eq!(changed, frame, "a frame that is not for a link stays unchanged"),
         Route::Back => {
             assert_eq!(changed[..6], net(from).mac());
             assert_eq!(changed[12..14], [8, 6]);

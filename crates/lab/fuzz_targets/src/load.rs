@@ -3,8 +3,8 @@
 use lab::load::http::Answer;
 use lab::load::{ExecOutput, job, parse_targets};
 
-/// Parses a server's answer. In any pieces it must end at the same byte, or be refused for the same
-/// reason. Its body must never be longer than the input.
+/// Parses a server's answer, in any pieces. The answer must always end at the same byte, or be
+/// refused for the same reason. The body must never be longer than the input.
 pub(crate) fn answer(data: &[u8]) {
     let read = |size: usize| {
         let mut answer = Answer::default();
@@ -14,7 +14,7 @@ pub(crate) fn answer(data: &[u8]) {
         }
         assert!(answer.body_bytes() <= data.len() as u64);
         let end = answer.end();
-        assert!(status.is_none_or(|status| end == Ok(status)), "what is there needs no end");
+        assert!(status.is_none_or(|status| end == Ok(status)), "a complete answer stays complete");
         Ok::<_, lab::load::http::Wrong>((status, answer.body_bytes(), end))
     };
     let whole = read(data.len().max(1));

@@ -3,8 +3,8 @@
 use ::metrics::http::{HEAD_MAX, Request, Response};
 use ::metrics::{ask, rebuild};
 
-/// Parses a scraper's request. It must be accepted or refused as soon as it is complete or too
-/// long, and later bytes must change nothing.
+/// Parses a scraper's request. The request must be accepted or refused as soon as it is complete or
+/// too long. Later bytes must change nothing.
 pub(crate) fn http_request(data: &[u8]) {
     let parsed = Request::parse(data);
     match parsed {

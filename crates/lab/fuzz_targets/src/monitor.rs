@@ -1,4 +1,4 @@
-//! The target for a guest found at its monitor, with all processing of a QEMU's answers.
+//! Target for a guest that is found by its QEMU's monitor, with all processing of QEMU's answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,9 +51,9 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Runs a monitor with a QEMU's answers in rounds, which an empty text separates. A text
-/// `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed twice, and its
-/// values must be within its memory.
+/// Runs a monitor with a QEMU's answers in rounds. An empty text separates two rounds. A text
+/// `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed twice, and a
+/// guest's values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -101,7 +101,7 @@ fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Parses the answer to a command; a value that is not JSON is a text.
+/// Parses the answer to a command. A value that is not JSON is a text.
 fn answer(text: &[u8]) -> Option<(String, Value)> {
     let (command, value) = std::str::from_utf8(text).ok()?.split_once(' ')?;
     Some((command.to_owned(), value.parse().unwrap_or_else(|_| Value::String(value.to_owned()))))

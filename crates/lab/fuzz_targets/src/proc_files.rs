@@ -63,7 +63,7 @@ pub(crate) fn schedstat(data: &[u8]) {
     assert_eq!(fields, [Ok(found.run_ns), Ok(found.delay_ns), Ok(found.dispatches)]);
 }
 
-/// Parses /proc/net/tcp. A single line must give the same result as among other lines.
+/// Parses /proc/net/tcp. A line must give the same result alone and among other lines.
 pub(crate) fn tcp(data: &[u8]) {
     let all: Vec<_> = procfs::parse::tcp::parse(data).collect();
     let each = procfs::parse::lines(data).flat_map(procfs::parse::tcp::parse);
@@ -182,7 +182,7 @@ fn table(
     let counters: Vec<Counter> = wanted.iter().map(|name| counter(name)).collect();
     let source = Files::new(usize::from(*first) + 1);
     let Ok(mut reader) = Reader::with_source(source, &counters) else {
-        panic!("the sample of {file:?} lacks what it is a sample of");
+        panic!("the sample of {file:?} does not contain the expected table");
     };
     let mut row = vec![f64::NAN; wanted.len()];
     for text in texts(data) {

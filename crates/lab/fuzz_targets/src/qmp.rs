@@ -85,7 +85,8 @@ fn converse(pieces: &[&[u8]]) {
                 Ok(Incoming::Event { .. }) | Err(_) => {}
             }
         }
-        // The other end cannot make the client send a line twice, or a command too early.
+        // The other end must not be able to make the client send a line twice, or a command too
+        // early.
         let lines = client.output().iter().filter(|byte| **byte == b'\n').count();
         assert!(lines == if ready { 1 + asked } else { lines.min(1) }, "{lines} lines");
         assert!(client.output().is_empty() || client.output().ends_with(b"\n"));

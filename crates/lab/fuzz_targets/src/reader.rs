@@ -10,8 +10,8 @@ use crate::kernel::{self, Files};
 /// each.
 const MOMENTS_MAX: usize = 8;
 
-/// Reads the files of a kernel several times, with eight texts each time; an empty text keeps the
-/// healthy text. A row must contain only numbers, and an error must name its file.
+/// Reads the files of a kernel several times, with eight texts each time. An empty text keeps a
+/// file's healthy text. A row must contain only numbers, and an error must contain its file.
 pub(crate) fn reader(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let wanted = wanted();

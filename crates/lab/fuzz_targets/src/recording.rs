@@ -10,7 +10,7 @@ use store::pack::{Damaged, Decoder, Encoder, block, chain};
 use store::{Records, Span, pass_codec};
 use whatif::{Change, Player};
 
-/// Maximum size of an input. The memory bound is for files up to this size.
+/// Maximum size of an input. The limit of memory holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 
 fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
@@ -48,8 +48,8 @@ fn decoded_passes(bytes: &[u8]) -> (Vec<PassInput>, Result<(), Damaged>) {
     (passes, result)
 }
 
-/// Reads a chain of passes. The readable passes must be the same when they are written again, and a
-/// policy must be able to decide on them again, whatever their content.
+/// Reads a chain of passes. The readable passes must be the same when they are written again. A
+/// policy must be able to decide on any such passes.
 pub(crate) fn passes(data: &[u8]) {
     let (passes, _) = decoded_passes(data);
     let mut encoder = pass_codec::Encoder::default();
@@ -65,8 +65,8 @@ pub(crate) fn passes(data: &[u8]) {
     }
 }
 
-/// Reads a day's file or a file of samples; the first byte selects which. The file must be read or
-/// refused, and steps must be in order.
+/// Reads a file of a day, or a file of samples. The first byte selects the file. The file must be
+/// read or refused, and steps must be in order.
 pub(crate) fn day_file(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let Some((kind, bytes)) = data.split_first() else { return };
@@ -84,8 +84,8 @@ pub(crate) fn day_file(data: &[u8]) {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// Unpacks a stream of recordings. For any content, only files of recordings may be created, and
-/// only in their directory.
+/// Unpacks a stream of recordings. Whatever it contains, only files of recordings may be created,
+/// and only in their directory.
 pub(crate) fn record_tar(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

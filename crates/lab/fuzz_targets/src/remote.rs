@@ -59,7 +59,7 @@ fn rounds(program: Command) {
                 check(&moment, before.as_ref());
                 before = Some(moment);
             }
-            // The earlier sums may be gone.
+            // The sums of earlier rounds may be missing.
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 before = None;

@@ -53,8 +53,8 @@ pub(crate) fn rules_file(data: &[u8]) {
     }
 }
 
-/// Runs any program in the model of a guest, which must come to an end. This is a separate target,
-/// because it runs for thousands of intervals, while the other target runs for one.
+/// Runs any program in the model of a guest. The run must end. This is a separate target, because
+/// it runs for thousands of intervals, and the other target for one.
 pub(crate) fn steady(data: &[u8]) {
     if data.len() > INPUT_MAX {
         return;
@@ -68,7 +68,7 @@ pub(crate) fn steady(data: &[u8]) {
     }
 }
 
-/// Checks that a position is in the file, or just behind it.
+/// Checks that a position is in the file, or directly at its end.
 pub(crate) fn stands_in(data: &[u8], span: Span) {
     let inside = span.start < span.end && span.end as usize <= data.len() + 1;
     assert!(inside, "{span:?} of a file of {} bytes", data.len());
@@ -105,7 +105,7 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
     explained(data, file, machine, program, &history);
 }
 
-/// Checks that the file's bounds are kept, whatever the rules are.
+/// Checks that any rules stay within the file's bounds.
 fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &GuestDecision) {
     assert_eq!(decision.cpu.is_some(), program.cpu.is_some());
     assert_eq!(decision.memory.is_some(), program.memory.is_some());
@@ -140,7 +140,7 @@ fn started(program: &Program, cpus: Cpus, start: guest::Start) {
     }
 }
 
-/// Checks that the explained values are the values that decide, and that every number is valid.
+/// Checks that explanations show the values that the decision used, and that every number is valid.
 fn explained(
     data: &[u8],
     file: &RuleFile,

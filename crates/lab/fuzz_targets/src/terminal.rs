@@ -6,8 +6,8 @@ use pinhead::escape::Lines;
 use pinhead::farm_cmds::filter::Filter;
 use std::io::Write;
 
-/// Filters a guest's console: the output is UTF-8 text and complete allowed sequences, and the same
-/// for input in any pieces.
+/// Filters a guest's console. The output is UTF-8 text with complete allowed sequences. It is the
+/// same for input in any pieces.
 pub(crate) fn console(data: &[u8]) {
     let cut = Cut::new(data);
     let mut filter = Filter::default();
@@ -24,8 +24,8 @@ pub(crate) fn console(data: &[u8]) {
     }
 }
 
-/// Checks that a text sets no title, clipboard, key or unlisted mode, requests nothing but the
-/// cursor's position, and has no control character that moves no cursor.
+/// Checks that a text is harmless. It sets no title, clipboard, key or unlisted mode. It requests
+/// only the cursor's position, and its control characters only move the cursor.
 fn harmless(shown: &[u8]) {
     let shown = std::str::from_utf8(shown).expect("text in UTF-8");
     let mut pieces = shown.split('\x1b');

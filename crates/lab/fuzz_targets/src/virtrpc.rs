@@ -88,7 +88,7 @@ fn converse(pieces: &[&[u8]]) {
 const HEADER_BYTES: usize = 24;
 
 /// Passes an answer of any shape to each call. Each call must be answered once, with its result or
-/// with a reason. The first byte of a text selects success or failure; the rest is the answer's
+/// with a reason. The first byte of a text selects success or failure. The rest is the answer's
 /// body.
 pub(crate) fn virtrpc_replies(data: &[u8]) {
     let mut data = data;

@@ -13,8 +13,8 @@ const LONGEST_MS: i64 = 366 * DAY_MS;
 /// Maximum interval of a page.
 const STEP_MAX_MS: i64 = 7 * DAY_MS;
 
-/// Parses a time in an address, and the page that a form leads to. The time must be bounded, its
-/// own address must have the same meaning, and the page must exist.
+/// Parses a time in an address, and the page that a form redirects to. The time must be bounded,
+/// and the address made from it must have the same meaning. The page must exist.
 pub(crate) fn web_address(data: &[u8]) {
     let now = Now { ms: NOW_MS, ..why::now() };
     for text in texts(data).map(String::from_utf8_lossy) {

@@ -9,8 +9,8 @@ use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
 use zmon::{domain, fsstatd, hypfs, monwriter, pinhead, procd, sthyi, sysinfo, tree};
 use zvm::{Hypervisor, Monitor, notified};
 
-/// Reads a file of MONWRITE. All of it must be read, malformed parts must be reported within their
-/// bounds, and moments must advance in time.
+/// Reads a file of MONWRITE to its end. Malformed parts must be reported within their bounds, and
+/// moments must advance in time.
 pub(crate) fn monwrite_file(data: &[u8]) {
     let mut reader = Reader::default();
     let mut monitor = Monitor::default();
@@ -160,7 +160,7 @@ pub(crate) fn sthyi_page(data: &[u8]) {
     }
 }
 
-/// Parses an address of a host's libvirt. For any text, it never becomes an option of ssh.
+/// Parses an address of a host's libvirt. No text may become an option of ssh.
 pub(crate) fn remote_uri(data: &[u8]) {
     let Ok(uri) = metrics::remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
     assert!(!uri.host().is_empty() && !uri.host().starts_with('-'));

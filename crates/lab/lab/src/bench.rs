@@ -19,9 +19,9 @@ pub struct Asked {
     pub repetitions: Option<u32>,
     /// Requests of a case, if the experiment requests pages at a rate.
     pub requests: Option<u32>,
-    /// A result with sizes by hand to take over, if the experiment searches for them.
+    /// Earlier result with sizes by hand, to use instead of a search for them.
     pub sizes: Option<PathBuf>,
-    /// Cases to run; if empty, the usual cases run.
+    /// Cases to run. If the list is empty, the usual cases run.
     pub cases: Vec<String>,
     /// Path of the result.
     pub out: PathBuf,
@@ -58,7 +58,7 @@ impl<'a> Bench<'a> {
         if let Some(unknown) = asked.iter().find(|case| !all.contains(&case.as_str())) {
             let known = all.join("\", \"");
             return Err(Error::Failed(format!(
-                "There is no case {unknown:?}; there are \"{known}\""
+                "There is no case {unknown:?}; the cases are \"{known}\""
             )));
         }
         let is_chosen = |case: &&&str| match asked.is_empty() {
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
         Ok(all.iter().filter(is_chosen).copied().collect())
     }
 
-    /// Removes the cases that cannot be run here, and notes that once.
+    /// Removes the cases that cannot be run here, and adds one note about them.
     pub fn leave_out<'n>(
         &mut self,
         mut cases: Vec<&'n str>,
@@ -85,14 +85,14 @@ impl<'a> Bench<'a> {
         cases
     }
 
-    /// Notes a setting for the head of the result. A resumed result must have the same setting, as
-    /// figures under different settings must not be mixed.
+    /// Stores a setting in the head of the result. A resumed result must have the same setting,
+    /// because figures under different settings must not be mixed.
     pub fn setting(&mut self, name: &str, value: impl ToString) -> Result<(), Error> {
         let value = value.to_string();
         match self.outcome.settings.get(name) {
             Some(before) if *before != value => Err(Error::Failed(format!(
-                "The result was begun with {before} for {name:?}, and now it is {value}: ask for \
-                 the same as then, or leave --resume out"
+                "The result was begun with {before} for {name:?}, but now it is {value}: use the \
+                 same value as then, or leave --resume out"
             ))),
             Some(_) => Ok(()),
             None => {
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
             self.discard(&run.case, run.repetition);
             let commit = from.commit.as_deref().unwrap_or("not known");
             let (case, started) = (&run.case, &from.started);
-            self.note(format!("{case:?} is of the result of {started}, commit {commit}."));
+            self.note(format!("{case:?} comes from the result of {started}, commit {commit}."));
             self.outcome.runs.push(run);
         }
     }
@@ -141,8 +141,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Removes all runs of rounds that were begun and not finished. If farms start again, the rest
-    /// of such a round would run on different farms.
+    /// Removes all runs of unfinished rounds. After a new start of the farms, the rest of such a
+    /// round would run on other farms.
     pub fn discard_open_rounds(&mut self, rounds: u32, cases: &[&str]) {
         for round in 1..=rounds {
             if cases.iter().all(|name| self.is_finished(name, round)) {
@@ -254,8 +254,8 @@ impl Case<'_, '_> {
         self.bench.note(format!("{}, {}: {note}", self.name, self.repetition));
     }
 
-    /// Runs a phase, and keeps its measures even if the phase fails. A failed phase returns `None`,
-    /// and the case decides whether to continue.
+    /// Runs a phase, and keeps its measures even if the phase fails. Returns `None` for a failed
+    /// phase. The case then decides whether to continue.
     pub fn phase<T>(
         &mut self,
         name: &str,
@@ -284,7 +284,7 @@ impl Case<'_, '_> {
         Ok(result.ok())
     }
 
-    /// Runs the phase in which a farm starts, and notes further measures of it.
+    /// Runs the phase in which a farm starts, and stores further measures of it.
     pub fn start(
         &mut self,
         farm: &str,

@@ -17,7 +17,7 @@ pub struct Experiment {
 /// After "Penguins on a Pin Head" (2006).
 pub const PENGUINS: Experiment = Experiment {
     name: "penguins",
-    title: "how many servers on a pin head: first and later hits, shared, squeezed, limited",
+    title: "how many servers fit: first and later hits, with shared, squeezed and limited memory",
     run: penguins::run,
     view: penguins::view,
 };
@@ -25,7 +25,7 @@ pub const PENGUINS: Experiment = Experiment {
 /// After the question of the same talk.
 pub const COUNT: Experiment = Experiment {
     name: "count",
-    title: "how many servers at the same time, parked when nobody asks (penguins --count)",
+    title: "how many servers at the same time, parked without requests (penguins --count)",
     run: count::run,
     view: count::view,
 };
@@ -33,7 +33,7 @@ pub const COUNT: Experiment = Experiment {
 /// After a study of swap on a virtual disk (2001).
 pub const SWAP: Experiment = Experiment {
     name: "swap",
-    title: "a small guest that swaps to memory against a large one, and who lives beside it",
+    title: "a small guest that swaps to memory against a large guest, and the guests beside it",
     run: swap::run,
     view: swap::view,
 };
@@ -57,7 +57,7 @@ pub const PLUG: Experiment = Experiment {
 /// All experiments.
 pub const ALL: [Experiment; 5] = [PENGUINS, COUNT, SWAP, CMM, PLUG];
 
-/// Returns the view of a result; for an unknown experiment only its numbers.
+/// Returns the view of a result. The view of an unknown experiment contains only numbers.
 pub fn view(outcome: &Outcome) -> View {
     let known = ALL.iter().find(|one| one.name == outcome.experiment);
     known.map(|one| (one.view)(outcome)).unwrap_or_default()

@@ -13,6 +13,6 @@ pub fn seconds() -> f64 {
 
 /// Waits for a time.
 pub fn wait(time: Duration) {
-    // This process does not end: only the time ends the wait.
+    // Only the time ends this wait, because the process itself does not end.
     let _ = wait_for_exit(std::process::id(), time);
 }

@@ -16,8 +16,8 @@ pub enum Error {
     #[error("{path} is not a result of an experiment: {reason}")]
     NotAResult { path: PathBuf, reason: String },
     #[error(
-        "{path} cannot be gone on with: {reason}; leave --resume out, or move the file away to go \
-         on with the one before it"
+        "{path} cannot be resumed: {reason}; leave --resume out, or move the file away to resume \
+         the result before it"
     )]
     NotResumed { path: PathBuf, reason: String },
     #[error("The sizes of {path} cannot be taken over: {reason}")]

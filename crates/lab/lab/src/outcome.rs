@@ -1,18 +1,18 @@
-//! The result of an experiment: one JSON file, complete enough to be judged independently.
+//! Result of an experiment in one JSON file. It contains all that is needed to judge the result.
 //!
 //! ```text
 //!   Outcome ── runs: a case in a repetition ── phases ── measures
 //! ```
 //!
-//! The file contains only measured values. Ratios, spreads and verdicts are derived when the result
-//! is shown, so that newer code can judge an old file.
+//! The file contains only measured values. Ratios, spreads and verdicts are computed for display,
+//! so newer code can judge an old file.
 
 use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the written layout. Older layouts stay readable; the first has neither a run's seed
-/// nor its end.
+/// Version of the written layout. Older layouts stay readable. The first layout has neither a run's
+/// seed nor its end.
 pub const FORMAT: u32 = 2;
 
 /// A result file.
@@ -23,13 +23,13 @@ pub struct Outcome {
     pub format: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// True for the short form: its figures only show that everything works.
+    /// True for the short form. Its figures only show that everything works.
     pub quick: bool,
-    /// The command as it was typed.
+    /// Command with its arguments.
     pub command: String,
     /// Commit of the sources, if known.
     pub commit: Option<String>,
-    /// Identity of this build of the program: one commit may have many.
+    /// Identity of this build of the program. One commit may have many builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// Start time, in UTC by RFC 3339.
@@ -80,7 +80,7 @@ pub struct Run {
     pub phases: Vec<Phase>,
 }
 
-/// A part of a run with measures of its own.
+/// A part of a run, with its measures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {

@@ -18,7 +18,7 @@ pub fn page(outcome: &Outcome, view: &View) -> String {
     let mut out = html::open(&outcome.experiment, STYLE);
     let _ = write!(out, "<header>\n<h1>{name}</h1>\n<p>{}</p>\n", escaped(&view.about));
     if outcome.quick {
-        out.push_str("<p class=\"warn\">The quick form: its figures mean nothing.</p>\n");
+        out.push_str("<p class=\"warn\">This is the quick form. Its figures mean nothing.</p>\n");
     }
     out.push_str("</header>\n");
     if !view.findings.is_empty() {
@@ -63,7 +63,7 @@ pub fn page(outcome: &Outcome, view: &View) -> String {
 }
 
 fn findings(out: &mut String, findings: &[Finding]) {
-    out.push_str("<section>\n<h2>What is shown, what is not, and why</h2>\n");
+    out.push_str("<section>\n<h2>Claims: shown, not shown, and refuted</h2>\n");
     let _ = writeln!(out, "<p>{}</p>", escaped(&summary(findings)));
     out.push_str("<div class=\"wide\"><table><tbody>\n");
     for Finding { promise, measured, verdict, .. } in findings {

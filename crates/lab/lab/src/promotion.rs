@@ -1,7 +1,7 @@
-//! Promotion: pages that were paged out, and that guests needed again after they had settled.
+//! Promotion: paged-out pages that guests needed again after they had settled.
 //!
-//! The manager samples once a minute, so a shorter phase shows little. Alarms of its page-out steps
-//! are counted at once.
+//! The manager samples once a minute, so a shorter phase shows little. Alarms of the manager's
+//! page-out are counted immediately.
 
 use crate::site::Manager;
 use crate::{Error, Finding, Measures, Outcome};
@@ -21,7 +21,7 @@ pub(crate) struct Promotion {
 }
 
 impl Promotion {
-    /// Queries a manager; returns nothing without a manager, or if it pages nothing out.
+    /// Queries a manager. Returns nothing without a manager, or if the manager pages nothing out.
     pub(crate) fn of(manager: Option<&Manager>) -> Result<Option<Promotion>, Error> {
         let Some(manager) = manager else { return Ok(None) };
         let levers = manager.levers()?;
@@ -60,7 +60,8 @@ impl Promotion {
     }
 }
 
-/// Returns the findings for these cases and phases; empty for results without these measures.
+/// Returns the findings for these cases and phases. The list is empty for results without these
+/// measures.
 pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> {
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let worst = all.iter().filter_map(|(case, phase)| outcome.interval(case, phase, PROMOTION));
@@ -97,19 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn promotion_is_of_the_working_sets_and_a_minute() {
+    fn promotion_is_a_percentage_of_working_sets_per_minute() {
         let earlier = Promotion { promoted_bytes: 2 * MIB, alarms: 1, ..Promotion::default() };
         let later = Promotion { promoted_bytes: 3 * MIB, working_set_bytes: 500 * MIB, alarms: 3 };
         assert_eq!(noted(earlier, later), [0.4, 2.0]);
         let still = Promotion { working_set_bytes: 500 * MIB, ..earlier };
         assert_eq!(noted(earlier, still), [0.0, 0.0]);
-        // Pages that came back to an unmeasured working set have no known ratio.
+        // Without a measured working set the ratio is unknown.
         let unknown = Promotion { working_set_bytes: 0, ..later };
         assert_eq!(noted(earlier, unknown), [2.0]);
     }
 
     #[test]
-    fn the_worst_phase_is_judged_and_no_figures_give_no_finding() {
+    fn findings_judge_the_worst_phase_and_need_figures() {
         let mut outcome = Outcome::default();
         let cases = [("a", "load"), ("b", "load")];
         assert_eq!(findings(&outcome, &cases), []);

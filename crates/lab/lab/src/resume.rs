@@ -15,7 +15,7 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     let mut outcome = shelf::load(&path).map_err(|error| refused(base::chain(&error)))?;
     if outcome.format != FORMAT {
         let format = outcome.format;
-        return Err(refused(format!("its layout, {format}, does not tell what came to its end")));
+        return Err(refused(format!("its layout {format} does not show finished runs")));
     }
     if outcome.machine != fresh.machine {
         return Err(refused("it was begun on another machine, kernel or QEMU".into()));
@@ -23,7 +23,7 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     if outcome.commit != fresh.commit {
         let shown = |commit: &Option<String>| commit.clone().unwrap_or_else(|| "not known".into());
         return Err(refused(format!(
-            "it was begun with the program of commit {}, and this one is of {}",
+            "it was begun with the program of commit {}, and this program has commit {}",
             shown(&outcome.commit),
             shown(&fresh.commit)
         )));
@@ -33,7 +33,7 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     }
     let kept = outcome.runs.iter().filter(|run| run.finished).count();
     let started = &fresh.started;
-    outcome.notes.push(format!("Resumed at {started} with {kept} runs that were finished."));
+    outcome.notes.push(format!("Resumed at {started} with {kept} finished runs."));
     Ok(Some(outcome))
 }
 
@@ -42,7 +42,7 @@ fn newest(directory: &Path, fresh: &Outcome) -> Result<Option<PathBuf>, Error> {
     if !directory.is_dir() {
         return Ok(None);
     }
-    // The name is the experiment, its form, and a moment: digits with a T.
+    // The name consists of the experiment, its form, and the time as digits with a T.
     let moment = fresh.started.chars().filter(char::is_ascii_alphanumeric).take(15).count();
     let name = shelf::file_name(fresh);
     let before = name.get(..name.len() - moment).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Maximum size: a result holds some thousands of numbers, and a larger file is something else.
+/// Maximum size of a result. It has some thousands of numbers, so a larger file is not a result.
 const BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of files examined in one directory.
 pub(crate) const FILES_MAX: usize = 4096;
@@ -45,12 +45,12 @@ pub fn load(path: &Path) -> Result<Outcome, Error> {
     let file = rustix::fs::open(path, flags, Mode::empty());
     let file = File::from(file.map_err(io::Error::from).map_err(failed())?);
     if !file.metadata().map_err(failed())?.is_file() {
-        return Err(wrong("it is no regular file".into()));
+        return Err(wrong("it is not a regular file".into()));
     }
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed())?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(wrong(format!("it has more than {BYTES_MAX} bytes, which no result has")));
+        return Err(wrong(format!("it has more than {BYTES_MAX} bytes, the maximum of a result")));
     }
     parse(&bytes).map_err(wrong)
 }
@@ -59,10 +59,10 @@ pub fn load(path: &Path) -> Result<Outcome, Error> {
 pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     let outcome: Outcome = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match outcome.format {
-        0 => Err("its field `format` is 0, and the first layout is 1".into()),
+        0 => Err("its field `format` is 0, but the first layout is 1".into()),
         1..=FORMAT => Ok(outcome),
         newer => {
-            Err(format!("its field `format` is {newer}, and this program knows 1 to {FORMAT}"))
+            Err(format!("its field `format` is {newer}, but this program reads 1 to {FORMAT}"))
         }
     }
 }
@@ -89,7 +89,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
     let written = File::create(&part).and_then(|mut file| {
         file.write_all(bytes)?;
-        // Without a sync the new name may survive a crash of the machine while the bytes do not.
+        // Without a sync, a crash of the machine may leave the new name without the bytes.
         file.sync_all()
     });
     written.map_err(Error::file("write", &part))?;

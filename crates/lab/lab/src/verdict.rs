@@ -98,7 +98,7 @@ impl Finding {
         } else if both(&is_broken) {
             (Verdict::Refuted, String::new())
         } else {
-            (Verdict::NotShown, "its interval has both answers in it".to_owned())
+            (Verdict::NotShown, "its interval includes the bound".to_owned())
         };
         Finding { promise, measured: told(interval, unit), verdict, why }
     }
@@ -107,7 +107,7 @@ impl Finding {
 fn few(rounds: usize) -> String {
     let enough = Spread::ENOUGH;
     let s = if rounds == 1 { " is" } else { "s are" };
-    format!("{rounds} round{s} too few, a 95 % interval of a median needs {enough}")
+    format!("{rounds} round{s} too few: a 95 % interval of a median needs {enough}")
 }
 
 /// "0.97 (0.95-1.01) x".
@@ -191,9 +191,8 @@ mod tests {
         assert_eq!(
             summary(&all),
             "Shown: it is small: 0.500 (0.500-0.500) x. \
-             Not shown: it is small: 1.00 (0.500-1.50) x, 2 rounds are too few, a 95 % interval of \
-             a median needs 6; it is small: 1.00 (0.500-1.50) x, its interval has both answers in \
-             it. \
+             Not shown: it is small: 1.00 (0.500-1.50) x, 2 rounds are too few: a 95 % interval of \
+             a median needs 6; it is small: 1.00 (0.500-1.50) x, its interval includes the bound. \
              Refuted: it is small: 2.00 (2.00-2.00) x. Not measured: it is small."
         );
         assert_eq!(summary(&[]), "");

@@ -1,6 +1,6 @@
 //! A printable result: tables next to the published ones, charts, verdicts.
 //!
-//! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
+//! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome). The text and the page
 //! print any view.
 
 use crate::Finding;
@@ -48,7 +48,7 @@ pub struct Chart {
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// A bar for each series; missing bars are left out.
+    /// A bar for each series. Missing bars are left out.
     pub bars: Vec<Option<Bar>>,
 }
 
@@ -96,7 +96,7 @@ impl From<Spread> for Bar {
     }
 }
 
-/// Returns a cell of a table; a missing value is a hyphen.
+/// Returns a cell of a table. A missing value is a hyphen.
 pub fn cell(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }

@@ -7,8 +7,8 @@
 //! Each guest of the day follows a recorded guest, from another position in the recording. Its
 //! counters grow by the same amounts, its gauges are the same, and it has no rows while the
 //! recorded guest was idle. The recording starts over at its end. In the hours of its class a guest
-//! follows a busy recorded guest, and at other times an idle one. Thus the numbers vary like those
-//! of a real kernel, which no formula achieves.
+//! follows a busy recorded guest, and at other times an idle one. The numbers therefore vary like a
+//! real kernel's, which no formula achieves.
 
 use model::ProcessField;
 use model::{
@@ -203,7 +203,7 @@ impl Day {
         self.recorded.len()
     }
 
-    /// Returns everything at a time later than the one before.
+    /// Returns the moment at a time, which must be later than the time before.
     pub fn at(&mut self, at_ms: i64) -> Moment {
         let place = |at_ms: i64, shift_ms: i64| {
             (at_ms - self.begin_ms + shift_ms).rem_euclid(self.length_ms)

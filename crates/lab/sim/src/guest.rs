@@ -52,7 +52,7 @@ pub struct Spec {
     pub busy_permille: u64,
     /// Files that it reads.
     pub files: Files,
-    /// Swap space; 0 for none.
+    /// Swap space. 0 means no swap.
     pub swap_kib: u64,
     /// Behaviour of its balloon.
     pub balloon: Fault,
@@ -70,7 +70,7 @@ pub struct Traits {
     /// True if the daemon runs in the guest. Then pressure and refaults are reported, and a need is
     /// reported at once.
     pub daemon: bool,
-    /// True if its kernel deflates the balloon before it kills processes.
+    /// True if the guest's kernel deflates the balloon before it kills processes.
     pub deflates_on_oom: bool,
     /// True if free pages are reported to the host.
     pub reports: bool,

@@ -30,7 +30,7 @@ pub enum Load {
         /// End.
         until_ms: u64,
     },
-    /// A rise and a sudden fall, again and again.
+    /// A repeated rise with a sudden fall.
     Sawtooth {
         /// Size after each fall.
         low_kib: u64,
@@ -99,7 +99,7 @@ const SETTLE_MS: u64 = 5_000;
 /// The files that a guest reads from its disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// Files read again and again.
+    /// Files that are read repeatedly.
     pub hot_kib: u64,
     /// Files read once, in a second.
     pub cold_kib_s: u64,

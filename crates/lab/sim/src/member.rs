@@ -1,11 +1,12 @@
-//! A guest as the manager sees it. Samples arrive late or never, and needs are reported at once.
+//! A guest from the manager's view. Samples may arrive late or never, and needs are reported
+//! immediately.
 
 use crate::guest::{Guest, STEP_MS};
 use base::Bytes;
 use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Process, Usable};
 use std::collections::VecDeque;
 
-/// Waiting time in the last second from which a guest counts as starved, by the model's truth: 1 %.
+/// Minimum waiting time in the last second with which a guest counts as starved in the model: 1 %.
 const STARVED_US: u64 = 10_000;
 const WINDOW_STEPS: usize = 10;
 /// Waiting time in a step from which the kernel wakes the daemon.
@@ -52,7 +53,7 @@ pub struct Member {
     pub line: Line,
     /// Another manager that moves its balloon.
     pub rival: Option<Rival>,
-    /// Time since which its tasks wait, by the model's truth.
+    /// Time since which the guest's tasks really wait in the model.
     pub starved_ms: Option<u64>,
     /// Last target that the policy gave it.
     pub target: Option<Bytes>,
@@ -83,7 +84,7 @@ impl Member {
         }
     }
 
-    /// Runs one step of the guest. Returns true if it reports a need.
+    /// Runs one step of the guest. Returns true if the guest reports a need.
     pub fn step(&mut self, now_ms: u64) -> bool {
         if let Some(rival) = self.rival
             && (rival.from_ms..rival.until_ms).contains(&now_ms)
@@ -145,7 +146,7 @@ impl Member {
         }
     }
 
-    /// Returns its numbers as its kernel shows them.
+    /// Returns the guest's numbers as its kernel shows them.
     fn true_memory(&self, now_ms: u64) -> Memory {
         let guest = &self.guest;
         let counters = guest.counters;

@@ -1,4 +1,4 @@
-//! The common interface of all policies: our own, unchanged, and those of other managers.
+//! Common interface of all policies: pinhead's, unchanged, and other managers'.
 
 use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
@@ -34,7 +34,7 @@ pub struct Order {
 
 /// A policy that decides about balloons.
 pub trait Policy {
-    /// Returns the orders for now.
+    /// Returns the targets for the current time.
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order>;
 
     /// Returns true for the policy of page reporting, under which guests have all of their memory
@@ -46,8 +46,8 @@ pub trait Policy {
     /// Watches without acting.
     fn watch(&mut self, _scene: &Scene<'_>) {}
 
-    /// Returns the orders of what outlives the policy's process, once that process has died. The
-    /// default is nothing: balloons stay where they are.
+    /// Returns the targets that are set after the policy's process has died, by a process that
+    /// outlives it. By default there are none, and balloons stay where they are.
     fn after_death(&mut self, _scene: &Scene<'_>) -> Vec<Order> {
         Vec::new()
     }
@@ -154,7 +154,7 @@ impl Policy for Ours {
     }
 
     fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64) {
-        // A refusal because of too many reservations counts as an answer, too.
+        // A refusal because of too many reservations counts as an answer as well.
         let _ = self.arbiter.reserve(id, size, deadline_ms, deadline_ms + HELD_MS);
     }
 }

@@ -50,7 +50,7 @@ options! {
     slow,
     /// True if another manager moves a balloon for a time.
     rival,
-    /// True if guests start again.
+    /// True if guests reboot.
     reboots,
     /// True if guests come and go.
     traffic,
@@ -62,11 +62,11 @@ options! {
     no_yield,
     /// True if free pages are reported.
     reports,
-    /// True if the host does not see what it holds of some guests.
+    /// True if the host does not see the resident memory of some guests.
     unseen,
     /// True if other processes of the host want memory, too.
     neighbours,
-    /// True if some guests hoard what they do not need.
+    /// True if some guests hoard memory that they do not need.
     hoarders,
     /// True if some guests suddenly need much.
     bursts,
@@ -162,7 +162,7 @@ impl Scenario {
     fn guest(&self, rng: &mut Rng, count: u64, each_kib: u64) -> Spec {
         let on = self.options;
         let max_kib = (each_kib * rng.within(600, 1400) / 1000).max(GIB / 2) / MIB * MIB;
-        // All initial needs fit into the host; later needs may not.
+        // All initial needs fit into the host. Later needs may not.
         let part_kib = self.world.total_kib * rng.within(500, 950) / 1000 / count;
         let fit_kib = max_kib.min(part_kib);
         let low_kib = fit_kib * rng.within(150, 600) / 1000;

@@ -8,7 +8,7 @@ use crate::policies::{Order, Policy, Scene};
 use base::{Bytes, Rng};
 use policy::arbiter::{Config, GuestSample, HostSample, Key};
 
-/// Interval of passes. A reported need starts one at once.
+/// Interval of passes. A reported need starts a pass immediately.
 pub const PASS_MS: u64 = 1000;
 
 /// An event at a certain time.
@@ -46,7 +46,7 @@ pub struct World {
     pub members: Vec<Member>,
     /// Future events, the next one at the end.
     pub events: Vec<(u64, Event)>,
-    /// Maximum memory that the host ever had to swap.
+    /// Maximum memory that the host had to swap at any time.
     pub swapped_kib_max: u64,
     rng: Rng,
     keys: u64,
@@ -111,7 +111,7 @@ impl World {
         self.own.at(self.now_ms) + guests
     }
 
-    /// Runs one step of time, and then the policy if it is its turn.
+    /// Runs one step of time, and then the policy if a pass is due.
     pub fn step(&mut self, policy: &mut dyn Policy) -> Option<Round> {
         self.now_ms += STEP_MS;
         let now_ms = self.now_ms;

@@ -1,7 +1,7 @@
 //! A synthetic z/VM with Linux guests, with its monitor data as MONWRITE writes it.
 //!
-//! Everything is put together byte by byte, from the documentation of the records and the file. The
-//! reader's code is not used, so that both cannot share a mistake. The real values of the system
+//! The data are built byte by byte, from the documentation of the records and the file. The
+//! reader's code is not used, so both cannot have the same mistake. The real values of the system
 //! are in [`Truth`].
 
 use base::Rng;
@@ -35,8 +35,8 @@ pub struct Truth {
     pub received: u64,
     /// CPU time of its processes, all of one name, in hundredths of a second.
     pub process_time: u64,
-    /// CPU time of its second CPU in milliseconds, if it has a second CPU; recorded every other
-    /// time.
+    /// CPU time of its second CPU in milliseconds, if it has a second CPU. It is recorded every
+    /// other time.
     pub second_ms: u64,
     /// Ticks of its CPU before the last start of its Linux: busy, and all.
     booted: (u32, u32),

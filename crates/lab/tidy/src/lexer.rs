@@ -19,21 +19,23 @@ pub fn code_only(text: &str) -> String {
     out
 }
 
-/// Returns the length in characters of the comment or literal that starts here; 0 if there is none.
+/// Returns the length in characters of the comment or literal that starts here, or 0 if there is
+/// none.
 fn blank_len(rest: &[char], before: Option<char>) -> usize {
     match rest {
         ['/', '/', ..] => rest.iter().take_while(|c| **c != '\n').count(),
         ['/', '*', ..] => block_comment_len(rest),
         ['"', ..] => quoted_len(rest, '"'),
         ['r', '"' | '#', ..] if !before.is_some_and(is_word) => raw_string_len(rest),
-        // A lifetime has no closing quote; a character has it after one character or an escape.
+        // A lifetime has no closing quote. A character literal has it after one character or an
+        // escape.
         ['\'', '\\', ..] | ['\'', _, '\'', ..] => quoted_len(rest, '\''),
         _ => 0,
     }
 }
 
 fn is_word(c: char) -> bool {
-    // The b of br"" belongs to the literal; another letter would belong to a name.
+    // The b of br"" belongs to the literal. Any other letter would belong to a name.
     c != 'b' && (c.is_alphanumeric() || c == '_')
 }
 

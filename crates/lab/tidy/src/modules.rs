@@ -46,7 +46,7 @@ impl Modules {
             let Some((_, inside)) = source(&file.path).filter(|(of, _)| *of == name) else {
                 continue;
             };
-            // If there is a library, a program is a crate of its own, and no file imports from it.
+            // If there is a library, a program is a separate crate, and no file imports from it.
             let path = match inside {
                 "main.rs" if has_library => Some(vec![inside.to_owned()]),
                 _ => module_path(inside),

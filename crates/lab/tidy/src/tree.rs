@@ -50,7 +50,7 @@ pub fn crates(files: &[File]) -> BTreeSet<String> {
 }
 
 /// Returns the crate of a source file and the path from the crate's first file. A program in
-/// `src/bin/NAME` is a crate of its own.
+/// `src/bin/NAME` is a separate crate.
 pub fn source(path: &str) -> Option<(&str, &str)> {
     let (name, inside) = in_crate(path)?;
     let inside = inside.strip_prefix("src/")?;

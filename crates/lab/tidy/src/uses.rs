@@ -6,7 +6,7 @@ pub struct Use {
     /// The parts, from `crate`, `self`, `super` or a first name on. The last part of a glob is `*`,
     /// and an empty part begins a path to another crate (`::a`).
     pub path: Vec<String>,
-    /// The path's name in the file; empty for a glob.
+    /// The path's name in the file. Empty for a glob.
     pub name: String,
     /// The place of the path in the file.
     pub kind: Kind,
@@ -54,7 +54,7 @@ fn is_handed_on(before: &[&str]) -> bool {
     }
 }
 
-/// Collects a path within the code, such as `crate::a::b` or `child::f`; its last part may be a
+/// Collects a path within the code, such as `crate::a::b` or `child::f`. Its last part may be a
 /// method. A single word counts only if it begins like a type or a constant, unlike variables and
 /// fields.
 fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
@@ -123,7 +123,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Splits code into names, `::`, and every other sign by itself.
+/// Splits code into names, `::`, and single other characters.
 fn words(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = code;

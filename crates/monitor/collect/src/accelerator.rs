@@ -6,8 +6,8 @@ use std::path::Path;
 use procfs::parse::number;
 use procfs::{Buffer, Kept};
 
-/// Maximum number of a process's descriptors searched for the descriptor of its virtual machine,
-/// which is opened early.
+/// Maximum number of a process's descriptors that are searched for its virtual machine. QEMU opens
+/// that descriptor early.
 const FDS_MAX: usize = 4096;
 /// Maximum number of virtual machines searched for a guest's statistics.
 const MACHINES_MAX: usize = 10_000;
@@ -19,7 +19,7 @@ const VM_LINK: &str = "anon_inode:kvm-vm";
 pub(crate) enum Accelerator {
     /// Hardware virtualisation, for which the kernel counts guest time.
     Kvm,
-    /// Emulation. The kernel counts a guest time of 0, which is recorded as missing.
+    /// Emulation. The kernel's guest time is then 0, which is recorded as missing.
     Emulated,
     /// Unknown, because the descriptors are not readable.
     Unknown,
@@ -38,7 +38,7 @@ pub(crate) fn accelerator(root: &Path, pid: u32) -> Accelerator {
     }
 }
 
-/// Counters of KVM. The polling time is in two files.
+/// Counters of KVM, and their files. Two of these files hold parts of the polling time.
 const FILES: [(&str, GuestField); 5] = [
     ("halt_poll_success_ns", GuestField::HaltPoll),
     ("halt_poll_fail_ns", GuestField::HaltPoll),
@@ -47,8 +47,8 @@ const FILES: [(&str, GuestField); 5] = [
     ("exits", GuestField::Exits),
 ];
 
-/// KVM's statistics of one virtual machine, which the kernel sums over its virtual CPUs. Only root
-/// can read them, and only if debugfs is mounted.
+/// KVM's statistics of one virtual machine, summed by the kernel over its virtual CPUs. Only root
+/// can read them, if debugfs is mounted.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics([Kept; FILES.len()]);
 

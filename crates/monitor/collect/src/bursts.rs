@@ -1,9 +1,9 @@
 //! Bursts of work of a virtual CPU and the idle times between them, estimated once a second. The
 //! inputs are run time, wait time and dispatches since the last reading.
 //!
-//! A virtual CPU with n dispatches in a second counts n bursts of equal length. If it worked the
-//! whole second, its current burst continues, so that long bursts are found over several readings.
-//! A trace of every burst would be exact, but would cost the host more than most guests do.
+//! A virtual CPU with n dispatches in a second counts as n bursts of equal length. If it worked for
+//! the whole second, its burst continues in the next reading. A trace of every burst would be
+//! exact, but would cost the host more than most guests do.
 
 /// Working time in percent above which a virtual CPU was never idle.
 const WHOLE_PERCENT: u64 = 95;
@@ -15,9 +15,9 @@ const REST_NS: u64 = 300_000_000;
 /// Totals of virtual CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretches {
-    /// Numbers of bursts of work shorter than 0.05 s, 0.2 s and 1 s, and of longer bursts.
+    /// Numbers of bursts by length: below 0.05 s, below 0.2 s, below 1 s, and longer.
     pub(crate) counts: [u64; 4],
-    /// Time in idle times shorter than 0.3 s.
+    /// Total of the idle times shorter than 0.3 s.
     pub(crate) short_rest_ns: u64,
 }
 
@@ -51,7 +51,7 @@ impl Stretches {
             return;
         }
         let earlier_ns = std::mem::take(&mut open.length_ns);
-        // Work without a dispatch belongs to a burst that began before the last reading.
+        // Work without a dispatch continues a burst that began before the last reading.
         let count = dispatches.max(u64::from(queued_ns > 0));
         let each_ns = queued_ns.checked_div(count).unwrap_or(0);
         if earlier_ns > 0 {
@@ -73,7 +73,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn short_ones_are_counted_by_their_mean() {
+    fn short_bursts_are_counted_by_their_mean_length() {
         let (mut all, mut open) = (Stretches::default(), Open::default());
         all.take(&mut open, 100 * MS, 10, SECOND);
         assert_eq!((all.counts, all.short_rest_ns), ([10, 0, 0, 0], 900 * MS));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn long_ones_go_on_over_several_looks_and_end_once() {
+    fn long_bursts_continue_over_several_readings_and_end_once() {
         let (mut all, mut open) = (Stretches::default(), Open::default());
         for _ in 0..3 {
             all.take(&mut open, 990 * MS, 40, SECOND);

@@ -11,8 +11,8 @@ use crate::host::HostReader;
 use crate::others::Others;
 use crate::tier::TierReader;
 
-/// Time before another attempt to open a process that was ending, or for which no file descriptor
-/// was left.
+/// Time before another attempt to open a process. The first attempt fails if the process is ending,
+/// or if no file descriptor is left.
 const RETRY_MS: u64 = 10_000;
 
 /// A guest with a process to read.
@@ -26,7 +26,7 @@ pub struct GuestProcess {
     pub process: Option<ProcessId>,
     /// Threads of the virtual CPUs.
     pub vcpu_tids: Arc<[u32]>,
-    /// Thread counters that the manager has just read; empty if they are older.
+    /// Thread counters that the manager has just read. Empty if the counters are older.
     pub vcpus_ran: Vec<ThreadRan>,
 }
 
@@ -70,8 +70,8 @@ impl Collector {
         }
     }
 
-    /// Completes a moment that has the manager's values, which take precedence over the values
-    /// read.
+    /// Completes a moment that contains the manager's values. They take precedence over the values
+    /// read here.
     pub fn collect(
         &mut self,
         mut moment: Moment,
@@ -80,12 +80,12 @@ impl Collector {
         care: Care,
     ) -> Moment {
         let is_new = |guest: &GuestProcess| !self.guests.contains_key(&guest.id);
-        // A new guest was one of the other processes until now.
+        // Until now a new guest was counted as one of the other processes.
         if self.others.is_due(now_ms, moment.at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
-        // The host's sums are read right after the guests' values. If CPUs are busy, the monitor
-        // may have to wait in between.
+        // The host's sums are read right after the guests' values, because the monitor may have to
+        // wait for a busy CPU in between.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
         moment.tiers = self.tiers.read(&host, now_ms);
@@ -132,8 +132,8 @@ impl Collector {
         moment
     }
 
-    /// Returns a last moment without the manager. All kernel counters are read once more, so that
-    /// run time is complete up to the end.
+    /// Returns the last moment, without the manager. All kernel counters are read once more, so
+    /// that the recorded run time is complete.
     pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
         self.look_at_others(now_ms);
         let mut host = self.host.read(now_ms);
@@ -163,8 +163,8 @@ impl Collector {
         host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
-    /// Returns the number of guests for which the last moment opened files. Opening takes longer
-    /// than reading.
+    /// Returns the number of guests for which the last moment opened files. To open files takes
+    /// longer than to read them.
     pub fn opened(&self) -> usize {
         self.opened
     }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_what_is_known_and_what_is_read() {
+    fn moments_combine_the_managers_values_with_those_read() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
         let before = collector.second(1000, &[7, 8], Care::Usual);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_counted_apart_from_guests_and_the_end_has_all() {
+    fn other_processes_are_not_guests_and_the_last_moment_has_all() {
         let tree = tree();
         let process = |pid: u32, ticks: u64| {
             let stat =
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_host_is_told_of_and_counters_lose_nothing() {
+    fn a_host_short_of_memory_is_read_less_and_loses_no_counts() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
         let mut collect = |now_ms, care| collector.second(now_ms, &[7], care);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_bounded_and_guests_that_go_give_theirs_back() {
+    fn open_files_are_bounded_and_freed_when_guests_end() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1);
         let moment = collector.second(0, &[7, 8], Care::Usual);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_makes_it_fail() {
+    fn the_collector_accepts_any_text_in_kernel_files() {
         let tree = tree();
         tree.file("proc/swaps", "Filename\n/dev/zram0 partition 1 1 1\n");
         let files = [
@@ -362,7 +362,8 @@ mod tests {
             let mut collector = Collector::open(tree.path(), 1000);
             for now_ms in [0, SELDOM_MS, 2 * SELDOM_MS] {
                 collector.second(now_ms, &[7], Care::AsIfAwake);
-                // The first file stays valid in every other round, so that the others are read.
+                // In every other round the first file stays valid, so that the reader goes on to
+                // the others.
                 for file in files.into_iter().skip(round % 2) {
                     let text: String = (0..next(60)).map(|_| pieces[next(pieces.len())]).collect();
                     tree.file(file, &text);
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_is_looked_for_again_later() {
+    fn an_ending_process_is_tried_again_later() {
         let tree = tree();
         let mut collector = Collector::open(tree.path(), 1000);
         collector.second(0, &[7], Care::Usual);

@@ -5,8 +5,7 @@
 //!                 └─► /dev/net/tun ─► fdinfo: its name ─► /sys/class/net/NAME/statistics
 //! ```
 //!
-//! Images are not read, and no image stays open, because an open file would keep its file system
-//! busy.
+//! Images are not read, and no image stays open. An open file would keep its file system busy.
 
 use model::{GuestField, Row};
 use std::collections::BTreeMap;
@@ -18,7 +17,7 @@ use crate::sys;
 use procfs::parse::lines;
 use procfs::{Buffer, Kept};
 
-/// Interval between scans of a process's descriptors, each of which is a link to read.
+/// Interval between scans of a process's descriptors. Each descriptor is a link to read.
 const LIST_MS: u64 = 60_000;
 /// Maximum number of descriptors scanned. An emulator opens its disks early.
 const FDS_MAX: usize = 1024;
@@ -29,10 +28,10 @@ const TAPS_MAX: usize = 8;
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
 /// Unit of a file's allocated blocks, independent of the file system.
 const BLOCK_BYTES: u64 = 512;
-/// Maximum number of files per round for which the cached pages are counted. The kernel walks over
-/// all cached pages, which takes milliseconds for a large file.
+/// Maximum number of files per round of which the cached pages are counted. For a large file the
+/// kernel needs milliseconds, because it visits every cached page.
 const COUNTED_A_ROUND: usize = 4;
-/// Time after which a file that no guest had open is forgotten. Even a sleeping guest is read more
+/// Time after which a file is forgotten if no guest has it open. Even a sleeping guest is read more
 /// often.
 const FORGET_MS: u64 = 3 * LIST_MS;
 /// Prefixes of links to memory.
@@ -53,7 +52,7 @@ struct Image {
     seen_ms: u64,
 }
 
-/// Image files of all guests, each once, because many guests may share a base image.
+/// Image files of all guests. Many guests may share a base image, which is counted once.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     all: BTreeMap<Key, Image>,
@@ -220,8 +219,8 @@ fn starts(link: &Path, with: &str) -> bool {
     link.as_os_str().as_encoded_bytes().starts_with(with.as_bytes())
 }
 
-/// Returns the name of a tap device from its descriptor's fdinfo, checked because it becomes part
-/// of a path.
+/// Returns the name of a tap device from its descriptor's fdinfo. The name is checked, because it
+/// becomes part of a path.
 fn interface_of(text: &[u8]) -> Option<String> {
     let name = lines(text).find_map(|line| line.strip_prefix(b"iff:"))?.trim_ascii();
     let name = std::str::from_utf8(name).ok()?;
@@ -261,8 +260,8 @@ mod tests {
         let held = one.unwrap();
         assert_eq!((held.files, held.bytes >= 2 << 20), (1, true));
         assert_eq!(images.held(), one);
-        // Before kernel 6.5 the cache is unknown. From that version on, the data just written is in
-        // the cache.
+        // Kernels before 6.5 do not report the cache. Later kernels report that the data just
+        // written is in the cache.
         assert!(held.cached.is_none_or(|bytes| bytes == 2 << 20), "{held:?}");
         tree.remove("proc/7");
         tree.remove("proc/8");

@@ -10,8 +10,8 @@ use procfs::{Buffer, Kept};
 /// Possible mount points of the CPU controller in cgroup v1.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
 
-/// Counters of the group. A guest without a group of its own has no values, because a shared
-/// group's values include its neighbours.
+/// Counters of the group. A guest in a shared group has no values, because the group's counters
+/// include other guests.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     cpu_stat: Kept,
@@ -26,7 +26,8 @@ pub(crate) struct Group {
     low: Kept,
 }
 
-/// Keys of memory.stat that count pages, and one key in bytes. Older kernels lack some keys.
+/// Keys of memory.stat. They count pages, except for one key in bytes. Older kernels lack some
+/// keys.
 const MEMORY_STAT: &[(&str, GuestField)] = &[
     ("zswapped", GuestField::GroupZswapped),
     ("zswpin", GuestField::GroupZswapIn),
@@ -83,7 +84,7 @@ impl Group {
         self.memory(row, buffer);
     }
 
-    /// Fills in the memory of the group. A limit of `max` is not a number, and is missing.
+    /// Fills in the memory of the group. A limit of `max` counts as missing.
     fn memory(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         row.set(GuestField::GroupSwap, self.swap.number(buffer));
         row.set(GuestField::Low, self.low.number(buffer));
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_by_tier_and_what_a_kernel_lacks_is_missing() {
+    fn values_that_a_kernel_lacks_are_missing_in_the_group() {
         let tree = Tree::new();
         tree.file("proc/7/cgroup", "0::/vm/g1\n");
         let stat = "anon 1\nzswapped 8192\nzswpin 2\npswpin 3\npswpout 4\n\

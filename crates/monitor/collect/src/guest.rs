@@ -16,15 +16,15 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{numbers, value_of};
 use procfs::{Buffer, Kept};
 
-/// Maximum run time of virtual CPUs since the last reading up to which a guest counts as asleep,
-/// because an idle kernel runs occasionally.
+/// A guest counts as asleep if its virtual CPUs ran no longer than this since the last reading.
+/// Even an idle kernel runs occasionally.
 const SLEEP_NS: u64 = 20_000_000;
-/// Same limit as a divisor of the elapsed time: one fiftieth of a CPU.
+/// The same limit, as a divisor of the elapsed time: one fiftieth of a CPU.
 const SLEEP_PART: u64 = 50;
-/// Interval of readings of values that change seldom or are costly, while the guest runs.
+/// Interval of readings of rare or costly values, while the guest runs.
 const SELDOM_MS: u64 = 5_000;
-/// Interval of readings of a sleeping guest, or on a host short of memory. The readings include the
-/// emulator's work in that time.
+/// Interval of readings of a sleeping guest, or of any guest on a host short of memory. Each
+/// reading includes the emulator's work since the last one.
 const ASLEEP_MS: u64 = 15_000;
 /// Interval of scans for new threads, each of which reads a directory.
 const LIST_MS: u64 = 15_000;
@@ -163,7 +163,7 @@ impl GuestReader {
             Care::AsIfAwake => true,
         };
         if !(due || wanted) {
-            // A guest without threads would otherwise never be checked, and never be removed.
+            // Without this, a guest without threads would never be checked and removed.
             return match (awake, self.vcpus.len()) {
                 (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,
@@ -191,9 +191,8 @@ impl GuestReader {
     fn often(&mut self, process: &Process, vcpus_ns: u64, now_ms: u64, buffer: &mut Buffer) {
         let row = &mut self.row;
         let is_kvm = self.accelerator == Accelerator::Kvm;
-        // Under emulation the kernel cannot separate a virtual CPU's own code from the emulator's,
-        // so both values are left out. If the accelerator is unknown, a guest time above zero
-        // proves KVM.
+        // Under emulation the kernel cannot tell a guest's code from the emulator's, so both values
+        // are missing. If the accelerator is unknown, a guest time above zero proves KVM.
         let wants_times = self.counts_block_io || self.accelerator != Accelerator::Emulated;
         if let Some(times) = wants_times.then(|| self.vcpus.times(buffer)).flatten() {
             let guest = Some(times.guest_ns).filter(|ns| is_kvm || *ns > 0);
@@ -211,8 +210,8 @@ impl GuestReader {
             let waited = self.others.times(buffer).map(|times| times.block_io_ns);
             row.set(GuestField::OtherBlockIo, waited);
         }
-        // Threads that started and ended between two scans are included in the process's sum, which
-        // is exact to a tick or two.
+        // The process's sum includes threads that started and ended between two scans. The sum is
+        // exact to two ticks.
         let unlisted = process.cpu_ns.saturating_sub(vcpus_ns);
         let run_ns = others.map(|ran| ran.run_ns.max(unlisted));
         let before = row.get(GuestField::OtherRun);
@@ -255,8 +254,8 @@ impl GuestReader {
         self.devices.network(&mut self.row, buffer);
     }
 
-    /// Updates the other threads' run time from the whole process's. The other threads of a guest
-    /// that sleeps, or on a host short of memory, have not been read for a while.
+    /// Updates the other threads' run time from that of the whole process. If the guest sleeps, or
+    /// the host is short of memory, these threads have not been read for a while.
     pub(crate) fn process_ran(&mut self, cpu_ns: Option<u64>) {
         let (vcpus, others) = (GuestField::VcpuRun, GuestField::OtherRun);
         if let (Some(cpu_ns), Some(ran_ns)) = (cpu_ns, self.row.get(vcpus))

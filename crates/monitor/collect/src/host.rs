@@ -1,7 +1,7 @@
 //! Reader of the host: CPUs, memory, and the kernel's counters for both.
 //!
-//! The kernel generates all of /proc/stat for any read, and sums every interrupt. It is the most
-//! costly file, and is read once per moment.
+//! /proc/stat is the most costly file: for any read the kernel generates the whole file, with a sum
+//! for every interrupt. It is therefore read once per moment.
 
 use model::counters::PsiLine;
 use model::{HostField, Row};
@@ -17,7 +17,8 @@ use procfs::{Buffer, Kept};
 
 /// Nanoseconds in a tick of /proc/stat, on every supported architecture.
 const TICK_NS: i64 = 10_000_000;
-/// Maximum number of processes searched for the kernel's threads, which are the first to start.
+/// Maximum number of processes that are searched for the kernel's threads. These threads start
+/// first.
 const PROCESSES_MAX: usize = 2000;
 /// Maximum number of lines read at the end of /proc/stat, after the interrupts.
 const TAIL_LINES: usize = 12;
@@ -227,7 +228,8 @@ impl HostReader {
     }
 }
 
-/// Returns the run time of threads; `None` if there is no thread, or a thread is not readable.
+/// Returns the run time of threads. Returns `None` if there are no threads, or if one is not
+/// readable.
 fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     let mut sum = None;
     for thread in threads {
@@ -288,14 +290,14 @@ mod tests {
             );
             tree.file(&format!("proc/{pid}/schedstat"), &format!("{pid}000 1 1\n"));
         }
-        // This process only has the name of a kernel thread.
+        // This process has the name of a kernel thread, but is not one.
         tree.file("proc/99/stat", "99 (ksmd) S 1 0 0 0 -1 4194560\n");
         tree.file("proc/99/schedstat", "999999999 1 1\n");
         tree
     }
 
     #[test]
-    fn everything_is_read_where_it_is() {
+    fn every_value_is_read_from_its_file() {
         let tree = tree();
         let mut reader = HostReader::open(tree.path());
         let row = reader.read(1000);
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_comes_and_idle_time_that_goes_back_do_not_jump() {
+    fn a_new_cpu_or_falling_idle_time_causes_no_jump() {
         let tree = tree();
         let mut reader = HostReader::open(tree.path());
         let before = reader.read(1000).get(HostField::Idle).unwrap();
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_show_nothing() {
+    fn broken_files_give_no_values() {
         let tree = tree();
         for (name, text) in [
             ("proc/stat", "nonsense\n"),

@@ -1,4 +1,4 @@
-//! Reader of other processes, which are no guests, and of the kernel's threads.
+//! Reader of the processes that are not guests, and of the kernel's threads.
 //!
 //! ```text
 //!   /proc/PID/stat of all ─► run time of each process and of its ended children
@@ -6,10 +6,11 @@
 //! ```
 //!
 //! The run time of a process that starts and ends between two readings is not lost. Its parent
-//! waits for it, and the kernel adds its run time to the parent's children. Run time read while the
-//! process was alive is subtracted again, at the latest after the next reading. The delay is needed
-//! because a reading takes time, so a process may end before its parent's wait is visible. If a
-//! parent ignores its children, the kernel drops their run time, and the sum is too low.
+//! waits for it, and the kernel adds its run time to the parent's children. Run time that was read
+//! while the process was alive is subtracted again, at the latest after the next reading. The delay
+//! is needed because a reading takes time, so a process may end before its parent's wait is
+//! visible. If a parent ignores its children, the kernel drops their run time, and the sum is too
+//! low.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,15 +25,14 @@ use procfs::{Buffer, Kept};
 
 /// Maximum number of processes. More processes would take the monitor over 50 ms.
 const PROCESSES_MAX: usize = 4096;
-/// Milliseconds per process between two readings. Reading a process takes some 10 µs, or 20 µs with
-/// cold caches, so this limits the load to half a thousandth of a CPU.
+/// Milliseconds per process between two readings. Reading a process takes 10 to 20 µs, so the load
+/// stays below half a thousandth of a CPU.
 const APART_MS_EACH: u64 = 40;
 /// Minimum interval of readings, which is the interval of moments.
 const APART_MIN_MS: u64 = 900;
-/// Maximum interval of readings, so that a minute's row has at least one reading.
+/// Maximum interval of readings. The row of each minute needs at least one reading.
 const APART_MAX_MS: u64 = 60_000;
-/// Length of a minute, and start of its last moment. Moments are a second apart, and the last
-/// moment must include all run time.
+/// Length of a minute, and start of its last moment. That moment must include all run time.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 
@@ -65,11 +65,11 @@ pub(crate) struct Others {
     looked_ms: Option<u64>,
     /// Run time of ended children, as counted by the last reading.
     ended_ns: u64,
-    /// Run time of processes that had ended by the last reading, before the wait of their parent
-    /// was visible.
+    /// Run time of processes that had ended by the last reading, although their parents had not
+    /// waited for them yet.
     late_ns: u64,
-    /// Run time counted twice, because one reading included the live processes, and also their
-    /// parent after its wait for them.
+    /// Run time counted twice. One reading saw these processes alive, and then their parents after
+    /// the wait for them.
     twice_ns: u64,
     ran: Ran,
     buffer: Buffer,
@@ -129,7 +129,7 @@ impl Others {
     }
 
     /// Counts the run time of ended children, from parents' waits and from processes that have
-    /// disappeared. The two may come from different, successive readings.
+    /// disappeared. One reading may show the first, and the next reading the second.
     fn end(&mut self, children_ns: u64, gone_ns: u64) {
         let left_ns = children_ns.saturating_sub(self.late_ns);
         let (left_ns, gone_ns) = (left_ns.saturating_sub(gone_ns), gone_ns.saturating_sub(left_ns));
@@ -146,7 +146,7 @@ impl Others {
         self.seen.get(&pid).map(|seen| seen.own_ns)
     }
 
-    /// Returns the run time up to the last reading; `None` if processes are not readable.
+    /// Returns the run time up to the last reading, or `None` if processes are not readable.
     pub(crate) fn ran(&self) -> Option<Ran> {
         self.looked_ms.map(|_| self.ran)
     }
@@ -231,14 +231,14 @@ mod tests {
         others.look(1000, &guests);
         assert_eq!(ms(&others), (130, 20));
 
-        // The child has ended. Its parent now has its total run time, and the run time of another
+        // The child has ended. Its run time now counts for its parent, as does that of another
         // child that was never read.
         tree.remove("proc/50");
         process(&tree, 20, 5, 110, 1000 + 4 + 50);
         others.look(2000, &guests);
         assert_eq!(ms(&others), (130 + 10 + 500, 20));
 
-        // A guest ends. Its parent now has its total run time, which must not count for other
+        // A guest ends. Its run time now counts for its parent, but must not count for other
         // processes.
         tree.remove("proc/30");
         process(&tree, 20, 5, 110, 1000 + 54 + 900);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_does_not_wait_loses_time_and_makes_none() {
+    fn a_parent_that_does_not_wait_adds_no_run_time() {
         let tree = Tree::new();
         process(&tree, 20, 5, 100, 0);
         process(&tree, 50, 6, 500, 0);

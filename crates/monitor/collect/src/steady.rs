@@ -3,12 +3,11 @@
 use base::is_small_fall;
 use model::{Field, Kind, Row};
 
-/// Keeps counters that fell slightly since the last row at their old values, and saves the row for
-/// the next comparison.
+/// Keeps the old value of counters that fell slightly since the last row, and saves the row for the
+/// next comparison.
 ///
-/// The kernel sums some counters from parts read at different moments, and idle time can fall
-/// slightly. If such a fall were mistaken for a restart, all time since boot would be counted
-/// again.
+/// The kernel sums some counters from parts read at different moments, so idle time can fall
+/// slightly. Taken for a restart, such a fall would count all time since boot again.
 pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
     for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
         if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))
@@ -26,7 +25,7 @@ mod tests {
     use model::TierField;
 
     #[test]
-    fn a_small_fall_is_held_and_a_new_beginning_is_seen() {
+    fn a_small_fall_is_ignored_and_a_restart_is_recognised() {
         let mut last = Row::<TierField>::default();
         let mut shown = |reads: Option<u64>, used: u64| {
             let mut row = Row::default();

@@ -1,4 +1,4 @@
-//! The one system call that is missing from the standard library and from rustix.
+//! System call that is missing from the standard library and from rustix.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 /// Number of cachestat, the same on every architecture.
 const CACHESTAT: libc::c_long = 451;
 
-/// Returns the number of a file's pages in the cache, without reading the file. Returns `None` if
-/// the kernel does not report it, which is so before Linux 6.5, and for files without permission.
+/// Returns the number of a file's pages in the cache, without reading the file. Returns `None`
+/// without permission, and before Linux 6.5.
 pub(crate) fn cached_pages(file: &File) -> Option<u64> {
     // The range begins at the start, and a length of 0 means the whole file.
     let range = [0_u64; 2];

@@ -12,8 +12,8 @@ use procfs::{Buffer, Kept};
 
 /// Maximum number of virtual CPUs. No guest has more.
 pub(crate) const VCPUS_MAX: usize = 512;
-/// Maximum number of other threads with open files. An emulator has four, and some workers during
-/// I/O.
+/// Maximum number of other threads with open files. An emulator has four, and further workers
+/// during I/O.
 const OTHERS_MAX: usize = 32;
 /// Nanoseconds in a clock tick of /proc/PID/stat.
 pub(crate) const TICK_NS: u64 = 10_000_000;
@@ -75,8 +75,8 @@ impl Threads {
         }
     }
 
-    /// Searches for new threads other than those counted `elsewhere`. Also opens each thread's file
-    /// named `stat`, unless the name is empty.
+    /// Searches for new threads, except those counted `elsewhere`. Also opens each thread's file
+    /// with the name `stat`, unless that is empty.
     pub(crate) fn list(&mut self, elsewhere: &Threads, stat: &str) {
         let Ok(entries) = std::fs::read_dir(&self.tasks) else { return };
         for entry in entries.flatten() {
@@ -99,7 +99,7 @@ impl Threads {
     }
 
     /// Returns the sum of all counters so far, including the last values of ended threads. Returns
-    /// `None` if no thread was ever read. Threads in `read` are not read again.
+    /// `None` if no thread was ever read. Does not read the threads in `read` again.
     pub(crate) fn ran(&mut self, read: &[ThreadRan], buffer: &mut Buffer) -> Option<Schedstat> {
         let sum = &mut self.ran;
         self.threads.retain_mut(|thread| {
@@ -169,7 +169,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn threads_that_come_are_found_and_those_that_end_stay_counted() {
+    fn new_threads_are_found_and_ended_threads_stay_counted() {
         let tree = Tree::new();
         let task = |tid: u32, text: &str| tree.file(&format!("proc/7/task/{tid}/schedstat"), text);
         task(7, "100 10 1\n");
@@ -187,7 +187,7 @@ mod tests {
         task(10, "5 5 5\n");
         others.list(&vcpus, "");
         assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
-        // An empty file stands for a thread that has just ended, in a tree of plain files.
+        // In this tree of plain files, an empty file stands for a thread that has just ended.
         task(9, "");
         assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
         // A new thread with the same id does not continue the old thread's counters.
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_are_those_since_the_first_look() {
+    fn bursts_are_counted_from_the_first_reading_on() {
         let tree = Tree::new();
         let task = |text: &str| tree.file("proc/7/task/8/schedstat", text);
         let mut buffer = Buffer::default();

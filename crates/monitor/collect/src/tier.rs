@@ -19,7 +19,7 @@ const SECTOR_BYTES: u64 = 512;
 const BACKING_BYTES: u64 = 4096;
 /// Nanoseconds in a millisecond.
 const MS_NS: u64 = 1_000_000;
-/// Offset of the recorded priority, so that it is never negative.
+/// Offset that is added to the recorded priority, which then is never negative.
 const PRIORITY_BASE: i64 = 32_768;
 /// Interval of scans for devices, which seldom change.
 const LIST_MS: u64 = 10_000;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn zswap_is_there_when_it_is_on_or_holds_something() {
+    fn zswap_is_a_tier_if_it_is_on_or_not_empty() {
         let tree = Tree::new();
         let mut host = Row::default();
         for (field, value) in [

@@ -74,7 +74,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn watermarks_are_those_of_zones_and_not_of_a_cpus_lists() {
+    fn watermarks_do_not_include_lists_of_single_cpus() {
         let tree = Tree::new();
         let zone = [
             "Node 0, zone   DMA\n  pages free     100\n        boost    0\n",

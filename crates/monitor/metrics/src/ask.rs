@@ -9,13 +9,13 @@ use std::time::Duration;
 
 /// Timeout of a response. It is long because a server reads the data of many hosts from disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum size of a response with raw samples: two thousand guests of a host need half of it.
+/// Maximum size of a response with raw samples. Two thousand guests of a host need half of it.
 const SAMPLES_MAX: usize = 128 << 20;
-/// Maximum size of a response with sums: a line for each of a thousand guests needs a quarter of
-/// it.
+/// Maximum size of a response with sums. A thousand guests with a line each need a quarter of it.
 const SUMS_MAX: usize = 32 << 20;
 
-/// Labels read from a value. An empty label counts as absent; other labels are ignored.
+/// Labels that are read from a value. An empty label counts as missing. All other labels are
+/// ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Labels {
@@ -77,7 +77,7 @@ struct Data<T> {
     result: Vec<T>,
 }
 
-/// Returns the results of a response, or a description of the error as a clause.
+/// Returns the results of a response, or the error as part of a sentence.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, String> {
     let answer: Answer<T> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     match (answer.status.as_str(), answer.data) {
@@ -136,9 +136,9 @@ pub(crate) fn range(
     read(&body).map_err(|reason| Error::Answer { url: format!("{url}{RANGE}"), reason })
 }
 
-/// Path of a query at one time.
+/// Path for a query about one time.
 pub(crate) const QUERY: &str = "/api/v1/query";
-/// Path of a query over a time.
+/// Path for a query about a range of time.
 const RANGE: &str = "/api/v1/query_range";
 
 /// Returns the unparsed response to a query for raw samples.
@@ -153,8 +153,8 @@ fn post_form(
     times: &[(&str, i64)],
     answer_max: usize,
 ) -> Result<Vec<u8>, Error> {
-    // By default VictoriaMetrics holds back the data of the last half minute. The first option
-    // disables this in newer versions, and the second in 1.79.
+    // By default VictoriaMetrics holds back the data of the last half minute. Newer versions stop
+    // this with the first option, and version 1.79 with the second.
     let mut form = format!("latency_offset=1ms&nocache=1&query={}", form_encoded(query));
     for (name, ms) in times {
         let _ = write!(form, "&{name}={}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_values_with_labels() {
+    fn a_response_contains_values_with_labels() {
         let body = br#"{"status":"success","data":{"resultType":"vector","result":[
             {"metric":{"host":"a"},"value":[1.5,"2.5"]},{"metric":{},"value":[1,"NaN"]}]}}"#;
         let found = points(body).unwrap();

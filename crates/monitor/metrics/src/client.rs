@@ -98,7 +98,7 @@ fn send(stream: &mut TcpStream, call: &Call<'_>, deadline: Deadline) -> io::Resu
     Ok(())
 }
 
-/// Reads to the end of the connection, or slightly beyond the maximum size.
+/// Reads until the connection ends, or until slightly more than the maximum size has arrived.
 fn receive(stream: &mut TcpStream, call: &Call<'_>, deadline: Deadline) -> io::Result<Vec<u8>> {
     let mut heard = Vec::new();
     let mut buffer = [0; 64 * 1024];

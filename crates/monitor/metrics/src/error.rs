@@ -6,11 +6,11 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "`{}` is no address of a server ({reason}): write http://HOST:PORT/PATH",
+        "`{}` is not the address of a server ({reason}): use http://HOST:PORT/PATH",
         .url.escape_debug()
     )]
     Url { url: String, reason: &'static str },
-    /// The server cannot be reached, or broke the connection.
+    /// The server cannot be reached, or closed the connection.
     #[error("It was not possible to {step} {url}")]
     Io { url: String, step: &'static str, source: io::Error },
     #[error("{url} has not answered for {waited_ms} ms")]
@@ -18,17 +18,17 @@ pub enum Error {
     /// The response is not HTTP, or too large.
     #[error("The response of {url} is not valid HTTP: {reason}")]
     Response { url: String, reason: String },
-    #[error("{url} answers {status}: {}", .words.escape_debug())]
+    #[error("{url} responds with {status}: {}", .words.escape_debug())]
     Status {
         url: String,
         status: u16,
-        /// Message of the server, cut short. It is untrusted: escape it.
+        /// Message of the server, cut short. The text is untrusted, so escape it.
         words: String,
     },
     #[error("{url} answers what no Prometheus would: {reason}")]
     Answer { url: String, reason: String },
     #[error(
-        "{url} knows more than fits into {mib} MiB of memory: ask for a shorter time, longer \
+        "The data of {url} needs more than {mib} MiB of memory: choose a shorter time, longer \
          intervals or one host"
     )]
     TooMuch { url: String, mib: usize },

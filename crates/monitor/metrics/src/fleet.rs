@@ -1,4 +1,4 @@
-//! Overview of a fleet. The server computes the sums, and only displayed values are fetched.
+//! Overview of several hosts. The server computes the sums, and only displayed values are fetched.
 //!
 //! ```text
 //!   hosts:  increase or mean of a field over the time          one value a host
@@ -45,9 +45,9 @@ pub struct Loudest {
     pub most: usize,
     /// True if `most` applies to each host separately.
     pub of_each: bool,
-    /// Fields to rank by the sum of.
+    /// Fields to rank the guests by. Their sum counts.
     pub by: Vec<GuestField>,
-    /// Text that a guest's name or class must contain, in any case.
+    /// Text that a guest's name or class must contain. Upper and lower case are the same.
     pub like: String,
     /// Fields of the selected guests.
     pub fields: Vec<GuestField>,
@@ -56,7 +56,7 @@ pub struct Loudest {
 /// A host over the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// Time of the last sample before the time range, or else of the first sample in it.
+    /// Time of the last sample before the time range. Without one, time of the first sample in it.
     pub first_ms: i64,
     /// Time of the last sample.
     pub last_ms: i64,
@@ -88,16 +88,17 @@ pub struct Fleet {
     pub found: u64,
 }
 
-/// Minimum lookback before the time range. A sample in the lookback proves that the guest existed
-/// before the range.
+/// Minimum time that is searched before the time range. A sample found there proves that the guest
+/// existed before the range.
 const BEFORE_MS: i64 = 3_600_000;
-/// Lead before the time range. A host with a sample in the lead has data from the start.
+/// Time before the time range. A host with a sample in it has data from the start of the range.
 const LEAD_MS: i64 = 150_000;
 /// Maximum number of steps of a line.
 const STEPS_MAX: usize = 1_000;
-/// Maximum number of steps of all lines together: two thousand guests with 250 steps each.
+/// Maximum number of steps of all lines together, enough for two thousand guests with 250 steps
+/// each.
 const LINES_STEPS_MAX: usize = 500_000;
-/// Maximum number of hosts.
+/// Maximum number of hosts in an overview.
 const HOSTS_MAX: usize = 50_000;
 /// Labels that identify a guest.
 const GUEST_BY: &str = "host,guest,class,uuid";
@@ -108,8 +109,8 @@ struct Asker<'a> {
     to_ms: i64,
     /// Length of the time, in PromQL's notation.
     span: String,
-    /// True if all hosts push, which gives CPU times in whole nanoseconds. Scraped hosts provide
-    /// them in seconds.
+    /// True if all hosts push their metrics, with CPU times in whole nanoseconds. Scraped hosts
+    /// give CPU times in seconds.
     is_exact: bool,
 }
 
@@ -196,7 +197,7 @@ pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     Ok(fleet)
 }
 
-/// Equal steps of a time, the last of which ends with it.
+/// Equal steps of a time. The last step ends with the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Start in milliseconds since 1970.
@@ -220,8 +221,8 @@ impl Steps {
         Ok(Asker { span: format!("{}ms", self.step_ms), ..whole })
     }
 
-    /// Returns fields per step for series with these labels, by key; a series without a key is left
-    /// out. A step without data covers nothing.
+    /// Returns fields per step for series with these labels, by key. A series without a key is left
+    /// out. A step without data has a covered time of 0.
     fn lines<F: Table, K: Ord>(
         self,
         asker: &Asker<'_>,
@@ -238,7 +239,9 @@ impl Steps {
             for line in range(asker.url, &asker.over(*field, labels), (first_ms, to_ms), step_ms)? {
                 let Some(key) = key(&line.labels) else { continue };
                 if !lines.contains_key(&key) && (lines.len() + 1) * count > LINES_STEPS_MAX {
-                    return Err(Error::Span { reason: "too much is in it: make its steps longer" });
+                    return Err(Error::Span {
+                        reason: "it has too much data: choose longer steps",
+                    });
                 }
                 let steps = lines.entry(key).or_insert_with(|| vec![Over::default(); count]);
                 for (at_ms, value) in line.values() {
@@ -309,7 +312,7 @@ fn hosts(
         }
         let host = hosts.entry(first.labels.host.clone()).or_default();
         host.first_ms = to_ms(first.value());
-        // The server may omit the last moment.
+        // The response of the server may lack the last moment.
         host.last_ms = host.first_ms;
     }
     // Counters grow from the last value before the time.
@@ -340,8 +343,8 @@ fn hosts(
 
 /// Returns the expression for the sum of a guest's fields, for series with these labels.
 fn rank(asker: &Asker<'_>, by: &[GuestField], labels: &[String]) -> String {
-    // A guest that lacks a field is ranked by its other fields. An artificial label distinguishes
-    // the series to sum.
+    // A guest that lacks a field is ranked by its other fields. An added label distinguishes the
+    // series of the sum.
     let of = |(at, field): (usize, &GuestField)| {
         let each = labels.iter().map(move |labels| {
             format!("label_replace({},\"field\",\"{at}\",\"\",\"\")", asker.over(*field, labels))
@@ -391,7 +394,7 @@ fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Er
         host.loudest[*at].1 = over;
     };
     // An idle guest is not in every sample, so its number of samples does not show its covered
-    // time. That number is used only for a guest without any sample before the time range.
+    // time. The number counts only if the guest has no sample before the time range.
     let before = format!("[{}ms] offset {span}", asked.length_ms().max(BEFORE_MS));
     for labels in &labels {
         let old =

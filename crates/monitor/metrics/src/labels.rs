@@ -18,11 +18,11 @@ pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
     labels([("host", host), ("tier", tier)])
 }
 
-/// Maximum number of guests of one name, class and UUID; no host has more.
+/// Maximum number of guests of one name, class and UUID. No host has more.
 const NAMESAKES_MAX: u32 = 10_000;
 
-/// Returns the labels of all guests. Guests of one name, class and UUID would share a series, so
-/// the later names get a suffix with the process or a number.
+/// Returns the labels of all guests. Guests with the same name, class and UUID would share a
+/// series. The names of all but the first therefore get a suffix: the process or a number.
 pub(crate) fn of_guests<'a>(
     host: &str,
     guests: impl Iterator<Item = &'a GuestIdentity>,
@@ -77,8 +77,8 @@ fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
     given.map(|(name, value)| (name, bounded(value))).collect()
 }
 
-/// Returns a value that every server accepts: limited in length, and without zero bytes, which end
-/// texts for some.
+/// Returns a value that every server accepts. Its length is limited, and it has no zero bytes, at
+/// which some servers cut a text.
 fn bounded(value: &str) -> String {
     value[..value.floor_char_boundary(VALUE_MAX)].replace('\0', "\u{fffd}")
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_guests_of_one_name_are_two() {
+    fn two_guests_of_one_name_have_two_series() {
         let one = GuestIdentity { name: "g".into(), pid: Some(1), ..GuestIdentity::default() };
         let two = GuestIdentity { pid: Some(2), ..one.clone() };
         let found = of_guests("h", [&one, &two].into_iter());

@@ -2,8 +2,8 @@
 
 use model::{GuestIdentity, Moment};
 
-/// Selection of guests' processes for metrics. Their names come from guests, and each new name is a
-/// new series on the server, so only trusted guests should have them.
+/// Choice between metrics with guests' processes and without them. Guests choose the processes'
+/// names, and each new name is a new series on the server, so this is for trusted guests only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
     /// Processes have no metrics.
@@ -13,9 +13,8 @@ pub enum Processes {
     Told,
 }
 
-/// Newest row of each subject. A moment omits guests that have not run, and processes that were not
-/// reported. The last rows of these subjects remain valid, and a scrape without them would end
-/// their series.
+/// Newest row of each subject. A moment lacks guests that have not run, and processes that were not
+/// reported. Their last rows remain valid, because a scrape without them would end their series.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
     moment: Moment,
@@ -28,12 +27,12 @@ impl Latest {
         Latest { moment: Moment::default(), processes }
     }
 
-    /// Adds a moment. Guests that are neither in the moment nor present are removed. The earlier
-    /// identity of a guest is also removed once its boot becomes known; otherwise both would be
-    /// exported as two guests of one name.
+    /// Adds a moment, and removes guests that are neither in the moment nor present. Once a guest's
+    /// boot becomes known, its earlier identity is removed as well. Otherwise one guest would be
+    /// exported twice.
     pub fn take(&mut self, newer: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         let Moment { at_ms, host, guests, tiers, processes } = &mut self.moment;
-        // Usually there are no such guests, however many guests exist.
+        // Usually no guest has to be removed.
         let unseen: Vec<_> = newer.guests.keys().filter(|who| !guests.contains_key(who)).collect();
         let is_replaced = |old: &GuestIdentity| {
             unseen.iter().any(|new| new.name == old.name && new.is_same_process(old))

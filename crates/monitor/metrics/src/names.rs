@@ -1,8 +1,8 @@
 //! Metric names and units, generated from the tables of fields.
 //!
 //! The names follow Prometheus' conventions: base units (seconds, bytes, ratios) at the end,
-//! followed by `_total` for counters. A field's value is a whole number and is written exactly,
-//! shifted by decimal places or multiplied by the page size.
+//! followed by `_total` for counters. A field's value is a whole number. It is written exactly:
+//! shifted by decimal places, or multiplied by the page size.
 
 use base::PAGE_BYTES;
 use model::{Field, GuestField, HostField, Kind, ProcessField, TierField, Unit as FieldUnit};
@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 
 /// Prefix of all names.
 pub const PREFIX: &str = "pinhead";
-/// Metric with a guest's identity in its labels; its value is always 1.
+/// Metric with a guest's identity in its labels. Its value is always 1.
 pub const GUEST_INFO: &str = "pinhead_guest_info";
-/// Metric with a host's version of pinhead in its labels; its value is always 1.
+/// Metric with a host's version of pinhead in its labels. Its value is always 1.
 pub const HOST_INFO: &str = "pinhead_host_info";
 /// Time of a host's sample, in seconds since 1970. Readers use this time instead of the scrape's.
 pub const SAMPLED: &str = "pinhead_host_sampled_timestamp_seconds";
@@ -36,7 +36,7 @@ pub struct Metric {
     pub family: String,
     /// Kind of the metric.
     pub kind: Kind,
-    /// Unit; empty for a plain number.
+    /// Unit. Empty for a plain number.
     pub unit: &'static str,
     /// Description with the source of the value.
     pub help: String,
@@ -88,9 +88,9 @@ impl Scale {
         }
     }
 
-    /// Returns the field's value for a metric's value; `None` if there is no such value.
+    /// Returns the field's value for a metric's value, or `None` if no field's value matches.
     pub fn field(self, number: f64) -> Option<u64> {
-        // A value out of range is an error, and not the maximum.
+        // A value out of range is an error, and is not clamped.
         let whole_number = |number: f64| (number < u64::MAX as f64).then(|| number.round() as u64);
         if !number.is_finite() || number < 0.0 {
             return None;
@@ -101,8 +101,8 @@ impl Scale {
             Scale::Places(places) => {
                 let unit = 10u64.pow(places);
                 let whole = number.trunc();
-                // The fraction is computed separately, because it is exact alone. Together with the
-                // whole part it would lose digits.
+                // The fraction is computed separately, because together with the whole part it
+                // would lose digits.
                 let part = ((number - whole) * unit as f64).round() as u64;
                 whole_number(whole)?.checked_mul(unit)?.checked_add(part)
             }
@@ -121,7 +121,8 @@ fn metric<F: Field>(of: &str, field: F) -> Metric {
         FieldUnit::Count => ("", "", Scale::One),
     };
     let stem = plain.strip_suffix(ending).unwrap_or(plain);
-    // A table name that the field repeats, such as `processes`, occurs once in the metric's name.
+    // If a field's name repeats its table's name, such as `processes`, the metric's name contains
+    // it once.
     let base = match stem.strip_prefix(of) {
         Some("es") => format!("{PREFIX}_{stem}"),
         _ => format!("{PREFIX}_{of}_{stem}"),
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_fields_have_one_name() {
+    fn no_two_fields_share_a_metric_name() {
         let mut seen: BTreeSet<&str> = [GUEST_INFO, HOST_INFO, SAMPLED].into();
         let tables = [HostField::metrics(), GuestField::metrics(), TierField::metrics()];
         for metric in tables.into_iter().flatten().chain(ProcessField::metrics()) {
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_as_they_were() {
+    fn metric_values_convert_back_to_field_values() {
         let written = |scale: Scale, value| {
             let mut out = String::new();
             scale.write(value, &mut out);

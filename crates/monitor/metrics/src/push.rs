@@ -5,8 +5,8 @@
 //!                                                 full: the new one is lost, and counted
 //! ```
 //!
-//! Samples are pushed in order. A temporary failure is retried at growing intervals; a permanent
-//! refusal is reported and skipped.
+//! Samples are pushed in order. After a temporary failure a push is retried, at growing intervals.
+//! After a permanent refusal the samples are reported and skipped.
 
 use crate::client::{Call, post};
 use crate::{Error, Url, write};
@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Maximum number of queued moments: a quarter of an hour at four a minute, about 6 MB for 100
-/// guests.
+/// Maximum number of queued moments. At four moments a minute they cover a quarter of an hour, and
+/// take about 6 MB for 100 guests.
 const QUEUE_MAX: usize = 60;
-/// Maximum total size of queued moments in bytes, which is enough for 1,000 guests. The limit is
-/// needed because guests choose their own and their processes' names.
+/// Maximum total size of queued moments in bytes, enough for 1,000 guests. Without this limit
+/// guests could fill the memory by long names of theirs and of their processes.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Fixed size of a subject in a moment, without texts and values.
 const OWN_BYTES: usize = 128;
 /// Timeout of a push.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// First pause after a failure; each further failure doubles it.
+/// First pause after a failure. Each further failure doubles the pause.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 /// Maximum pause after a failure.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -145,7 +145,7 @@ fn row_bytes<F: Field>(row: &Row<F>) -> usize {
     OWN_BYTES + row.known().count() * size_of::<u64>()
 }
 
-/// Result of one request body; of several results the worst counts.
+/// Result of one request body. If there are several results, the worst counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Arrived,
@@ -197,7 +197,7 @@ fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
     }
 }
 
-/// Returns true if a retry can help, which excludes an explicit refusal by the server.
+/// Returns true if a retry can help. It cannot after an explicit refusal by the server.
 fn passes(error: &Error) -> bool {
     match error {
         Error::Status { status, .. } => *status == 429 || *status >= 500,

@@ -4,8 +4,8 @@
 //!   metric[5m] at a time, for 5 minutes after 5 ─► rebuild: Moments ─► Folder ─► Intervals
 //! ```
 //!
-//! The queries fetch raw samples instead of rates. They are summed by the code that sums a host's
-//! own recordings, so a report is the same to its last digit from both sources.
+//! The queries fetch raw samples instead of rates. The same code sums these samples and a host's
+//! own recordings. A report is therefore the same to its last digit from both sources.
 
 use crate::rebuild::Wrong;
 use crate::{Error, Url, ask, rebuild};
@@ -25,22 +25,23 @@ pub struct Ask {
     pub step_ms: i64,
     /// Name of the host, or `None` for all.
     pub host: Option<String>,
-    /// Requested parts; other parts need not be fetched.
+    /// Requested parts. Other parts need not be fetched.
     pub parts: Parts,
 }
 
 /// Initial time span of a query, in which 100 guests push about 20 MB.
 const WINDOW_MS: i64 = 300_000;
-/// Minimum time span of a query. A span is halved if its response is too large.
+/// Minimum time span of a query. If a response is too large, the span is halved.
 const WINDOW_MIN_MS: i64 = 5_000;
-/// Lead in which counters are read before the span, so that rarely reported values are known.
+/// Time before the span in which counters are read as well, so that rarely reported values are
+/// known.
 const LEAD_MS: i64 = 150_000;
-/// Time after which a minute is final.
+/// Time after which a minute no longer changes.
 const TAIL_MS: i64 = 75_000;
 /// Maximum number of intervals of a host: a month of minutes.
 const STEPS_MAX: i64 = 50_000;
-/// Memory for the intervals of all hosts, in MiB. A day of a thousand guests, every five minutes,
-/// needs four fifths of this memory.
+/// Memory for the intervals of all hosts, in MiB. A day of a thousand guests in intervals of five
+/// minutes needs four fifths of it.
 const ROOM_MIB: usize = 256;
 /// Size of a host in bytes, without its name and its intervals.
 const HOST_BYTES: usize = 4_096;
@@ -56,8 +57,8 @@ const THING_BYTES: usize = 384;
 pub struct Past {
     /// Name of the host in its metrics.
     pub host: String,
-    /// Intervals in order. Steps without data are present and cover nothing; the time before the
-    /// first and after the last data is left out.
+    /// Intervals in order, from the first to the last data. Steps without data between them have a
+    /// covered time of 0.
     pub intervals: Vec<Interval>,
     /// Times between samples that are too far apart. A gap may extend beyond the span.
     pub gaps: Vec<Gap>,
@@ -88,17 +89,17 @@ fn check(ask: &Ask) -> Result<(), Error> {
     let reason = match ask {
         Ask { from_ms, to_ms, .. } if from_ms >= to_ms => "it ends before it begins",
         Ask { from_ms, .. } if *from_ms < LEAD_MS => "nothing was recorded in 1970",
-        Ask { step_ms, .. } if *step_ms < MINUTE_MS => "an interval is a minute at least",
+        Ask { step_ms, .. } if *step_ms < MINUTE_MS => "an interval must be at least a minute",
         Ask { from_ms, to_ms, step_ms, .. } if (to_ms - from_ms) / step_ms > STEPS_MAX => {
-            "it has too many intervals: make them longer"
+            "it has too many intervals: choose longer intervals"
         }
         _ => return Ok(()),
     };
     Err(Error::Span { reason })
 }
 
-/// Visits the moments of all hosts, several of a host at a time and in order. Moments shortly
-/// before and after the span are included, because its first and last intervals need them. A
+/// Visits the moments of all hosts in order, several moments of a host at a time. Moments shortly
+/// before and after the span are included, because the first and last intervals need them. A
 /// visitor returns `None` if it has no room left.
 pub fn moments(
     url: &Url,
@@ -119,7 +120,7 @@ pub fn moments(
         };
         for (host, moments) in found {
             let last_ms = last.entry(host.clone()).or_insert(i64::MIN);
-            // A later window may contain a sample of the window before, from another scrape.
+            // A window may contain a sample of the window before it, from another scrape.
             let mut moments: Vec<Moment> = moments.into_values().collect();
             moments.retain(|moment| moment.at_ms > *last_ms);
             *last_ms = moments.last().map_or(*last_ms, |moment| moment.at_ms);
@@ -173,7 +174,7 @@ impl<'a> Steps<'a> {
         Steps { ask, folder: Folder::default(), done, gaps, first_ms: None }
     }
 
-    /// Adds moments; `None` if there is no room for the result.
+    /// Adds moments, or returns `None` if there is no room for the result.
     fn feed(&mut self, moments: &[Moment], room: &mut usize) -> Option<()> {
         if self.folder.last_ms().is_none() {
             self.folder = Folder::spaced(spacing_ms(moments));

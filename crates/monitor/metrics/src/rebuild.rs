@@ -1,7 +1,7 @@
 //! Reconstruction of moments from the response to a query.
 //!
-//! Everything in a response is untrusted. Foreign series, invalid values, and series without the
-//! required labels are left out.
+//! A response is untrusted. Unknown series, invalid values, and series without the required labels
+//! are left out.
 
 use crate::names::{self, Metric, Table};
 use model::{
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// Memory for the result of one response, in MiB. A thousand guests over five seconds need a tenth
 /// of it.
 pub const ROOM_MIB: usize = 48;
-/// Size of a moment in bytes: during assembly, and as returned.
+/// Size of a moment in bytes, during assembly and in the result together.
 const MOMENT_BYTES: usize = 1_024;
 /// Size of a guest in a moment in bytes, without its names.
 const GUEST_BYTES: usize = 1_024;
@@ -25,7 +25,7 @@ const GUEST_BYTES: usize = 1_024;
 const THING_BYTES: usize = 512;
 /// Size of a value in bytes.
 const VALUE_BYTES: usize = 32;
-/// Number of entries for which a tree allocates memory with its first entry, including the results.
+/// Number of entries for which a tree allocates memory when it gets its first entry.
 const NODE: usize = 5;
 
 /// Moments by host and time.
@@ -54,7 +54,7 @@ struct Data {
     result: Built,
 }
 
-/// Series of a response, assembled one by one so that they are never in memory all at once.
+/// Series of a response. They are processed one by one, so that they are never all in memory.
 struct Built {
     hosts: Hosts,
     is_too_much: bool,
@@ -195,7 +195,7 @@ fn insert<F: Table>(all: &mut HashMap<&str, Meaning>, meaning: fn(F, Exactness) 
     }
 }
 
-/// Adds a series; `None` if there is no room for it.
+/// Adds a series, or returns `None` if there is no room for it.
 fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
     let Series { mut metric, values } = series;
     let mut label = |name: &str| metric.remove(name).unwrap_or_default();
@@ -218,7 +218,8 @@ fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
         start_ticks: label("start_ticks").parse().ok(),
         boot: label("boot"),
     };
-    // A guest's names are in its moment, with its processes, and with its last sample.
+    // A guest's names are stored three times: in the moment, with its processes, and with its last
+    // sample.
     let guest_bytes = GUEST_BYTES + 4 * bytes(&[&who.name, &who.class, &who.uuid, &who.boot]);
     for (seconds, text) in values {
         let (Some(at_ms), Ok(value)) = (milliseconds(seconds), text.parse::<f64>()) else {
@@ -274,7 +275,7 @@ fn guest<'a>(guests: &'a mut BTreeMap<Rc<Key>, Guest>, key: &Rc<Key>) -> &'a mut
     guests.entry(Rc::clone(key)).or_default()
 }
 
-/// Sets a field. An exact value replaces the same value in seconds, and never the other way round.
+/// Sets a field. An exact value replaces the same value in seconds, but not the reverse.
 fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     let metric: &Metric = &F::metrics()[field.index()];
     let scale = match exactness {
@@ -287,14 +288,14 @@ fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     }
 }
 
-/// Converts the servers' times; `None` for an invalid one.
+/// Converts the time of a server, or returns `None` if the time is invalid.
 fn milliseconds(seconds: f64) -> Option<i64> {
     let is_time = seconds.is_finite() && (0.0..1e12).contains(&seconds);
     is_time.then(|| (seconds * 1000.0).round() as i64)
 }
 
-/// Assigns moments the time at which their values were read. Several scrapes of one moment become
-/// one moment, as do a scrape and a push of the same moment.
+/// Gives each moment the time at which its values were read. Scrapes and pushes of the same moment
+/// become one moment.
 fn finished(parts: BTreeMap<i64, Parts>) -> BTreeMap<i64, Moment> {
     let mut last: BTreeMap<Rc<Key>, GuestIdentity> = BTreeMap::new();
     let mut all: BTreeMap<i64, Moment> = BTreeMap::new();
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_answers_are_errors_and_odd_values_are_left_out() {
+    fn invalid_responses_are_errors_and_odd_values_are_dropped() {
         assert!(moments(b"").is_err());
         assert!(moments(b"[]").is_err());
         let failed = moments(br#"{"status":"error","error":"too much"}"#);
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn finding2_05_series_need_no_order() {
+    fn finding2_05_series_may_arrive_in_any_order() {
         let start = ANSWER.find("{\"metric\"").unwrap();
         let end = ANSWER.rfind("]}}").unwrap();
         let mut series: Vec<&str> = ANSWER[start..end].split(",\n      {\"metric\"").collect();

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Maximum length of names in a query: VictoriaMetrics refuses queries of more than 16 KiB.
 const NAMES_BYTES: usize = 12_000;
 
-/// Returns label matchers, in pieces of limited length, that match at least these guests.
+/// Returns label matchers for at least these guests, in pieces of limited length.
 pub(crate) fn labels_of<'a>(all: impl Iterator<Item = &'a (String, GuestIdentity)>) -> Vec<String> {
     pieces(all.map(|(host, who)| [host.as_str(), who.name.as_str()]))
         .into_iter()
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_itself_and_no_expression() {
+    fn names_are_matched_literally() {
         assert_eq!(escaped("web_1.a|b"), "web_1\\.a\\|b");
         assert_eq!(quoted("a\"b\\c\nd\u{1}"), "\"a\\\"b\\\\c\\nd\\u0001\"");
         let who = |host: &str, name: &str| {

@@ -55,7 +55,7 @@ impl Format {
 
 fn thousandths(quality: &str) -> u32 {
     let quality: f64 = quality.parse().unwrap_or(0.0);
-    // Clamp and cast handle NaN and values out of range.
+    // NaN becomes 0, and values out of range are clamped.
     (quality.clamp(0.0, 1.0) * 1000.0) as u32
 }
 
@@ -226,7 +226,7 @@ pinhead_guest_vcpu_run_seconds_total{class="web",guest="a\"\\\nb",host="h"} 1.00
     }
 
     #[test]
-    fn the_format_is_what_was_asked_for() {
+    fn the_format_follows_the_accept_header() {
         let check = |header, expected| assert_eq!(Format::accepted(header), expected, "{header:?}");
         check(None, Format::Prometheus);
         check(Some("*/*"), Format::Prometheus);

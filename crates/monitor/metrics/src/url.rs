@@ -9,7 +9,7 @@ const URL_MAX: usize = 2000;
 /// `http://HOST[:PORT]/PATH`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Name or address of the host; an IPv6 address without brackets.
+    /// Name or address of the host. An IPv6 address has no brackets here.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// Path from the first slash on, without a slash at its end.
@@ -33,22 +33,24 @@ impl Url {
         }
         // A control character or blank would end the line in a request's head.
         if !rest.chars().all(|letter| letter.is_ascii_graphic()) {
-            return Err(wrong("it has letters that no address has"));
+            return Err(wrong("it contains characters that are not allowed in an address"));
         }
         let at = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         if path.contains(['?', '#']) {
-            return Err(wrong("it has more than a path"));
+            return Err(wrong("it has parts after the path"));
         }
         if authority.contains('@') {
-            return Err(wrong("it has a password, which would travel in the clear"));
+            return Err(wrong("it contains a password, which would be sent unencrypted"));
         }
         let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').ok_or_else(|| wrong("its bracket is open"))?,
+            Some(rest) => {
+                rest.split_once(']').ok_or_else(|| wrong("its closing bracket is missing"))?
+            }
             None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
         };
         if host.is_empty() {
-            return Err(wrong("it names no host"));
+            return Err(wrong("it contains no host"));
         }
         let port = match port.strip_prefix(':') {
             Some(port) => port.parse().map_err(|_| wrong("its port is no port"))?,

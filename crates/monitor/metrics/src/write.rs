@@ -131,7 +131,7 @@ mod tests {
     use model::GuestIdentity;
 
     #[test]
-    fn the_bytes_of_one_series() {
+    fn a_series_is_encoded_as_the_expected_bytes() {
         let mut writer = Writer { at_ms: 300, ..Writer::default() };
         writer.series("up", &encoded(&vec![("host", "h".to_owned())]), 1.0);
         let expected = [

@@ -6,7 +6,7 @@ const PAUSE_MAX: u32 = 16;
 /// Pause after the third failure in a row.
 const LASTING: u32 = 4;
 
-/// Failures in a row. Only the first failure is reported, and the pause grows after each failure.
+/// Failures in a row. Only the first failure is reported. The pause grows after each failure.
 #[derive(Debug, Default)]
 pub struct Backoff {
     is_failing: bool,
@@ -21,14 +21,14 @@ impl Backoff {
         self.is_failing && self.pause >= LASTING
     }
 
-    /// Returns true if this turn is to be skipped.
+    /// Returns true if this turn must be skipped.
     pub fn waits(&mut self) -> bool {
         let waits = self.left > 0;
         self.left = self.left.saturating_sub(1);
         waits
     }
 
-    /// Lets the next turn try again.
+    /// Ends the pause, so that the next turn tries again.
     pub fn try_soon(&mut self) {
         self.left = 0;
     }

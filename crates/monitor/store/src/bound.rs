@@ -1,6 +1,6 @@
 //! Bounds on texts and rows in a store. Names and reasons come from guests and from files, and
-//! would fill the disk without a bound. Rows must be in order when read, because a hostile file
-//! could return the same row endlessly.
+//! could fill the disk without a bound. Rows must be in order, because a hostile file could return
+//! the same row forever.
 
 use crate::Error;
 use rusqlite::Row;
@@ -18,7 +18,8 @@ pub const BOUNDS_TEXT_MAX: usize = BOUNDS_MAX * (NAME_MAX + 1);
 pub const INPUTS_MAX: usize = 64;
 /// Maximum length in bytes of an input's name.
 pub const INPUT_NAME_MAX: usize = 48;
-/// Maximum length in bytes of the inputs' text when read. `INPUTS_MAX` inputs are shorter.
+/// Maximum length in bytes of the text of a decision's inputs. The text of `INPUTS_MAX` inputs is
+/// shorter.
 pub const INPUTS_TEXT_MAX: usize = 8192;
 
 /// Returns the text, cut at a character boundary to at most `max` bytes.
@@ -33,8 +34,8 @@ pub fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String
     Ok(cut(text, max).to_owned())
 }
 
-/// Order of rows. In a file written by pinhead, each row has a higher key than the previous row. In
-/// a hostile file, two pointers may lead to the same page, so that the rows never end.
+/// Order of rows. In a file written by pinhead, each row has a higher key than the row before. In a
+/// hostile file two pointers may lead to the same page, so the rows never end.
 #[derive(Debug)]
 pub struct Order<K> {
     table: &'static str,
@@ -50,7 +51,7 @@ impl<K: PartialOrd> Order<K> {
     /// Checks that the next row follows the last one.
     pub fn next(&mut self, key: K, id: i64) -> Result<(), Error> {
         if self.last.as_ref().is_some_and(|last| *last >= key) {
-            let reason = "it is there twice, or out of order: the file is damaged".into();
+            let reason = "it occurs twice, or in the wrong order: the file is damaged".into();
             return Err(Error::Row { table: self.table, id, reason });
         }
         self.last = Some(key);

@@ -19,16 +19,16 @@ use crate::bound::NAME_MAX;
 use crate::error::cannot;
 use base::plain;
 
-/// Maximum time a statement waits for another process's lock. The manager must not be delayed. Data
-/// that cannot be written now is written with the next flush.
+/// Maximum time that a statement waits for another process's lock. The manager must not be delayed,
+/// and the next flush writes the data that waits.
 pub const BUSY: Duration = Duration::from_millis(50);
-/// Maximum time a reader waits. It is longer, because a user can wait.
+/// Maximum time that a reader waits. Users can wait longer than the manager.
 pub const BUSY_READER: Duration = Duration::from_millis(2_000);
-/// Page cache in KiB, negative as SQLite requires. An index by guest touches a page for each of a
-/// thousand guests in one batch, and all these pages must fit.
+/// Page cache in KiB, negative as SQLite requires. The pages of one batch must fit: the index by
+/// guest touches one page for each of a thousand guests.
 const CACHE: i64 = -16_384;
 /// Length in pages of 4 KiB at which the write-ahead log is checkpointed. A long log costs less,
-/// because the same pages are written repeatedly, and a checkpoint waits for the disk.
+/// because each checkpoint waits for the disk and writes the same pages again.
 const LOG_PAGES: i64 = 4_096;
 /// Length in bytes to which the log is truncated after a checkpoint.
 const LOG_MAX: i64 = 32 << 20;
@@ -66,8 +66,8 @@ impl Kind {
         self.migrations.len() as i64
     }
 
-    /// Returns true if a file of this kind may have a table or an index with this definition.
-    /// Tables of a later version have further integer columns.
+    /// Returns true if a file of this kind may contain this table or index. Tables of a later
+    /// version have further integer columns.
     fn has(&self, text: &str) -> bool {
         if SQLITES_OWN.contains(&text) {
             return true;
@@ -151,8 +151,8 @@ fn open_begun(path: &Path, kind: &Kind, wait: Duration) -> Result<Option<Connect
     }
 }
 
-/// Refuses a pipe or a device in place of a database file or one of its companions. Opening a pipe
-/// blocks until a writer opens it.
+/// Refuses a pipe or a device in place of a database file or one of its companions. To open a pipe
+/// would block until a writer opens it.
 fn check_files(path: &Path) -> Result<(), Error> {
     let beside = BESIDE.map(|ending| beside(path, ending));
     for path in std::iter::once(path).chain(beside.iter().map(PathBuf::as_path)) {
@@ -168,7 +168,7 @@ fn check_files(path: &Path) -> Result<(), Error> {
 /// Removes the remains of an unfinished copy, and its companion files.
 pub fn clean(path: &Path) {
     for ending in ["", "-wal", "-shm", "-journal"] {
-        // A file that remains blocks the next copy, which reports the error.
+        // If the removal fails, the remaining file blocks the next copy, which reports the error.
         let _ = remove(&beside(&beside(path, COPY), ending));
     }
 }
@@ -241,8 +241,8 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
 }
 
 /// Returns true if an error comes from a missing log. A user without write access to the directory
-/// cannot create the log's index. If there is no log, no process has the file open for writing, so
-/// the file can be read without one.
+/// cannot create the log's index. Without a log no process has the file open for writing, so the
+/// file can be read without an index.
 pub fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     let is_refused = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
@@ -269,8 +269,9 @@ fn looked_at(
     Ok((connection, stranger))
 }
 
-/// Returns the name of the first table, index, view or trigger that no file of this kind has. A
-/// computed column, or a default value, can expand a small file to gigabytes.
+/// Returns the name of the first table, index, view or trigger that does not belong to this kind of
+/// file. Such an object can expand a small file to gigabytes, by a computed column or a default
+/// value.
 ///
 /// Definitions that are not valid text are refused, because the library would abort on a request
 /// for the name of such a column.
@@ -286,7 +287,7 @@ pub fn stranger(
     while let Some(row) = rows.next()? {
         let Ok(text) = row.get::<_, Option<String>>(0) else {
             let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-            let reason = "a table of it is described in bytes that are no text".to_owned();
+            let reason = "the description of one of its tables is not text".to_owned();
             return Err(rusqlite::Error::SqliteFailure(corrupt, Some(reason)));
         };
         // An index that SQLite creates for a table has no definition.
@@ -361,7 +362,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Owner of a file to which nothing has been written.
+    /// Owner of a file to which pinhead has not written yet.
     const NOBODY: Owner = Owner { application_id: 0, version: 0, tables: 0 };
 }
 

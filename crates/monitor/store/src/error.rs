@@ -8,20 +8,20 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("Cannot use {path}")]
     File { path: PathBuf, source: io::Error },
-    #[error("{path} is no file but a directory, a pipe or a device: move it away")]
+    #[error("{path} is a directory, a pipe or a device, not a file: move it away")]
     NoFile { path: PathBuf },
     #[error(
-        "{path} is not as `pinhead host` writes it: `{name}` was added or changed in it. Take that \
-         away with sqlite3, or name another file"
+        "{path} contains `{name}`, which `pinhead host` did not write: remove `{name}` with \
+         sqlite3, or use another file"
     )]
     Altered { path: PathBuf, name: String },
     #[error("Cannot open {path} as a database")]
     Open { path: PathBuf, source: rusqlite::Error },
-    #[error("{path} is no file of pinhead's: name what `pinhead host` writes")]
+    #[error("{path} is not a file of pinhead: use a file that `pinhead host` writes")]
     Foreign { path: PathBuf },
     #[error(
-        "{path} has version {found} and this pinhead knows versions up to {known}: use the \
-                 pinhead that wrote it, or a later one"
+        "{path} has version {found}, and this pinhead reads versions up to {known}: use the \
+                 version of pinhead that wrote the file, or a later one"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
     /// A statement failed, for example because of a full disk, a lock or a damaged file.
@@ -29,13 +29,13 @@ pub enum Error {
     Statement { action: &'static str, source: rusqlite::Error },
     #[error("Row {id} of {table}: {reason}")]
     Row { table: &'static str, id: i64, reason: String },
-    #[error("This time cannot be asked for: {reason}")]
+    #[error("This time range is invalid: {reason}")]
     Span { reason: &'static str },
-    #[error("This is not answered: {reason}")]
+    #[error("This query is refused: {reason}")]
     Refused { reason: &'static str },
-    #[error("SQLite cannot answer this")]
+    #[error("SQLite cannot run this query")]
     Sql { source: rusqlite::Error },
-    #[error("{asked} guests at once are too many: ask for at most {most}")]
+    #[error("{asked} guests in one query are too many: choose at most {most}")]
     TooManyGuests { asked: usize, most: usize },
 }
 

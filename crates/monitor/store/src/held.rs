@@ -1,15 +1,15 @@
-//! Copies that replace a file kept locked by another process.
+//! Copies that replace a file while another process keeps the file locked.
 //!
-//! Readers are members of the manager's group, and a read-only file can still be locked through
-//! SQLite. A lock belongs to the file and not to its name, so a copy under the same name is not
-//! locked. The group cannot read the copy, so a reader can hold such a lock only once.
+//! Readers are members of the manager's group, and can lock a file through SQLite although they may
+//! only read it. A lock belongs to the file and not to its name, so a copy under the same name is
+//! not locked. The group cannot read the copy, so nobody can lock it in this way.
 //!
 //! ```text
 //!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file
 //! ```
 //!
 //! A thread makes the copy, because a large file takes seconds and the manager must not wait.
-//! Records wait in memory during the copy.
+//! Meanwhile records wait in memory.
 
 use crate::Error;
 use crate::backoff::Backoff;
@@ -23,14 +23,14 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// Length in bytes of a log that a reader must be blocking, because a log is checkpointed at an
-/// eighth of it.
+/// Length in bytes from which a log must be blocked by a reader. An unblocked log is checkpointed
+/// at an eighth of this length.
 const LOG_HELD: u64 = 128 << 20;
 /// Free bytes of the file system that a copy must leave.
 const ROOM_LEFT: u64 = 256 << 20;
 /// Turns of one second between two attempts at a copy.
 const COPY_PAUSE: u32 = 600;
-/// Maximum number of bytes read of the kernel's list of locks, which is some 20,000 locks.
+/// Maximum number of bytes read of the kernel's list of locks, enough for some 20,000 locks.
 const LOCKS_MAX: u64 = 1 << 20;
 /// Maximum length of a program's name. The kernel stores 15 bytes.
 const PROGRAM_MAX: usize = 16;
@@ -47,7 +47,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Starts a turn. Returns true if the turn is to be skipped, and the news of a finished copy.
+    /// Starts a turn. Returns whether to skip the turn, and the news of a copy that has finished.
     pub fn turn(&mut self) -> (bool, Option<News>) {
         self.pause = self.pause.saturating_sub(1);
         if let Some(copying) = self.copying.take_if(|copying| copying.is_finished()) {
@@ -61,8 +61,8 @@ impl Failures {
         self.copying.as_ref().is_some_and(|copying| !copying.is_finished())
     }
 
-    /// Waits for a copy in progress before the last write. Otherwise the copy would lack data that
-    /// is now written to the old file. The next turn is not skipped. Returns the copy's news.
+    /// Waits for a copy in progress before the last write, and returns the copy's news. Otherwise
+    /// the copy would lack the data of that write. The next turn is not skipped.
     pub fn finish(&mut self) -> Option<News> {
         self.backoff.try_soon();
         let copying = self.copying.take()?;
@@ -84,8 +84,8 @@ impl Failures {
         self.backoff.worked()
     }
 
-    /// Counts a failure to write to a file, which this process must have closed. Returns news of
-    /// the failure if it is the first in a row. Starts a copy if the file is locked.
+    /// Counts a failure to write to a file, and starts a copy if the file is locked. This process
+    /// must have closed the file. Returns the failure's news if it is the first in a row.
     pub fn failed(&mut self, path: &Path, error: Error) -> Option<News> {
         let is_news = self.backoff.failed();
         if self.backoff.is_lasting() {
@@ -116,7 +116,7 @@ impl Failures {
             self.copying = std::thread::Builder::new()
                 .name("copy".into())
                 .spawn(move || replace(&path))
-                // If no thread can be started, nothing is copied and the file stays as it is.
+                // If no thread can be started, the file stays unchanged.
                 .ok();
         }
     }
@@ -135,7 +135,7 @@ fn size(path: &Path) -> u64 {
 fn replace(path: &Path) -> Result<News, Error> {
     let path = &real(path)?;
     let by = holder(path);
-    // The remains of a killed process's copy would be mistaken for a part of the new copy.
+    // SQLite would take remains of a killed process's copy for a part of the new copy.
     db::clean(path);
     let copied = copy(path);
     if copied.is_err() {
@@ -148,7 +148,7 @@ fn copy(path: &Path) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let wanted = size(path).saturating_add(size(&beside(path, "-wal")));
     if free(path).map_err(failed)? < wanted.saturating_add(ROOM_LEFT) {
-        let text = "it is locked, and its disk has no room for a copy that is not";
+        let text = "it is locked, and its disk has no room for an unlocked copy";
         return Err(failed(io::Error::new(ErrorKind::StorageFull, text)));
     }
     let copy = beside(path, COPY);
@@ -170,7 +170,7 @@ fn free(path: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Copies a file; a missing file is skipped.
+/// Copies a file, if it exists.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = match File::open(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lock_has_its_process_when_it_is_anothers() {
+    fn a_lock_of_another_process_is_found_with_its_process() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 fe:00:55 120 120\n\
                      2: OFDLCK ADVISORY  READ -1 fe:00:55 0 EOF\n\
                      3: POSIX  ADVISORY  READ 8 fe:01:55 0 EOF\n\

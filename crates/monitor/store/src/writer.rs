@@ -22,15 +22,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies would
-/// take more, but memory is scarce in that case.
+/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies has
+/// more, but such a host has little memory left.
 pub const QUEUE_MAX: usize = 16_384;
 /// Maximum number of decisions without an outcome. Each guest has one move at a time.
 const AWAITED_MAX: usize = 16_384;
 /// Maximum number of records per flush, so that a long queue does not delay the manager.
 const FLUSH_MAX: usize = 4_096;
-/// Maximum number of flushes at the end. A full queue needs four flushes. A locked file needs three
-/// more until it is copied, and then another one.
+/// Maximum number of flushes at the end. A full queue needs four. A locked file needs three more
+/// until it is copied, and then one more.
 const LAST_FLUSHES: u32 = 8;
 
 /// Flushes between two checks of the log's length.
@@ -164,9 +164,9 @@ impl Writer {
         }
     }
 
-    /// Writes all waiting records at the writer's end, without a pause after a failure. It waits
-    /// for a copy of the file, because the copy would replace data written before its end. Records
-    /// still in the queue afterwards are lost. Returns the news.
+    /// Writes all waiting records at the writer's end, without a pause after a failure, and returns
+    /// the news. It first waits for a copy of the file, which would replace data written earlier.
+    /// Records still in the queue afterwards are lost.
     pub fn finish(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..LAST_FLUSHES {
@@ -236,8 +236,8 @@ impl Writer {
     }
 }
 
-/// Returns the journal, and opens it if it is closed or its file was replaced. After a user has
-/// removed the journal, a new journal must begin, and the unlinked file must not grow further.
+/// Returns the journal, and opens it if it is closed or its file was replaced. If a user removed
+/// the file, a new journal begins, and the removed file does not grow further.
 fn open<'a>(
     path: &Option<PathBuf>,
     journal: &'a mut Option<Journal>,

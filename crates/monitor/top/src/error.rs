@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Manager(#[from] Trouble),
     /// The manager's response does not match the request.
-    #[error("The manager's answer is to another question: is it of another version?")]
+    #[error("The manager's response does not match the request: it may be of another version")]
     Unexpected,
     /// The terminal or its signals are not available.
     #[error("{what}")]
@@ -30,13 +30,13 @@ pub enum Error {
     #[error(transparent)]
     Time(#[from] why::Error),
     /// A recording has no finished minute yet.
-    #[error("Nothing is recorded in {} yet: the first minute has to be over", .0.display())]
+    #[error("Nothing is recorded in {} yet: wait until the first minute has passed", .0.display())]
     Nothing(PathBuf),
     /// A file of a recording is empty.
-    #[error("{} has nothing in it", .0.display())]
+    #[error("The recording {} is empty", .0.display())]
     Empty(PathBuf),
     /// A time is outside of a recording.
-    #[error("Nothing is recorded at {at}: {} goes from {from} to {to}", path.display())]
+    #[error("Nothing is recorded at {at}: {} contains {from} to {to}", path.display())]
     Outside {
         /// Requested time.
         at: String,
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// A step length is invalid.
     #[error(
-        "--step is from 1 to 59 seconds, where samples of single seconds are left, or whole \
+        "--step must be 1 to 59 seconds, if there are samples of single seconds, or whole \
          minutes: 60, 300, 900"
     )]
     Step,
@@ -57,7 +57,7 @@ pub enum Error {
     #[error("There is no {}: {HELP}", .0.display())]
     Missing(PathBuf),
     /// A file is not a recording.
-    #[error("{} is no recording: {HELP}", .0.display())]
+    #[error("{} is not a recording: {HELP}", .0.display())]
     NoRecording(PathBuf),
 }
 

@@ -4,7 +4,7 @@
 //! a read as the Escape key. crossterm also does not treat a read of 0 bytes as the end of input.
 //! This decoder handles slow and closed lines correctly.
 
-/// A key. Filters are typed with plain characters; every other key is a command.
+/// A key. Filters are typed with plain characters. Every other key is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns them
-//! into lines. All three can be tested alone. If standard output is not a terminal, the same lines
-//! are printed one after the other.
+//! into lines. [`Model`], [`View`] and [`screens::draw`] can each be tested alone. If standard
+//! output is not a terminal, the same lines are printed one after the other.
 
 #![forbid(unsafe_code)]
 
@@ -56,10 +56,10 @@ use terminal::Paint;
 use view::View;
 use watch::{From, watch};
 
-/// Width of a screen that is printed as text elsewhere than on a terminal, and its height.
+/// Width and height of a screen that is printed as text, if the output is not a terminal.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
-/// Maximum age of decisions shown at the start, if the journal can be read.
+/// Maximum age of the journal's decisions that are shown at the start.
 const BEFORE_MS: i64 = 3_600_000;
 
 /// Options of the display.
@@ -71,7 +71,7 @@ pub struct Options {
     pub filter: String,
     /// True if one screen is printed as text.
     pub once: bool,
-    /// Number of seconds until the end. For a recording, the number of steps printed.
+    /// Number of seconds until the program ends. For a recording, the number of steps printed.
     pub seconds: Option<u64>,
     /// True if no colours or other attributes are used.
     pub no_color: bool,
@@ -93,9 +93,10 @@ pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error
     if look.is_text {
         return write_down(&manager, options, &view, &look);
     }
-    // Errors are reported before anything is drawn, so that they stay readable.
+    // Errors must be reported before the first screen is drawn. Otherwise it would hide them.
     let model = Model::after(decided_before(&manager)?);
-    let feed = Feed::start(manager, options.seconds).map_err(failed("Cannot ask the manager"))?;
+    let feed = Feed::start(manager, options.seconds)
+        .map_err(failed("Cannot start the thread that queries the manager"))?;
     let orders = Orders::new(acts).map_err(failed("Cannot prepare for actions"))?;
     watch(From::Manager(feed, orders), model, view, &look, paint(options))
 }
@@ -125,8 +126,8 @@ fn paint(options: &Options) -> Paint {
     if is_plain { Paint::Plain } else { Paint::Colour }
 }
 
-/// Returns the decisions of the last hour from the manager's journal. If the journal cannot be
-/// read, the list is empty. New decisions are shown in any case.
+/// Returns the decisions of the last hour from the manager's journal, or none if the journal cannot
+/// be read.
 fn decided_before(manager: &Manager) -> Result<VecDeque<Decided>, Error> {
     let Answer::Ps(ps) = manager(&Ask::Ps)? else { return Err(Error::Unexpected) };
     let Answer::Status(status) = manager(&Ask::Status)? else { return Err(Error::Unexpected) };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Number of points of the past: three minutes, or the same number of steps.
 pub(super) const HISTORY: usize = 180;
-/// Columns with a past, in the order of their worth, with the labels of their graphs.
+/// Columns with a graph of the past, the most important first, with the graphs' labels.
 pub(super) const KEPT: [(Column, &str); 6] = [
     (Column::Cpu, "CPU %"),
     (Column::Has, "HAS MiB"),
@@ -18,7 +18,7 @@ pub(super) const KEPT: [(Column, &str); 6] = [
     (Column::Pressure, "PSI %"),
     (Column::Wait, "STL %"),
 ];
-/// Maximum number of decisions kept. A user does not scroll through more.
+/// Maximum number of decisions kept. Users do not scroll further.
 pub(super) const DECISIONS_MAX: usize = 1_000;
 
 /// A decision at its first appearance.
@@ -106,7 +106,7 @@ impl Model {
         self.trouble = None;
     }
 
-    /// Adds a sample to the past. The past of a guest that is gone is dropped.
+    /// Adds a sample to the past, and drops the past of guests that are gone.
     pub(super) fn remember(&mut self, sample: &Sample) {
         push(&mut self.busy, sample.host("busy_percent").map(|busy| busy as f32));
         push(&mut self.used, sample.bound().used_mib.map(|used| used as f32));
@@ -118,8 +118,8 @@ impl Model {
         }
     }
 
-    /// Returns a guest's number in a column, which is computed only once for a column with a past.
-    /// The last step of a recording's past may be shorter than the step shown.
+    /// Returns a guest's number in a column. For a column with a graph, this is the graph's last
+    /// value, so the number is not computed twice.
     pub(super) fn number(&self, column: Column, guest: &Seen<'_>) -> Option<f64> {
         let kept = KEPT.iter().position(|(kept, _)| *kept == column);
         let newest = self.pasts.get(&guest.row.id).and_then(VecDeque::back);

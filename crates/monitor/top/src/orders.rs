@@ -1,5 +1,5 @@
-//! Actions on the marked guest. The caller of this crate carries them out, in the way of the
-//! commands with the same names.
+//! Actions on the marked guest. The caller of this crate carries them out like the commands of the
+//! same names.
 //!
 //! A thread carries an action out, so that the screens stay usable while a guest is parked. The
 //! console needs the terminal for itself, so it runs in place of the screens.
@@ -51,7 +51,7 @@ impl Action {
 pub struct Target {
     /// Name of the guest.
     pub name: String,
-    /// UUID, or the path of the monitor that replaces it; may be empty.
+    /// UUID, or the path of the guest's monitor if there is no UUID. May be empty.
     pub uuid: String,
     /// Path of the guest's monitor, or name of the source that found the guest.
     pub source: String,
@@ -113,7 +113,7 @@ impl Orders {
         let started = self.theirs.try_clone().and_then(|mut waker| {
             let work = move || {
                 let outcome = acts(&order).map_err(|error| base::chain(&*error));
-                // If the screens are gone, nobody waits for the result.
+                // If the screens are gone, the result is not needed.
                 let _ = sender.send((order, outcome)).map(|()| waker.write_all(&[0]));
             };
             std::thread::Builder::new().name("order".to_owned()).spawn(work)

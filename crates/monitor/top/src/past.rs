@@ -1,4 +1,4 @@
-//! Decisions from the journal: those made before the display began, or those within a recording.
+//! Decisions from the journal: made before the display began, or within a recording.
 
 use super::model::{DECISIONS_MAX, Decided};
 use crate::Error;
@@ -15,8 +15,8 @@ const READ_MAX: usize = 200_000;
 /// Key that distinguishes decisions, because the journal contains every pass.
 type Mark = (String, String, u64);
 
-/// Returns the decisions of a time range, newest first, for guests with an id. Of a run of equal
-/// decisions only the first is returned.
+/// Returns the decisions of a time range about guests with an id, newest first. If equal decisions
+/// follow each other, only the first of them is returned.
 pub(super) fn decisions(
     journal: &Journal,
     range: Range,

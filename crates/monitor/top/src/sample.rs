@@ -19,12 +19,13 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// Data of the last second, or of an interval of a recording, with the guests' states at the end.
+/// Data of the last second, or of an interval of a recording. The guests have their states at its
+/// end.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     single: Single,
     pub(super) ps: Ps,
-    /// Time that the monitor needed for its round; missing in a recording.
+    /// Time that the monitor needed to take the sample. Missing in a recording.
     pub(super) round_us: Option<u64>,
 }
 
@@ -39,7 +40,8 @@ impl Sample {
         self.single.interval()
     }
 
-    /// Returns true for a sample of a recording, which lacks values that only a manager has.
+    /// Returns true for a sample of a recording. Such a sample lacks the values that only a manager
+    /// has.
     pub(super) fn is_recorded(&self) -> bool {
         self.round_us.is_none()
     }
@@ -114,7 +116,7 @@ impl Seen<'_> {
         self.sample.single.guest(self.over?, id)
     }
 
-    /// Returns true if a decision cannot be made about the guest, or if it does not answer.
+    /// Returns true if the manager cannot decide about the guest, or if the guest does not respond.
     pub(super) fn is_out_of_reach(&self) -> bool {
         let is_silent = matches!(self.row.state, GuestRunState::Silent | GuestRunState::Dead);
         !self.sample.is_recorded() && (is_silent || self.row.unusable.is_some())
@@ -135,13 +137,13 @@ impl Seen<'_> {
         if self.sample.is_recorded() { "recorded" } else { self.row.mode.name() }
     }
 
-    /// Returns a size. Returns `None` for a zero that means a missing value in a recording.
+    /// Returns a size. In a recording a zero means a missing value, so the result is `None`.
     pub(super) fn known(&self, bytes: u64) -> Option<u64> {
         (!self.sample.is_recorded() || bytes > 0).then_some(bytes)
     }
 
-    /// Returns the guest's processes with their activity between the last two reports of its
-    /// daemon, unordered.
+    /// Returns the guest's processes in any order, with their activity between the daemon's last
+    /// two reports.
     pub(super) fn processes(&self) -> Vec<Process> {
         let all = self.who.and_then(|who| self.sample.interval().processes.get(who));
         let none = Over::default();
@@ -163,7 +165,7 @@ impl Seen<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Process {
     pub(super) name: String,
-    /// Process id in the guest; 0 for all processes of the same name.
+    /// Process id in the guest. It is 0 for all processes of the same name.
     pub(super) pid: u32,
     /// CPU time by the guest's count, in milliseconds per minute.
     pub(super) own_ms: Option<f64>,

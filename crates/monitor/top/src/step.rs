@@ -15,7 +15,7 @@ const FAR: i64 = 10;
 /// Number of lines that stay visible when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
-/// Number of lines of a page's screen besides its text.
+/// Number of lines on a page's screen that are not its text.
 const FRAME: usize = 2;
 
 /// Performs the action of a key, on a screen of `width` and `height`.
@@ -108,7 +108,7 @@ fn command(view: &mut View, key: Key, model: &Model, height: usize) {
         Key::Char('[') => view.travel -= 1,
         Key::Char('}') => view.travel += FAR,
         Key::Char('{') => view.travel -= FAR,
-        // Without a first sample there is nothing to hold on to.
+        // Before the first sample there is no screen to freeze.
         Key::Char(' ') => view.is_frozen = !view.is_frozen && model.sample.is_some(),
         Key::Char('/') => view.typed = Some(Typed::Filter(String::new())),
         Key::Char(act @ ('c' | 'l' | 'w' | 'p' | 'i')) => order(view, act, model),
@@ -139,7 +139,7 @@ fn show(view: &mut View, shown: Shown) {
     view.scroll = 0;
 }
 
-/// Notes the action that a key stands for, or asks for what is missing.
+/// Stores the action of a key, or asks the user for a size or a confirmation first.
 fn order(view: &mut View, key: char, model: &Model) {
     if model.replay.is_some() {
         let remark = "A recording shows the past: the keys c l w p i act on running guests";
@@ -147,10 +147,10 @@ fn order(view: &mut View, key: char, model: &Model) {
         return;
     }
     let Some(row) = view.marked(model) else {
-        view.note = Some("No guest is marked: 2 lists the guests".to_owned());
+        view.note = Some("No guest is marked: press 2 to list the guests".to_owned());
         return;
     };
-    // The mark stays with this guest, also if the order of the rows changes.
+    // The mark stays with this guest even if the order of the rows changes.
     view.selected = Some(row.id);
     let guest = Target::of(row);
     let action = match key {
@@ -184,7 +184,7 @@ fn open(view: &mut View, model: &Model) {
     }
     let id = match view.shown {
         Shown::Memory => return show(view, Shown::Guests),
-        // The guest of a decision may be gone, which its screen then says.
+        // The guest of a decision may be gone. Its screen then says so.
         Shown::Decisions => view.decisions(model).get(view.scroll).map(|one| one.id),
         Shown::Overview | Shown::Guests => view.marked(model).map(|row| row.id),
     };

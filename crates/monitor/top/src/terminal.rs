@@ -73,7 +73,7 @@ impl Terminal {
             give_back();
             usual(info);
         }));
-        // From here on a drop restores the terminal.
+        // From here on, dropping this value restores the terminal.
         let mut terminal = Terminal { paint, drawn: Drawn::default() };
         terminal.enter()?;
         Ok(terminal)
@@ -103,7 +103,7 @@ impl Terminal {
         self.drawn = Drawn::default();
     }
 
-    /// Draws the changed lines. Of a terminal with another size all lines are drawn.
+    /// Draws the changed lines. If the terminal's size has changed, draws all lines.
     pub(super) fn show(&mut self, lines: Vec<Line>, size: (usize, usize)) -> io::Result<()> {
         let out = frame(&self.drawn, &lines, size, self.paint)?;
         self.drawn = Drawn { lines, size };

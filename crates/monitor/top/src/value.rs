@@ -35,8 +35,8 @@ impl Column {
         (Column::Pressure, "PSI%"),
     ];
 
-    /// Returns the number in the column. The monitor may have no new data for a guest that has not
-    /// run. The manager's last value is used then.
+    /// Returns the number in the column. If the monitor has no new data because the guest has not
+    /// run, returns the manager's last value.
     pub(super) fn number(self, guest: &Seen<'_>) -> Option<f64> {
         let row = guest.row;
         let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1_048_576.0);

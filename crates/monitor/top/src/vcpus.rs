@@ -12,7 +12,7 @@ use std::path::Path;
 /// Maximum number of vCPUs. No screen has room for more.
 const MOST: usize = 512;
 const NS_A_MS: f64 = 1e6;
-/// Maximum length of the file's text, which consists of three numbers.
+/// Maximum length of the file's text. The text consists of three numbers.
 const TEXT_MAX: usize = 64;
 
 /// Use of a vCPU between two readings, in percent of the time.
@@ -30,7 +30,7 @@ type Counts = Option<(u64, u64)>;
 /// Last reading of one guest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vcpus {
-    /// Guest, process and threads of the reading. Another process has other threads.
+    /// Guest, process and threads that were read. Threads belong to one process.
     of: Option<(u64, Option<u32>, Vec<u32>)>,
     at_ms: u64,
     counts: Vec<Counts>,
@@ -60,7 +60,7 @@ impl Vcpus {
         (self.of, self.at_ms, self.counts) = (of, now_ms, counts);
     }
 
-    /// Returns a state as after two readings of a guest.
+    /// Returns the state after two readings of a guest.
     #[cfg(test)]
     pub(super) fn made_up(id: u64, shares: Vec<Option<Share>>) -> Vcpus {
         let of = Some((id, None, Vec::new()));

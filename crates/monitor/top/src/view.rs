@@ -26,7 +26,7 @@ pub enum Shown {
 /// Text being typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// Filter, which already applies.
+    /// Filter. It applies while the user types it.
     Filter(String),
     /// Size to pin a guest at.
     Size(Target, String),
@@ -98,8 +98,8 @@ impl View {
         guests.iter().position(|guest| Some(guest.row.id) == self.selected).unwrap_or(0)
     }
 
-    /// Returns the guests, filtered and sorted. Numbers are sorted largest first, and names in
-    /// natural order, also among equal numbers. Missing values come last in either order.
+    /// Returns the guests, filtered and sorted. Numbers are sorted largest first. Names, and guests
+    /// with equal numbers, are in natural order. Missing values come last in both directions.
     pub(super) fn guests<'a>(&self, model: &'a Model) -> Vec<Seen<'a>> {
         let Some(sample) = &model.sample else { return Vec::new() };
         let filter = Filter::new(self.filter());

@@ -18,7 +18,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Time after which a key counts as complete, because the bytes of a key arrive together.
+/// Time without further bytes after which a key counts as complete.
 const KEY_MS: i64 = 50;
 
 /// Maximum length of a guest's name in a request to the manager.
@@ -92,7 +92,7 @@ pub(super) fn watch(
     paint: Paint,
 ) -> Result<(), Error> {
     let signals = Signals::collect().map_err(failed("Cannot collect signals"))?;
-    let mut terminal = Terminal::take(paint).map_err(failed("Cannot have the terminal"))?;
+    let mut terminal = Terminal::take(paint).map_err(failed("Cannot set up the terminal"))?;
     let mut frozen: Option<Model> = None;
     let mut decoder = Decoder::default();
     loop {
@@ -110,7 +110,8 @@ pub(super) fn watch(
             let model = frozen.as_ref().unwrap_or(&shown);
             step::step(&mut view, key, model, size);
             if view.order.is_some() {
-                // Keys that were typed ahead are not meant for a screen that they do not show.
+                // Keys typed before this screen was shown are dropped, because they were meant for
+                // another.
                 break;
             }
         }
@@ -152,7 +153,7 @@ pub(super) fn watch(
     }
 }
 
-/// Carries out an action: the console in place of the screens, all others beside them.
+/// Carries out an action. The console replaces the screens. Every other action runs in a thread.
 fn carry_out(
     order: Order,
     orders: &mut Orders,
@@ -165,12 +166,12 @@ fn carry_out(
     }
     terminal.leave();
     let outcome = orders.run(&order);
-    terminal.enter().map_err(failed("Cannot have the terminal back"))?;
+    terminal.enter().map_err(failed("Cannot set up the terminal again"))?;
     show_outcome(&order, outcome, view);
     Ok(())
 }
 
-/// Shows the result of an action: a text on a page, all else in the last lines.
+/// Shows the result of an action. Logs and decisions get a page, other results the last lines.
 fn show_outcome(order: &Order, outcome: Outcome, view: &mut View) {
     let name = &order.guest.name;
     let title = match order.action {

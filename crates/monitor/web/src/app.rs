@@ -104,13 +104,13 @@ impl App {
         let busy = || {
             Fault::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Too many pages are asked for at once: try again",
+                "Too many pages are requested at the same time: try again",
             )
         };
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| busy())?;
         let turn = self.readers.clone().acquire_owned().await.map_err(|_| busy())?;
         let app = self.clone();
-        // The client may have left. The work continues and still counts as running.
+        // The client may have disconnected. The work continues, and still counts as running.
         let work = move || {
             let made = work(&app);
             drop((turn, place));
@@ -120,7 +120,7 @@ impl App {
             Ok(made) => made,
             Err(_) => Err(Fault::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "This page cannot be made: that is a fault of pinhead's",
+                "This page failed because of an error in pinhead",
             )),
         }
     }

@@ -52,14 +52,14 @@ pub(crate) enum Refused {
 /// Sessions, and the ways to start one.
 pub(crate) struct Entry {
     scheme: Scheme,
-    /// Host name in the address that is reported through `tell`.
+    /// Host name in the reported address.
     name: Option<String>,
     cookie: String,
     keys: Mutex<Keys>,
     password: Option<Arc<Password>>,
     tries: Mutex<Tries>,
-    /// Semaphore that lets one password be compared at a time, because a comparison uses a whole
-    /// CPU and some MiB.
+    /// Semaphore for comparisons of passwords, one at a time. A comparison uses a whole CPU and
+    /// several MiB.
     compares: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     /// Key of forms that arrive through the Unix socket.
@@ -72,7 +72,7 @@ fn secret() -> Result<Secret, Error> {
     let mut bytes = [0; 32];
     let wrong =
         |errno: rustix::io::Errno| Error::Step { step: "get random numbers", source: errno.into() };
-    // The kernel returns this few bytes in one call.
+    // The kernel returns so few bytes in one call.
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(wrong)?;
     Ok(Secret::new(bytes))
 }
@@ -116,7 +116,8 @@ impl Entry {
     }
 
     /// Reports the address of the pages, if they have one. Without a password the address contains
-    /// a new token. With a password, a token would only be another secret in logs and histories.
+    /// a new token. With a password it contains no token, which would only be another secret in
+    /// logs.
     pub(crate) fn tell_address(&self) -> Result<(), Error> {
         let Some(name) = &self.name else { return Ok(()) };
         let mut address = format!("{}://{name}/", self.scheme);
@@ -146,8 +147,8 @@ impl Entry {
     }
 
     /// Exchanges a token for a session, and redirects to the same page without the token. Returns
-    /// `None` if the token is not valid. A token of 32 random bytes cannot be guessed. Tries
-    /// therefore have no limit of their own, and strangers cannot keep the owner of the token out.
+    /// `None` if the token is not valid. Tries have no limit of their own, because nobody can guess
+    /// 32 random bytes. A limit would let strangers keep the owner of the token out.
     pub(crate) fn by_token(&self, token: &str, uri: &Uri) -> Option<Response> {
         if !self.keys().is_token(token, steady_ms()) {
             return None;
@@ -170,7 +171,7 @@ impl Entry {
         to: &str,
     ) -> Result<Response, Refused> {
         let password = self.password.clone().ok_or(Refused::NoPassword)?;
-        // A try that finds no place in the queue does not count.
+        // A try that is refused because the queue is full does not count.
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| Refused::TooOften)?;
         let may = {
             let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,7 +183,7 @@ impl Entry {
         let turn = self.compares.clone().acquire_owned().await.map_err(|_| Refused::TooOften)?;
         let compare = move || {
             let is_it = password.is(&given);
-            // The client may have left. The work continues and still counts as running.
+            // The client may have disconnected. The work continues, and still counts as running.
             drop((turn, place));
             is_it
         };
@@ -217,25 +218,25 @@ impl Entry {
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Fault {
         match refused {
-            Refused::Wrong => Fault::new(StatusCode::FORBIDDEN, "This is not the password."),
+            Refused::Wrong => Fault::new(StatusCode::FORBIDDEN, "The password is wrong."),
             Refused::TooOften => Fault::new(
                 StatusCode::TOO_MANY_REQUESTS,
-                "Passwords were tried too often: wait ten seconds.",
+                "There were too many tries: wait ten seconds.",
             ),
             Refused::NoPassword => Fault::new(
                 StatusCode::FORBIDDEN,
-                "These pages have no password: `pinhead web --password-file` gives them one.",
+                "These pages have no password: set one with `pinhead web --password-file`.",
             ),
         }
     }
 }
 
-/// The token of an address.
+/// Token in an address.
 pub(crate) fn token_of(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// The same address without its token.
+/// Address without its token.
 pub(crate) fn without_token(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default();
     let rest: Vec<&str> =
@@ -243,11 +244,11 @@ pub(crate) fn without_token(uri: &Uri) -> String {
     // An address that begins with two slashes would lead to another host.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
     let page = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
-    // Browsers encode all other characters. A proxy may treat such bytes as control characters.
+    // Browsers encode all other characters. A proxy may treat raw bytes as control characters.
     if page.is_ascii() { page } else { "/".to_owned() }
 }
 
-/// Returns a page of this server for any target in a form, even a malicious one.
+/// Returns the page of this server that a form redirects to. The form's target may be malicious.
 pub(crate) fn own_page(to: &str) -> String {
     match to.parse::<Uri>() {
         Ok(uri) if uri.authority().is_none() => without_token(&uri),
@@ -260,19 +261,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_does_not_stay_in_the_address_and_leads_nowhere_else() {
+    fn a_token_is_removed_from_the_address_of_the_same_page() {
         let to = |text: &str| without_token(&text.parse::<Uri>().unwrap());
         assert_eq!(to("/?token=abc"), "/");
         assert_eq!(to("/guest/web1?last=1h&token=abc"), "/guest/web1?last=1h");
         assert_eq!(to("http://127.0.0.1//evil.example/?token=a"), "/evil.example/");
-        assert_eq!(to("/guest/\u{9e}?token=a"), "/", "no address has such a letter");
+        assert_eq!(to("/guest/\u{9e}?token=a"), "/", "an address cannot contain this character");
         let token = |text: &str| token_of(&text.parse::<Uri>().unwrap()).map(str::to_owned);
         assert_eq!(token("/?a=b&token=abc"), Some("abc".into()));
         assert_eq!(token("/?mytoken=abc"), None);
     }
 
     #[test]
-    fn a_form_leads_to_a_page_of_ours_only() {
+    fn a_form_redirects_only_to_pages_of_this_server() {
         assert_eq!(own_page("/guest/web1?last=1h"), "/guest/web1?last=1h");
         for elsewhere in [
             "http://evil.example/",

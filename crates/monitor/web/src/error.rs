@@ -8,27 +8,27 @@ use std::path::PathBuf;
 pub enum Error {
     /// The place to listen on cannot be parsed.
     #[error(
-        "{0:?} is no place to listen: write 127.0.0.1:8420, [::1]:8420, \
+        "Cannot listen at {0:?}: use 127.0.0.1:8420, [::1]:8420, \
          unix:/run/pinhead/web.sock or systemd"
     )]
     Place(String),
     /// Other machines can reach the address, but a password or TLS is missing.
     #[error(
-        "{address} can be reached from other machines, and {lacks} not given: add \
+        "Other machines can reach {address}, but {lacks} missing: add \
          --password-file and --tls-cert, or listen at 127.0.0.1 or at a unix socket, behind a \
          proxy or `ssh -L`"
     )]
     Public {
         /// The address.
         address: std::net::SocketAddr,
-        /// The missing options, with their verb.
+        /// Missing options, followed by "is" or "are".
         lacks: &'static str,
     },
-    /// The unspecified address has no name, and browsers do not use this address as a name.
-    #[error("{0} is no name that browsers ask by: add --name with the name that they use")]
+    /// Browsers cannot reach the pages at the unspecified address, so the pages need a name.
+    #[error("Browsers do not use {0} as a host name: add --name with the name that they use")]
     Nameless(std::net::SocketAddr),
     /// A certificate or its key cannot be used.
-    #[error("{path} is no certificate or key to use: {why}")]
+    #[error("The certificate or key {path} cannot be used: {why}")]
     Certificate {
         /// Path of the file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum Error {
         why: String,
     },
     /// The password file cannot be used.
-    #[error("{path} is no password file to use: {why}")]
+    #[error("The password file {path} cannot be used: {why}")]
     PasswordFile {
         /// Path of the file.
         path: PathBuf,
@@ -53,14 +53,14 @@ pub enum Error {
     },
     /// Users other than the owner may use a socket of systemd, and there is no password.
     #[error(
-        "Others than the owner of the socket {0} may use it, and there is no password: let its \
-         socket unit say SocketMode=0600, or add --password-file"
+        "Users other than the owner may use the socket {0}, and there is no password: let its \
+         socket unit contain SocketMode=0600, or add --password-file"
     )]
     OpenSocket(PathBuf),
     /// systemd did not pass a socket to the process.
     #[error(
-        "No socket came with this process: `--listen systemd` is for a unit with a socket unit, \
-         which gives it one"
+        "systemd passed no socket to this process: `--listen systemd` needs a service with a \
+         socket unit"
     )]
     NoSocket,
     /// The socket cannot listen at this place.
@@ -72,10 +72,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The socket's path belongs to a file that is not a socket.
-    #[error("{0} is there and is no socket: name another place")]
+    #[error("{0} exists and is not a socket: choose another path")]
     Taken(PathBuf),
     /// Another process already listens at the socket.
-    #[error("Somebody listens at {0} already")]
+    #[error("Another process already listens at {0}")]
     InUse(PathBuf),
     /// The system refused a step.
     #[error("Cannot {step}")]

@@ -22,7 +22,7 @@ pub(crate) struct Filled<T>(pub(crate) T);
 
 fn wrong(what: &str, status: StatusCode, why: &str) -> Response {
     let why = base::plain(why, 200);
-    fault(&Fault::new(status, format!("{what} is not understood: {why}")))
+    fault(&Fault::new(status, format!("{what} is invalid: {why}")))
 }
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Values<T> {

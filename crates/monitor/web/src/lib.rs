@@ -59,13 +59,13 @@ pub struct Settings {
     pub names: Vec<String>,
     /// Certificate for TLS on a TCP address.
     pub certificate: Option<Certificate>,
-    /// File with the password for the pages, which replaces tokens.
+    /// File with the password for the pages. If it is given, there are no tokens.
     pub password_file: Option<PathBuf>,
     /// True if guests may be changed from the pages.
     pub allow_changes: bool,
     /// Hosts that are shown.
     pub source: Arc<dyn Source>,
-    /// Receiver of the pages' address, at the start and at each SIGUSR1. Without a password the
-    /// address contains a token that opens the pages once.
+    /// Function that reports the pages' address, at the start and at each SIGUSR1. Without a
+    /// password the address contains a token that opens the pages once.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }

@@ -14,9 +14,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Backlog of connections that are not accepted yet. The usual 128 places are taken at once if
-/// strangers connect thousands of times per second. A visitor's browser would then retry only after
-/// a second.
+/// Maximum number of connections that are not accepted yet. Strangers could fill the usual 128
+/// places by thousands of connections a second. A visitor's browser would then retry only after a
+/// second.
 const WAITING_MAX: i32 = 4_096;
 
 /// A place to listen on.
@@ -38,7 +38,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// Returns the missing options, with their verb.
+    /// Returns the missing options, followed by "is" or "are".
     fn lacks(self) -> Option<&'static str> {
         match (self.by_password, self.by_tls) {
             (true, true) => None,
@@ -95,7 +95,7 @@ impl Listen {
             }
             Listen::Systemd => {
                 let mut given = ListenFd::from_env();
-                // The kind of the socket is found by trying.
+                // systemd does not report the kind of the socket, so both kinds are tried.
                 if let Ok(Some(listener)) = given.take_tcp_listener(0) {
                     let address = listener.local_addr().map_err(wrong)?;
                     allowed(address, guarded)?;
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(parsed("systemd").unwrap(), Listen::Systemd);
         for wrong in ["", "unix:", "8420", "localhost:8420", "/run/x"] {
             let error = parsed(wrong).unwrap_err();
-            assert!(error.to_string().contains("is no place to listen"), "{error}");
+            assert!(error.to_string().contains("Cannot listen at"), "{error}");
         }
     }
 
@@ -196,9 +196,9 @@ mod tests {
         for public in ["0.0.0.0:80", "[::]:80", "192.0.2.7:8420"] {
             assert!(allowed(public, true, true).is_ok());
             for (by_password, by_tls, lacks) in [
-                (false, false, "a password file and a certificate for TLS are not given"),
-                (true, false, "and a certificate for TLS is not given"),
-                (false, true, "and a password file is not given"),
+                (false, false, "a password file and a certificate for TLS are missing"),
+                (true, false, "but a certificate for TLS is missing"),
+                (false, true, "but a password file is missing"),
             ] {
                 let error = allowed(public, by_password, by_tls).unwrap_err().to_string();
                 assert!(error.contains(lacks), "{error}");

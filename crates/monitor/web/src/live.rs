@@ -1,5 +1,5 @@
-//! Current data from the manager. One request per second serves all viewers together, and is only
-//! sent while at least one page is open. Guests are never queried for these data.
+//! Current data from the manager. While at least one page is open, one request per second serves
+//! all viewers. These requests never reach the guests.
 
 use crate::clock::steady_ms;
 use crate::source::{Error, Source};

@@ -35,7 +35,7 @@ pub struct Times {
 }
 
 fn values<T: serde::de::DeserializeOwned>(query: &str) -> Result<T, String> {
-    let uri: Uri = format!("/?{query}").parse().map_err(|_| "it is no address".to_owned())?;
+    let uri: Uri = format!("/?{query}").parse().map_err(|_| "it is not an address".to_owned())?;
     Query::try_from_uri(&uri).map(|Query(values)| values).map_err(|error| error.body_text())
 }
 
@@ -77,8 +77,8 @@ pub fn is_let_in(cookie: &[u8]) -> bool {
     entry.visitor(Via::Tcp(Origin::Local), &headers).is_some()
 }
 
-/// Returns the origins of a request with this `X-Forwarded-For`, as text. The first is its origin
-/// on a TCP address, and the second its origin on the socket of a proxy.
+/// Returns two origins of a request with this `X-Forwarded-For`, as text: for a request on a TCP
+/// address, and for one on the socket of a proxy.
 pub fn origins(forwarded: &[u8]) -> [String; 2] {
     let Ok(value) = HeaderValue::from_bytes(forwarded) else { return Default::default() };
     let name = header::HeaderName::from_static("x-forwarded-for");

@@ -101,7 +101,7 @@ impl PastHost {
                     });
                 track.class.clone_from(&who.class);
                 match &mut track.steps[at] {
-                    // The guest was restarted within the interval.
+                    // A guest that was restarted within the interval has several entries.
                     Some(known) => known.add(over),
                     none => *none = Some(over.clone()),
                 }
@@ -109,7 +109,7 @@ impl PastHost {
             }
             whole.add(interval);
         }
-        // The processes of a guest may be in an earlier interval than the guest itself.
+        // A guest's processes may be recorded in an earlier interval than the guest itself.
         for interval in &intervals {
             for (who, processes) in &interval.processes {
                 let Some(track) = guests.get_mut(&(who.name.clone(), who.uuid.clone())) else {
@@ -160,7 +160,7 @@ mod tests {
     use model::{GuestIdentity, Interval};
 
     #[test]
-    fn a_guest_that_came_later_has_its_processes() {
+    fn a_guest_of_a_later_interval_has_its_processes() {
         let who = GuestIdentity { name: "late".into(), ..GuestIdentity::default() };
         let mut data = HostData::default();
         data.add(Interval { length_ms: 60_000, ..Interval::default() });

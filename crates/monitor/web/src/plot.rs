@@ -33,7 +33,7 @@ pub(crate) struct Plot<'a> {
 pub(crate) struct Canvas<'a> {
     pub(crate) span: &'a Span,
     pub(crate) zone: &'a dyn Zone,
-    /// Number of charts so far, which gives each chart a number of its own.
+    /// Number of charts so far. Each chart gets its own number.
     pub(crate) count: usize,
 }
 
@@ -92,7 +92,7 @@ impl Canvas<'_> {
         };
         html! {
             details {
-                summary { "As a table, each time with its reports and decisions" }
+                summary { "Table of the values, with links to reports and decisions" }
                 div class="wide" tabindex="0" role="group" aria-label="Values" {
                     table {
                         thead { tr {
@@ -122,8 +122,8 @@ impl Canvas<'_> {
     }
 }
 
-/// Returns a small line of values for a row of a table. The line has no scale, because its top is
-/// its own highest value.
+/// Returns a small chart of values for a row of a table. The chart has no scale: its top is the
+/// highest value.
 pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     let most = values.iter().flatten().copied().fold(0.0_f64, f64::max);
     let path = spark_path(values, most);
@@ -139,8 +139,8 @@ pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     }
 }
 
-/// Width of one step of a small line. Whole numbers keep pages short, because each of a thousand
-/// rows has two lines.
+/// Width of one step of a small line. Whole numbers keep pages short: each of a thousand rows has
+/// two such lines.
 const SPARK_STEP: i64 = 3;
 const SPARK_HEIGHT: i64 = 40;
 

@@ -1,8 +1,8 @@
 //! Limited number of places for connections, shared fairly between their origins.
 //!
-//! A connection counts as a stranger's until a request on it shows a session. If no place is free,
-//! a stranger is displaced from the origin with the most strangers. A visitor with a session is
-//! never displaced.
+//! A connection counts as a stranger's until one of its requests has a session. If no place is
+//! free, one stranger is disconnected: of the origin with the most strangers. A visitor with a
+//! session is never disconnected.
 
 use crate::access::Origin;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Time that a stranger has for TLS and a request. A slow line needs half a second.
+/// Time that a stranger keeps a place, for TLS and a request. A slow line needs half a second.
 const STAY_MS: u64 = 2_000;
 
 /// Reservation of a connection's place. Dropping it frees the place.
@@ -60,8 +60,8 @@ impl Room {
         };
         if let Some((from, most)) = fullest {
             let oldest = taken.iter().position(|one| one.is_stranger_of(from))?;
-            // If the other origin has more strangers than the newcomer's origin, one of them is
-            // displaced at once.
+            // If the other origin has more strangers than the newcomer's origin, it loses one at
+            // once.
             let has_stayed = now_ms.saturating_sub(taken.get(oldest)?.since_ms) >= STAY_MS;
             if !has_stayed && most <= own + 1 {
                 return None;
@@ -76,8 +76,8 @@ impl Room {
     }
 }
 
-/// Returns the origin with the most strangers, and their number. Of several such origins, the one
-/// with the oldest stranger is returned.
+/// Returns the origin with the most strangers, and their number. If there are several such origins,
+/// returns the origin with the oldest stranger.
 fn fullest(taken: &VecDeque<Place>) -> Option<(Origin, usize)> {
     let mut counts = BTreeMap::<Origin, usize>::new();
     for one in taken.iter().filter(|one| one.is_stranger()) {
@@ -101,7 +101,7 @@ impl Seat {
 }
 
 impl Place {
-    /// Marks the connection as a visitor's with a session.
+    /// Marks the connection as that of a visitor with a session.
     pub(crate) fn is_known(&self) {
         self.is_known.store(true, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_make_room_and_nobody_who_was_let_in() {
+    fn only_strangers_are_displaced_by_newcomers() {
         let room = Room::new(2, 2);
         let first = room.enter(at(1), 0).unwrap();
         let second = room.enter(at(1), 0).unwrap();
@@ -180,7 +180,7 @@ mod tests {
         let enter = |origin, now_ms| room.enter(at(origin), now_ms);
         let two: Vec<Seat> = (0..2).map(|_| enter(1, 0).unwrap()).collect();
         let four: Vec<Seat> = (0..4).map(|_| enter(2, 0).unwrap()).collect();
-        assert!(enter(2, 0).is_none(), "it has as many as it may");
+        assert!(enter(2, 0).is_none(), "the origin has its maximum");
         let _third = enter(3, 0).unwrap();
         let there = |seats: &[Seat]| seats.iter().map(is_there).collect::<Vec<_>>();
         assert_eq!(there(&four), [false, true, true, true]);
@@ -195,11 +195,13 @@ mod tests {
         let room = Room::new(4, 2);
         let enter = |origin, now_ms| room.enter(at(origin), now_ms);
         let first: Vec<Seat> = (0..2).map(|_| enter(1, 1_000).unwrap()).collect();
-        assert!(enter(1, 1_000 + STAY_MS - 1).is_none(), "its own origin waits");
+        assert!(
+            enter(1, 1_000 + STAY_MS - 1).is_none(),
+            "a stranger of its own origin is not displaced"
+        );
         let _next = enter(1, 1_000 + STAY_MS).unwrap();
         assert!(!is_there(&first[0]) && is_there(&first[1]));
-        // Each origin has one place. A newcomer must wait until the oldest stranger has had its
-        // time.
+        // Each origin has one place. A newcomer must wait until the oldest stranger's time is over.
         let room = Room::new(2, 2);
         let ones = [1, 2].map(|one| room.enter(at(one), 5_000).unwrap());
         assert!(room.enter(at(3), 5_000 + STAY_MS - 1).is_none());

@@ -20,10 +20,7 @@ use std::sync::Arc;
 const BODY_MAX: usize = 4 * 1024;
 
 fn too_often() -> Response {
-    pages::fault(&Fault::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "That was asked for too often: wait a moment",
-    ))
+    pages::fault(&Fault::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests: wait a moment"))
 }
 
 /// Returns the routes.
@@ -58,7 +55,7 @@ const HEADS: [(&str, &str); 7] = [
          object-src 'none'",
     ),
     ("x-content-type-options", "nosniff"),
-    // With `no-referrer`, browsers would send `Origin: null` with the pages' own forms.
+    // With `no-referrer`, browsers would send `Origin: null` with forms of these pages.
     ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
@@ -87,7 +84,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 /// Returns the visitor of a request, if it has one, and the response.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
-    // A connection without a known origin counts as remote.
+    // A connection of unknown origin counts as one from another machine.
     let via = via.unwrap_or(Via::Tcp(Origin::Unknown));
     let headers = request.headers();
     let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -101,12 +98,12 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
         let (status, why) = match refusal {
             Refusal::Host => (
                 StatusCode::MISDIRECTED_REQUEST,
-                "These pages are not this name's: name it with --name if a proxy is in front of \
+                "These pages do not have this host name: add --name if a proxy is in front of \
                  them",
             ),
             Refusal::Site => (
                 StatusCode::FORBIDDEN,
-                "Another site's page has sent this, and only pages of ours may",
+                "A page of another site sent this request, but only pages of this server may",
             ),
         };
         return (None, pages::fault(&Fault::new(status, why)));
@@ -145,7 +142,7 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
             _ if is_for_strangers => next.run(request).await,
             None => stranger(""),
             Some(_) => stranger(
-                "This token is not good, or not any more: each opens the pages once, within \
+                "This token is wrong or used: each token opens the pages once, within \
                      ten minutes.",
             ),
         };

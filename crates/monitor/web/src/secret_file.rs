@@ -23,7 +23,7 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<String, String> {
         credentials.is_some_and(|credentials| path.parent() == Some(credentials.as_ref()));
     let mut file = File::open(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => {
-            format!("{error}: a unit is given it by LoadCredential=, and a user by `chown`")
+            format!("{error}: use LoadCredential= in a unit, or `chown` the file to the user")
         }
         _ => error.to_string(),
     })?;
@@ -44,14 +44,14 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<String, String> {
 fn fault(owner: u32, mode: u32, us: u32, is_credential: bool) -> Option<String> {
     if owner != 0 && owner != us {
         return Some(format!(
-            "it is user {owner}'s, that may change it: `chown` it to root or to user {us}, the \
-             user of this process"
+            "it belongs to user {owner}, who may change it: `chown` it to root or to user {us}, \
+             the user of this process"
         ));
     }
     let allowed = if is_credential { LISTED } else { 0 };
     (mode & OTHERS & !allowed != 0).then(|| {
         format!(
-            "its mode is {:03o}, so that others than its owner may read or write it: `chmod 600` \
+            "its mode is {:03o}, so users other than its owner may read or write it: `chmod 600` \
              it",
             mode & 0o777
         )
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finding2_14_secret_is_ours_or_roots_and_nobody_elses() {
+    fn finding2_14_secret_must_belong_to_this_user_or_root() {
         let fault = |owner, mode: u32| fault(owner, 0o100_000 | mode, 990, false);
         for owner in [0, 990] {
             assert_eq!([0o600, 0o400].map(|mode| fault(owner, mode)), [None, None]);

@@ -29,8 +29,8 @@ use tower_service::Service;
 /// Maximum number of connections at the same time. A page uses a few, and a hundred people may use
 /// the pages.
 const CONNECTIONS_MAX: usize = 512;
-/// Maximum number of strangers of one origin at the same time. The limit allows a few people behind
-/// one address, each with a browser.
+/// Maximum number of strangers of one origin at the same time. A few people with browsers may share
+/// one address.
 const STRANGERS_MAX: usize = 32;
 /// Timeout for the head of a request, and for the time between two requests on a connection.
 const HEAD: Duration = Duration::from_secs(10);
@@ -38,9 +38,9 @@ const HEAD: Duration = Duration::from_secs(10);
 const HEAD_BYTES: usize = 16 * 1024;
 /// Maximum age of a connection. Browsers reconnect automatically.
 const LIFE: Duration = Duration::from_secs(600);
-/// Time for a running request to finish after the end of `LIFE`.
+/// Time that a running request has after the end of `LIFE`.
 const REST: Duration = Duration::from_secs(30);
-/// Pause after a failed accept. Too many files are open, or the client has left already.
+/// Pause after a failed accept: too many files are open, or the client has disconnected.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves the pages until a signal ends the process.
@@ -61,7 +61,7 @@ pub fn serve(settings: Settings) -> Result<(), Error> {
         let app = Arc::new(App::new(settings, names, scheme, password)?);
         run(listener, tls, app).await
     });
-    // A thread that still reads a recording ends with the process.
+    // A thread that is still reading a recording ends with the process.
     runtime.shutdown_background();
     served
 }
@@ -101,7 +101,7 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
         }
     }
     if let Some(path) = path {
-        // The process ends, so nobody would read an error.
+        // The process ends, so an error would not be read.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
@@ -136,10 +136,10 @@ impl Door {
         }
     }
 
-    /// Serves a TCP connection if a place is free, and closes it otherwise. A refused connection
-    /// has no other cost, because strangers may connect by the thousands.
+    /// Serves a TCP connection if a place is free, and closes it otherwise. Refusing must be cheap,
+    /// because thousands of strangers may connect.
     fn admit(&self, stream: net::TcpStream, peer: SocketAddr, users: &Users) {
-        // A user of this machine can use all of its addresses, so the origin is the user.
+        // A user of this machine can connect from all of its addresses, so the user is the origin.
         let user = stream.local_addr().ok().and_then(|own| users.of(peer, own));
         let origin = user.map_or_else(|| Origin::of(peer.ip()), Origin::User);
         let Some(seat) = self.room.enter(origin, steady_ms()) else { return };

@@ -20,11 +20,11 @@ use why::when::Now;
 /// A reason why a source has no data.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("No manager is asked: only what was recorded is shown")]
+    #[error("There is no manager to query")]
     NoManager,
-    #[error("There is no host {0:?} here")]
+    #[error("There is no host {0:?}")]
     NoHost(String),
-    #[error("The manager's answer is to another question")]
+    #[error("The manager's response does not match the request")]
     OtherAnswer,
     #[error(transparent)]
     Manager(#[from] manager::control::Error),
@@ -91,13 +91,13 @@ pub trait Source: Send + Sync {
 /// This host: its manager, recordings, journal and farms.
 #[derive(Clone, Debug, Default)]
 pub struct LocalHost {
-    /// Socket of the manager, if not the default.
+    /// Socket of the manager, if it is not the default.
     pub socket: Option<PathBuf>,
-    /// Directory of the recordings, if not the manager's default.
+    /// Directory of the recordings, if it is not the manager's default.
     pub dir: Option<PathBuf>,
     /// Path of the journal, if it is not next to the recordings.
     pub journal: Option<PathBuf>,
-    /// Displayed name of the host, if not its own.
+    /// Name of the host on the pages, if it is not the host's own.
     pub name: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl Source for Engine {
 
     fn glance(&self, asked: &Glance) -> Option<Result<Fleet, Error>> {
         let glance = || metrics::fleet::glance(&self.url, asked).map_err(Error::from);
-        // If only one host is shown, there is no fleet.
+        // If only one host is shown, there is no summary of hosts.
         self.host.is_none().then(glance)
     }
 
@@ -172,13 +172,13 @@ mod tests {
     use axum::http::StatusCode;
 
     #[test]
-    fn host_is_not_found_when_another_one_is_the_only_one() {
+    fn hosts_other_than_the_chosen_one_are_not_found() {
         // No server listens at this address, so a request would fail.
         let url = metrics::Url::parse("http://127.0.0.1:1").unwrap();
         let engine = Engine { url, host: Some("a".into()) };
         let wanted = Wanted { from_ms: 0, to_ms: 1, step_ms: 1, needs: reports::Needs::default() };
         let error = engine.recorded(Some("b"), &wanted).unwrap_err();
-        assert_eq!(error.to_string(), "There is no host \"b\" here");
+        assert_eq!(error.to_string(), "There is no host \"b\"");
         assert_eq!(Fault::from(error).status, StatusCode::NOT_FOUND);
         let own = engine.recorded(Some("a"), &wanted).unwrap_err();
         assert_eq!(Fault::from(own).status, StatusCode::SERVICE_UNAVAILABLE);

@@ -69,11 +69,11 @@ impl Span {
             return Err(Fault::wrong("The time ends before it begins"));
         }
         if length_ms > LONGEST_MS {
-            return Err(Fault::wrong("A page shows a year at most: ask for a shorter time"));
+            return Err(Fault::wrong("A page shows at most a year: choose a shorter time"));
         }
         let step_ms = when::usual_step(length_ms, points);
         let aligned_ms = when::aligned(from_ms, step_ms, now).max(0);
-        // The links of this page lead to pages too, so rounding must not exceed the maximum range.
+        // The page's links contain the rounded range, so it must not exceed the maximum range.
         let is_longer = to_ms.saturating_sub(aligned_ms) > LONGEST_MS;
         Ok(Span {
             from_ms: if is_longer { aligned_ms.saturating_add(step_ms) } else { aligned_ms },
@@ -97,7 +97,7 @@ impl Span {
         format!("from={}&to={}{}", moment(from_ms), moment(to_ms), self.keep())
     }
 
-    /// Returns the part that is the same in all addresses for this page's host.
+    /// Returns the part of an address that selects this page's host.
     pub(crate) fn keep(&self) -> String {
         self.host.as_ref().map_or_else(String::new, |host| format!("&host={}", segment(host)))
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_live_or_of_a_time() {
+    fn a_page_is_live_or_has_a_fixed_range() {
         let usual = Span::of(&TimeQuery::default(), 120, &now()).unwrap();
         assert_eq!((usual.live.as_deref(), usual.step_ms), (Some("1h"), MINUTE_MS));
         assert_eq!(usual.query(), "last=1h");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_goes_along_with_its_page() {
+    fn links_of_a_page_keep_its_host() {
         let query = TimeQuery { host: Some("a&b".into()), ..TimeQuery::default() };
         let span = Span::of(&query, 120, &now()).unwrap();
         assert_eq!(span.query(), "last=1h&host=a%26b");
@@ -182,15 +182,15 @@ mod tests {
     #[test]
     fn wrong_range_is_refused_with_the_right_form() {
         let said = |last, from, to| asked(last, from, to).unwrap_err().message;
-        assert!(said("", "2016-11-21 10:00", "2026-11-21 10:00").contains("a year at most"));
+        assert!(said("", "2016-11-21 10:00", "2026-11-21 10:00").contains("at most a year"));
         assert!(said("", "2026-11-21 12:00", "2026-11-21 10:00").contains("ends before it begins"));
         assert!(said("", "noon", "").contains(": use 14:03,"));
         assert!(said("long", "", "").contains(": use 90s,"));
-        assert!(said("520w", "", "").contains("a year at most"));
+        assert!(said("520w", "", "").contains("at most a year"));
     }
 
     #[test]
-    fn year_is_a_page_and_so_are_its_links() {
+    fn a_page_of_a_year_and_its_links_are_valid() {
         let year = asked("", "2025-11-20T10:00:00Z", "2026-11-21T10:00:00Z").unwrap();
         assert!(year.to_ms - year.from_ms <= LONGEST_MS, "{year:?}");
         let link = year.query();

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Minimum size of a compressed response, in bytes. Smaller responses are not worth the work.
+/// Minimum size in bytes of a response that is compressed. For less the work does not pay.
 const LEAST: usize = 1_000;
 /// Maximum size of a response, in bytes.
 const MOST: usize = 64 << 20;
@@ -25,8 +25,7 @@ pub(crate) fn is_taken(headers: &HeaderMap) -> bool {
     accepted.is_some_and(names)
 }
 
-/// Compresses a response. Event streams stay uncompressed, because compression would wait for the
-/// stream's end.
+/// Compresses a response, unless it is a stream of events. Compression would delay the events.
 pub(crate) async fn squeezed(answer: Response) -> Response {
     let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_text = kind.is_some_and(|kind| {

@@ -37,7 +37,10 @@ impl Certificate {
             .map_err(|error| unread(&self.key, &error))?;
         let wrong = |error: rustls::Error| Error::Certificate {
             path: self.chain.clone(),
-            why: format!("{error}: is {} its key?", self.key.display()),
+            why: format!(
+                "{error}: check that {} is the key of this certificate",
+                self.key.display()
+            ),
         };
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -54,7 +57,7 @@ fn unread(path: &Path, error: &pem::Error) -> Error {
     let why = match error {
         pem::Error::Io(error) => error.to_string(),
         pem::Error::NoItemsFound => {
-            "it has no such item in PEM, which begins with `-----BEGIN …-----`".to_owned()
+            "it contains no such item in PEM, which begins with `-----BEGIN …-----`".to_owned()
         }
         error => error.to_string(),
     };

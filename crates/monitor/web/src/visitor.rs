@@ -1,4 +1,4 @@
-//! Visitors: clients that have got access, and the kinds of their connections.
+//! Visitors, which are clients with access, and the kinds of their connections.
 
 use crate::access::Origin;
 use crate::fault::Fault;
@@ -16,8 +16,8 @@ pub(crate) enum Via {
 }
 
 impl Via {
-    /// Returns the origin of a request. On a Unix socket a proxy sends requests for its clients.
-    /// The last entry of its `X-Forwarded-For` is the address from which the proxy got the request.
+    /// Returns the origin of a request. On a Unix socket a proxy sends the requests of its clients.
+    /// The last entry of `X-Forwarded-For` is the address of the proxy's client.
     pub(crate) fn origin(self, headers: &HeaderMap) -> Origin {
         match self {
             Via::Tcp(origin) => origin,
@@ -44,7 +44,7 @@ impl Visitor {
             true => Ok(()),
             false => Err(Fault::new(
                 StatusCode::FORBIDDEN,
-                "This form is not of this session: open the page again",
+                "This form belongs to another session: reload the page",
             )),
         }
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxy_is_trusted_at_unix_socket_for_the_last_address_only() {
+    fn proxy_on_a_unix_socket_is_trusted_for_the_last_address() {
         let origin = |via: Via, said: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for one in said {
@@ -65,7 +65,7 @@ mod tests {
         };
         let at = |text: &str| Origin::of(text.parse().unwrap());
         let proxy = Via::Unix(Origin::User(33));
-        // A browser may send this header too. The proxy then appends its own entry.
+        // If a browser sends this header, the proxy appends its own entry.
         assert_eq!(origin(proxy, &["10.9.9.9, 192.0.2.7"]), at("192.0.2.7"));
         assert_eq!(origin(proxy, &["10.9.9.9", "2001:db8::7"]), at("2001:db8::7"));
         assert_eq!(origin(proxy, &["unknown"]), Origin::User(33));

@@ -1,16 +1,15 @@
 //! Keys of guests in addresses: the UUID, which survives a rename, or the name.
 //!
-//! A UUID of zeros does not count, and the path of the guest's monitor replaces it. A guest of
-//! another user, such as `alice/web1`, has only its name as a key, because that user may choose any
-//! UUID.
+//! The path of the guest's monitor replaces a UUID of zeros. The key of another user's guest, such
+//! as `alice/web1`, is always the name, because that user may choose any UUID.
 
 use crate::span::segment;
 use model::{has_uuid, is_place};
 
 /// Separator between the name of another user and the guest's name.
 const OWNER: char = '/';
-/// Prefix of a key that a browser would treat as a parent directory, or that begins with this
-/// prefix itself.
+/// Prefix of a key that a browser would treat as a parent directory. A key that begins with this
+/// prefix gets it as well.
 const ESCAPE: &str = "=";
 
 /// Returns the UUID if it reliably identifies the guest.
@@ -56,7 +55,7 @@ mod tests {
     const NONE: &str = "00000000-0000-0000-0000-000000000000";
 
     #[test]
-    fn a_guest_without_a_uuid_is_its_name() {
+    fn key_of_a_guest_without_a_uuid_is_its_name() {
         let all = [("a", NONE), ("b", NONE), ("c", "12-34")];
         let found = |key: &str| find(&all, key, |one| *one).map(|one| one.0);
         assert_eq!(path_of("a", NONE), "/guest/a");
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_the_uuid_of_another_users_guest_stands_for_nobody() {
+    fn finding_a_uuid_of_another_users_guest_is_not_a_key() {
         let all = [("alice/vm", "12-34"), ("web1", "12-34")];
         let found = |key: &str| find(&all, key, |one| *one).map(|one| one.0);
         assert_eq!(found("12-34"), Some("web1"));
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn report_h13_guests_of_one_name_have_pages_of_their_own() {
+    fn report_h13_guests_of_one_name_have_their_own_pages() {
         let all = [("windows", "/run/a.qmp"), ("windows", "/run/b.qmp")];
         let found = |key: &str| find(&all, key, |one| *one).map(|one| one.1);
         assert_eq!(path_of("windows", "/run/b.qmp"), "/guest/%2Frun%2Fb.qmp");
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_a_way_up_leads_to_its_guest() {
+    fn names_like_parent_directories_lead_to_their_guests() {
         for name in ["..", ".", "=x", "a/b", "x"] {
             let path = path_of(name, "");
             let part = path.strip_prefix("/guest/").unwrap();

@@ -1,4 +1,4 @@
-//! Differences between the recorded world and the one in which passes are decided again.
+//! Differences between the recorded world and the world of a replay.
 
 use base::Bytes;
 use model::GuestIdentity;

@@ -45,7 +45,7 @@ pub struct Difference {
 pub struct Agreement {
     /// Number of decisions of the journal, the replay or both.
     pub all: u64,
-    /// Number of equal decisions: the same guest and time, the same action, the target within 5 %.
+    /// Number of equal decisions: same guest, same time, same action, and targets within 5 %.
     pub same: u64,
     /// Number of decisions that move memory.
     pub moves: u64,
@@ -55,7 +55,7 @@ pub struct Agreement {
     pub differences: Vec<Difference>,
 }
 
-/// Maximal number of differences that are kept.
+/// Maximum number of differences that are kept.
 const KEPT: usize = 100;
 
 /// Decisions of the journal and of the replay at a time, about the same guest.

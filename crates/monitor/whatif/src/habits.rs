@@ -1,4 +1,4 @@
-//! Other behaviour of guests and their host than memory needs: CPU time, wake-ups, rule actions.
+//! Behaviour of guests and their host besides memory needs: CPU time, wake-ups, actions of rules.
 
 use base::Bytes;
 use model::{GuestField as G, HostField as H, Interval, Over, ProcessField as P};
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 /// Points of a small chart.
 const POINTS: usize = 60;
-/// Maximal number of processes of a guest that are counted separately.
+/// Maximum number of processes of a guest that are counted separately.
 const WAKERS_MAX: usize = 1_000;
-/// Turns an hour in both directions from which rules may oscillate. Fewer cost less CPU time than
-/// is worth a change, by an estimate of 60 ms a turn for guest and host.
+/// Minimum number of actions an hour in each direction for a finding about rules. Fewer do not cost
+/// enough CPU time: an action is estimated to cost guest and host 60 ms.
 pub(crate) const TURNS_AN_HOUR: u64 = 300;
 /// Page size of the host.
 const PAGE_BYTES: u64 = base::PAGE_BYTES;
@@ -71,19 +71,19 @@ pub struct HostHabits {
     pub waits_ns: Option<u64>,
     /// CPU time of KSM.
     pub ksm_ns: u64,
-    /// Memory that KSM shared in the first interval.
+    /// Memory that KSM had merged in the first interval.
     pub ksm_first: Option<Bytes>,
-    /// Memory that KSM shared in the last interval.
+    /// Memory that KSM had merged in the last interval.
     pub ksm_last: Option<Bytes>,
     /// CPU time of page-out.
     pub page_out_ns: u64,
     /// Memory that page-out moved out of the host.
     pub paged_out: Bytes,
-    /// Paged-out memory that came back.
+    /// Paged-out memory that became resident again.
     pub came_back: Bytes,
     /// Free memory in MiB, over time.
     pub available: Vec<u64>,
-    /// Memory that KSM shared in MiB, over time.
+    /// Memory that KSM had merged in MiB, over time.
     pub ksm: Vec<u64>,
 }
 
@@ -116,8 +116,8 @@ impl GuestHabits {
         times.saturating_mul(3_600_000).checked_div(self.covered_ms)
     }
 
-    /// Returns true if the guest's rules acted in both directions often. Whether they followed its
-    /// load is not known here ([`SwingWatch`](crate::SwingWatch)).
+    /// Returns true if the guest's rules often acted in both directions. They may have followed the
+    /// guest's load, which only [`SwingWatch`](crate::SwingWatch) can check.
     pub fn reverses(&self) -> bool {
         let often = |up: u64, down: u64| self.an_hour(up.min(down)) >= Some(TURNS_AN_HOUR);
         often(self.plugs, self.unplugs) || often(self.grows, self.shrinks)

@@ -1,8 +1,8 @@
 //! Guests as they would be if another policy had moved their memory, or if they needed more.
 //!
 //! A guest uses the same memory as in the recording, independent of its size. Additional memory is
-//! available in the guest; missing memory reduces what is available. If the guest used more than it
-//! would have now, its tasks wait. If it waited in the recording and has more now, it waits no
+//! available in the guest. Missing memory reduces its available memory. If the guest used more than
+//! it would have now, its tasks wait. If it waited in the recording and has more now, it waits no
 //! longer. It then takes the memory that it was known to lack. A guest that lacked memory could
 //! have used even more, and this additional use is unknown. So the estimate for a policy that
 //! grants more starts from the use under a policy that granted less.
@@ -21,7 +21,7 @@ const SWAPS_PERMILLE: u64 = 100;
 /// First key of added guests.
 const ADDED: u64 = 1 << 62;
 
-/// Counters of a guest's strain in the imagined world.
+/// Counters of a guest's waits and swapping in the imagined world.
 #[derive(Clone, Copy, Debug, Default)]
 struct Strain {
     swap_in: u64,
@@ -37,7 +37,7 @@ struct Strain {
 struct Guest {
     /// Size that the imagined world has decided, if any.
     size: Option<Bytes>,
-    /// Memory that the guest has taken, out of the memory that it was known to lack.
+    /// Part of the lacking memory that the guest has taken since.
     taken: Bytes,
     /// Memory that the guest would use and does not have.
     lacks: Bytes,
@@ -50,7 +50,7 @@ struct Guest {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Imagined {
     guests: BTreeMap<Key, Guest>,
-    /// The guest that each added guest copies.
+    /// Keys of the guests that the added guests copy.
     copies: BTreeMap<Key, Key>,
 }
 
@@ -73,7 +73,7 @@ impl Imagined {
     }
 
     /// Turns recorded samples into samples of the imagined world, `ms` after the last samples.
-    /// Returns the keys that belong to another guest from now on.
+    /// Returns the keys of added guests that from now on copy another guest.
     pub(crate) fn see(
         &mut self,
         change: &Change,
@@ -82,7 +82,7 @@ impl Imagined {
         names: &mut Names,
         ms: u64,
     ) -> Vec<Key> {
-        // Loss of the host's free memory against the recording.
+        // Memory by which the host has less free than in the recording.
         let mut more = 0i128;
         let changed = self.add(change, samples, names, &mut more);
         for sample in samples.iter_mut() {
@@ -103,8 +103,8 @@ impl Imagined {
         changed
     }
 
-    /// Adds copies of recorded guests; their memory is not free on the host. A copy of a guest that
-    /// is gone becomes a copy of another one.
+    /// Adds copies of recorded guests. The host then lacks their memory. If a copied guest is gone,
+    /// its copy becomes that of another guest.
     fn add(
         &mut self,
         change: &Change,
@@ -150,14 +150,15 @@ impl Guest {
     /// shrinks.
     fn see(&mut self, sample: &mut GuestSample, growth_permille: u64, ms: u64) -> i128 {
         let Some(actual) = sample.actual else { return 0 };
-        // The recorded size at first. From then on only the imagined world decides.
+        // The first sample has the recorded size. From then on only the imagined world decides.
         let size = *self.size.get_or_insert(actual);
         let recorded = sample.memory;
         let (mut lacks, mut grown, mut eased) = (Bytes::ZERO, Bytes::ZERO, false);
         if let Some(memory) = &mut sample.memory {
             let available = memory.available.unwrap_or(Bytes::ZERO);
             let used = memory.actual.less(available);
-            // Recorded values are shifted by the growth, and by imagined less recorded size.
+            // Recorded values are shifted by the growth, and by the difference between imagined and
+            // recorded size.
             grown = used.permille(growth_permille);
             let had = memory.actual;
             eased = size > had && grown <= size.less(had);
@@ -167,7 +168,7 @@ impl Guest {
             let left = size.less(wants);
             memory.actual = size;
             memory.available = memory.available.map(|_| left);
-            // The difference in size is all free memory: caches stay as they were.
+            // The whole difference in size is free memory, because caches stay unchanged.
             let moved = |free: Bytes| free.plus(size).less(had.plus(grown).plus(self.taken));
             memory.free = memory.free.map(|free| moved(free).min(left));
             memory.cached = memory.cached.map(|cached| cached.min(left));
@@ -184,11 +185,11 @@ impl Guest {
         let resident = sample.resident.unwrap_or(Bytes::ZERO);
         let holds = resident.plus(grown).plus(self.taken).min(size);
         sample.resident = sample.resident.map(|_| holds);
-        // Missing memory is in the guest's own swap or nowhere, so the host does not hold it.
+        // Missing memory is not on the host: it is in the guest's own swap, or nowhere.
         i128::from(holds.0) - i128::from(resident.0)
     }
 
-    /// Returns the memory that the guest takes of its additional size: the pages that it read again
+    /// Returns the part of its additional memory that the guest uses: the pages that it read again
     /// in the recording.
     fn takes(&self, recorded: &Option<Memory>, more: Bytes) -> Bytes {
         let (Some(before), Some(now)) = (self.before, recorded) else {
@@ -203,8 +204,8 @@ impl Guest {
         self.taken.plus(missed).min(more)
     }
 
-    /// Counters of strain continue as recorded. They stop if the guest has enough memory now, and
-    /// grow if it lacks memory that it had.
+    /// The counters of waits and swapping continue as recorded. They stop if the guest now has
+    /// enough memory, and grow if it now lacks memory.
     fn strain(&mut self, memory: &mut Memory, lacks: Bytes, eased: bool, ms: u64) {
         let before = self.before;
         let grow = |own: &mut u64, now: Option<u64>, before: Option<u64>, more: u64| {

@@ -49,7 +49,7 @@ pub struct Place {
     /// Number of CPUs, and the use of all of them, in thousandths.
     pub cpus: u64,
     pub busy_permille: u64,
-    /// True while the host sends no data. Then no guest is moved to it, or from it.
+    /// True while the host sends no data. No guest is then moved to or from this host.
     pub is_silent: bool,
     /// Guests on the host now; `None` if they were not requested.
     pub tenants: Option<Vec<Tenant>>,
@@ -76,7 +76,7 @@ pub struct Move {
 }
 
 impl Move {
-    /// Returns true if this move and the earlier moves bring the source above its set point.
+    /// Returns true if this move, after the earlier moves, brings the source above its set point.
     pub fn is_enough(&self) -> bool {
         self.from_gets >= self.from_set_point
     }
@@ -87,9 +87,9 @@ impl Move {
 pub struct Plan {
     /// Moves in their order. Each move presumes the earlier moves.
     pub moves: Vec<Move>,
-    /// Hosts that are short of memory, and that no known move helps.
+    /// Hosts short of memory for which no helpful move is known.
     pub stuck: Vec<String>,
-    /// Hosts that are short of memory, and were not considered because enough moves were found.
+    /// Hosts short of memory that were not considered, because enough moves were found.
     pub later: Vec<String>,
     /// Hosts that send no data, or with too little data.
     pub unknown: Vec<String>,
@@ -105,9 +105,9 @@ impl Place {
             && known * 1000 >= self.available.len() * KNOWN_PERMILLE
     }
 
-    /// Returns the memory missing to the set point, if the host was below it for too long. The host
-    /// must also be below its set point in the last quarter of the time. So it is not reported
-    /// again after a guest has left.
+    /// Returns the memory that the host lacks to its set point, if it was below for too long. It
+    /// must also have been below in the last quarter of the time, so a host is not reported again
+    /// after a guest has left.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
         let lately = &self.available[self.available.len() / 4 * 3..];
@@ -191,8 +191,8 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     plan
 }
 
-/// Returns the best move away from a host. Among moves that are enough, this is the move of the
-/// guest with the smallest need; otherwise it is the move with the largest gain.
+/// Returns the best move away from a host. If some moves suffice, this is the move of the guest
+/// with the smallest need. Otherwise it is the move with the largest gain.
 fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     let place = &places[from];
     let had = low(place.available.iter().copied())?;
@@ -240,7 +240,7 @@ fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
     let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
     let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
     places[from].available = left;
-    // The guest does not become a tenant of the destination, so that it is not moved again.
+    // The guest is not added to the guests of the destination, so that it is not moved again.
     let to = &mut places[to];
     to.available = joined;
     to.busy_permille = busy_with(to, &tenant).unwrap_or(to.busy_permille);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_that_do_not_coincide_share_their_room() {
+    fn guests_with_peaks_at_other_times_can_share_memory() {
         let mut a = place("a", &[100, 100]);
         a.tenants = Some(vec![tenant("g", &[800, 50], &[800, 800])]);
         // The other host has much free memory while the guest needs much.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_count_on_those_before_them() {
+    fn each_move_presumes_the_moves_before_it() {
         let mut a = place("a", &[0; 4]);
         a.tenants = Some((0..4).map(|n| tenant(&format!("g{n}"), &[200; 4], &[200; 4])).collect());
         // Each other host has room for one guest.
@@ -327,7 +327,7 @@ mod tests {
             (1, vec!["unasked".into()], vec!["dark".into()])
         );
         assert_eq!(asked(0).later, ["a", "unasked"]);
-        // A host that lacked memory only long ago does not count as short.
+        // A host that lacked memory only early in the time does not count as short.
         let better = moves(vec![place("a", &[0, 0, 0, 0, 0, 0, 900, 900])], 9);
         assert_eq!(better, Plan::default());
         let one = moves([vec![place("x", &[9000; 4])], others.to_vec()].concat(), 9);

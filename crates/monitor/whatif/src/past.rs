@@ -20,14 +20,14 @@ pub const FIELDS: &[G] = &[
     G::VcpuDelay,
 ];
 
-/// A guest is short of memory if its tasks wait for this part of a step, in thousandths.
+/// Part of a step, in thousandths, for which tasks of a guest short of memory wait at least.
 const SHORT_PERMILLE: u64 = 10;
-/// Number of refaults and swap-ins a second from which a waiting guest counts as short of memory.
-/// On the slowest disk this many take that part of the time. A balloon that reclaims cold cache
-/// makes tasks wait, too, but no task lacks that cache.
+/// Minimum number of refaults and swap-ins a second for a waiting guest to count as short of
+/// memory. On the slowest disk so many take that part of the time. Tasks also wait when a balloon
+/// reclaims cold cache, but they do not lack that cache.
 const BACK_PAGES: u64 = 1;
-/// Need after a kill: the guest's memory times this factor (in thousandths), or plus this amount.
-/// The larger of the two counts. The rule is that of Kubernetes' vertical pod autoscaler.
+/// Need after a kill, as in Kubernetes' vertical pod autoscaler. It is the guest's memory times
+/// this factor (in thousandths), or plus this amount if that is more.
 const KILL_PERMILLE: u64 = 1_200;
 const KILL_BYTES: Bytes = Bytes::mib(100);
 
@@ -91,8 +91,8 @@ impl Past {
         self.guests.retain(|_, guest| is_wanted(guest));
     }
 
-    /// Keeps only the guests that were there at the end, and returns the number of the others. Of
-    /// guests with one name, a guest that ended before another began is not present.
+    /// Keeps only the guests that existed at the end, and returns the number of the other guests. A
+    /// guest that ended before another guest of its name began did not exist at the end.
     pub fn retain_present(&mut self) -> usize {
         let last = |guest: &Guest| guest.steps.last().map(|step| step.at);
         let Some(end) = self.guests.values().filter_map(last).max() else { return 0 };
@@ -107,7 +107,7 @@ impl Past {
             let is_other = |(name, uuid, begin): &(String, String, usize)| {
                 name == &guest.name && uuid != &guest.uuid && *begin >= at
             };
-            // The last step may have begun after a guest's last sample.
+            // A guest's last sample may be from the step before the last one.
             at + 1 >= end && !begins.iter().any(is_other)
         });
         before - self.guests.len()
@@ -138,7 +138,7 @@ impl Past {
             guest.known_ms = guest.known_ms.saturating_add(over.covered_ms);
         }
         match guest.steps.last_mut().filter(|last| last.at == at) {
-            // The guest restarted within the step, and the worse of both parts counts.
+            // The guest restarted within the step. The worse of both parts counts.
             Some(last) => *last = last.worse(&step),
             None => guest.steps.push(step),
         }
@@ -157,7 +157,8 @@ impl Step {
     }
 }
 
-/// Returns true if lost pages came back. A guest without these counters may have lost some.
+/// Returns true if the guest read lost pages again. A guest without these counters counts as if it
+/// had.
 fn needs_it_again(over: &Over<G>) -> bool {
     let counts = [G::OwnRefaultFile, G::OwnRefaultAnonymous, G::OwnSwapIn];
     let back = counts.iter().filter_map(|field| over.get(*field)).reduce(u64::saturating_add);
@@ -169,7 +170,8 @@ fn needs_it_again(over: &Over<G>) -> bool {
 fn step(at: usize, over: &Over<G>) -> Step {
     let size = |field| over.get(field).map(Bytes);
     let actual = size(G::Actual);
-    // A balloon does not report the cache in use. Without a working set the need is less certain.
+    // A balloon does not report the cache in use, so without a working set the need is less
+    // certain.
     let less_available = actual.zip(size(G::OwnAvailable)).map(|(all, free)| all.less(free));
     let used = size(G::OwnWorkingSet).or(less_available);
     let kills = over.get(G::OwnOomKills).unwrap_or(0);
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_needs_its_working_set_or_what_is_not_available() {
+    fn a_guest_needs_its_working_set_or_its_unavailable_memory() {
         let known = [(G::Actual, 96 * MIB), (G::OwnAvailable, 60 * MIB)];
         assert_eq!(needs(&known).needed, Some(Bytes::mib(36)));
         let set = [&known[..], &[(G::OwnWorkingSet, 40 * MIB)]].concat();
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_those_that_it_used_and_waited_for() {
+    fn cpus_include_used_and_awaited_time() {
         let second = 1_000_000_000;
         let ran = [(G::VcpuRun, 30 * second), (G::VcpuDelay, 15 * second)];
         assert_eq!(needs(&ran).cpus_permille, Some(750));
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_starts_again_is_the_same_guest() {
+    fn a_restarted_guest_is_the_same_guest() {
         let mut past = Past::new(60_000);
         let values = [(G::Actual, 96 * MIB), (G::OwnAvailable, 60 * MIB), (G::Memory, 128 * MIB)];
         past.add(&interval(&[("web", &values)]));

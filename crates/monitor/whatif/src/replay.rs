@@ -22,8 +22,8 @@ use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum time between two passes that counts. If a manager was stopped or restarted, there is no
-/// evidence for the time between.
+/// Maximum time between two passes that counts. In a longer time the manager was stopped, so
+/// nothing is known about it.
 const STEP_MS_MAX: u64 = 10_000;
 
 /// Upper bound of a manager's uptime: thousands of years.
@@ -61,7 +61,7 @@ pub struct Tally {
     pub resident: u128,
     /// Memory that the guest needed and did not have, in bytes times milliseconds.
     pub unmet: u128,
-    /// Time for which the guest needed more than it had, in milliseconds.
+    /// Time in which the guest needed more than it had, in milliseconds.
     pub short_ms: u64,
     /// Number of grows.
     pub grows: u64,
@@ -110,8 +110,8 @@ pub struct HostTally {
     pub below_reserve_ms: u64,
     /// Least available memory.
     pub least: Option<Bytes>,
-    /// Needs that the free memory above the reserve does not cover, in bytes times milliseconds.
-    /// The need of a guest that has its maximum does not count, because no host meets it.
+    /// Needs that the free memory above the reserve did not cover, in bytes times milliseconds. The
+    /// need of a guest at its maximum does not count, because no host could meet it.
     pub lacked: u128,
     /// Memory of the host, or the budget of all guests together, in the last pass.
     pub total: Option<Bytes>,
@@ -238,8 +238,8 @@ impl Player {
         let last = self.last.replace((number, now_ms));
         let is_next = last.is_some_and(|(before, at_ms)| number > before && now_ms >= at_ms);
         let Some((before, at_ms)) = last.filter(|_| is_next) else {
-            // Another process made this pass, and its policy had no state yet. No pass is missing
-            // before the first played pass.
+            // Another process made this pass, so its policy had no state yet. Before the first
+            // played pass no pass is missing.
             self.starts += 1;
             if last.is_some() {
                 self.missing = self.missing.saturating_add(number);
@@ -286,7 +286,7 @@ impl Player {
             imagined.see(&self.change, host.sample.as_mut(), &mut samples, &mut names, ms);
         changed.into_iter().for_each(|key| self.arbiter.rebooted(key));
         if let Some(total) = self.change.total {
-            // No guest gets more than its host has.
+            // No guest gets more than its host's memory.
             for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
                 (*min, *max) = ((*min).min(total), (*max).min(total));
             }
@@ -358,8 +358,8 @@ impl Player {
         // The inputs of a pass are in the order of the samples.
         for (sample, (_, inputs)) in samples.iter().zip(&pass.inputs) {
             let need = inputs.need.unwrap_or(Bytes::ZERO);
-            // The policy's need does not count memory that a guest cannot get, so `lacks` is
-            // considered too.
+            // The policy's need leaves out memory that a guest cannot get, so `lacks` counts as
+            // well.
             let lacks = self.imagined.as_ref().map_or(Bytes::ZERO, |all| all.lacks(sample.key));
             let need = need.max(lacks);
             let actual = sample.actual.unwrap_or(Bytes::ZERO);
@@ -435,7 +435,7 @@ impl Player {
         self.missing
     }
 
-    /// Returns the number of passes and guests that could not be read because a later version
+    /// Returns the number of passes and guests that could not be read, because a later version
     /// recorded them.
     pub fn unread(&self) -> u64 {
         self.unread

@@ -9,33 +9,34 @@ const GRAIN: Bytes = Bytes::mib(4);
 const GROWTH_PERMILLE_MAX: u64 = 500;
 /// Milliseconds of a day, the period of peaks in Kubernetes' autoscaler.
 const DAY_MS: u64 = 86_400_000;
-/// First bucket of the autoscaler's histogram, and the part by which each next bucket is wider.
+/// Width of the first bucket of the autoscaler's histogram, and the part by which each bucket is
+/// wider than the one before.
 const BUCKET_BYTES: u64 = 10_000_000;
 const BUCKET_PART: u64 = 20;
 
 named! {
     /// A rule.
     pub enum Rule {
-        /// Ours: a percentile with headroom. The headroom is at least the growth of the guest's
-        /// peak within the time.
+        /// pinhead's rule: a percentile with headroom. The headroom is at least the growth of the
+        /// guest's peak within the time.
         Pinhead = "pinhead",
-        /// Kubernetes' vertical pod autoscaler: the 90th percentile of the daily peaks, newer ones
-        /// weighted more, and 15 %. Its floor of 250 MB is left out, as it is meant for larger
-        /// hosts.
+        /// Kubernetes' vertical pod autoscaler: the 90th percentile of the daily peaks plus 15 %,
+        /// with more weight for newer peaks. Its floor of 250 MB is left out, because it is meant
+        /// for larger hosts.
         Vpa = "vpa",
-        /// KRR of Robusta: the maximum and 15 %.
+        /// KRR of Robusta: the maximum plus 15 %.
         Krr = "krr",
-        /// AWS Compute Optimizer with its default settings: percentile 99.5 and 20 %.
+        /// AWS Compute Optimizer with its default settings: percentile 99.5 plus 20 %.
         P995 = "p99.5+20%",
-        /// The memory that the guest had.
+        /// Memory that the guest had.
         AsItWas = "as it was",
     }
 }
 
-/// Shortest history for advice: of sizes, of changes, and of further guests.
+/// Minimum history for advice about sizes, changes and further guests.
 pub const ENOUGH_MS: u64 = 3_600_000;
 
-/// Certainty of a size.
+/// Options that decide how safe a size is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Percentile of the needs that the size covers, in thousandths.
@@ -68,7 +69,7 @@ impl Rule {
             Rule::Pinhead => {
                 let base = quantile(&needs, options.percentile_permille)?;
                 let headroom = options.headroom_permille.max(growth_permille(&needs));
-                // A percentile does not cut off a need that ended in a kill.
+                // A need that ended in a kill always counts, even beyond the percentile.
                 let killed = steps.iter().filter(|step| step.kills > 0);
                 let killed = killed.filter_map(|step| step.needed).max().unwrap_or(Bytes::ZERO);
                 base.permille(1000 + headroom).max(killed)
@@ -105,7 +106,7 @@ fn growth_permille(needs: &[Bytes]) -> u64 {
     u64::try_from(grown).unwrap_or(GROWTH_PERMILLE_MAX).min(GROWTH_PERMILLE_MAX)
 }
 
-/// Kubernetes' rule: the peak of each day weighs half as much as that of the next day.
+/// Kubernetes' rule: the peak of each day weighs half as much as the peak of the next day.
 fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
     let day = |step: &Step| (step.at as u64).saturating_mul(step_ms) / DAY_MS;
     let mut peaks: Vec<(u64, Bytes)> = Vec::new();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_is_as_its_source_has_it() {
+    fn each_rule_matches_its_original() {
         let needs: Vec<u64> = (1..=1000).collect();
         assert_eq!(size(Rule::Krr, &needs), 1152, "1000 and 15 %, in parts of 4");
         assert_eq!(size(Rule::P995, &needs), 1196, "995 and 20 %");
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_is_not_cut_off() {
+    fn a_need_that_ended_in_a_kill_always_counts() {
         let mut all = steps(&[100; 2000]);
         (all[7].kills, all[7].needed) = (1, Some(Bytes::mib(220)));
         let size = Rule::Pinhead.size(&all, None, 60_000, &Options::USUAL).unwrap();
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_gives_no_size() {
+    fn unknown_needs_give_no_size() {
         let unknown = [Step::default()];
         for rule in Rule::ALL {
             assert_eq!(rule.size(&unknown, Some(GRAIN), 60_000, &Options::USUAL), None);

@@ -10,17 +10,18 @@ use crate::past::{Guest, Past, Step};
 use crate::rules::{Options, Rule, quantile, rounded};
 use base::{Bytes, counted, duration, named};
 
-/// Percentile of the needs that is a guest's minimum, in thousandths.
+/// Percentile of the needs for a guest's minimum, in thousandths.
 const MINIMUM_PERMILLE: u64 = 100;
 /// Percentile of the lower bound, in thousandths. The lower bound has no headroom.
 const LOWER_PERMILLE: u64 = 950;
-/// Time that counts as one independent sample, because adjacent minutes are alike.
+/// Time that counts as one independent sample. Adjacent minutes are too similar.
 const LOOK_MS: u64 = 15 * 60_000;
-/// Percentile of the CPUs that a guest used or waited for, in thousandths.
+/// Percentile of the CPUs that a guest used or waited for. It decides on the number of vCPUs, and
+/// is in thousandths.
 const CPUS_PERMILLE: u64 = 990;
 /// Weight of a guest of median size.
 const SHARES: u64 = 100;
-/// Maximal factor between a weight and that of the median.
+/// Maximum factor between a weight and the weight of the median.
 const SHARES_SPREAD: u64 = 16;
 /// Thirds of the time on which a rule is fitted.
 const FIT_PARTS: usize = 2;
@@ -28,11 +29,11 @@ const FIT_PARTS: usize = 2;
 named! {
     /// Relation of the advised size to the guest's memory.
     pub enum Verdict {
-        /// The guest has more than it can be expected to need.
+        /// The guest has more memory than it is likely to need.
         TooLarge = "too large",
-        /// The guest has what it needs.
+        /// The guest's memory fits its needs.
         Fits = "fits",
-        /// The guest has less than it needs.
+        /// The guest has less memory than it needs.
         TooSmall = "too small",
         /// The history is too short.
         TooLittleHistory = "not enough history",
@@ -163,7 +164,7 @@ pub fn size(past: &Past, options: &Options) -> Advice {
         past.guests().map(|guest| size_guest(guest, past, options)).collect();
     weigh(&mut guests);
     let together = together(past, &guests, options);
-    // A guest without enough history proves nothing of a rule.
+    // A guest without enough history cannot judge a rule.
     let judged: Vec<&Sizing> = guests.iter().filter(|guest| guest.has_enough()).collect();
     let tried = Rule::ALL.iter().map(|rule| total(*rule, &judged)).collect();
     Advice { guests, together, tried }
@@ -240,7 +241,7 @@ fn cpus(steps: &[Step], step_ms: u64, options: &Options) -> Option<Sizes<u64>> {
     })
 }
 
-/// Sets weights in proportion to the sizes, so that each guest's share is its size.
+/// Sets weights in proportion to the sizes.
 fn weigh(guests: &mut [Sizing]) {
     let sizes: Vec<Bytes> = guests.iter().filter_map(|one| Some(one.memory?.size)).collect();
     let Some(middle) = quantile(&sizes, 500).filter(|middle| middle.0 > 0) else { return };
@@ -254,8 +255,8 @@ fn weigh(guests: &mut [Sizing]) {
     }
 }
 
-/// Fits the rule on the first part of the time and judges it by the rest. The whole time is split,
-/// not the guest's own steps, so a guest that came late has no step in the first part.
+/// Fits the rule on the first part of the time, and judges it by the rest. All guests have the same
+/// split, so a guest that started late may have no step in the first part.
 fn prove(
     rule: Rule,
     known: &[Step],
@@ -281,8 +282,7 @@ fn prove(
     Some(proof)
 }
 
-/// Sums a rule's results over all guests with enough steps to judge it. The slack of a large guest
-/// weighs more.
+/// Sums a rule's results over all guests with enough steps to judge it. A large guest weighs more.
 fn total(rule: Rule, guests: &[&Sizing]) -> Tried {
     let of_rule = |guest: &&Sizing| guest.tried.iter().find(|one| one.rule == rule)?.proof;
     let mut sum: Option<Proof> = None;
@@ -303,7 +303,8 @@ fn total(rule: Rule, guests: &[&Sizing]) -> Tried {
     Tried { rule, proof: sum }
 }
 
-/// Returns the highest sum of the guests' needs at one time, each bounded by its size.
+/// Returns the highest sum of the guests' needs at one time. Each need is bounded by the guest's
+/// size.
 fn together(past: &Past, guests: &[Sizing], options: &Options) -> Together {
     let mut needs = vec![Bytes::ZERO; past.steps];
     let mut sizes = Bytes::ZERO;
@@ -344,15 +345,15 @@ mod tests {
             let memory = advice.guests[0].memory.unwrap();
             [memory.lower, memory.size, memory.upper].map(mib)
         };
-        assert_eq!(of(&short), [160, 220, 276], "four looks: a fifth less, a fourth more");
-        assert_eq!(of(&long), [200, 220, 224], "96 looks");
+        assert_eq!(of(&short), [160, 220, 276], "four samples: a fifth less, a fourth more");
+        assert_eq!(of(&long), [200, 220, 224], "96 samples");
         let guest = &long.guests[0];
         assert_eq!((guest.verdict, guest.minimum.map(mib)), (Verdict::TooLarge, Some(200)));
         assert_eq!((guest.shares, guest.known_ms), (Some(100), 86_400_000));
     }
 
     #[test]
-    fn too_little_history_is_said_and_a_guest_that_is_too_small_too() {
+    fn short_histories_and_too_small_guests_are_reported() {
         let few = size(&past(&[("web", &[990; 59]), ("db", &[990; 59])]), &Options::USUAL);
         assert_eq!(few.guests[0].verdict, Verdict::TooLittleHistory);
         let words = few.too_little(ENOUGH_MS).unwrap();
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn peaks_that_do_not_come_together_need_less_than_their_sum() {
+    fn peaks_at_different_times_need_less_than_their_sum() {
         let (early, late) = ([[400; 30], [100; 30]].concat(), [[100; 30], [400; 30]].concat());
         let advice = size(&past(&[("a", &early), ("b", &late)]), &usual(0));
         // The needs of b grew fourfold: the headroom for growth is at most half of the need.
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_judged_by_time_that_it_has_not_seen() {
+    fn a_rule_is_judged_by_the_time_after_its_fit() {
         // The need is 100 in the first two thirds, and 130 in a part of the last third.
         let needs = [vec![100; 66], vec![130; 11], vec![100; 22]].concat();
         let advice = size(&past(&[("web", &needs)]), &usual(0));
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_whole_and_one_at_least() {
+    fn advised_cpus_are_whole_and_at_least_one() {
         // Guests of the tests use one CPU for each 1,000 MiB.
         let cpus = |need| size(&past(&[("web", &[need; 60])]), &usual(0)).guests[0].cpus.unwrap();
         assert_eq!(cpus(100), Sizes { lower: 1, size: 1, upper: 1 });

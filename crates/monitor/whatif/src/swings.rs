@@ -1,7 +1,7 @@
 //! Actions of guests' own rules that reverse each other while the load stays the same.
 //!
-//! Rules that follow a load which comes and goes reverse their actions, too, and are right to. So a
-//! reversal counts only if the load at both actions was about equal.
+//! Rules that follow a changing load also reverse their actions, and should. A reversal therefore
+//! counts only if the load at both actions was about equal.
 
 use base::Bytes;
 use model::{GuestField as G, GuestIdentity, Moment, Row};
@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 /// Difference of loads below which they count as equal, in thousandths of a CPU.
 const SAME_CPU_PERMILLE: u64 = 500;
-/// Difference of used memory below which it counts as equal, in thousandths of the guest's memory.
+/// Difference of used memory below which two values count as equal, in thousandths of the guest's
+/// memory.
 const SAME_MEMORY_PERMILLE: u64 = 50;
-/// Longest time between two samples that are compared.
+/// Maximum time between two samples that are compared.
 const GAP_MS: i64 = 30_000;
 
 /// Reversals of a guest's rules under an equal load.
@@ -154,8 +155,9 @@ mod tests {
         watch.of("g1", "")
     }
 
-    /// Sets a load of two CPUs for 12 of 30 seconds, which `pinhead up` starts in its first guest.
-    /// Rules plug a CPU when the load comes, and unplug it when the load is gone.
+    /// Sets a load of two CPUs for 12 of every 30 seconds, like the load that `pinhead up` starts
+    /// in its first guest. Rules plug a CPU when the load comes, and unplug it when the load is
+    /// gone.
     fn comes_and_goes(second: u64, row: &mut Row<G>) {
         let (whole, part) = (second / 30, second % 30);
         row.set(G::VcpuRun, Some((whole * 12 + part.min(12)) * 2_000_000_000));
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn following_a_load_that_comes_and_goes_is_no_swing() {
+    fn rules_that_follow_a_changing_load_do_not_swing() {
         let found = watched(comes_and_goes);
         assert_eq!((found.cpus, found.memory, found.covered_ms), (0, 0, 600_000));
     }
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_swings_only_while_its_use_is_the_same() {
+    fn memory_swings_count_only_while_its_use_is_steady() {
         let with_use = |used: fn(u64) -> u64| {
             watched(move |second, row| {
                 row.set(G::OwnAvailable, Some((256 - used(second)) * MIB));

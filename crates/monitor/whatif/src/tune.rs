@@ -18,19 +18,20 @@ use base::{Bytes, named, shell_word};
 use std::cmp::Reverse;
 use std::fmt;
 
-/// Maximum number of findings, because longer lists are not read.
+/// Maximum number of findings. Nobody reads a longer list.
 const FINDINGS_MAX: usize = 10;
 /// Minimum part of the host's memory that is worth a change, in thousandths.
 const MEMORY_PERMILLE: u64 = 10;
-/// Smaller parts of a CPU are not worth a change, in thousandths.
+/// Minimum part of a CPU that is worth a change, in thousandths.
 const CPU_PERMILLE: u64 = 5;
-/// CPU use of an idle guest, in thousandths. A woken idle guest may use four times as much.
+/// Maximum CPU use of an idle guest, in thousandths. A guest that is woken often may use four times
+/// as much and still count as idle.
 const IDLE_PERMILLE: u64 = 50;
-/// Dispatches a minute above which an idle guest counts as woken.
+/// Dispatches a minute above which an idle guest counts as woken often.
 const WAKES_A_MINUTE: u64 = 600;
 /// Part of the dispatches that a single process must have, in thousandths.
 const CULPRIT_PERMILLE: u64 = 500;
-/// Prefixes of the names of kernel threads, which run on behalf of other work.
+/// Prefixes of the names of kernel threads. These threads work on behalf of processes.
 const KERNEL: [&str; 19] = [
     "cpuhp",
     "hwrng",
@@ -52,10 +53,10 @@ const KERNEL: [&str; 19] = [
     "watchdog",
     "writeback",
 ];
-/// pinhead's own processes in guests, which act on behalf of rules or of the user of the guest's
+/// pinhead's own processes in guests. They act on behalf of rules, or of the user of the guest's
 /// shell.
 const OURS: [&str; 2] = ["pinhead-guest", "pinheadd"];
-/// Least gain of KSM and page-out for a second of CPU time.
+/// Minimum gain of KSM and page-out for a second of CPU time.
 const WORTH_A_SECOND: Bytes = Bytes::mib(10);
 /// Minimum part of the time with unmet needs that counts as a shortage, in thousandths.
 const SHORT_PERMILLE: u64 = 20;
@@ -63,7 +64,7 @@ const SHORT_PERMILLE: u64 = 20;
 named! {
     /// Kind of a finding.
     pub enum Fault {
-        /// A guest needs memory that it may have, and does not get it.
+        /// A guest needs memory within its maximum, and does not get it.
         Starved = "starved",
         /// A guest's memory is smaller than its need.
         TooSmall = "too small",
@@ -112,7 +113,7 @@ pub enum Source {
     Farm,
     /// Another starter of QEMU.
     Other,
-    /// Not known, as for a recording of another host.
+    /// Unknown, for example in a recording of another host.
     #[default]
     Unknown,
 }
@@ -133,7 +134,7 @@ pub struct Gain {
 pub struct Finding {
     /// Kind of the finding.
     pub fault: Fault,
-    /// The guest's name; empty for the host.
+    /// The guest's name. Empty for the host.
     pub guest: String,
     /// Evidence: names and values.
     pub evidence: Vec<(&'static str, String)>,
@@ -173,7 +174,7 @@ impl Finding {
             Remedy::Min(size) => format!("pinhead set {guest} min \"{}\"", mib(*size)),
             Remedy::Memory(size) => {
                 let mib = size.as_mib();
-                let later = "it counts from its next start";
+                let later = "takes effect at the next start";
                 match source {
                     Source::Libvirt => {
                         format!("virsh setmaxmem --domain {guest} {mib}M --config   # {later}")
@@ -236,12 +237,13 @@ pub struct Known<'a> {
     pub swings: &'a SwingWatch,
     /// Replay of the recorded passes. Without passes, needs are only known by the minute.
     pub player: Option<&'a Player>,
-    /// Shortest history for a finding.
+    /// Minimum history for a finding.
     pub enough_ms: u64,
 }
 
 impl Known<'_> {
-    /// Returns the memory that guests may use, because a budget may be smaller than the host.
+    /// Returns the memory that guests may use. It may be less than the host's memory, because of a
+    /// budget.
     fn total(&self) -> Bytes {
         let played = self.player.and_then(|player| player.host().total);
         played.unwrap_or(self.habits.host.total)
@@ -289,8 +291,8 @@ fn needs(guest: &Guest) -> Vec<u64> {
     guest.steps.iter().filter_map(|step| Some(step.needed?.as_mib())).collect()
 }
 
-/// Finds a guest that lacks memory, because it is too small or does not get the memory that it may
-/// have.
+/// Finds a guest that lacks memory. Either the guest is too small, or it does not get memory within
+/// its maximum.
 fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
     let memory = sizing.memory?;
     let steps = guest.steps.len().max(1) as u64;
@@ -407,7 +409,7 @@ fn oscillates(guest: &Guest, habits: &GuestHabits, swings: Swings) -> Option<Fin
     })
 }
 
-/// Finds a host that is often short.
+/// Finds a host that is often short of memory.
 fn set_point(known: &Known<'_>) -> Option<Finding> {
     let host = &known.habits.host;
     let played = known.player.map(Player::host);

@@ -41,7 +41,7 @@ pub struct Told<'a> {
     pub action: &'a str,
     /// Size that a decision led to, in whole MiB as in the text.
     pub to_mib: Option<i64>,
-    /// True if the decision was made before the requested time and still in force at its start.
+    /// True for a decision before the requested time that was still in force at the time's start.
     pub is_earlier: bool,
     /// The line in sentences, without the time.
     pub text: String,
@@ -72,7 +72,7 @@ impl Answer {
         }
     }
 
-    /// Returns true if the entries were cut; the newest ones are missing.
+    /// Returns true if there were too many entries, so the newest ones are missing.
     pub fn is_cut(&self) -> bool {
         self.gathered.is_cut
     }
@@ -91,13 +91,13 @@ impl Answer {
         }
         if !self.earlier_runs.is_empty() {
             lines.push(format!(
-                "Earlier runs of {} are left out: --last SPAN or --at TIME shows them.",
+                "Earlier runs of {} are not shown: use --last SPAN or --at TIME to see them.",
                 few(&self.earlier_runs)
             ));
         }
         if self.gathered.is_cut {
             lines.push(format!(
-                "There are more than {ENTRIES_MAX} lines: ask for a shorter time, or for fewer \
+                "Only the first {ENTRIES_MAX} lines are shown: choose a shorter time, or fewer \
                  guests."
             ));
         }
@@ -114,8 +114,8 @@ impl Answer {
         match self.gathered.span {
             None => format!("The journal has no decision of the {policy} policy about {names}."),
             Some(span) => format!(
-                "The {policy} policy decided nothing about {names} between {} and {}; its first \
-                 decision in the journal is of {}, its last of {}.",
+                "The {policy} policy decided nothing about {names} between {} and {}. The journal \
+                 has its decisions from {} to {}.",
                 show(from_ms),
                 show(to_ms),
                 show(span.from_ms),
@@ -145,7 +145,7 @@ impl Answer {
         }
     }
 
-    /// Returns an event's sentence. An event without one is named by its kind.
+    /// Returns an event's sentence. If the event has no sentence, returns the event's kind.
     fn event(&self, entry: &Entry, event: &Event) -> String {
         let kind = plain(&event.kind, WORD_WIDTH).replace('-', " ");
         let text = match plain(&event.text, SENTENCE_WIDTH) {
@@ -209,7 +209,7 @@ impl Answer {
     }
 }
 
-/// Lists names; the first ones, if there are many.
+/// Lists the names. If there are many, lists only the first ones.
 fn few(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| plain(name, NAME_WIDTH)).collect();
     match names.as_slice() {
@@ -218,7 +218,7 @@ fn few(names: &[String]) -> String {
     }
 }
 
-/// Returns a decision in sentences; the first begins with the action.
+/// Returns a decision in sentences. The first sentence begins with the action.
 fn sentences(done: &str, decided: &Decided) -> String {
     let decision = &decided.decision;
     let mut text = format!("{done}: {}.", why(decision));

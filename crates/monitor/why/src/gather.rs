@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use store::{Decided, Event, Fate, GuestKey, Journal, Policy, Query, Range};
 
-/// Maximum number of entries in an answer; more would be unreadable and fill the memory.
+/// Maximum number of entries in an answer. More entries would be unreadable and fill the memory.
 pub const ENTRIES_MAX: usize = 10_000;
 /// Maximum number of events in an answer.
 const EVENTS_MAX: u32 = 1_000;

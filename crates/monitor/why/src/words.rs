@@ -21,15 +21,15 @@ fn mib(bytes: u64) -> i64 {
     quantity::mib(bytes as f64)
 }
 
-/// A movement of several steps, which one decision began.
+/// A move in several steps, begun by one decision.
 struct Run {
     steps: usize,
-    /// Size after the last step that arrived.
+    /// Size after the last step that succeeded.
     to_bytes: u64,
     took_ms: i64,
 }
 
-/// Returns the steps of a movement; `None` for a move in one step.
+/// Returns the steps of a move, or `None` for a move in one step.
 fn run(decision: &Decision, outcomes: &[Outcome]) -> Option<Run> {
     let arrived =
         |outcome: &&Outcome| matches!(outcome.fate, Fate::Reached | Fate::Stuck | Fate::Superseded);
@@ -47,11 +47,11 @@ pub fn end_bytes(decided: &Decided) -> u64 {
     run.map_or(decided.decision.to_bytes, |run| run.to_bytes)
 }
 
-/// Returns the action on the guest, done or hypothetical.
+/// Describes the action on the guest, as done or as hypothetical.
 pub fn done(name: &str, decided: &Decided) -> String {
     let (name, decision) = (plain(name, NAME_WIDTH), &decided.decision);
     let action = decision.action();
-    // These actions need no order to the hypervisor, so an active manager has done them.
+    // These actions need no command to the hypervisor, so an active manager has done them.
     let needs_no_order =
         matches!(action, Some(SizeAction::Hold | SizeAction::LetGo | SizeAction::Stuck));
     let is_done = decision.acted || needs_no_order && decision.policy == Policy::Active;
@@ -63,18 +63,18 @@ pub fn done(name: &str, decided: &Decided) -> String {
     }
     match action {
         // A size of zero means that the size was unknown.
-        Some(SizeAction::Hold) if from == 0 => format!("{name} {was} left as it is"),
+        Some(SizeAction::Hold) if from == 0 => format!("{name} {was} left unchanged"),
         Some(SizeAction::Hold) => format!("{name} {was} held at {from} MiB"),
         Some(SizeAction::Grow) => format!("{name} {was} grown {moved}"),
         Some(SizeAction::Shrink) => format!("{name} {was} shrunk {moved}"),
         Some(SizeAction::Release) => format!("{name} {was} released {moved}"),
-        Some(SizeAction::LetGo) => format!("{name} {was} let go at {from} MiB"),
-        Some(SizeAction::Stuck) => format!("{name} {was} given up as stuck at {from} MiB"),
+        Some(SizeAction::LetGo) => format!("{name} {was} left to another manager at {from} MiB"),
+        Some(SizeAction::Stuck) => format!("{name} {was} left at {from} MiB with a stuck balloon"),
         None => format!("{name}: {} {moved}", plain(&decision.action, WORD_WIDTH)),
     }
 }
 
-/// Describes folded holds: number, times, and smallest and largest size.
+/// Describes merged holds: number, times, and smallest and largest size.
 pub fn held(
     name: &str,
     last: &Decision,
@@ -89,7 +89,7 @@ pub fn held(
         (least, most) if least == most => {
             format!("{name} {was} held at {most} MiB, {times} times from {from} to {to}")
         }
-        // Its own balloon moved, by an earlier target or by the guest's kernel.
+        // An earlier target or the guest's kernel moved the balloon meanwhile.
         (least, most) => format!(
             "{name} {was} held {times} times from {from} to {to}, while its size was {least} to \
              {most} MiB"
@@ -102,12 +102,12 @@ pub fn is_hold(decision: &Decision) -> bool {
     decision.action() == Some(SizeAction::Hold)
 }
 
-/// Returns the reason: the clause, and the policy's own words if it has some.
+/// Returns the reason: the clause, and the detail of the decision if there is one.
 pub fn why(decision: &Decision) -> String {
     let name = plain(&decision.clause, WORD_WIDTH);
     let because = match Clause::of_name(&decision.clause) {
         Some(clause) => clause.past(&|name| decision.input(name)),
-        None => "a clause decided that this pinhead does not know".into(),
+        None => "this version of pinhead does not know the reason".into(),
     };
     match plain(&decision.detail, SENTENCE_WIDTH) {
         detail if detail.is_empty() => format!("{because} (clause {name})"),
@@ -115,34 +115,38 @@ pub fn why(decision: &Decision) -> String {
     }
 }
 
-/// Describes the guest's state as far as the policy knew it.
+/// Describes the guest's state at the decision, as far as it was known.
 pub fn state(decision: &Decision) -> String {
     let get = |input_name| decision.input(input_name);
     let mut parts = Vec::new();
     match (get("guest_available"), get("guest_cold"), get("guest_used")) {
         (Some(available), Some(cold), _) if cold > 0.0 => {
             let (available, cold) = (size(available), size(cold));
-            parts.push(format!("it had {available} available, {cold} of them free or cold cache"));
+            parts.push(format!(
+                "the guest had {available} available, {cold} of them free or cold cache"
+            ));
         }
-        (Some(available), _, _) => parts.push(format!("it had {} available", size(available))),
-        (None, _, Some(used)) => parts.push(format!("it used {}", size(used))),
+        (Some(available), _, _) => {
+            parts.push(format!("the guest had {} available", size(available)));
+        }
+        (None, _, Some(used)) => parts.push(format!("the guest used {}", size(used))),
         (None, _, None) => {}
     }
     match get("psi_permille") {
         Some(0.0) if get("strained") == Some(1.0) => {
-            parts.push("something in it had waited for memory just before".into());
+            parts.push("a task in the guest had waited for memory just before".into());
         }
-        Some(0.0) => parts.push("nothing in it waited at its last sample".into()),
+        Some(0.0) => parts.push("no task in the guest waited for memory".into()),
         Some(waited) => {
             let waited = short(waited / 10.0);
-            parts.push(format!("something in it waited for memory {waited} % of the time"));
+            parts.push(format!("a task in the guest waited for memory {waited} % of the time"));
         }
         None => {}
     }
     let rates = [
-        ("swap_in_pages_s", "it swapped in"),
-        ("swap_out_pages_s", "it swapped out"),
-        ("refault_pages_s", "it read cache again that it had dropped,"),
+        ("swap_in_pages_s", "the guest swapped in"),
+        ("swap_out_pages_s", "the guest swapped out"),
+        ("refault_pages_s", "the guest read dropped cache again,"),
         ("stalls_s", "its processes had to free memory themselves,"),
     ];
     for (name, says) in rates {
@@ -151,7 +155,7 @@ pub fn state(decision: &Decision) -> String {
         }
     }
     if parts.is_empty() {
-        return "Its own numbers were not known.".into();
+        return "The guest's own state was unknown.".into();
     }
     let mut text = parts.join("; ") + ".";
     if let Some(first) = text.get(..1).map(str::to_ascii_uppercase) {
@@ -160,26 +164,29 @@ pub fn state(decision: &Decision) -> String {
     text + &age(decision).unwrap_or_default()
 }
 
-/// Describes an old sample, and the reason why it still counted. The clause of a sample that was
-/// too old has its own sentence.
+/// Describes the age of an old sample, and the reason why the sample still counted. If the sample
+/// was too old, the clause already contains its age.
 fn age(decision: &Decision) -> Option<String> {
     let is_too_old = Clause::of_name(&decision.clause) == Some(Clause::Stale);
     let age_ms = decision.input("sample_age_ms").filter(|ms| *ms > SHOWN_AGE_MS && !is_too_old)?;
     let age = span(age_ms as i64);
     Some(match decision.input("asleep") {
         Some(asleep) if asleep > 0.0 => {
-            format!(" These numbers were {age} old: it was asleep, so they were unchanged since.")
+            format!(" This sample was {age} old, but the guest was asleep, so it still held.")
         }
-        _ => format!(" These numbers were {age} old."),
+        _ => format!(" This sample was {age} old."),
     })
 }
 
-/// Describes how often the guest's kernel deflated the balloon during holds; empty if never.
+/// Describes how often the guest's kernel deflated the balloon during holds. The text is empty if
+/// it never did.
 pub fn taken_back(times: usize) -> String {
     match times {
         0 => String::new(),
-        1 => " Its kernel took memory back from the balloon meanwhile.".into(),
-        _ => format!(" Its kernel took memory back from the balloon {times} times meanwhile."),
+        1 => " The guest's kernel took memory back from the balloon meanwhile.".into(),
+        _ => format!(
+            " The guest's kernel took memory back from the balloon {times} times meanwhile."
+        ),
     }
 }
 
@@ -206,30 +213,32 @@ pub fn came(decided: &Decided) -> Option<String> {
     let did = if shrinks { "gave back" } else { "got" };
     let has_run = run(decision, outcomes).is_some();
     let text = match outcome.fate {
-        // The first sentence has the size and the time of a run.
+        // The first sentence contains the size and the time of a move in several steps.
         Fate::Reached if has_run => String::new(),
-        Fate::Reached => format!("It {did} {moved} MiB within {took}"),
-        Fate::Stuck if has_run => "Its balloon came to a halt".into(),
+        Fate::Reached => format!("The guest {did} {moved} MiB within {took}"),
+        Fate::Stuck if has_run => "The balloon then stopped".into(),
         Fate::Stuck => {
-            format!("Its balloon came to a halt: it {did} {moved} of {asked} MiB within {took}")
+            format!(
+                "The guest {did} {moved} of {asked} MiB within {took}; then the balloon stopped"
+            )
         }
-        Fate::Refused => format!("It was refused, and has {after} MiB"),
-        Fate::Superseded if has_run => "A later decision took its place".into(),
+        Fate::Refused => format!("The change was refused, and the guest has {after} MiB"),
+        Fate::Superseded if has_run => "A later decision replaced this one".into(),
         Fate::Superseded => {
-            format!("After {took} and at {after} MiB a later decision took its place")
+            format!("A later decision replaced this one after {took}, at {after} MiB")
         }
-        Fate::Gone => format!("It ended within {took}"),
+        Fate::Gone => format!("The guest ended within {took}"),
         Fate::TookBack => {
-            format!("Its kernel took memory back within {took}, and it has {after} MiB")
+            format!("The guest's kernel took memory back within {took}, up to {after} MiB")
         }
         Fate::Foreign => {
-            format!("Another program moved its balloon within {took}, to {after} MiB")
+            format!("Another program moved the guest's balloon within {took}, to {after} MiB")
         }
     };
     let host = match outcome.host_got_bytes {
         Some(got) if shrinks => format!("the host got {}", size(got as f64)),
         None if shrinks && outcome.fate == Fate::Reached => {
-            "the gain of the host was not measured".into()
+            "the host's gain was not measured".into()
         }
         _ => String::new(),
     };

@@ -1,4 +1,4 @@
-//! Estimate of the ticks per second of a guest's kernel, which does not report them.
+//! Estimate of the ticks per second of a guest's kernel. The kernel does not report this number.
 
 use zmon::appldata::{HZ, System};
 

@@ -15,6 +15,6 @@ pub enum FleetError {
     Silent { hosts: Vec<String> },
     #[error("{name:?} is not a host name")]
     NoAddress { name: String },
-    #[error("A host is not watched any more: see the messages above")]
+    #[error("A host is no longer watched: see the messages above")]
     Unwatched,
 }

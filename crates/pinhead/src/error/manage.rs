@@ -9,7 +9,7 @@ pub enum ManageError {
     NeedlessValue { word: String },
     #[error("`{word}` cannot be `{value}`")]
     NoSize { word: String, value: String, source: base::Bad },
-    #[error("`shares` is a whole number from 1 on")]
+    #[error("`shares` must be a whole number of at least 1")]
     NoShares,
     #[error("No guest matches `{}`: {hint}", .pattern.escape_debug())]
     NoMatch { pattern: String, hint: String },

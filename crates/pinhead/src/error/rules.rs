@@ -33,7 +33,7 @@ pub enum RulesError {
 pub enum SnapshotFault {
     #[error("a snapshot may have at most {bytes_max} bytes")]
     Large { bytes_max: u64 },
-    #[error("one JSON object is expected, {{\"guest.available\": [512]}}")]
+    #[error("write one JSON object such as {{\"guest.available\": [512]}}")]
     NoObject,
     #[error("no counter is named `{key}`; they are named as in the rules, such as guest.available")]
     NoCounter { key: String },

@@ -51,7 +51,7 @@ impl Snapshot {
             Ok(_) => return refuse(SnapshotFault::NoObject),
             Err(error) => {
                 let (line, column) = (error.line(), error.column());
-                let message = "this is no JSON; one object is expected".into();
+                let message = "this is not valid JSON: write one object".into();
                 return Err(Error::Line { path: name.into(), line, column, message });
             }
         };

@@ -39,7 +39,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let (stream, _) = service::open(&at.socket, &Ask::Console { guest: at.guest.clone() })?;
     let started = service::run(&at.socket, &at.guest, SHELL, Deadline::after(PATIENCE));
     if !started.is_ok_and(|output| output.code == 0) {
-        eprintln!("{} starts no shell here; its console is shown instead", args.guest);
+        eprintln!("{} has no shell on its console: only the console's output is shown", args.guest);
     }
     let stdin = std::io::stdin();
     let raw = Raw::set(&stdin)?;
@@ -49,12 +49,13 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let left = relay(stream, &stdin, raw.is_some());
     let mut stdout = std::io::stdout();
     if stdout.is_terminal() {
-        // If the terminal is gone, its modes need no reset.
+        // If the terminal is gone, its modes need not be reset.
         let _ = reset(&mut stdout);
     }
     let line_end = if raw.is_some() { "\n" } else { "" };
     drop(raw);
-    left.map(|()| line_end.to_owned()).map_err(|e| Error::step("The console is lost", e))
+    left.map(|()| line_end.to_owned())
+        .map_err(|e| Error::step("The connection to the console is broken", e))
 }
 
 /// A terminal in raw mode, in which keys go to the guest unchanged. Dropping it restores the
@@ -81,9 +82,9 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // Pending input is flushed. The input contains the terminal's responses to a guest's cursor
-        // queries, which the user's shell would read as typed keys. If the terminal is gone, the
-        // call fails, which does not matter.
+        // Pending input is dropped. It may contain the terminal's responses to a guest's cursor
+        // queries, which the user's shell would take for typed keys. The call fails if the terminal
+        // is gone, which does not matter.
         let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_left_while_the_guest_takes_no_keys() {
+    fn a_terminal_can_be_left_if_the_guest_reads_no_keys() {
         let (ours, _guest) = UnixStream::pair().unwrap();
         let (terminal, mut user) = UnixStream::pair().unwrap();
         let (done, left) = std::sync::mpsc::channel();

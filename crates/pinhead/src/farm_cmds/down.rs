@@ -13,9 +13,9 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::time::Duration;
 use vm::{Clock, wait_for_end};
 
-/// Time without activity of the farm or its guests after which the farm is killed.
+/// Time after which the farm is killed if neither the farm nor a guest was active.
 const STILL_MS: u64 = 20_000;
-/// The same time limit for a farm that has not answered. Activity of its guests does not count.
+/// The same limit for a farm that has not answered. Its guests' activity does not count then.
 const DEAF_MS: u64 = 2_000;
 /// Limit on the total wait, as a multiple of the time limit, even for an active farm.
 const PATIENCE: u64 = 10;
@@ -50,7 +50,7 @@ fn end(found: &Running) -> Result<String, Error> {
     let held = rundir::holder(found.pid, &found.socket);
     let asked = service::ask(&found.socket, &Ask::Down);
     let process = held.map_err(|e| {
-        let how = if asked.is_ok() { "was told to end" } else { "does not answer" };
+        let how = if asked.is_ok() { "was requested to end" } else { "does not answer" };
         let text = format!(
             "Farm {} (process {}) {how}, and its end cannot be observed",
             found.name, found.pid
@@ -130,7 +130,7 @@ impl Ending {
     fn goes_on(&mut self, work: Option<Work>, now_ms: u64) -> bool {
         let done_ns = work.map(|work| work.run_ns.saturating_add(work.delay_ns));
         let before_ns = std::mem::replace(&mut self.before_ns, done_ns);
-        // A guest that ends no longer contributes to the sum, so the sum may also decrease.
+        // The sum may also fall, because an ended guest is no longer part of it.
         let is_other =
             done_ns.zip(before_ns).is_some_and(|(now, then)| now.abs_diff(then) > WORK_NS);
         if is_other || work.is_some_and(|work| work.waits_for_disk) {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn farm_is_given_up_when_it_does_nothing_for_its_end() {
+    fn farm_without_progress_towards_its_end_is_given_up() {
         let still = Some(Work { run_ns: 7, ..Work::default() });
         assert_eq!(given_up(STILL_MS, |_| still), Some(20));
         assert_eq!(given_up(DEAF_MS, |_| still), Some(2));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn farm_is_said_to_be_still_or_to_take_too_long() {
+    fn a_farm_without_progress_and_a_slow_farm_are_reported() {
         let why = |run_ns: u64| {
             let mut ending = Ending::within(STILL_MS, 0);
             let work = |second: u64| Some(Work { run_ns: second * run_ns, ..Work::default() });
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn farm_has_its_time_when_it_works_or_its_host_is_busy() {
+    fn farm_gets_more_time_if_it_works_or_the_host_is_busy() {
         let waits = |second: u64| Some(Work { delay_ns: second * 900_000_000, ..Work::default() });
         assert_eq!(given_up(STILL_MS, waits), Some(200), "waiting for a CPU");
         assert_eq!(given_up(DEAF_MS, waits), Some(20), "waiting, without an answer");

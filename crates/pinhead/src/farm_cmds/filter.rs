@@ -37,7 +37,7 @@ struct Begun {
     count: usize,
 }
 
-/// A filter that passes text, cursor movement, erasing and colours.
+/// Filter that passes text, cursor movement, erasing and colours.
 #[derive(Debug, Default)]
 pub struct Filter {
     at: At,
@@ -83,7 +83,7 @@ fn character(mut begun: Begun, byte: u8, out: &mut Vec<u8>) -> At {
     begun.count += 1;
     match std::str::from_utf8(&begun.bytes[..begun.count]) {
         Ok(text) if text.chars().all(is_plain) => out.extend_from_slice(text.as_bytes()),
-        // The control characters U+0080 to U+009F end up here, and characters that reverse or hide
+        // These are the control characters U+0080 to U+009F, and characters that reverse or hide
         // text.
         Ok(_) => out.push(b'?'),
         // No character has more than four bytes, so there is room for the next.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_can_be_used() {
+    fn sequences_of_a_shell_are_passed() {
         for text in ["login: \r\n", "\x1b[6n", "\x1b[1;31mred\x1b[0m", "\x1b[2J\x1b[H", "Grüße"] {
             assert_eq!(passed(text), text);
         }

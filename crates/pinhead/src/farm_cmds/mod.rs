@@ -33,7 +33,7 @@ use vm::Deadline;
 /// Maximum output of a command in a guest, in bytes. More output is not meant for a terminal, and
 /// rarely for a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;
-/// Time between the end of a command in the guest and the moment when this program notices the end.
+/// Time until this program notices the end of a command in the guest.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// Exit status if the guest's command could not be run at all. `docker exec` uses the same.
 const CANNOT: u8 = 125;
@@ -104,7 +104,7 @@ pub fn logs(args: &LogsArgs) -> Result<String, Error> {
     let mut out = Vec::new();
     if lost_bytes > 0 {
         let kib = lost_bytes / 1024;
-        out.extend(format!("[{kib} KiB before this are no longer kept]\n").bytes());
+        out.extend(format!("[{kib} KiB of earlier output are no longer kept]\n").bytes());
     }
     let mut lines = Lines::new(&mut out);
     let written = lines.write_all(text.as_bytes()).and_then(|()| lines.finish());

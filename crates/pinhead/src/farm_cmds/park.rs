@@ -30,7 +30,7 @@ pub fn wake(args: &ParkArgs) -> Result<String, Error> {
     each(args, |guest| Ask::Wake { guest }, "awake")
 }
 
-/// Sends a request for each guest. All guests are found before the first request.
+/// Sends a request for each guest. All guests must be found before the first request.
 fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, Error> {
     let found: Vec<Host> =
         args.guests.iter().map(|guest| host(args, guest)).collect::<Result<_, _>>()?;
@@ -44,7 +44,7 @@ fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, E
         let Answer::Park(Parked { guest, kept }) = answer else { return Err(unexpected()) };
         let guest = base::plain(&guest, 60);
         let kept = match kept {
-            Some(why) => format!(", its memory stays: {}", base::plain(&why, 200)),
+            Some(why) => format!(", but its memory stays resident: {}", base::plain(&why, 200)),
             None => String::new(),
         };
         text.push_str(&format!("{guest}: {done} after {} ms{kept}\n", clock.ms()));
@@ -68,7 +68,7 @@ fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
         }
     };
     match args.socket.socket {
-        // The manager's own error about an unknown guest is the best one.
+        // If the guest is unknown, the manager's own error is the most helpful.
         Some(_) => Ok(Host::Manager(guest.to_owned())),
         None => find::guest(guest).map(Host::Farm).or_else(at_manager),
     }

@@ -89,7 +89,7 @@ fn text(answer: &Answer, args: &FleetArgs, now: &Now) -> String {
 
 fn state(host: &Shown, now: &Now) -> String {
     if !host.is_silent {
-        return "heard of".into();
+        return "live".into();
     }
     let zone = Place(&now.zone);
     let (date, clock) = (date_text(host.last_ms, &zone), clock_text(host.last_ms, &zone));
@@ -100,18 +100,18 @@ fn moves(answer: &Answer, out: &mut String) {
     let plan = &answer.plan;
     if plan.moves.is_empty() && plan.stuck.is_empty() && plan.later.is_empty() {
         let known = if plan.unknown.is_empty() { "" } else { " with known values" };
-        let _ = writeln!(out, "\nNobody needs to move: each host{known} is above its set point.");
+        let _ = writeln!(out, "\nNo guest needs to move: each host{known} is above its set point.");
     }
     let name = |text: &str| plain(text, NAME_MAX);
     for (number, one) in plan.moves.iter().enumerate() {
         let comes = match one.is_enough() {
-            true => "comes back above its set point",
-            false => "comes nearer to its set point",
+            true => "comes back above",
+            false => "comes nearer to",
         };
         let _ = writeln!(
             out,
-            "\n{}. {} from {} to {}: {} keeps {}, {} {comes} ({} MiB instead of {}, of {}).\n   It \
-             needed at most {} MiB in that time.\n   {}",
+            "\n{}. {} from {} to {}: {} keeps {} available, and {} {comes} its set point of {} MiB \
+             ({} MiB available instead of {}).\n   {} needed at most {} MiB in that time.\n   {}",
             number + 1,
             name(&one.guest),
             name(&one.from),
@@ -119,9 +119,10 @@ fn moves(answer: &Answer, out: &mut String) {
             name(&one.to),
             size(one.to_keeps),
             name(&one.from),
+            one.from_set_point.as_mib(),
             one.from_gets.as_mib(),
             one.from_had.as_mib(),
-            one.from_set_point.as_mib(),
+            name(&one.guest),
             one.needs.as_mib(),
             command(one).unwrap_or_else(|why| why.to_string())
         );

@@ -54,8 +54,9 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     assert!(told.contains("b     silent since 1970-01-01 00:00"), "{told}");
     assert!(
         told.contains(
-            "1. g7; reboot from a to b: b keeps 3.0 GiB, a comes back above its set point (600 MiB \
-             instead of 100, of 512).\n   It needed at most 300 MiB in that time.\n"
+            "1. g7; reboot from a to b: b keeps 3.0 GiB available, and a comes back above its set \
+             point of 512 MiB (600 MiB available instead of 100).\n   g7; reboot needed at most \
+             300 MiB in that time.\n"
         ),
         "{told}"
     );
@@ -71,7 +72,7 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     let told = text(Plan { later: names(2), unknown: names(12), ..Plan::default() });
     assert!(told.contains("2 more hosts short of memory, and not considered: h0, h1."), "{told}");
     assert!(told.contains("Too little data of 12 hosts: h0, h1,"), "{told}");
-    assert!(told.contains(" and 2 more.") && !told.contains("Nobody needs"), "{told}");
+    assert!(told.contains(" and 2 more.") && !told.contains("No guest needs"), "{told}");
     let told = text(Plan { later: names(1), unknown: names(1), ..Plan::default() });
     assert!(told.contains("1 more host short") && told.contains("data of 1 host: h0"), "{told}");
     // A host chooses its own name, which may be malicious.
@@ -81,7 +82,7 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     let known = Move { uuid: "12345678-0000-4000-8000-000000000001".into(), ..one() };
     let told = text(Plan { moves: vec![known], ..Plan::default() });
     assert!(told.contains("--domain 12345678-0000-4000-8000-000000000001"), "{told}");
-    assert!(text(Plan::default()).contains("Nobody needs to move"));
+    assert!(text(Plan::default()).contains("No guest needs to move"));
 }
 
 #[test]

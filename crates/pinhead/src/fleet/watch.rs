@@ -141,13 +141,12 @@ fn show(told: &[(&str, Moment)]) -> String {
     text.push('\n');
     text.push_str(&table.text());
     text.push_str(
-        "\nSizes in MiB. With --to, the values are pushed to a metrics server repeatedly.\n",
+        "\nSizes are in MiB. Use --to to push the values to a metrics server repeatedly.\n",
     );
     text
 }
 
-/// Queries and pushes until a signal ends the process, or until its messages have no reader any
-/// more.
+/// Queries and pushes until a signal ends the process, or until the reader of its messages is gone.
 fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
     let (ended, ends) = channel();
     for host in hosts {
@@ -161,8 +160,7 @@ fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
         });
     }
     drop(ended);
-    // When one thread ends, the command ends. Otherwise a host would seem to be watched although it
-    // is not.
+    // If one thread ends, the whole command ends. Otherwise that host would seem to be watched.
     match ends.recv() {
         Ok(result) => result.map(|()| String::new()),
         Err(_) => Err(FleetError::Unwatched.into()),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// Width of the column of names, so that lines fit into 80 columns.
 const NAME: usize = 34;
 
-/// Formats a number. `-` is unknown, `0` means none, and `0.0` is some but below the resolution.
+/// Formats a number. `-` means unknown, `0` none, and `0.0` some, but below the resolution.
 fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -42,15 +42,15 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     let all: Vec<&Waker> = wakers.rows.iter().collect();
     line(&mut table, &sum(&all), "all");
     out.push_str(&table.text());
-    let how = if wakers.counted { "" } else { " (estimated: its kernel does not count them)" };
+    let how = if wakers.counted { "" } else { " (estimated: not counted by its kernel)" };
     let _ = writeln!(
         out,
-        "\n{:.1} % of the guest's dispatches are explained{how}",
+        "\nThe rows explain {:.1} % of the guest's dispatches{how}",
         wakers.attributed_percent
     );
     let _ = writeln!(
         out,
-        "CPU a minute: {} ms by its own count, {} ms on the host, factor {}",
+        "CPU a minute: {} ms by the guest's own count, {} ms on the host, factor {}",
         number(wakers.own_ms_a_minute),
         number(wakers.host_ms_a_minute),
         wakers.factor.map_or("-".into(), |factor| format!("{factor:.2}")),
@@ -72,7 +72,7 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     );
     let _ = writeln!(
         out,
-        "by the manager in this time: {} readings, {} samples, {} scans ({} us in the guest)",
+        "caused by the manager: {} readings, {} samples, {} scans (the last: {} us)",
         wakers.looks,
         wakers.samples,
         wakers.scans,

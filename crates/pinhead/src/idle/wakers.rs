@@ -1,10 +1,10 @@
 //! Wake-ups of a guest between two scans, computed from two responses as rows of a table.
 //!
-//! A guest's own clock misses some costs of a wake-up: leaving idle, the interrupt, and the
-//! emulation. The host's time of the vCPUs is therefore reported twice. `host_ms` is a task's share
-//! of this time, in proportion to CPU time. `saves_ms` is the time that the host would save without
-//! the task. `saves_ms` is the task's own time, plus a share of the time that no task used, in
-//! proportion to wake-ups.
+//! A guest's own clock misses some costs of a wake-up: the end of idle, the interrupt, and the
+//! emulation. The vCPUs' time on the host is therefore given in two fields. `host_ms` is a task's
+//! share of this time, in proportion to CPU time. `saves_ms` is the time that the host would save
+//! without the task. `saves_ms` is the task's own time, plus a share of the time that no task used,
+//! in proportion to wake-ups.
 
 use crate::ManageError;
 use manager::control::{HostSide, Scanned, TaskRow, Totals};
@@ -25,8 +25,8 @@ pub struct Wakers {
     /// Dispatches of the guest's tasks per minute.
     pub wakes_a_minute: f64,
     /// True if the guest's kernel counts dispatches, including those of ended tasks. Otherwise half
-    /// of the context switches are used, because an idle kernel switches to its idle task after
-    /// each task.
+    /// of the context switches count. An idle kernel switches to its idle task after each task, so
+    /// there are two for each dispatch.
     pub counted: bool,
     /// Percentage of the dispatches that the rows below explain.
     pub attributed_percent: f64,
@@ -46,8 +46,8 @@ pub struct Wakers {
     pub interrupts_a_minute: Option<f64>,
     /// Timers that expired in the guest, per minute.
     pub timers_a_minute: Option<f64>,
-    /// Number of looks that the manager requested from the guest's daemon in this time span. The
-    /// next two fields count requested samples and scans. Each of these requests wakes the guest
+    /// Number of readings of the guest that the manager requested from its daemon in this time
+    /// span. The next two fields count requested samples and scans. Each request wakes the guest
     /// once.
     pub looks: u64,
     #[allow(missing_docs, reason = "documented above")]
@@ -116,7 +116,7 @@ pub struct Waker {
     pub waits_in: Option<String>,
 }
 
-/// A row to which the host's counts have not been joined yet.
+/// A row without the host's counts, which are added later.
 struct Grown {
     waker: Waker,
     dispatches: u64,
@@ -287,8 +287,8 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     rows
 }
 
-/// Returns a task's counts at the first scan. The counts were reported then, or its daemon
-/// remembers them. For a task that has started since, all counts are zero.
+/// Returns a task's counts at the first scan, from its report or from the daemon's memory. All
+/// counts of a task that has started since are zero.
 fn before(
     task: &TaskRow,
     earlier: &BTreeMap<u32, &TaskRow>,
@@ -339,7 +339,7 @@ fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64
         .filter_map(|task| {
             let then = match earlier.get(&(task.pid, task.start_ticks)) {
                 Some(then) => (*then)?,
-                // A parent that has started since had no children before.
+                // A parent that has started since the first scan had no children before.
                 None => has_started_since(task, first).then_some(0)?,
             };
             Some((task, of(task)?.saturating_sub(then))).filter(|(_, ticks)| *ticks > 0)
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_sum_to_what_the_host_saw() {
+    fn rows_sum_to_the_hosts_counts() {
         let first = scanned(4, 60_000, 1000, 100, vec![task(1, "a", 10, 5), task(2, "b", 20, 5)]);
         let tasks = vec![task(1, "a", 310, 35), task(2, "b", 120, 15)];
         let second = scanned(5, 90_000, 1400, 140, tasks);
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_ended_is_counted_by_its_parent_or_not_known() {
+    fn ended_tasks_count_for_their_parent_or_as_unknown() {
         let first = scanned(1, 60_000, 1000, 100, vec![task(1, "sh", 10, 5)]);
         let mut shell = task(1, "sh", 110, 15);
         let second = |shell: &TaskRow| scanned(2, 120_000, 1400, 160, vec![shell.clone()]);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_schedulers_counts_half_of_the_switches_are_taken() {
+    fn without_counts_of_dispatches_half_of_the_switches_count() {
         let mut first = scanned(1, 60_000, 1000, 100, vec![task(1, "a", 10, 5)]);
         let mut second = scanned(2, 120_000, 900, 200, vec![task(1, "a", 110, 15)]);
         for (scanned, switches) in [(&mut first, 1000), (&mut second, 1250)] {

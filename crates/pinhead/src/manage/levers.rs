@@ -59,8 +59,8 @@ fn remarks(answer: &Levers) -> String {
     out
 }
 
-/// Formats the share of paged-out memory that came back after the guest's working set had settled,
-/// next to the allowed share.
+/// Formats the share of paged-out memory that came back more than a minute after the page-out, and
+/// the allowed share.
 fn promotion(row: &LeverRow, answer: &Levers) -> Option<String> {
     let (promoted, alarms) = (row.promoted_bytes?, row.alarms?);
     let working_set: u64 = answer.guests.iter().filter_map(|guest| guest.working_set_bytes).sum();
@@ -70,8 +70,9 @@ fn promotion(row: &LeverRow, answer: &Levers) -> Option<String> {
         false => "-".to_owned(),
     };
     Some(format!(
-        "Of the guests' working sets {percent} a minute came back later than a minute after \
-         (bound: {:.1} %); it rested {alarms} times since tasks of the host waited for memory.",
+        "Paged-out memory that came back late: {percent} of the guests' working sets a minute \
+         (bound: {:.1} %). Page-out paused {alarms} times, because tasks of the host \
+         waited for memory.",
         PROMOTION_PERMILLE as f64 / 10.0
     ))
 }

@@ -1,6 +1,6 @@
 //! `pinhead host`, and the commands that query the manager: `ps`, `set`, `reserve`.
 
-// Printing panics without a reader, but the manager must keep running.
+// Macros that print would panic without a reader, but the manager must keep running.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod check;
@@ -313,7 +313,7 @@ pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
     };
     match ask_manager(&args.socket, &ask)? {
         Answer::Reserve(held) => Ok(format!(
-            "{} MiB are free and held for {} s (reservation {})\n",
+            "{} MiB are reserved for {} s (reservation {})\n",
             held.mib,
             held.hold_ms / 1000,
             held.reservation

@@ -15,7 +15,7 @@ const LABEL_MAX: usize = 128;
 /// Maximum length of a reason, in characters.
 const REASON_MAX: usize = 400;
 
-/// The columns. A narrow terminal lacks those that explain a guest's place in the host's memory.
+/// Columns of the table. A narrow terminal first lacks those about the guest's memory on the host.
 const COLUMNS: [Column; 14] = [
     left("GUEST").least(16).most(LABEL_MAX),
     left("STATE").gap(1).width(9),
@@ -127,13 +127,13 @@ fn owners(out: &mut String, host: &OwnersRow) {
     );
 }
 
-/// Formats an owner's part that most hosts do not have.
+/// Formats the part of an owner that exists only on some hosts.
 fn part(name: &str, size: u64) -> String {
     if size >= 1 << 20 { format!(" + {name} {}", mib(Some(size))) } else { String::new() }
 }
 
-/// Formats the host's memory. With a budget, the memory of guests is bounded by the budget, and the
-/// host's own memory may be free.
+/// Formats the host's memory. If there is a budget, it bounds the guests' memory, although the host
+/// may have more free memory.
 fn host(out: &mut String, host: &HostRow) {
     let total = mib(host.total_bytes);
     let available = mib(host.available_bytes);
@@ -164,7 +164,7 @@ fn host(out: &mut String, host: &HostRow) {
 fn ksm(out: &mut String, ksm: &KsmRow) {
     let Some(gain) = ksm.gain_bytes else { return };
     let cost = ksm.cost_percent.map_or("an unknown part".into(), |cost| format!("{cost:.1} %"));
-    let phase = ksm.phase.map_or("left as it is", Phase::name);
+    let phase = ksm.phase.map_or("not managed", Phase::name);
     let _ = writeln!(
         out,
         "KSM: {} MiB saved by sharing equal pages, for {cost} of a core ({phase})",
@@ -234,7 +234,7 @@ mod tests {
     use crate::listing::testing::{WIDTHS, Words, check_fits};
 
     #[test]
-    fn report_h13_namesakes_have_their_monitors_behind_them() {
+    fn report_h13_namesakes_are_shown_with_their_monitors() {
         let row = |name: &str, uuid: &str| GuestRow {
             name: name.into(),
             uuid: uuid.into(),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_least_worth_are_left_out_at_80() {
+    fn the_least_important_columns_are_left_out_at_80() {
         let guests = vec![GuestRow { name: "g1".into(), ..GuestRow::default() }];
         let answer = Ps { host: HostRow::default(), ksm: KsmRow::default(), guests };
         let fitted = table(&answer).fit(80);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_named_with_what_is_free_in_it() {
+    fn budget_is_shown_with_its_free_part() {
         let mib = |mib: u64| Some(mib << 20);
         let row = HostRow {
             total_bytes: mib(24105),

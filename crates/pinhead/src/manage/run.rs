@@ -15,13 +15,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Time in which the manager of a `pinhead up` responds, and time in which it ends after that.
+/// Maximum time for the response of a `pinhead up`'s manager, and then for its end.
 const YIELD_MAX: Duration = Duration::from_secs(5);
 const END_MAX: Duration = Duration::from_secs(30);
-/// Timeout of one request to it, and time until the next request.
+/// Timeout of one request to that manager, and time until the next request.
 const YIELD_PATIENCE: Duration = Duration::from_secs(1);
 const YIELD_AGAIN: Duration = Duration::from_secs(3);
-/// Interval between two looks at its socket.
+/// Interval between two checks of that manager's socket.
 const YIELD_LOOK: Duration = Duration::from_millis(50);
 
 /// Runs the manager until a signal or its time limit ends it. After that, leftovers of dead farms
@@ -103,14 +103,14 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
 /// Runs the keeper, which holds the lease of the manager that started it.
 pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     let options = manager::keeper::Options { parked, ..Default::default() };
-    // A signal to all processes of this name is meant for the manager. The keeper must survive it,
-    // because its work begins after the manager's end.
+    // A signal to all processes of this name is meant for the manager. The keeper must survive such
+    // a signal, because its work begins after the manager's end.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
         Ok(Ended::Partly) => Err(ManageError::PartlyRestored.into()),
-        Err(error) => Err(Error::step("The keeper cannot go on", error)),
+        Err(error) => Err(Error::step("The keeper cannot continue", error)),
     }
 }
 

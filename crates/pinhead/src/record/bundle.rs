@@ -87,7 +87,7 @@ pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
             return refused("it is not a file");
         }
         if entry.size() > FILE_MAX || count >= FILES_MAX {
-            return refused("that exceeds the maximum size of a recording");
+            return refused("it exceeds the maximum size of a recording");
         }
         let target = to.join(place);
         let cannot = |source| Error::step(format!("Cannot write {}", target.display()), source);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_files_of_recordings_have_a_place() {
+    fn only_files_of_recordings_are_accepted() {
         for name in ["journal.db", "./journal.db", "recordings/raw.db", "recordings/2026-11-24.db"]
         {
             assert!(place(Path::new(name)).is_some(), "{name}");

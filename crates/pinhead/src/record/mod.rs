@@ -180,7 +180,7 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
         + &format!("Use it in other commands with --dir {}\n", recordings.display()))
 }
 
-/// Reads all imported data, so that damage is reported now and not later.
+/// Reads all imported data, so that damage is reported immediately.
 fn look_through(making: &Making) -> Result<Taken, Error> {
     let records = Records::open(&making.path().join(RECORDINGS))?;
     let mut taken = Taken::default();

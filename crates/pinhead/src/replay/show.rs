@@ -63,7 +63,7 @@ pub(super) fn replay(
     let mut out = head(played, now);
     out.push_str(&match agreement {
         Some(agreement) => agreement_text(agreement, now),
-        None => "There is no journal of this time to compare with.\n".into(),
+        None => "No journal covers this time, so the decisions were not compared.\n".into(),
     });
     let mut runs = vec![("recorded", played)];
     runs.extend(other.map(|(name, other)| (name.as_str(), other)));
@@ -102,17 +102,17 @@ pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error
     let like = plain(like, 60);
     let more = counted(fit.count.into(), "more guest");
     let Some((beyond, shortage)) = fit.limit else {
-        return Ok(format!("At least {more} like {like} fit; a larger number was not tried.\n"));
+        return Ok(format!("At least {more} like {like} fit. A larger number was not tried.\n"));
     };
     let verb = if fit.count == 1 { "fits" } else { "fit" };
     let why = match shortage {
         Shortage::Reserve => format!(
-            "with one more it is below its reserve for {} s, instead of {} s",
+            "with one more guest the host is below its reserve for {} s, instead of {} s",
             seconds(beyond.below_reserve_ms),
             seconds(fit.host.below_reserve_ms)
         ),
         Shortage::Needs => format!(
-            "with one more, guests need {} MiB-minutes beyond the free memory, instead of {}",
+            "with one more guest, guests need {} MiB-minutes beyond the free memory, instead of {}",
             mib_minutes(beyond.lacked),
             mib_minutes(fit.host.lacked)
         ),
@@ -138,7 +138,7 @@ fn head(played: &Played, now: &Now) -> String {
         out.push_str(&format!("; {} are missing", player.missing()));
     }
     if player.unread() > 0 {
-        out.push_str(&format!("; left out, of a later version: {}", player.unread()));
+        out.push_str(&format!("; left out, as of a later version: {}", player.unread()));
     }
     out + ".\n"
 }
@@ -146,7 +146,7 @@ fn head(played: &Played, now: &Now) -> String {
 fn agreement_text(agreement: &Agreement, now: &Now) -> String {
     let Agreement { all, same, moves, same_moves, differences } = agreement;
     let mut out = format!(
-        "Decided again as in the journal: {same} of {all} decisions ({}), {same_moves} of {moves} \
+        "Same decisions as in the journal: {same} of {all} ({}), with {same_moves} of {moves} \
          moves.\n",
         percent(*same, *all)
     );
@@ -259,7 +259,7 @@ fn breaks(other: &Played) -> String {
     };
     match worst.first() {
         Some((name, tally)) => format!(
-            "The needs of {} are not met, those of {} most: {} MiB min over {} s.{below}\n",
+            "The needs of {} are not met. {} lacks most: {} MiB min over {} s.{below}\n",
             counted(worst.len() as u64, "guest"),
             plain(name, NAME_MAX),
             mib_minutes(tally.unmet),

@@ -165,7 +165,7 @@ fn replayed_passes_agree_with_the_journal() {
     let text = replay(&args(&dir, &[]), &now()).unwrap();
     assert!(text.starts_with("180 passes from 06:00:00 to 06:02:59.\n"), "{text}");
     let line = text.lines().nth(1).unwrap();
-    assert!(line.starts_with("Decided again as in the journal: "), "{text}");
+    assert!(line.starts_with("Same decisions as in the journal: "), "{text}");
     assert!(line.contains("(100%)"), "{text}");
     assert!(text.contains("recorded"), "{text}");
     let json = replay(&args(&dir, &["--format", "json"]), &now()).unwrap();
@@ -260,5 +260,5 @@ fn more_guests_fit_until_a_need_is_not_met() {
     let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
     assert!(text.contains("g1+1") && text.contains("g1+3"), "{text}");
     let text = simulated(&["--grow", "50%"]).unwrap();
-    assert!(text.contains("are not met, those of g2 most"), "{text}");
+    assert!(text.contains("are not met. g2 lacks most"), "{text}");
 }

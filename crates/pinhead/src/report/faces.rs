@@ -1,5 +1,5 @@
-//! Check that the faces of a number agree to the digit, over a recorded hour: text, CSV, JSON and
-//! page, the same report of the samples in the text of the metrics, `pinhead ps`, `pinhead top`.
+//! Checks that a number is the same everywhere, over a recorded hour. It is compared in text, CSV,
+//! JSON and page of a report, in the report from metrics, in `pinhead ps` and in `pinhead top`.
 
 use super::*;
 use crate::listing::ListingArgs;
@@ -26,8 +26,7 @@ const STEP_S: u64 = 10;
 /// Width at which no table is broken.
 const WIDE: usize = 1_000;
 
-/// Returns a row's values at a moment: a counter has grown evenly, and a size has grown by a page a
-/// second.
+/// Returns a row's values at a moment. Counters grow evenly, and sizes grow by a page a second.
 fn at<F: Field>(over: &Over<F>, second: u64) -> Row<F> {
     let mut row = Row::default();
     for (field, value) in F::ALL.iter().filter_map(|field| Some((*field, over.get(*field)?))) {

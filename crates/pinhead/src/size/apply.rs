@@ -104,7 +104,7 @@ fn quoted(text: &str) -> String {
 fn settings_text(wanted: &[Wanted<'_>]) -> Result<String, Error> {
     let mut out = String::from("# `pinhead host --config FILE` reads this.\n");
     for one in wanted {
-        // In settings a name is a pattern, and these letters would match other names too.
+        // In settings a name is a pattern, and these characters would match other names as well.
         if one.name.contains(['*', '?']) {
             return Err(SizeError::PatternName { name: plain(one.name, 60) }.into());
         }
@@ -158,7 +158,7 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
         let Some(row) = find(one) else { continue };
         let size = one.size.min(Bytes(row.memory_bytes)).max(LEAST);
         let minimum = one.minimum.min(size).max(LEAST);
-        // At no moment may the minimum exceed the maximum.
+        // The minimum must never exceed the maximum, not even between two changes.
         let mut changes = vec![
             Change::Min(Share::Bytes(minimum)),
             Change::Max(Share::Bytes(size)),
@@ -210,8 +210,11 @@ fn undo(done: &[(&GuestRow, Vec<Change>)], error: Error, socket: &SocketArg) -> 
         }
     }
     let what = match stays.is_empty() {
-        true => "Nothing is set: what was set already is as it was, by hand now".to_owned(),
-        false => format!("Not all could be put back ({})", plain(&stays.join(", "), 400)),
+        true => "No size was set: earlier limits are restored, and count as set by hand".to_owned(),
+        false => {
+            let guests = plain(&stays.join(", "), 400);
+            format!("The earlier limits of these guests could not be restored: {guests}")
+        }
     };
     Error::step(what, error)
 }
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_a_pattern_is_no_class() {
+    fn a_name_with_pattern_characters_is_refused() {
         let error = settings_text(&[Wanted { name: "web*", ..WANTED }]).unwrap_err();
         assert!(error.to_string().contains("web*"), "{error}");
     }
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_one_words_each() {
+    fn names_in_commands_are_single_words() {
         let text = virsh_text(&[WANTED]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "virsh setmaxmem --domain 'a b' 96M --config");

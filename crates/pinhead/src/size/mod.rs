@@ -37,7 +37,7 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
     match args.apply {
         None => show::show(&answer, args.format, &now),
         Some(how) => {
-            // Recordings of elsewhere have other guests.
+            // Recordings of another host have other guests.
             let sources = if args.dir.is_none() {
                 Sources::present(args.socket.socket.as_deref())
             } else {

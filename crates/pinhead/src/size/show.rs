@@ -86,7 +86,8 @@ fn sum_text(answer: &Sizes, now: &Now) -> String {
     let Together { sizes, at_once, step } = answer.advice.together;
     let at_ms = answer.from_ms + (step as i64) * answer.question.span.step_ms;
     format!(
-        "\nAll together: sizes of {} MiB, of which at most {} MiB were needed at one time ({}).\n",
+        "\nAll guests together: sizes of {} MiB. At most {} MiB of them were needed at one time \
+         ({}).\n",
         sizes.as_mib(),
         at_once.as_mib(),
         when::show(at_ms, now)
@@ -107,11 +108,12 @@ fn proof_text(answer: &Sizes) -> String {
         ]);
     }
     if answer.advice.tried.iter().all(|tried| tried.proof.is_none()) {
-        return "\nToo little was recorded to try a rule on a part of it.\n".into();
+        return "\nThe recorded time is too short to judge the rules.\n".into();
     }
     format!(
-        "\nEach rule on the first two thirds of the time, judged by the last: what of the sizes \
-         was idle, in how\nmany minutes a guest needed more, and how much more on average.\n\n{}",
+        "\nRules, fitted on the first two thirds of the time and judged by the last third. SLACK% \
+         is the unused\npart of the sizes, SHORT the minutes in which a guest needed more, and BY \
+         the mean lack.\n\n{}",
         table.text()
     )
 }

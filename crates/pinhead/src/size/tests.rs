@@ -76,7 +76,7 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
     assert!(text.contains("\nweb1   256   112    96  120  100     1   2     100"), "{text}");
     assert!(text.contains("\nweb2   256   220"), "{text}");
     assert!(!text.contains("\ndb "), "{text}");
-    assert!(text.contains("sizes of 332 MiB, of which at most 332 MiB were needed"), "{text}");
+    assert!(text.contains("sizes of 332 MiB. At most 332 MiB of them were needed"), "{text}");
     let krr = text.lines().find(|line| line.starts_with("krr ")).unwrap();
     assert_eq!(krr.split_whitespace().collect::<Vec<_>>(), ["krr", "348", "13.7", "0", "0"]);
     let csv = show::show(&answer, SizeFormat::Csv, &now(240)).unwrap();

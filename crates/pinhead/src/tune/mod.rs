@@ -51,7 +51,7 @@ pub struct TuneArgs {
 
 /// Returns the advice.
 pub fn run(args: &TuneArgs) -> Result<String, Error> {
-    // Recordings of elsewhere have other guests.
+    // Recordings of another host have other guests.
     let sources = if args.dir.is_none() { Sources::present(None) } else { Sources::default() };
     tune(args, &sources, &::why::now())
 }
@@ -62,7 +62,7 @@ fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> 
         return Err(TimeError::OverYear.into());
     }
     let since_ms = args.since.as_deref().map(|text| when::begin(text, now)).transpose()?;
-    // The minute of the change counts neither as before nor as after.
+    // The minute of the change belongs neither to the time before nor to the time after.
     let minute_ms = since_ms.map(|since_ms| since_ms - since_ms.rem_euclid(STEP_MS));
     if minute_ms.is_some_and(|minute_ms| minute_ms <= from_ms || minute_ms + STEP_MS >= to_ms) {
         return Err(TimeError::SinceOutside.into());

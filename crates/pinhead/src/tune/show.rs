@@ -54,8 +54,8 @@ pub(super) fn since(
         format!("Found before {}, with the result since then:\n", when::show(since_ms, now));
     for one in &before.all {
         let came = match still(one) {
-            None => "the fault is not found any more".to_owned(),
-            Some(now) => format!("the fault is still found. {}", gain(&now.finding.gain)),
+            None => "the fault is gone".to_owned(),
+            Some(now) => format!("the fault remains. {}", gain(&now.finding.gain)),
         };
         let Finding { fault, guest, .. } = &one.finding;
         let gain = gain(&one.finding.gain);
@@ -109,8 +109,8 @@ fn told(foretold: &Foretold) -> String {
     let minutes = |area: u128| (area / (u128::from(base::MIB) * 60_000)).to_string();
     let Foretold { before, after } = foretold;
     format!(
-        "Replayed with this change: {} MiB free on average instead of {}, {} MiB min not met \
-         instead of {}, {} moves instead of {}",
+        "Replayed with this change: {} MiB free on average instead of {}, {} MiB min of \
+         unmet need instead of {}, {} moves instead of {}",
         after.free.as_mib(),
         before.free.as_mib(),
         minutes(after.tally.unmet),

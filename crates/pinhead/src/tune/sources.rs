@@ -10,9 +10,9 @@ use whatif::Source;
 pub(crate) struct Sources(BTreeMap<String, Source>);
 
 impl Sources {
-    /// Asks the manager and the farms of this machine.
+    /// Queries the manager and the farms of this machine.
     pub(crate) fn present(socket: Option<&Path>) -> Sources {
-        // The advice is useful without either.
+        // The advice is useful without a manager or a farm as well.
         let rows = match ask_manager(socket, &Ask::Ps) {
             Ok(Answer::Ps(ps)) => ps.guests,
             Ok(_) | Err(_) => Vec::new(),

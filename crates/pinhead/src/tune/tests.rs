@@ -143,10 +143,10 @@ fn advice_since_a_change_reports_its_outcome() {
     assert!(lines.next().unwrap().starts_with("Found before 08:00"), "{text}");
     let large = lines.next().unwrap();
     assert!(large.starts_with("   g3: too large. Potential gain: "), "{text}");
-    assert!(large.ends_with(" MiB. Since then the fault is not found any more"), "{text}");
+    assert!(large.ends_with(" MiB. Since then the fault is gone"), "{text}");
     let woken = lines.next().unwrap();
     assert!(woken.starts_with("   g2: woken. Potential gain: 3.0 % of a CPU."), "{text}");
-    assert!(woken.ends_with("the fault is still found. Potential gain: 3.0 % of a CPU."), "{text}");
+    assert!(woken.ends_with("the fault remains. Potential gain: 3.0 % of a CPU."), "{text}");
     assert!(text.contains("\n\n1. g2: woken."), "{text}");
     let json = done("2026-11-24 08:00", Format::Json).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

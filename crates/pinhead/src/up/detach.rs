@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 
 /// Starts a farm in the background, and waits until its guests are ready.
 pub fn start(path: &Path, args: &UpArgs) -> Result<(), Error> {
-    // A faulty file is reported here, before any process is started.
+    // Errors in the file are reported here, before any process is started.
     serve::load(path, &args.only)?;
     let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
     let program = std::env::current_exe().map_err(|e| wrong("Cannot find the program", e))?;
@@ -79,8 +79,8 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
 
 /// Runs the farm in the process that [`start`] has started.
 pub fn service(args: &ServiceArgs) -> Result<(), Error> {
-    // The call fails only if this process already leads a process group. Such a process has no
-    // session to leave.
+    // The call fails only if this process already leads a process group. It then has no session to
+    // leave.
     let _ = rustix::process::setsid();
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out: OwnedFd = out.map_err(|e| Error::step("No output", e))?;

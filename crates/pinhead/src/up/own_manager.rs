@@ -6,7 +6,7 @@
 //!       └── the other one has ended ◄── it ends ◄── a `pinhead host` wants them
 //! ```
 //!
-//! The manager has all farms of its user, so only one of several `pinhead up` has a manager. The
+//! The manager has all farms of its user, so only one of several `pinhead up` runs a manager. The
 //! others try again until that one has ended.
 
 use manager::{Manager, Options, Signals, Turn, control};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use wire::Status;
 
-/// Time until the next start, if another manager has its socket.
+/// Time until the next start, if another manager uses the socket.
 const AGAIN_MS: u64 = 3_000;
 /// Time until the next start after a request to end. In this time the other manager requests the
 /// guests.
@@ -27,10 +27,10 @@ const YIELD_MS: u64 = 15_000;
 
 /// Time until the next start of a manager that cannot run.
 const RETRY_MS: u64 = 60_000;
-/// Interval between two looks at the manager's turns, of which it has one a second or more.
+/// Interval between two checks of the manager's turns. The manager has at least one turn a second.
 const LOOK_MS: u64 = 1_000;
-/// Number of looks in a row without a turn after which the manager counts as hung. Looks are
-/// counted, because this process may be stopped.
+/// Number of checks in a row without a turn after which the manager counts as hung. Checks are
+/// counted instead of time, because this process may be stopped.
 const LOOKS_MAX: u32 = 30;
 
 /// The manager of this process, if there is one.
@@ -60,10 +60,10 @@ struct Running {
     stop: Option<UnixStream>,
     handle: JoinHandle<Ended>,
     shared: Arc<Shared>,
-    /// Number of turns at the last look, with its time.
+    /// Number of turns at the last check, and time of that check.
     turns: u64,
     look_ms: u64,
-    /// Number of looks since the last turn.
+    /// Number of checks since the last turn.
     silent: u32,
 }
 
@@ -72,7 +72,7 @@ struct Running {
 struct Shared {
     /// Number of turns.
     turns: AtomicU64,
-    /// Statuses of daemons that the fleet has not got yet, by guest.
+    /// Statuses of daemons, by guest, that were not passed to the fleet yet.
     statuses: Mutex<BTreeMap<String, Status>>,
 }
 
@@ -106,7 +106,7 @@ impl OwnManager {
             news.note = self.has_ended(ended, now_ms);
         }
         if self.thread.as_mut().is_some_and(|thread| thread.is_hung(now_ms)) {
-            // The thread cannot be ended. Its lease is closed from the farm's side.
+            // The thread cannot be ended, so the farm closes its end of the thread's lease.
             self.thread = None;
             let note = self.fails("it has made no progress for a long time", None);
             return News { note, is_hung: true };
@@ -162,12 +162,12 @@ impl OwnManager {
                 None
             }
             Ok(Ended::Failed(why)) => self.fails(&why, Some(now_ms)),
-            Err(_) => self.fails("this is a fault in pinhead", None),
+            Err(_) => self.fails("this is an error in pinhead", None),
         }
     }
 
-    /// Notes a failure. The next start follows `now_ms`, if that is given. Returns a message for a
-    /// reason that was not reported last.
+    /// Records a failure. If `now_ms` is given, it decides on the next start. Returns a message,
+    /// unless the same reason was reported last.
     fn fails(&mut self, why: &str, now_ms: Option<u64>) -> Option<String> {
         self.start_ms = now_ms.map(|now_ms| now_ms + RETRY_MS);
         let is_news = self.told != why;
@@ -178,7 +178,7 @@ impl OwnManager {
 }
 
 impl Running {
-    /// Returns true if the manager has made no turn at many looks in a row.
+    /// Returns true if the manager has made no turn for many checks in a row.
     fn is_hung(&mut self, now_ms: u64) -> bool {
         if now_ms.saturating_sub(self.look_ms) >= LOOK_MS {
             self.look_ms = now_ms;
@@ -204,7 +204,7 @@ fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
         Err(manager::Error::Control(control::Error::Taken { .. })) => return Ended::ForAnother,
         Err(error) => return Ended::Failed(base::chain(&error)),
     };
-    // Nothing is ever written, because no signal asks this manager to read its settings again.
+    // This pipe stays empty, because no signal makes this manager read its settings again.
     let (reload, _never) = match UnixStream::pair() {
         Ok(pair) => pair,
         Err(error) => return Ended::Failed(error.to_string()),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn manager_is_tried_again_and_its_failure_told_once() {
+    fn the_manager_is_retried_and_its_failure_reported_once() {
         for (end, wait_ms) in [(Ended::ForAnother, AGAIN_MS), (Ended::Yielded, YIELD_MS)] {
             let mut manager = ended(end);
             assert_eq!(manager.turn(Some(1), 5), News::default());

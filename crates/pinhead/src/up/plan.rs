@@ -22,11 +22,10 @@ use vm::images::{
 };
 use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, first_host_port, probe_kvm};
 
-/// Maximum number of guests that all get enough room to translate all of their code.
+/// Maximum number of guests with a large buffer each, for all of their translated code.
 const ROOMY_GUESTS: u32 = 8;
-/// Kernel argument that locks the kernel down. A kernel locked down in this way has no tracing. The
-/// files of tracing have ten thousand inodes, which would take a tenth of a small web server's
-/// memory.
+/// Kernel argument that locks the kernel down, and thereby disables tracing. The files of tracing
+/// have ten thousand inodes, a tenth of a small web server's memory.
 const WITHOUT_TRACING: &str = "lockdown=confidentiality";
 /// Timeout for a template to boot, settle and be saved. Under emulation on a busy machine that
 /// takes long.
@@ -287,7 +286,7 @@ pub(super) fn files(
         check_file(path)?;
     }
     let disk = disk.map(|path| disk_of(class, path.to_path_buf()));
-    // A fault of the disk is reported here, before other guests have started.
+    // An error in the disk is reported here, before other guests have started.
     if let Some(disk) = &disk {
         disk.prepare(&class.name)?;
     }
@@ -375,8 +374,8 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
     format!("{scheme}127.0.0.1:{}{last} (port {})", port.host, port.guest)
 }
 
-/// Returns the size of the buffer for translated code, in MiB. Memory beyond a guest's need is
-/// wasted, because it is never shared.
+/// Returns the size of the buffer for translated code, in MiB. A buffer larger than needed wastes
+/// memory, because it is never shared.
 ///
 /// A web server uses 8 MiB for its pages, but 14 MiB until it has started and answered its first
 /// request. With 12 MiB, code is discarded during the start, and the start of a clone costs a
@@ -423,14 +422,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_that_translate_more_have_more_room_for_it() {
+    fn servers_with_more_code_get_larger_buffers() {
         let room = |builtin, guests| translation_mib(Source::Builtin(builtin), guests);
         assert_eq!([room(Builtin::Web, 8), room(Builtin::Web, 9)], [32, 20]);
         assert_eq!([room(Builtin::DebianCombo, 1), room(Builtin::DebianCombo, 100)], [64, 64]);
     }
 
     #[test]
-    fn rules_that_hold_are_rules_without_errors() {
+    fn rules_that_change_nothing_have_no_errors() {
         let found = check::text(HOLD.as_bytes(), &Machine::default());
         assert!(!rules::has_errors(&found), "{found:?}");
         assert!(checked_rules("default").is_ok());
@@ -451,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_to_reach_guests_are_listed_by_class() {
+    fn addresses_of_guests_are_listed_by_class() {
         let text = "[[class]]\nname = 'web'\ncount = 3\nports = [{ guest = 80, host = 18000 }]\n\
                     [[class]]\nname = 'db'\n";
         let farm = farm::config::parse(text, "f").unwrap();

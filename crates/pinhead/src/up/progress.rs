@@ -149,7 +149,7 @@ impl Progress {
         }
         let written = match &mut self.out {
             Out::Terminal => {
-                // A line that the terminal breaks could not be replaced by the next.
+                // If the terminal broke the line, the next line could not replace it.
                 let room = width(std::io::stderr()).map_or(WIDTH, |width| width.saturating_sub(1));
                 let line = base::plain(&step.line(), room.min(WIDTH));
                 self.is_drawn = true;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_show_how_far_it_is() {
+    fn lines_show_the_progress() {
         let line = Step::Guests { up: 5, ready: 3, ended: 1, of: 6 }.line();
         assert_eq!(line, "[############............] 3 of 6 guests ready, 2 more up, 1 ended");
         let line = Step::Guests { up: 1, ready: 1, ended: 0, of: 1 }.line();

@@ -88,8 +88,8 @@ impl Screen {
 }
 
 /// Returns the sequence that moves the cursor up to the first of the drawn lines. A terminal that
-/// has become narrower has broken lines that were as wide as it was. Some terminals cut them
-/// instead, and lose earlier output then.
+/// became narrower has broken the lines that were as wide as before. Some terminals cut such lines
+/// instead, and then lose earlier output.
 fn up(drawn: &[usize], width: usize) -> String {
     let lines: usize = drawn.iter().map(|length| length.div_ceil(width.max(1)).max(1)).sum();
     if lines > 0 { format!("\x1b[{lines}A\r") } else { String::new() }

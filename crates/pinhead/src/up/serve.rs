@@ -105,7 +105,7 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     };
     plan.warning.iter().for_each(|text| progress.warn(text));
     // Signals are handled before the first guest starts, so that all guests are ended properly.
-    // Until here a signal simply ends the process, which leaves nothing behind.
+    // Before this point a signal simply ends the process, and nothing is left behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
     // The directory must outlive all values below, which have their files there.
@@ -124,8 +124,8 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     let service = Service::open(run_dir.path(), name.clone(), occupants)
         .map_err(|e| Error::step("No control socket for the guests", e))?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    // A clone's start takes little CPU time, because the clone mostly waits for its disk and its
-    // daemon's hello.
+    // A clone's start takes little CPU time: it mostly waits for the disk and for the daemon's
+    // greeting.
     let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus })
         .under(&tiers.tier())
         .linked(&Switch::start(&links)?);
@@ -248,7 +248,7 @@ impl Running {
             self.guarded(Part::Service, |running| running.service.drop_clients());
         }
         if self.faults.is_left_out(Part::Service) {
-            // No other part would notice the end of the manager.
+            // Only this part notices the end of the manager.
             self.service.drop_manager(&mut self.fleet);
         }
     }
@@ -339,7 +339,9 @@ impl Running {
         if !silent.is_empty() {
             let more = if silent.len() > SILENT_MAX { " and others" } else { "" };
             let names = silent[..silent.len().min(SILENT_MAX)].join(", ");
-            text.push_str(&format!("  up, but their ports do not answer: {names}{more}\n"));
+            text.push_str(&format!(
+                "  running, but without an answer of their ports: {names}{more}\n"
+            ));
         }
         if self.starter.take().is_some() {
             text.push_str(&failures(&self.fleet));
@@ -367,7 +369,7 @@ impl Running {
         let Running { mut fleet, service, tiers, mut manager, .. } = self;
         fleet.end();
         if is_table && outcome.is_ok() && count > 0 {
-            // A reader that has gone is no error.
+            // A missing reader is not an error.
             let ended = format!("{} ended\n", base::counted(count as u64, "guest"));
             let _ = std::io::stdout().write_all(ended.as_bytes());
         }

@@ -1,5 +1,5 @@
-//! Handling of this program's faults in parts that guests do not need. Such a part is disabled, and
-//! no guest ends.
+//! Handling of errors of this program in parts that guests do not need. After some errors such a
+//! part is disabled, but no guest ends.
 //!
 //! All guests end with this process, and any panic here would end it. The table, the control socket
 //! and the tiers' upkeep are separate parts. Guests continue to run without any of these parts.
@@ -23,7 +23,7 @@ impl Part {
     fn loss(self) -> &'static str {
         match self {
             Part::Screen => "the table is not drawn",
-            Part::Service => "`pinhead ps`, `exec` and the like are not answered",
+            Part::Service => "commands such as `pinhead ps` and `pinhead exec` get no answer",
             Part::Tiers => "KSM and swap are not controlled",
         }
     }
@@ -45,16 +45,16 @@ impl Faults {
         if self.is_left_out(part) {
             return None;
         }
-        // The part's state may be half changed. The part is used again as far as possible, and its
-        // clients are disconnected.
+        // The part may have changed only a part of its state. The part is used again as far as
+        // possible, and its clients are disconnected.
         let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
         if outcome.is_none() {
             self.0[part as usize] += 1;
             let (loss, end) = match self.is_left_out(part) {
                 true => (part.loss(), " from now on"),
-                false => ("it goes on", ""),
+                false => ("the failed part continues", ""),
             };
-            let text = format!("this is a fault in pinhead; the guests run on, and {loss}{end}");
+            let text = format!("this is an error in pinhead; the guests run on, and {loss}{end}");
             tell("pinhead", &text);
         }
         outcome

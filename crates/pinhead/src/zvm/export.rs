@@ -73,7 +73,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     Ok(told(&exporter, count, args))
 }
 
-/// A new file. An incomplete file is removed, so that nobody mistakes it for a complete one.
+/// A new file. If it is not completed, it is removed.
 struct NewFile<'a> {
     file: File,
     path: &'a Path,

@@ -54,7 +54,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
             Ok(count) => stream::Read::Bytes(&buffer[..count]),
             Err(error) => match error.raw_os_error() {
                 Some(EOVERFLOW) => {
-                    tell("pinhead", "CP was faster: records were lost");
+                    tell("pinhead", "records were lost: CP sent them faster than they were read");
                     stream::Read::Overflow
                 }
                 // A second failure without data in between means that CP has severed the
@@ -70,7 +70,9 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
         empty = if read == stream::Read::Bytes(&[]) { empty + 1 } else { 0 };
         match stream.take(read) {
             Some(Set::Whole(set) | Set::Part(set)) => take(&set, &mut monitor, &mut recording)?,
-            Some(Set::Lost(bytes)) => tell("pinhead", &format!("{bytes} bytes could not be kept")),
+            Some(Set::Lost(bytes)) => {
+                tell("pinhead", &format!("a set of data was lost: {bytes} bytes"));
+            }
             None => {}
         }
         if empty > 2 && !is_device(&args.device) {
@@ -94,7 +96,7 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
         }
     }
     if let Err(error) = end {
-        tell("pinhead", &format!("a set of data ends too early: {error}"));
+        tell("pinhead", &format!("a set of data is incomplete: {error}"));
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ const KEEP: Keep = Keep {
 /// Recordings that are being written.
 pub(super) struct Recording {
     recorder: Recorder,
-    /// First sample, which waits for the second sample, because the time between both is z/VM's
+    /// First sample. It waits for the second sample, because the time between both is z/VM's
     /// interval.
     first: Option<Moment>,
     spacing: Spacing,
@@ -88,8 +88,8 @@ impl Recording {
     }
 }
 
-/// Time between samples. The stored time changes only if two successive times are alike, so that a
-/// single gap does not count.
+/// Time between samples. It changes only if two successive times are alike, so a single gap does
+/// not count.
 #[derive(Debug, Default)]
 struct Spacing {
     ms: i64,
@@ -109,11 +109,11 @@ impl Spacing {
 /// Describes the records in a sentence.
 pub(super) fn told(counts: &Counts) -> String {
     let mut text = format!(
-        "{} records, {} of them of kinds that are not recorded",
+        "{} records, {} of them of kinds that pinhead does not record",
         counts.records, counts.others
     );
     if counts.ignored > 0 {
-        text.push_str(&format!(", {} ends of intervals out of their time", counts.ignored));
+        text.push_str(&format!(", {} ends of intervals at unexpected times", counts.ignored));
     }
     if counts.bad > 0 {
         let first = counts.first_bad.as_deref().unwrap_or_default();

@@ -131,7 +131,7 @@ fn a_line_and_a_text_without_end_are_refused() {
     let path = Path::new("scenarios.jsonl");
     let refused = |text: Box<dyn Read>| scenarios(text, path).unwrap_err().to_string();
     let line = refused(Box::new(std::io::repeat(b'x')));
-    assert_eq!(line, "scenarios.jsonl:1:1: A scenario has at most 1 MiB in its line");
+    assert_eq!(line, "scenarios.jsonl:1:1: The line of a scenario must have at most 1 MiB");
     let text = refused(Box::new(Blank(0)));
     assert!(text.ends_with("The scenarios have more than 256 MiB, unpacked"), "{text}");
 

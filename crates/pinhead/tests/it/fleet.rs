@@ -20,5 +20,5 @@ fn impossible_fleet_question_is_refused_with_remedy() {
     let error = wrong(&["--from", nobody]);
     assert!(error.contains(nobody) && error.contains("connect"), "{error}");
     let error = wrong(&["--from", "localhost"]);
-    assert!(error.contains("write http://HOST:PORT/PATH"), "{error}");
+    assert!(error.contains("use http://HOST:PORT/PATH"), "{error}");
 }

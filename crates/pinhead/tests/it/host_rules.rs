@@ -132,7 +132,11 @@ fn impossible_explanation_is_refused_in_a_sentence() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("did you mean `guest.cold`?"));
     let output = dir.explain(RULES, "{}\u{1b}[2J", "text");
-    assert!(text(&output.stderr).contains("1:3: this is no JSON"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("1:3: this is not valid JSON"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -145,10 +149,10 @@ fn a_hostile_snapshot_is_refused_by_what_is_wrong_with_it() {
     assert!(refused(r#"{"guest.clod\u001b[2J": 1}"#).contains("`guest.clod\u{fffd}[2J`"));
     assert!(refused(r#"{"guest.cold": "1"}"#).contains("numbers, or null"));
     assert!(refused(r#"{"guest.cold": [[1]]}"#).contains("numbers, or null"));
-    assert!(refused(r#"{"guest.cold": [1e999]}"#).contains("no JSON"));
+    assert!(refused(r#"{"guest.cold": [1e999]}"#).contains("not valid JSON"));
     let many = vec!["1"; 102].join(",");
     assert!(refused(&format!("{{\"guest.cold\": [{many}]}}")).contains("more than 101"));
-    assert!(refused(&"[".repeat(100_000)).contains("no JSON"));
+    assert!(refused(&"[".repeat(100_000)).contains("not valid JSON"));
     assert!(refused(&" ".repeat((1 << 20) + 1)).contains("at most 1048576 bytes"));
     let known = Snapshot::parse("now", br#"{"guest.cold": [null, 2], "host.total": 7}"#);
     let known = known.expect("a snapshot");

@@ -45,7 +45,7 @@ fn surface() -> BTreeSet<String> {
 }
 
 #[test]
-fn nothing_that_can_be_asked_for_is_lost() {
+fn options_of_the_command_line_match_the_list() {
     let real = surface();
     let kept = kept();
     let listed = fs::read_to_string(&kept).unwrap_or_default();

@@ -11,12 +11,12 @@ use super::types::{
     Builtin, Class, Farm, GUESTS_MAX, Limits, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
 };
 
-/// Maximum number of classes in a file. A user could not tell more classes apart.
+/// Maximum number of classes in a file. A user could not distinguish more classes.
 const CLASSES_MAX: usize = 100;
 /// Shortest idle time before parking. CPU usage is sampled once a second, so an idle guest is
 /// recognised after a few seconds.
 const PARK_MS_MIN: u64 = 5_000;
-/// Name of a farm if neither its file's content nor the file's name gives one.
+/// Name of a farm that gets no name from its file's content or from the file's name.
 pub(super) const NAMELESS: &str = "farm";
 /// Maximum length of a name. The rest of a guest's host name is left for the guest's number.
 const NAME_MAX: usize = 50;
@@ -34,7 +34,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
         check(reader, &at, &class);
         if classes.iter().any(|other| other.name == class.name) {
             let message = format!("there is a class `{}` already", shown(&class.name));
-            reader.refuse(&at, &["name"], message, "give each a name of its own");
+            reader.refuse(&at, &["name"], message, "give each class its own name");
         }
         class.ports = ports(reader, &at, &class, &mut taken);
         written.push(links::read(reader, &at));
@@ -89,7 +89,12 @@ fn farm_name(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> String {
 fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     if at.get("name").is_none() {
         let message = "a class needs a name".to_owned();
-        reader.fault(at.span.clone(), "class", message, Some("write name = \"web\""));
+        reader.fault(
+            at.span.clone(),
+            "class",
+            message,
+            Some("write the class's name, such as name = \"web\""),
+        );
     }
     let mut refuse = |keys: &[&str], message: &str, help: &str| {
         reader.refuse(at, keys, message.to_owned(), help);
@@ -145,7 +150,7 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             class.memory_min_mib.is_some_and(|min| min > class.memory_mib),
             "memory_min",
             "more than all its memory",
-            "at most what `memory` says",
+            "use at most the size of `memory`",
         ),
         (
             class.rules.is_some() && !class.daemon,

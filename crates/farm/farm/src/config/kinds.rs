@@ -11,7 +11,7 @@ pub(super) fn mib(value: &DeValue<'_>) -> Converted<u64> {
 pub(super) fn swap(value: &DeValue<'_>) -> Converted<u64> {
     let text = words(value)?;
     let Some(amount) = text.strip_prefix("zram:") else {
-        return wrong(format!("`{}` is no swap of a guest", shown(&text)), SWAP_HELP);
+        return wrong(format!("`{}` is not a valid swap of a guest", shown(&text)), SWAP_HELP);
     };
     base::parse_size(amount).map(|size| size.as_mib()).map_err(|bad| Wrong {
         message: format!("`{}`: {}", shown(amount), bad.kind),

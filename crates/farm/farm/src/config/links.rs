@@ -53,7 +53,7 @@ fn fault(
         // the same.
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
-            Some(near) => format!("is it `{near}`?"),
+            Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names.join(", ")),
         };
         return Some(("to", format!("there is no class `{to}`"), help));

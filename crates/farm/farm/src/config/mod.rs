@@ -5,8 +5,8 @@
 //!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
-//! A file is accepted completely or not at all, and all its faults are reported at once. [`parse`]
-//! is a pure function of the text; [`load`] reads the file.
+//! A file is accepted completely or not at all, and all of its errors are reported together.
+//! [`parse`] is a pure function of the text. [`load`] reads the file.
 
 mod build;
 mod kinds;

@@ -125,8 +125,8 @@ settings::table! {
         args: Vec<String> = checked(
             list,
             |args| !args.iter().any(|word| word.contains(is_space)),
-            "a word for the kernel has white space in it",
-            "write each word as a text of its own: [\"a=1\", \"b\"]",
+            "a word for the kernel contains white space",
+            "write each word as a separate text: [\"a=1\", \"b\"]",
         ), else "none";
         /// a command line for the guest's shell, run once the guest is ready
         command: Option<String> = checked(

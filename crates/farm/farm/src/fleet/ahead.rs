@@ -47,8 +47,8 @@ impl Ahead {
             self.woken = start();
         }
         if let Some(woken) = &self.woken {
-            // A full queue means that the thread is busy with another guest. The guest that wakes
-            // now then gets no prefetch.
+            // If the queue is full, the thread is busy with another guest. The guest that wakes now
+            // gets no prefetch.
             let _ = woken.try_send(pid);
         }
     }

@@ -1,5 +1,5 @@
-//! Next timer of a guest, such as a cron job or a systemd timer. The guest's daemon is asked for
-//! this timer before parking, and a parked guest is woken in time.
+//! Next timer of a guest, such as a cron job or a systemd timer. Before parking, the timer is
+//! requested from the guest's daemon. A parked guest is woken in time.
 //!
 //! ```text
 //!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake
@@ -9,8 +9,8 @@
 
 use procfs::Work;
 
-/// Timeout for the daemon's answer. Only time in which the guest's QEMU could run counts. After the
-/// timeout the guest is parked, and may miss its timers.
+/// Timeout for the daemon's answer. Only time in which the guest's QEMU could run counts. After it
+/// the guest is parked, and may miss its timers.
 const PATIENCE_MS: u64 = 5_000;
 /// Age after which an answer, or an unanswered request, is outdated and the daemon is asked again.
 const FRESH_MS: u64 = 60_000;
@@ -51,8 +51,8 @@ impl Alarm {
         };
         let is_over = self.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
         if is_over && is_within(self.told_ms, SOON_MS) {
-            // Some guests have a timer due each minute. Another request right after a timer would
-            // keep such a guest busy.
+            // Some guests have a timer due each minute. A further request right after each timer
+            // would keep such a guest busy.
             return Leave::Stay;
         }
         if is_within(self.told_ms, FRESH_MS) && !is_over {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_asked_before_it_goes_and_woken_in_time() {
+    fn a_guest_is_queried_before_parking_and_woken_in_time() {
         let mut alarm = Alarm::default();
         assert_eq!(leave(&alarm, 5_000), Leave::Ask);
         alarm.was_asked(5_000, None);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_is_waited_for_when_its_qemu_could_not_run() {
+    fn time_counts_only_while_the_guests_qemu_could_run() {
         let mut alarm = Alarm::default();
         alarm.was_asked(0, Some(Work::default()));
         let short = Work { run_ns: 1_000_000_000, delay_ns: 9_000_000_000, ..Work::default() };

@@ -92,8 +92,8 @@ impl Member {
         }
     }
 
-    /// Requests the guest's next timer from its daemon or its manager. Returns false if neither is
-    /// connected.
+    /// Requests the guest's next timer from its daemon or its manager. Returns false if none of the
+    /// two is connected.
     pub(super) fn ask_alarm(&mut self) -> bool {
         if self.holder == Holder::Farm {
             return self.link.ask_alarm();
@@ -136,7 +136,7 @@ impl Member {
             self.state = State::Unmanaged;
         }
         if self.link.is_open() {
-            // The guest was parked all the time. Its daemon says hello to a Welcome.
+            // The guest was parked all the time. Its daemon responds to a Welcome with a Hello.
             self.link.welcome();
         }
         self.connect(now_ms);
@@ -144,7 +144,8 @@ impl Member {
             // No manager has had the guest.
             return;
         }
-        // The grant is sent first, or the daemon would see an unexplained change of its pool.
+        // The grant must be sent first. Otherwise the daemon would see a change of its pool without
+        // a reason.
         let reason = MANAGER_GONE.to_owned();
         self.link.send(&ToGuest::Grant(Grant { sequence: 0, pages: 0, reason }));
         self.balloon.reset();

@@ -21,8 +21,7 @@ pub(super) enum Next {
     Nothing,
     /// The guest ends, with its QEMU's last messages.
     End,
-    /// The guest restarts. The restart had to wait, because the old QEMU still had the guest's disk
-    /// open.
+    /// The guest restarts. The restart has to wait while the old QEMU has the guest's disk open.
     Start,
 }
 

@@ -9,8 +9,8 @@ pub enum Event {
     Up(usize),
     /// The guest reboots in the same QEMU. The firmware's own reset a moment later is not reported.
     Reset(usize),
-    /// The guest hung during boot; the note names the saved evidence. The guest is restarted or
-    /// ends, without another event of this kind.
+    /// The guest hung during boot. The note contains the path of the saved evidence. The guest is
+    /// restarted or ends, without another event of this kind.
     Hung {
         /// Index of the guest.
         guest: usize,
@@ -25,9 +25,9 @@ pub enum Event {
     Parked(usize),
     /// The guest was parked and runs again.
     Woken(usize),
-    /// The guest has ended; its state has the reason.
+    /// The guest has ended. Its state contains the reason.
     Ended(usize),
-    /// The requested files of a guest have arrived, or those of them that will.
+    /// The requested files of a guest have arrived, except for files that will never arrive.
     Captured {
         /// Index of the guest.
         guest: usize,

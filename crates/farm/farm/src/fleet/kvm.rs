@@ -54,7 +54,7 @@ impl KvmWatch {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let second = rustix::param::clock_ticks_per_second();
-        // QEMU's own work before the guest runs proves nothing about KVM.
+        // QEMU works before its guest runs, so its CPU time does not show that KVM works.
         let is_dead = match vcpu_ticks {
             Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
             None => work.run_ns >= START_NS,
@@ -62,8 +62,8 @@ impl KvmWatch {
         // Time in which QEMU was stopped or waited for a disk counts only in part, as both may last
         // forever.
         let still_ms = still.look(now_ms, || Some(work));
-        // A running process has used CPU time, so a counter of 0 means that the kernel does not
-        // count.
+        // A running process must have used CPU time, so a counter of 0 means that the kernel does
+        // not count.
         is_dead || (active_ns > 0 && still_ms >= STILL_MS)
     }
 }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_ended_a_clones_qemu_only_when_that_says_so() {
+    fn messages_decide_if_kvm_ended_a_clones_qemu() {
         for words in ["", "qemu-system-x86_64: cannot set up guest memory\n"] {
             assert_eq!([true, false].map(|is_clone| ended_it(is_clone, words)), [false, true]);
         }

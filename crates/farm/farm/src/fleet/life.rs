@@ -135,7 +135,7 @@ impl Member {
     }
 
     /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
-    /// asked for parking.
+    /// required parking.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let (ran, spec) = (self.cpu.ran(), &self.config.spec);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
@@ -204,8 +204,8 @@ impl Member {
         }
     }
 
-    /// Handles QEMU's refusal to load the state. The refusal ends the guest, unless the guest is
-    /// coming back from disk. Returns false for any other response.
+    /// Handles a response in which QEMU refuses to load the state. The guest then ends, unless it
+    /// is coming back from disk. Returns false for any other response.
     pub(super) fn refuses_state(
         &mut self,
         ticket: Ticket,
@@ -362,8 +362,8 @@ impl Member {
             let saved = Saved::new(spec, path, pid, devices);
             Job::begin(saver, move |is_left: &AtomicBool| saved?.write(is_left))
         };
-        // A wanted guest continues in its existing QEMU, which serves a client sooner than a new
-        // QEMU.
+        // A wanted guest continues in its existing QEMU, because a new QEMU would serve the client
+        // later.
         let is_wanted = self.suspension.is_wanted || self.suspension.client_came();
         let why = match running.parking.save(is_wanted, is_free, begin) {
             None => return,
@@ -422,7 +422,7 @@ impl Member {
                 return;
             }
             self.events.push(Event::Reset(self.place));
-            // A user's own system may reboot for reasons of its own.
+            // The user's own system in such a guest may reboot for its own reasons.
             if self.state == State::Booting
                 && self.config.spec.image.first_process == FirstProcess::Ours
                 && let Some(reason) = self.watch.was_reset(self.console.kept())

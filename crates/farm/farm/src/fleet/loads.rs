@@ -18,8 +18,8 @@ impl Load {
 
 /// Returns the script for the load in a guest of this size; `None` for an idle guest.
 pub fn load_script(load: Load, cpus: u32, memory_mib: u64) -> Option<String> {
-    // A shell's loop keeps one CPU busy. Two thirds of the CPUs are enough to show the others
-    // offline.
+    // A shell's loop keeps one CPU busy. The load keeps two thirds of the CPUs busy, so that the
+    // remaining CPUs go offline visibly.
     let loops = (cpus * 2).div_ceil(3);
     match load {
         Load::Idle => None,

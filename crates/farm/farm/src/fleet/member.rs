@@ -26,7 +26,7 @@ use crate::links::Switch;
 use crate::relay::Door;
 use crate::tiers::{GuestLimits, Tier};
 
-/// Resources that a guest shares with the others of its fleet.
+/// Resources that a guest shares with the other guests of its fleet.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Tier that accounts for the guest's memory.
@@ -206,7 +206,8 @@ impl Member {
         self.running = Some(running);
         // A clone gets its name from this process, even if a host manager has the guest.
         if devices.is_none() && self.holder == Holder::FarmWhenWoken {
-            // A new QEMU starts with all of the guest's memory, so nothing has to be returned.
+            // A new QEMU starts with all of the guest's memory, so no memory must be returned to
+            // the guest.
             self.holder = Holder::Farm;
         }
         if self.holder != Holder::Manager || !self.link.agent().is_named() {
@@ -289,7 +290,7 @@ impl Member {
         self.kill(Next::Nothing);
         self.suspension = Suspension::default();
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
-        // The rest of the guest's last turn may call this function again.
+        // This function may be called again later in the guest's last turn.
         if !matches!(before, State::Ended(_)) {
             self.events.push(Event::Ended(self.place));
         }

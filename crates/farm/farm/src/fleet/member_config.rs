@@ -21,7 +21,7 @@ pub struct MemberConfig {
     pub daemon: Daemon,
     /// Rule for parking the guest.
     pub park: ParkRule,
-    /// File that the guest is parked in on disk; its QEMU ends then.
+    /// File for parking the guest on disk. The guest's QEMU ends then.
     pub park_file: Option<PathBuf>,
 }
 

@@ -68,8 +68,8 @@ use crate::links::Switch;
 use crate::relay::Relay;
 use crate::tiers::Tier;
 
-/// Interval between two checks of the vCPUs of settled guests, in milliseconds. With the daemon's
-/// own interval of a second, this interval bounds the delay until a load is noticed.
+/// Interval between two checks of the vCPUs of settled guests, in milliseconds. A load is noticed
+/// after at most this interval and the daemon's own interval of a second.
 const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
 /// Limit on attempts to park in one tick, because the kernel lists all connections of the host for
@@ -85,8 +85,8 @@ pub struct Fleet {
     boots_max: usize,
     cpus: usize,
     next_tick_ms: u64,
-    /// Index of the first guest to check for parking. The index advances, so that no guest is left
-    /// out.
+    /// Index of the first guest to check for parking. It advances in each tick, so that every guest
+    /// gets its turn.
     parks_next: usize,
     /// Queue of parked guests that clients wait for.
     wanted: Wanted,
@@ -386,7 +386,7 @@ impl Fleet {
         };
         let booting = count(&Member::takes_a_boot);
         // Guests with memory left to page out have priority, because the next boots need that
-        // memory. Their number never stops the boots altogether.
+        // memory. Some boots always continue.
         let leaving = count(&Member::has_rest);
         let most = self.boots_max.saturating_sub(leaving).max(1);
         let free = most.saturating_sub(booting);

@@ -11,8 +11,8 @@ const RETRY_MS: u64 = 10_000;
 const RESAVE_MS: u64 = 600_000;
 /// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
-/// CPU time of the response that does not count. It reads all processes, and an emulated guest on a
-/// busy host needs some tenths of a second for that.
+/// CPU time of the daemon's response that does not count as work. The daemon reads all processes.
+/// In an emulated guest on a busy host this takes some tenths of a second.
 const PARDON_MS: f64 = 500.0;
 /// CPU time, in milliseconds, that an idle guest may use in a burst beside its share. One sample by
 /// the daemon costs an emulated guest some hundredths of a second.
@@ -60,9 +60,9 @@ struct Since {
 }
 
 impl Since {
-    /// Takes a reading. Returns true if the guest still sleeps. A second above the share is paid
-    /// back by the seconds after it, but unused shares are not kept for later: work after a long
-    /// sleep ends the sleep at once.
+    /// Takes a reading. Returns true if the guest still sleeps. A second above the share may be
+    /// balanced by later seconds below it, but not by earlier ones. Work after a long sleep
+    /// therefore ends the sleep immediately.
     fn sleeps_on(&mut self, now: Ran, asleep_percent: u8) -> bool {
         let passed_ms = now.at_ms.saturating_sub(self.last.at_ms);
         if passed_ms == 0 {
@@ -170,8 +170,8 @@ impl ParkClock {
     }
 }
 
-/// Returns the share of one host CPU that an idle guest stays below, in percent. An emulated kernel
-/// and daemon use ten times as much CPU time, and on a busy host twenty times as much. Debian's
+/// Returns the share of one host CPU that an idle guest stays below, in percent. Under emulation a
+/// kernel and a daemon use ten times as much CPU time, and on a busy host twenty times. Debian's
 /// kernel for IBM Z ticks 250 times a second even when idle. The ticks alone use 2 to 12 percent,
 /// depending on the host's CPUs and their other load.
 pub(super) fn asleep_percent(arch: Arch, accel: Accel) -> u8 {
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(guest.looks(0.0, NEVER, 1_000_000), ParkWish::Nothing);
     }
 
-    /// CPU usage of an emulated guest that ran beside seven tests. An earlier rule, by which no
-    /// second could exceed 2 percent, never parked this guest.
+    /// CPU usage of an emulated guest that ran at the same time as seven tests. An earlier rule, by
+    /// which no second could exceed 2 percent, never parked this guest.
     #[test]
     fn idle_guest_is_parked_despite_single_busy_seconds() {
         let mut guest = Guest::default();

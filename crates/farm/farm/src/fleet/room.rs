@@ -9,8 +9,8 @@ use procfs::parse::value_of;
 use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 
 /// Divisor for the share of memory below which a host is short of memory, and a fixed minimum. On a
-/// host with 24 GiB the share is as much as a hundred web servers use when they wake. A hundred
-/// guests may wake before the first can be parked again.
+/// host with 24 GiB the share covers a hundred web servers that wake. So many guests may wake
+/// before the first can be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
 /// Divisor for the share of a small cgroup's limit that replaces the fixed minimum.
@@ -55,8 +55,8 @@ impl Room {
 }
 
 /// Returns true if a cgroup is short of memory. A cgroup that is missing or has no limit is never
-/// short. With swap the farm's own cgroup is full by design. Free swap then counts as free memory,
-/// as far as the cgroup may use it.
+/// short. With swap the farm's own cgroup is always full. Free swap then counts as free memory, as
+/// far as the cgroup may use it.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
     let left = group.limit().and_then(|limit| Some((limit, group.left(limit, swap)?)));
     left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))

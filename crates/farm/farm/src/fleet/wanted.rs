@@ -1,7 +1,7 @@
-//! Queue of parked guests that clients want. A limited number is woken per second, and the others
-//! wait.
+//! Queue of parked guests that clients want. A limited number of them is woken per second, and the
+//! other guests wait.
 //!
-//! A wake-up costs some hundredths of a second of CPU time. If many guests woke at once, all
+//! A wake-up costs a few hundredths of a second of CPU time. If many guests woke at once, all
 //! wake-ups would be slow, and any client of the ports could keep the host's CPUs busy. A wake-up
 //! also costs memory, which the host may not have before other guests are parked.
 

@@ -66,7 +66,7 @@ pub(super) struct HangFound {
 /// Supervision of one guest's boots.
 #[derive(Debug, Default)]
 pub(super) struct BootWatch {
-    /// Time that QEMU could run since the awaited step began: start, resume, or naming.
+    /// Time that QEMU could run since the start of the awaited step: start, resume, or naming.
     pub(super) had: Chance,
     last: Option<LifeSign>,
     /// Longest vCPU time between two outputs so far.
@@ -191,7 +191,7 @@ impl BootWatch {
             Err(_) => write!(note, "; no evidence was saved"),
         };
         let restart = loses_nothing(spec) && self.hangs <= RESTARTS_MAX;
-        note.push_str(if restart { "; it is started again" } else { "; it is ended" });
+        note.push_str(if restart { "; the guest is restarted" } else { "; the guest is ended" });
         Some((process, HangFound { note, restart }))
     }
 }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn qemu_is_waited_for_when_its_host_lets_it_not_run() {
+    fn time_without_cpu_does_not_count_against_qemu() {
         let free = Work::default();
         assert_eq!(late_after(0, free), [Some(61); 2], "it does nothing");
         assert_eq!(late_after(900, free), [Some(601); 2], "a tenth of a CPU");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn qemu_is_waited_for_after_a_pause_of_the_machine() {
+    fn a_pause_of_the_machine_does_not_count_against_qemu() {
         let mut watch = BootWatch::default();
         for now_ms in [0, 1_000, 3_600_000, 3_604_000] {
             assert!(!watch.is_nameless(now_ms, || None) && !watch.is_lost(now_ms, || None));

@@ -87,8 +87,8 @@ impl<T: Send + Sync + 'static> Job<T> {
     where
         T: Clone,
     {
-        // If no thread has the job and there is no result, its thread has ended in a panic. The
-        // count is read before the result, because the job may finish in between.
+        // If no thread has the job and it has no result, its thread has ended in a panic. The count
+        // is read before the result, because the job may finish in between.
         let is_alone = Arc::strong_count(&self.done) == 1;
         let gone = || is_alone.then_some(Err(Fault::ThreadEnded));
         self.done.get().cloned().or_else(gone)
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn panicking_job_and_those_behind_it_are_done() {
+    fn a_panicking_job_and_later_jobs_count_as_done() {
         let mut worker = Worker::new("test");
         let fine = Job::begin(&mut worker, |_: &AtomicBool| Ok(1));
         assert_eq!(until(&fine), Ok(1));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn job_is_not_begun_when_given_up_before() {
+    fn a_job_cancelled_before_its_turn_is_never_begun() {
         let mut worker = Worker::new("test");
         let (go_on, gate) = channel::<()>();
         let busy = Job::begin(&mut worker, move |_: &AtomicBool| Ok(gate.recv().is_ok()));

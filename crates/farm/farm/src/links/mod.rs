@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each guest's own network leads nowhere. A linked guest reaches one guest of the linked class, on
-//! one port, at an address of that class. No guest sees another's frames.
+//! one port, at an address of that class. No guest sees the frames of another guest.
 
 mod frame;
 mod router;

@@ -1,8 +1,8 @@
 //! The switch between linked guests: a thread that waits for frames and forwards them.
 //!
-//! The switch has its own thread, so that a frame and the loop over a thousand guests do not wait
-//! for each other. The thread sleeps while no linked guest sends, and ends when the last [`Switch`]
-//! is dropped.
+//! The switch has its own thread, so that a frame never waits for the loop over a thousand guests,
+//! nor the loop for a frame. The thread sleeps while no linked guest sends, and ends when the last
+//! [`Switch`] is dropped.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_answered_also_when_it_was_started_again() {
+    fn a_restarted_guest_is_answered_as_well() {
         let switch = linked();
         for _ in 0..2 {
             let [guest, network] = guest(&switch, WEB);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reactor::Users;
 use vm::wait_for_end;
 
-/// The QEMU behind a door, which listens on an address of its own.
+/// The QEMU behind a door. It listens on an address that only it uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Far {
     pub(super) address: Ipv4Addr,
@@ -26,8 +26,8 @@ impl Far {
     /// Returns true if that QEMU still listens on its port. A connection made before this check
     /// then leads to that QEMU.
     ///
-    /// A QEMU that ends by itself closes its ports a moment before its process ends. In that moment
-    /// another user may listen on the same address.
+    /// If a QEMU ends by itself, it closes its ports a moment before its process ends. In that
+    /// moment another user may listen on the same address.
     pub(super) fn listens(&self, port: u16, users: &Users) -> bool {
         let user_at = |ip: Ipv4Addr| users.listening(SocketAddr::from((ip, port)));
         let has_its_user = match user_at(self.address) {

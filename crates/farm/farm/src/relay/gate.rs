@@ -1,5 +1,5 @@
 //! State shared by the relay thread and the owner of a guest. A *door* is the guest's set of
-//! forwarded ports. While the door is open, connections are relayed to QEMU; while it is closed,
+//! forwarded ports. While the door is open, connections are relayed to QEMU. While it is closed,
 //! clients wait. A *knock* notifies the thread of a change.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) struct Gate(Mutex<State>);
 pub(super) struct State {
     /// The QEMU behind the door, while the door is open.
     pub(super) far: Option<Far>,
-    /// True if a client waits and none was let in since.
+    /// True if a client waits, and no client was let in since it arrived.
     pub(super) is_wanted: bool,
     /// Clients with relayed connections, by the thread's numbers.
     pub(super) inside: BTreeMap<u64, Visitor>,

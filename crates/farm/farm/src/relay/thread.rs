@@ -167,8 +167,8 @@ impl Thread {
                 set.add(*key, one.client.as_fd(), PollFlags::IN);
             }
         }
-        // A connection that waits for no event is left out, because poll would report its hang-up
-        // again and again.
+        // A connection that waits for no event is left out. Otherwise poll would report its hang-up
+        // forever.
         set.owner(owner::CLIENTS);
         for (key, one) in &self.inside {
             let flags = one.pair.flags()[0];
@@ -331,8 +331,7 @@ impl Thread {
                 return !std::mem::replace(&mut state.is_wanted, true);
             };
             if room == 0 {
-                // The guest has no place left. Keeping the client would make poll report it again
-                // and again.
+                // The guest has no place left. If the client stayed, poll would report it forever.
                 drop(state);
                 self.waiting.remove(&number);
                 return false;

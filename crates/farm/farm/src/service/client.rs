@@ -44,7 +44,7 @@ fn open_within(
             }
             control::Error::NoRight { .. } => silent(socket, "belongs to another user"),
             control::Error::NoManager { .. } => silent(socket, "does not run"),
-            control::Error::Closed { .. } => silent(socket, "hung up"),
+            control::Error::Closed { .. } => silent(socket, "closed the connection"),
             control::Error::NoAnswer { .. } => {
                 silent(socket, "does not respond, or accepts no connections")
             }

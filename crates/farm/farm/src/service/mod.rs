@@ -51,7 +51,7 @@ use shells::Shells;
 /// Name of the socket in the farm's directory.
 pub const SOCKET: &str = "control";
 
-/// The properties of a guest besides its specification.
+/// Properties of a guest that are not in its specification.
 #[derive(Clone, Debug)]
 pub struct Occupant {
     /// Class of the guest.

@@ -76,7 +76,7 @@ impl Parkings {
         self.answer(guest, true, fleet, control);
     }
 
-    /// Answers the clients of a guest that runs again, including a client that asked for parking
+    /// Answers the clients of a guest that runs again, including a client that requested parking
     /// too late.
     pub(super) fn runs(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         self.answer(guest, false, fleet, control);

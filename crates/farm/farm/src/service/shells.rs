@@ -24,8 +24,8 @@ const ENDED_MAX: usize = 64;
 /// Maximum unread output, in bytes, kept for a client before the guest's output is no longer read.
 const UNREAD_MAX: usize = 256 * 1024;
 
-/// Maximum output, in bytes, of earlier commands that is discarded before the next command. Further
-/// output would mix with the next command's.
+/// Maximum output, in bytes, of earlier commands that is discarded before the next command. Output
+/// beyond it mixes with the next command's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -285,7 +285,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_guest_that_is_reset_while_it_is_set_up_is_set_up_again() {
+    fn a_guest_reset_during_its_set_up_is_set_up_again() {
         let job = |command: &str, sets_up| Job {
             command: command.to_owned(),
             client: None,

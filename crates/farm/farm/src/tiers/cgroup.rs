@@ -1,8 +1,8 @@
 //! The cgroups of a farm, of either version: one with a memory limit for all guests, and the
 //! parents of the guests' own cgroups.
 //!
-//! With version 1, the farm's cgroup lies below our own cgroup, so that a limit on us also applies
-//! to the guests. Version 2 allows no cgroup with both processes and limited children. There the
+//! With version 1, the farm's cgroup lies below our own cgroup. A limit on us then also applies to
+//! the guests. Version 2 allows no cgroup with both processes and limited children. There the
 //! farm's cgroup lies outside of ours, in the nearest directory that delegates the controller. If
 //! we are under a limit there, no cgroup is made, because the guests would escape this limit.
 
@@ -82,8 +82,8 @@ pub(super) fn make(
     Ok(dir)
 }
 
-/// Makes a cgroup without a limit of its own as a parent for other cgroups, if there is a suitable
-/// place.
+/// Makes a cgroup as a parent for other cgroups, if there is a suitable place. It has no limit
+/// itself.
 pub(super) fn make_plain(
     machine: &Machine,
     record: &mut Record,

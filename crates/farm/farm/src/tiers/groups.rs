@@ -1,4 +1,4 @@
-//! A cgroup of its own for each guest, below the farm's.
+//! A separate cgroup for each guest, below the farm's.
 //!
 //! ```text
 //!   pinhead-PID-N/              the farm's: with the limit of all guests, if there is one
@@ -112,7 +112,7 @@ impl Group {
     }
 }
 
-/// Returns a farm's cgroup and its guests' own, the latter first.
+/// Returns the cgroups of a farm's guests, followed by the farm's own.
 pub(super) fn with_guests(dir: &Path) -> Vec<PathBuf> {
     let guests = names(dir, GUEST_PREFIX).into_iter().map(|name| dir.join(name));
     guests.filter(|path| path.is_dir()).chain([dir.to_path_buf()]).collect()

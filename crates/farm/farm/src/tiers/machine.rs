@@ -51,7 +51,7 @@ pub trait Calls: fmt::Debug + Send {
         fs::create_dir(dir)
     }
 
-    /// Removes a cgroup; its files go with it.
+    /// Removes a cgroup with its files.
     fn remove_cgroup(&self, dir: &Path) -> io::Result<()> {
         fs::remove_dir(dir)
     }

@@ -92,9 +92,9 @@ impl Tier {
         join_list(&self.readers, pid)
     }
 
-    /// Puts a guest's process into a cgroup of its own, if such cgroups exist, and so under the
-    /// common limit. Returns the OOM kill counters of that cgroup, or empty ones if other guests
-    /// share the cgroup.
+    /// Puts a guest's process into the guest's own cgroup, if there are such cgroups. The process
+    /// is then under the common limit as well. Returns the OOM kill counters of that cgroup, or
+    /// empty ones if other guests share the cgroup.
     pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
             return self.join(pid).map(|()| KillWatch::default());
@@ -173,8 +173,8 @@ impl Tiers {
         Ok(id)
     }
 
-    /// Gives each guest that starts later a cgroup of its own, if the process may make cgroups and
-    /// the kernel supports them. Guests can run without such a cgroup, so a failure is only a note.
+    /// Gives each guest that starts later its own cgroup, if the process may make cgroups and the
+    /// kernel supports them. Guests can run without such a cgroup, so a failure is only a note.
     pub fn separate_guests(&mut self) {
         if self.machine.check_root().is_ok()
             && let Err(error) = self.try_separating()

@@ -19,7 +19,7 @@ pub(super) const SWAP_SUFFIX: &str = ".swap";
 /// Result of undoing an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
-    /// Nothing more is to be done.
+    /// The entry needs no further action.
     Undone,
     /// Another process has changed the setting, and will restore our value when it ends. The change
     /// is undone after that.

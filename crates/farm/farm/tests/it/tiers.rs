@@ -145,8 +145,8 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
     tiers.turn(2, 0);
     assert_made(&seen(&dir));
 
-    // The process touches more than the limit after it joins the cgroup. Without swap it would be
-    // killed.
+    // The process touches more than the limit after it joins the cgroup. Without swap the kernel
+    // would kill the process.
     let script = "read _; dd if=/dev/urandom of=/dev/null bs=120M count=1";
     let mut child = Command::new("sh")
         .args(["-c", script])
@@ -341,7 +341,7 @@ fn finding_03_guest_takes_no_more_of_host_than_its_cgroup_has() {
     let peak = peak(&group);
     assert!(peak <= LIMIT.0 && peak > LIMIT.0 / 2, "it had {peak} bytes: {status}");
     let (status, ..) = run("web2", &format!("{dd} bs=16M"));
-    assert!(status.success(), "its own memory is refused: {status}");
+    assert!(status.success(), "the guest did not get its own memory: {status}");
     let count = "trap \"kill -s KILL 0\" EXIT; n=0; \
                  while [ $n -lt 60 ]; do sleep 60 & n=$((n + 1)); done; echo all of them";
     let (_, text, _) = run("web3", &format!("exec setsid sh -c '{count}'"));

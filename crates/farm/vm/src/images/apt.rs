@@ -1,5 +1,5 @@
-//! The ordinary apt client, with a configuration and a state of its own. The system's own
-//! configuration and state are neither used nor changed.
+//! The ordinary apt client, with a separate configuration and state. The system's own configuration
+//! and state are neither used nor changed.
 //!
 //! ```text
 //!   WORK/apt.conf, sources.list.d/   our configuration
@@ -38,7 +38,7 @@ pub struct Fetch {
     pub what: &'static str,
     /// Completed part of the step in thousandths, if known.
     pub permille: Option<u16>,
-    /// Size of all packages in bytes; 0 until it is known.
+    /// Size of all packages in bytes. It is 0 until the size is known.
     pub bytes: u64,
 }
 

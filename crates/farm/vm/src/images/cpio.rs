@@ -33,7 +33,7 @@ impl Archive {
         Self::default()
     }
 
-    /// Adds a directory and those above it.
+    /// Adds a directory and the directories above it.
     pub fn directory(&mut self, path: &str) {
         self.insert(path, directory());
     }

@@ -210,9 +210,8 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
     archive.file(list, 0o644, names.into_bytes());
 }
 
-/// Puts an archive into the cache under a name derived from its content. The hash only has to
-/// distinguish one user's own builds, because a collision in a user's cache does not help an
-/// attacker.
+/// Puts an archive into the cache under a name derived from its content. The hash must only
+/// distinguish one user's own builds. A collision in a user's cache does not help an attacker.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
     hash.put(archive);

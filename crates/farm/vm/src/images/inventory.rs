@@ -157,7 +157,7 @@ fn packages(path: PathBuf) -> Result<Part, Error> {
     Ok(part)
 }
 
-/// Returns a disk together with its record, which is not a part of its own.
+/// Returns a disk together with its record. The record is not listed as a part.
 fn disk(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     if has_end(&path, OF_DISK) && path.with_extension("img").exists() {
         return Ok(None);

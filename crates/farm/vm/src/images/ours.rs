@@ -223,7 +223,7 @@ fn foreign(path: &Path, owner: u32, uid: u32) -> Error {
 
 fn open_to_others(path: &Path, data: &Metadata) -> Error {
     let mode = data.mode() & 0o7777;
-    not_ours(path, format!("others may write to it (mode {mode:04o}); `chmod go-w` ends that"))
+    not_ours(path, format!("others may write to it (mode {mode:04o}): `chmod go-w` it"))
 }
 
 fn not_ours(path: &Path, reason: String) -> Error {

@@ -126,7 +126,7 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
     let mut found = Vec::new();
     for _ in 0..DEPTH_MAX {
-        // A checked file stays as it is, because no other user can change it.
+        // A checked file stays unchanged, because no other user can write to it.
         let checked = check_file(&path)?;
         let header = read_whole(&checked)?;
         let Some(backing) = header.backing else { return Ok(found) };

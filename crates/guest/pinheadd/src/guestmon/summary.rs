@@ -29,7 +29,7 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
             place.iter_mut().zip(load).for_each(|(place, byte)| *place = *byte);
         }
     }
-    // mon_procd counts CPUs once, at its start; here they may come and go.
+    // mon_procd counts CPUs once, at its start. Here CPUs may come and go.
     summary.cpus = cpus(root, text, "online").max(1);
     if let Ok(found) = text.read(root, "proc/stat") {
         parts(&mut summary, found, ticks);

@@ -187,7 +187,7 @@ impl Round<'_> {
     }
 }
 
-/// Fills in the fields of /proc/PID/stat, except the CPU share; returns the run time.
+/// Fills in the fields of /proc/PID/stat, except the CPU share. Returns the run time.
 fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
     use StatField as F;
     let [parent, flags, faults, user, system, child_user, child_system, cpu] = stat.numbers([

@@ -7,7 +7,7 @@ use crate::plug::fsio;
 /// A bit of the balloon device's features, from the virtio specification.
 const DEFLATE_ON_OOM: usize = 2;
 
-/// Maximum number of devices that are checked; a guest has one balloon.
+/// Maximum number of devices that are checked. A guest has one balloon.
 const MAX_DEVICES: usize = 64;
 
 /// Returns true if the guest below `root` may take pages back from its balloon rather than kill

@@ -98,7 +98,7 @@ fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
 
 fn pids(root: &Root) -> Vec<u32> {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
-    // The limit applies to the numbers among the entries; /proc has about fifty others.
+    // The limit applies to entries that are numbers. /proc has about fifty other entries.
     let entries = fsio::entries(&root.join("proc"), MAX_PROCESSES + 256);
     let mut pids: Vec<u32> = entries.iter().filter_map(number).take(MAX_PROCESSES).collect();
     pids.sort_unstable();
@@ -134,8 +134,8 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
         if !base.join(marker).exists() {
             continue;
         }
-        // In version 1 each group has CPUs. A group with all CPUs corresponds to a group in version
-        // 2 without CPUs of its own.
+        // In version 1 each group has CPUs. A group with all CPUs corresponds to a version 2 group
+        // without its own list of CPUs.
         let of_root = if is_v1 { cpus_of(&base) } else { None };
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };
@@ -177,7 +177,7 @@ fn groups_below(base: &Path) -> Vec<PathBuf> {
         let mut next = Vec::new();
         for dir in &level {
             let room = MAX_GROUPS.saturating_sub(groups.len() + next.len());
-            // A group has about a hundred files besides its subgroups.
+            // A group has about a hundred files, and its subgroups.
             let mut entries = fsio::entries(dir, MAX_GROUPS + 256);
             entries.sort_unstable();
             next.extend(entries.into_iter().filter(|path| is_real_dir(path)).take(room));

@@ -16,8 +16,8 @@ pub enum Polarization {
     None,
     /// All CPUs get the same share.
     Horizontal,
-    /// The hypervisor concentrates the work on few of the CPUs, and the kernel parks the others.
-    /// Plugging CPUs would work against the hypervisor.
+    /// The hypervisor concentrates the work on few of the CPUs, and the kernel parks the other
+    /// CPUs. Plugging CPUs would work against the hypervisor.
     Vertical,
     /// The value could not be read or is unknown.
     Unknown,
@@ -30,7 +30,7 @@ impl Polarization {
     }
 }
 
-/// Size of the buffer for a list of CPUs that is read in each interval; a longer list is read in
+/// Size of the buffer for a list of CPUs that is read in each interval. A longer list is read in
 /// two calls.
 const LIST_BYTES: usize = 256;
 

@@ -10,7 +10,7 @@ use procfs::{CpuList, parse};
 use crate::plug::error::Error;
 
 /// Maximum number of bytes that are read. An attribute of sysfs is at most a page of the largest
-/// size in use, and a list of CPUs or a process's status is far shorter.
+/// size in use. A list of CPUs, or a process's status, is far shorter.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024;
 
 /// Reads the bytes of a file, up to [`MAX_BYTES`].
@@ -62,7 +62,7 @@ pub(crate) fn write_number(path: &Path, number: u64) -> Result<(), Error> {
     write().map_err(|source| Error::Write { path: path.into(), value: number.to_string(), source })
 }
 
-/// Returns the entries of a directory, at most `most` of them; none if it cannot be read.
+/// Returns at most `most` entries of a directory, or no entries if it cannot be read.
 pub(crate) fn entries(dir: &Path, most: usize) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     entries.flatten().map(|entry| entry.path()).take(most).collect()

@@ -1,7 +1,7 @@
 //! The state found at the start, in a file that outlives the daemon.
 //!
-//! A killed daemon cannot restore anything. Before its first change it therefore saves a record;
-//! the next daemon finds it and restores from it. The record is text:
+//! A killed daemon cannot restore anything. Before its first change it therefore saves a record.
+//! The next daemon restores the values in the record. The record is text:
 //!
 //! ```text
 //! pinhead-undo 1                                  format and version
@@ -101,7 +101,7 @@ impl UndoRecord {
         };
         let (rest, bad) = next("end", "is not the record's end")?;
         ensure(rest.is_empty(), bad)?;
-        let (rest, bad) = next("", "is missing its newline, or more follows")?;
+        let (rest, bad) = next("", "does not end with a newline, or is not the last line")?;
         ensure(rest.is_empty() && lines.next().is_none(), bad)?;
         let record = UndoRecord { boot_id, cpus, pool };
         // Only text that this code would have written is accepted: an equivalent text (`1-1` for
@@ -109,7 +109,9 @@ impl UndoRecord {
         let written = record.to_string();
         let mut pairs = text.split(|b| *b == b'\n').zip(written.split('\n'));
         match pairs.position(|(is, expect)| is != expect.as_bytes()) {
-            Some(at) => Err(BadRecord { line: at + 1, what: "is not written as it should be" }),
+            Some(at) => {
+                Err(BadRecord { line: at + 1, what: "is not written in the daemon's form" })
+            }
             None => Ok(record),
         }
     }
@@ -135,7 +137,7 @@ impl UndoRecord {
         let new = new_path(path);
         let saved = self.save_by_rename(&new, path);
         if saved.is_err() {
-            // A partial file does no harm; the first error is returned.
+            // A partial file does no harm. The first error is returned.
             let _ = fs::remove_file(&new);
         }
         let value = String::from("the undo record");

@@ -216,7 +216,7 @@ fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     let output = ask();
     assert!(output.status.success());
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output, "No host has told this guest of a balloon.\n");
+    assert_eq!(output, "No host has reported a balloon to this guest.\n");
     kernel.write("pinheadd.balloon", "no such file\n");
     let output = ask();
     assert!(!output.status.success());

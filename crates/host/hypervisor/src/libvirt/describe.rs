@@ -31,7 +31,7 @@ pub(super) struct Description {
     pub(super) vcpus: Option<u32>,
     pub(super) can: Capabilities,
     pub(super) port: Option<PathBuf>,
-    /// Period of the balloon's statistics outside of requests, in seconds; 0 means never.
+    /// Period of the balloon's statistics outside of requests, in seconds. 0 means never.
     pub(super) period_seconds: i32,
 }
 
@@ -128,7 +128,7 @@ fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
 }
 
 /// Returns the maximum size and the plugged memory of each memory device. A device without the
-/// latter value is off and has plugged nothing.
+/// second value is off and has plugged nothing.
 fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Bytes, Bytes)> {
     let is_it = move |device: &Node<'_, '_>| device.attribute("model") == Some(model);
     children(devices, "memory").filter(is_it).filter_map(|device| {

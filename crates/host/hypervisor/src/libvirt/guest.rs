@@ -46,7 +46,7 @@ pub(super) enum Came {
     Restored,
 }
 
-/// Pending requests, except those for statistics.
+/// Pending requests, except requests for statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
     pub(super) xml: bool,

@@ -94,7 +94,7 @@ pub(super) struct Link {
     open: BTreeMap<Ticket, Open>,
     /// The next step to request.
     step: Option<Step>,
-    /// Timeout of a step. A list has a timeout of its own.
+    /// Timeout of a step. A list has a separate timeout.
     step_ms: u64,
     list_ms: u64,
 }

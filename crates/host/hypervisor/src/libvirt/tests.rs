@@ -82,7 +82,7 @@ struct Scene {
     /// State of each domain, and its reason.
     state: [u32; 2],
     attached: &'static str,
-    /// Second of the guests' last statistics; setting a period advances it.
+    /// Second of the guests' last statistics. Setting a period advances this second.
     stats_s: u64,
     calls: Vec<i32>,
     libvirt: Libvirt,

@@ -11,7 +11,7 @@ use crate::{Capabilities, Pinned};
 /// Most serial ports that are probed. QEMU's own bus has room for 31.
 const PORTS_MAX: usize = 8;
 const PORT_NAME: &str = "org.pinhead.0";
-/// Parents, in QEMU's object tree, of the devices with an id and of those without.
+/// Parents of devices in QEMU's object tree: of devices with an id, and of devices without.
 const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
 /// Prefix of the types of passed-through devices, which can access all guest memory.
 const PASSED_DEVICE: &str = "child<vfio-pci";

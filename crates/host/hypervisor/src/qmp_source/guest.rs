@@ -49,7 +49,7 @@ struct News {
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
-    /// Recent statistics that were requested again and are to be reported again.
+    /// Recent statistics that were requested again, and must be reported again.
     repeated: Option<Row<G>>,
 }
 
@@ -447,7 +447,7 @@ fn ask_once(purpose: Purpose, command: Command, link: &mut Link, now_ms: u64) {
     }
 }
 
-/// Reads a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number; an
+/// Reads a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number. An
 /// invalid number counts as unreported as well. A guest that has never responded has no statistics.
 fn stats_of(value: &Value, most: Bytes) -> Option<Row<G>> {
     let updated_s = value.get("last-update")?.as_u64().filter(|seconds| *seconds > 0)?;

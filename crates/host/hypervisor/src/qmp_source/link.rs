@@ -15,7 +15,7 @@ use reactor::{Budget, Connection, read_some, write_some};
 const BYTES_A_SECOND: u64 = 64 * 1024;
 /// Bytes that a QEMU may send at once, enough for two responses of the maximum length.
 const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
-/// Most bytes read from one QEMU per turn, so that the others get their turn.
+/// Maximum number of bytes read from one QEMU per turn, so that every QEMU gets its turn.
 const TURN: usize = 64 * 1024;
 /// Least cost of a read. A QEMU that sends single bytes causes a wake-up for each of them.
 const READ_COST: u64 = 1024;
@@ -53,7 +53,7 @@ pub(super) enum Purpose {
     Chardevs,
     Migration,
     Blocks,
-    /// The devices with an id, or those without.
+    /// The devices with an id, or the devices without.
     Devices(&'static str),
     DeflateOnOom,
     /// Presence of balloon statistics.

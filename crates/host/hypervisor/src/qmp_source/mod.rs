@@ -161,7 +161,7 @@ impl QmpSource {
     }
 
     /// Chooses the sockets of one pattern to manage, and returns the owners with too many of them.
-    /// Above the limit, connected sockets stay, and new sockets replace those without a QEMU.
+    /// Above the limit connected sockets stay. New sockets replace sockets without a QEMU.
     fn chosen(&self, mut sockets: Vec<Socket>) -> (Vec<Socket>, BTreeMap<Owner, Crowd>) {
         let rank = |socket: &Socket| self.places.get(&socket.path).map_or(1, Place::rank);
         let most =

@@ -76,7 +76,7 @@ enum Stage {
 struct Active {
     link: Link,
     listener: Listener,
-    /// Time of the connection; for a guest, the time at which it was found.
+    /// Time of the connection. For a guest, the time at which it was found.
     since_ms: u64,
     is_second_look: bool,
     /// Time for a response.
@@ -314,7 +314,7 @@ impl Active {
         }
         outcome.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {
-            // The remaining input is never read, so poll would report the hang-up again and again.
+            // The remaining input is never read, so poll would report the hang-up forever.
             return Err(End::Failed(CLOSED.into()));
         }
         self.promote(now_ms, path, common, events)?;

@@ -20,7 +20,7 @@ pub(super) struct Probe {
     memory: Option<u64>,
     ram: Vec<Bytes>,
     actual: Option<u64>,
-    /// Memory that the balloon does not count; 0 for a QEMU without that command.
+    /// Memory that the balloon does not count. It is 0 for a QEMU without that command.
     beside: u64,
     status: Option<qmp::RunState>,
     is_moving: bool,

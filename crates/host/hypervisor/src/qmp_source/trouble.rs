@@ -11,8 +11,8 @@ use reactor::Budget;
 
 use crate::{Event, Owner};
 
-/// Most problems that are stored, so that each is reported only once. Problems beyond this limit
-/// are not reported.
+/// Maximum number of stored problems. Each of them is reported only once. Problems beyond this
+/// limit are not reported.
 const TROUBLES_MAX: usize = 1_024;
 /// Connections to the sockets of one named user per second, and at once.
 const CONNECTS_A_SECOND: u64 = 16;

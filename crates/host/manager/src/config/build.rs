@@ -169,7 +169,7 @@ fn classes(reader: &mut Reader<'_>, tree: &Tree<'_>) -> Vec<Class> {
         }
         if classes.iter().any(|other| other.name == class.name) {
             let message = format!("there is a class `{}` already", shown(&class.name));
-            reader.refuse(&at, &["name"], message, "give each a name of its own");
+            reader.refuse(&at, &["name"], message, "give each a different name");
         }
         check_order(reader, &at, &class);
         classes.push(class);

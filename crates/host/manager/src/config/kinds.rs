@@ -13,7 +13,7 @@ use crate::scrape::Listen;
 pub enum Libvirt {
     /// The system's libvirt, if its socket exists.
     Auto,
-    /// The listed libvirts; an empty list for none.
+    /// The listed libvirts. An empty list means none.
     Uris(Vec<LibvirtUri>),
 }
 

@@ -5,8 +5,8 @@
 //!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
-//! A file is read completely or not at all, and all its faults are reported at once. [`parse`] is a
-//! function of the text alone; [`load`] reads the file, and the file of the shadow policy.
+//! A file is read completely or not at all, and all of its errors are reported together. [`parse`]
+//! is a function of the text alone. [`load`] reads the file, and the file of the shadow policy.
 
 mod build;
 mod kinds;
@@ -49,7 +49,7 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     reader.finish(settings)
 }
 
-/// Returns the defaults, whatever the default file has.
+/// Returns the defaults, regardless of the default file.
 pub fn defaults(place: &Place) -> Result<Loaded, LoadError> {
     let settings = of_file(Path::new(DEFAULT_PATH), "", place)?;
     Ok(Loaded { path: None, settings, shadow: None })

@@ -90,7 +90,7 @@ pub enum Ask {
     },
     /// Return the files that a guest's rules read. The request to the daemon wakes the guest.
     Capture {
-        /// Name of the guest; for a manager also its UUID or the path of its monitor.
+        /// Name of the guest. A manager also accepts the guest's UUID, or the path of its monitor.
         guest: String,
     },
     /// Hand over the ports and balloons of all guests to a manager.

@@ -27,7 +27,7 @@ const UNREAD_MS: u64 = 10_000;
 /// The process at the other end, as recorded by the kernel when the connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process ID; 0 for a process in a PID namespace that is invisible from here.
+    /// Process ID. It is 0 for a process in a PID namespace that is invisible here.
     pub pid: u32,
     /// User ID.
     pub uid: u32,
@@ -164,7 +164,7 @@ impl Client {
     }
 
     fn receive(&mut self, now_ms: u64) -> Result<(), Gone> {
-        // The input stays below two lines, whatever the client sends at once.
+        // The stored input stays below two lines, however much the client sends at once.
         if self.input.len() > self.line_max {
             return if self.input.has_line() { Ok(()) } else { Err(Gone::LongLine) };
         }

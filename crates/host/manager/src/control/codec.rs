@@ -22,7 +22,7 @@ pub const NAME_MAX: usize = 255;
 const MIB_MAX: u64 = 1 << 32;
 /// Longest timeout of a reservation. An open request occupies its connection.
 const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
-/// Longest duration of a reservation, because nobody else can use reserved memory.
+/// Maximum duration of a reservation. No other guest can use reserved memory.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
 /// Values of `do`.

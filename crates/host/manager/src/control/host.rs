@@ -19,7 +19,7 @@ pub struct OwnersRow {
     pub compressed_bytes: Option<u64>,
     /// Memory of the manager.
     pub manager_bytes: Option<u64>,
-    /// Reserved huge pages, with those of guests.
+    /// Reserved huge pages, including guests' huge pages.
     #[serde(default)]
     pub huge_pages_bytes: u64,
     /// Memory of ZFS's cache.

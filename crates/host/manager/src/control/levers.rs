@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// All levers, cheapest first, and what page-out did with each guest.
+/// All levers, cheapest first, and the effects of page-out on each guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Levers {
     pub levers: Vec<LeverRow>,

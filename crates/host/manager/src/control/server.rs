@@ -22,7 +22,7 @@ pub const CLIENTS_MAX: usize = 32;
 const REQUESTS_A_TURN: usize = 4;
 /// Key of the listening socket in a poll set. Keys of clients start at 1.
 const LISTENER: u64 = 0;
-/// Stored notes for the operator; more are dropped.
+/// Maximum number of stored notes for the operator. Further notes are dropped.
 const NOTES_MAX: usize = 16;
 
 /// Limits of a server.

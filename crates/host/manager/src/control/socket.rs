@@ -1,5 +1,5 @@
-//! The socket's file. Only one manager uses it at a time, and nobody can open it before its mode is
-//! set.
+//! The socket's file. Only one manager uses the socket at a time. No process can open the socket
+//! before its mode is set.
 //!
 //! ```text
 //!   SOCKET.lock, held until death ─► SOCKET.new: 0600, bound, its group, 0660 ─► renamed: SOCKET

@@ -370,7 +370,7 @@ pub struct JournalRow {
     pub waiting: u64,
     /// Entries lost.
     pub lost: u64,
-    /// Trouble of the journal, if any.
+    /// The journal's current problem, if any.
     pub trouble: Option<String>,
 }
 

@@ -27,7 +27,7 @@ const FORGET_MS: u64 = 3_600_000;
 pub struct Counted {
     user: CountedUser,
     before: Option<Guest>,
-    /// Number of recent samples, and of those that found the user waiting for a page.
+    /// Number of recent samples, and number of those in which the user waited for a page.
     samples: (u32, u32),
     usage: Option<Usage>,
     /// Resident memory when the user last waited, and the time of that wait.

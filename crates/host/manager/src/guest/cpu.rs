@@ -71,8 +71,8 @@ impl CpuWatch {
         self.vcpus = process.map(|process| Vcpus::new(process.pid, &found.vcpu_tids));
     }
 
-    /// Reads the threads; those of a soundly sleeping guest only once a second. Returns the usage
-    /// since the last reading, in percent of one CPU.
+    /// Reads the threads. The threads of a guest that sleeps soundly are read only once a
+    /// second. Returns the usage since the last reading, in percent of one CPU.
     pub fn tick(&mut self, is_sound: bool, now_ms: u64) -> Option<f64> {
         let since_ms = self.tick_ms.map(|then_ms| now_ms.saturating_sub(then_ms));
         if is_sound && since_ms.is_some_and(|ms| ms < SOUND_TICK_MS) {

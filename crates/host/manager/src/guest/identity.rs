@@ -14,10 +14,10 @@ const ORIGIN_NOTE_MS: u64 = 60_000;
 pub struct IdentityTracker {
     /// Current identity.
     pub who: Arc<GuestIdentity>,
-    /// Class by the guest's name; empty for none. Journal entries already written keep the old
-    /// class.
+    /// Class by the guest's name. Empty if there is no class. Journal entries already written keep
+    /// the old class.
     pub class: String,
-    /// Class in the guest's `pinhead up`; empty for none.
+    /// Class in the guest's `pinhead up`. Empty if there is no class.
     farm_class: String,
     boot: Option<[u8; 16]>,
     boots: u32,
@@ -49,7 +49,7 @@ impl IdentityTracker {
         }
     }
 
-    /// Returns the class by the settings, or else by `pinhead up`; empty for none.
+    /// Returns the class by the settings, or else by `pinhead up`. Empty if there is no class.
     pub fn class(&self) -> &str {
         if self.class.is_empty() { &self.farm_class } else { &self.class }
     }

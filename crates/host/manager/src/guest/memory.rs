@@ -11,7 +11,7 @@ use policy::arbiter::Memory;
 /// Interval between readings of a sleeping guest's resident memory.
 const RESIDENT_MS: u64 = 5_000;
 
-/// Time within which a balloon that a former manager left in motion stops.
+/// Time in which a balloon stops that an earlier manager left in motion.
 const SETTLE_MS: u64 = 15_000;
 
 /// Largest size of balloon pages that the hypervisor has not freed yet.
@@ -39,7 +39,7 @@ pub struct GuestMemory {
     pub target: Option<Bytes>,
     /// The arbiter's view of the last sample, dated at the time of the request.
     pub view: Option<Memory>,
-    /// Last sample, for the record; empty before the first.
+    /// Last sample, for the record. Empty before the first sample.
     pub sample: Row<GuestField>,
     /// z/VM's counters, if the guest is a user of z/VM.
     pub counted: Option<Counted>,
@@ -107,7 +107,8 @@ impl GuestMemory {
         self.restore.size
     }
 
-    /// Notes that the guest has less than `size`, because of a former manager or its `pinhead up`.
+    /// Records that the guest has less than `size`, because of an earlier manager or its `pinhead
+    /// up`.
     pub fn had(&mut self, size: Bytes, now_ms: u64) {
         let settles_ms = now_ms + SETTLE_MS;
         self.restore = Restore { size, settles_ms, ..Restore::default() };

@@ -69,7 +69,7 @@ impl Guests {
         let mut effects = Vec::new();
         let owner = found.owner;
         let part = self.users.stranger(owner).map(|user| {
-            // The prefix ensures that the guest is not mistaken for one of ours, whatever its name
+            // The prefix distinguishes the guest from the manager's own guests, whatever its name
             // is.
             found.name = format!("{user}/{}", found.name);
             found.name.truncate(found.name.floor_char_boundary(NAME_BYTES_MAX));
@@ -100,7 +100,7 @@ impl Guests {
             guest.memory.settle_restore();
         }
         if guest.found.is_restored {
-            // A restored guest counts as rebooted, because its balloon may still move to a former
+            // A restored guest counts as rebooted, because its balloon may still move to an earlier
             // target.
             effects.push(Effect::Memory(MemoryEvent::Rebooted(id)));
         }
@@ -115,7 +115,7 @@ impl Guests {
         self.guests.insert(id, guest);
         effects.push(Effect::Parking(ParkEvent::Found(id)));
         effects.extend(self.share_out(owner, by));
-        // This manager must restore the memory that a former manager reclaimed.
+        // This manager must restore the memory that an earlier manager reclaimed.
         if by.acts
             && let Some(guest) = self.guests.get(&id)
         {

@@ -5,7 +5,7 @@ use base::Bytes;
 use hypervisor::{Found, ZVM_SOURCE};
 use std::collections::VecDeque;
 
-/// Maximum number of stored sizes, those of the guests that ended last.
+/// Maximum number of stored sizes. The sizes of the guests that ended last are kept.
 const SIZES_MAX: usize = 1_024;
 
 /// Source of a guest, and its UUID there.

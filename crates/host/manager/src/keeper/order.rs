@@ -37,7 +37,7 @@ pub enum Order {
     Beat(u64),
     /// Free memory of the host that no guest gets.
     Reserve(u64),
-    /// KSM's former settings; null if they need no restoring.
+    /// Settings of KSM to restore. Null if there is nothing to restore.
     Ksm(Option<Saved>),
     /// The manager ends in order. With `true` the manager has restored everything itself. With
     /// `false` the keeper must restore the guests as soon as the pipe is closed.

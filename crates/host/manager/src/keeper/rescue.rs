@@ -90,7 +90,7 @@ impl Patient {
         self.restore.less(self.level)
     }
 
-    /// Returns what the guest lacked when the rescue began.
+    /// Returns the memory that the guest lacked when the rescue began.
     fn missed(&self) -> Bytes {
         self.missing().plus(self.given)
     }

@@ -114,14 +114,14 @@ fn to_do(book: &Book) -> &'static str {
 
 /// OOM score adjustment of the keeper, with which the kernel never kills it.
 const NEVER: &str = "-1000";
-/// OOM score adjustment of the manager. The kernel kills all processes but the keeper before it,
-/// whatever its size.
+/// OOM score adjustment of the manager. The kernel kills every other process before the keeper,
+/// however large the keeper is.
 const LATE: &str = "-900";
 
 /// Leaves the manager's session, so that the keeper survives the session's end. Also makes the
 /// kernel kill other processes first when memory runs out. The keeper works without either.
 fn settle(root: &Root) {
-    // The call fails for the leader of a process group, which needs no session of its own.
+    // The call fails for the leader of a process group, which needs no new session.
     let _ = rustix::process::setsid();
     set_score(root, NEVER);
 }

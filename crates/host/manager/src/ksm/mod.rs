@@ -104,7 +104,7 @@ impl Ksm {
         ksm
     }
 
-    /// Returns the settings found at the start, if they may have been changed since.
+    /// Returns the settings found at the start, if this process may have changed them.
     pub fn saved(&self) -> Option<&Saved> {
         self.saved.as_ref()
     }

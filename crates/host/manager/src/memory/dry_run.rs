@@ -43,13 +43,15 @@ impl DryRun {
     pub(crate) fn summary(&self, guests: usize) -> Vec<String> {
         let of = counted(guests as u64, "guest");
         if self.0.is_empty() {
-            return vec![format!("Dry run: it would have changed none of {of}")];
+            return vec![format!("Dry run: the manager would have changed none of {of}")];
         }
         let mut all: Vec<(&String, &Moves)> = self.0.iter().collect();
         all.sort_by_key(|(_, moves)| std::cmp::Reverse(moves.taken.plus(moves.given)));
         let count = counted(all.iter().map(|(_, moves)| moves.count).sum(), "move");
-        let mut lines =
-            vec![format!("Dry run: it would have changed {} of {of}, in {count}", all.len())];
+        let mut lines = vec![format!(
+            "Dry run: the manager would have changed {} of {of}, in {count}",
+            all.len()
+        )];
         lines.extend(all.iter().take(SHOWN_MAX).map(|(name, moves)| {
             format!(
                 "{}: {} -> {} MiB in {}: {} MiB taken, {} MiB given",
@@ -76,12 +78,12 @@ mod tests {
     #[test]
     fn summary_has_counts_and_sizes_by_guest() {
         let mut dry = DryRun::default();
-        assert_eq!(dry.summary(30), ["Dry run: it would have changed none of 30 guests"]);
+        assert_eq!(dry.summary(30), ["Dry run: the manager would have changed none of 30 guests"]);
         dry.count("g2", Bytes::mib(100), Bytes::mib(110));
         dry.count("g1\x1b", Bytes::mib(256), Bytes::mib(200));
         dry.count("g1\x1b", Bytes::mib(200), Bytes::mib(220));
         let lines = dry.summary(3);
-        assert_eq!(lines[0], "Dry run: it would have changed 2 of 3 guests, in 3 moves");
+        assert_eq!(lines[0], "Dry run: the manager would have changed 2 of 3 guests, in 3 moves");
         assert!(lines[1].ends_with(": 256 -> 220 MiB in 2 moves: 56 MiB taken, 20 MiB given"));
         assert!(!lines[1].contains('\x1b'), "{}", lines[1]);
         assert_eq!(lines[2], "g2: 100 -> 110 MiB in 1 move: 0 MiB taken, 10 MiB given");

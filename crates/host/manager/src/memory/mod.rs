@@ -38,7 +38,7 @@ use trace::Trace;
 
 /// The policy that acts, its shadow, and the decisions about each guest.
 pub(crate) struct Memory {
-    /// The active engine; in a dry run its decisions are not carried out.
+    /// The active engine. In a dry run its decisions are not carried out.
     pub(crate) engine: PolicyEngine,
     shadow: Option<(PolicyEngine, Settings)>,
     records: BTreeMap<Id, Record>,
@@ -146,8 +146,8 @@ impl Memory {
             }
         }
         if world.acts && !world.is_leased {
-            // Without a keeper nobody would restore memory reclaimed now, so every guest keeps at
-            // least its size.
+            // Without a keeper, memory reclaimed now would not be restored after a kill. Every
+            // guest therefore keeps at least its size.
             for sample in &mut samples {
                 sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
             }
@@ -338,7 +338,7 @@ impl Memory {
         }
     }
 
-    /// Returns the values for rules besides the arbiter's inputs; empty without rules.
+    /// Returns further values for rules, in addition to the arbiter's inputs. Empty without rules.
     fn contexts(
         &self,
         world: &World<'_>,

@@ -6,12 +6,12 @@
 //!                        (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
-//! The manager only hands over its values. A thread of its own reads the files of a hundred
-//! processes and writes to a disk that may be slow. This thread keeps its normal priority. With a
-//! lower priority a CPU shortage would hold it up for seconds within a moment, and the values of
-//! the moment would not add up. A late monitor leaves out moments, which shows as a gap. On a host
-//! that is short of memory, costly values are read seldom. Counters then lose nothing, and the
-//! record contains the number of omitted readings.
+//! The manager only hands over its values. A separate thread reads the files of a hundred
+//! processes, and writes to a disk that may be slow. This thread keeps its normal priority. With a
+//! lower priority a shortage of CPU time could stop the thread for seconds within a moment. The
+//! values of the moment would then not add up. A late monitor leaves out moments, which shows as a
+//! gap. On a host that is short of memory, costly values are read seldom. Counters then lose
+//! nothing, and the record contains the number of omitted readings.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -167,7 +167,7 @@ impl Monitor {
         lock(&self.shared).live.clone()
     }
 
-    /// Returns the newest moment unless it was returned before.
+    /// Returns the newest sample unless it was returned before.
     pub fn newest(&mut self) -> Option<Arc<Moment>> {
         let moment = self.live()?.moment;
         let is_new = moment.at_ms != self.given_ms;
@@ -175,7 +175,7 @@ impl Monitor {
         is_new.then_some(moment)
     }
 
-    /// Returns what happened in the last second.
+    /// Returns the moment of the last second.
     pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
         if let Some(failure) = self.failure() {
             return Err(Failure::new(failure));
@@ -265,7 +265,7 @@ struct Worker {
     reports: BTreeMap<GuestIdentity, (i64, Processes)>,
     /// Differences between the last two reports.
     processes: Arc<Reported>,
-    /// Rounds left with the least work.
+    /// Remaining rounds that do only the least work.
     least: u32,
 }
 

@@ -53,7 +53,8 @@ fn known(processes: Processes) -> Known {
 #[test]
 fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     let mut scene = scene();
-    // The first moment is being recorded, two wait, and the others find no room. No call waits.
+    // The first moment is being recorded, two moments wait, and further moments find no room. No
+    // call waits.
     scene.monitor.send(Known::default());
     scene.seen.recv_timeout(PATIENCE).unwrap();
     for _ in 0..QUEUE + 3 {

@@ -23,7 +23,7 @@ pub(super) struct Account {
     pub promoted: Bytes,
 }
 
-/// Accounts of all present guests, and the sums over all guests, including those that are gone.
+/// Accounts of all present guests, and sums over all guests, including ended guests.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     accounts: BTreeMap<Id, Account>,

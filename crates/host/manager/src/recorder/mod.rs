@@ -167,7 +167,7 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
 }
 
 /// Sets the working set: memory that the guest could not do without, by one rule for all sources. A
-/// balloon does not report the active part of the cache; the working set is then unknown.
+/// balloon does not report the active part of the cache, so the working set is then unknown.
 fn put_working_set(row: &mut Row<G>) {
     let [actual, available, active] =
         [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));

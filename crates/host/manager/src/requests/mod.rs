@@ -122,7 +122,7 @@ impl Requests {
         let (kind, text, answer) = match &one.outcome {
             Ok(()) => {
                 let held = Reserved { reservation: one.id, mib, hold_ms };
-                let text = format!("{mib} MiB are free and held");
+                let text = format!("{mib} MiB are reserved");
                 (kinds::RESERVED, text, Ok(Answer::Reserve(held)))
             }
             Err(refused) => {

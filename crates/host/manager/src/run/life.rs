@@ -196,8 +196,8 @@ impl Manager {
         std::mem::take(&mut self.notices)
     }
 
-    /// Returns the statuses that daemons in guests of farms have reported since the last call, each
-    /// with the directory of the farm and the guest's name there.
+    /// Returns the statuses that daemons of farms' guests have reported since the last call. Each
+    /// has the directory of the farm and the guest's name there.
     pub fn take_statuses(&mut self) -> Vec<(PathBuf, String, wire::Status)> {
         self.guests.iter_mut().filter_map(ManagedGuest::take_status).collect()
     }

@@ -58,7 +58,7 @@ pub struct Parts {
     pub place: Place,
     /// Path of the settings file, if given.
     pub config_path: Option<PathBuf>,
-    /// The settings, with those of a shadow policy.
+    /// The settings, and the settings of a shadow policy.
     pub loaded: Loaded,
     /// Users with managed guests, besides root and this process's user.
     pub users: Users,

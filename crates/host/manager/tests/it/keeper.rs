@@ -193,7 +193,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Kills the manager and the QEMUs. The keeper ends by itself after its manager.
+    /// Kills the manager and the QEMUs. The keeper ends on its own after its manager.
     fn drop(&mut self) {
         let _ = self.manager.kill();
         let _ = self.manager.wait();

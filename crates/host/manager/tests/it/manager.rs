@@ -47,7 +47,7 @@ fn a_dry_run_decides_and_moves_nothing() {
     let notices = scene.manager.take_notices();
     assert!(notices.iter().any(|text| text == "Dry run: watching 1 guest, changing nothing"));
     let summary = scene.manager.finish();
-    assert!(summary[0].starts_with("Dry run: it would have changed 1 of 1 guest, in "));
+    assert!(summary[0].starts_with("Dry run: the manager would have changed 1 of 1 guest, in "));
     assert!(summary[1].starts_with("hoarder: 4096 -> "), "{summary:?}");
 }
 

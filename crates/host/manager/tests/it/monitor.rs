@@ -159,7 +159,7 @@ fn hung_sink_delays_nothing_and_missed_moments_are_counted() {
     scene.run(30_000);
     let missed = |moment: &Moment| moment.host.get(HostField::MissedMoments).unwrap();
     assert_eq!(missed(&scene.next()), 0);
-    // Two moments have waited. The next moment counts those that found no room.
+    // Two moments have waited. The next moment counts the moments that found no room.
     (0..2).for_each(|_| drop(scene.next()));
     scene.run(1000);
     let moment = scene.next();

@@ -44,7 +44,8 @@ impl Scene {
         Scene::with(name, Fake::found("g1", Bytes::mib(512)), None)
     }
 
-    /// Returns a manager of this guest, with a balloon that reported `told` before the daemon came.
+    /// Returns a manager of this guest. The guest's balloon reported `told` before the daemon
+    /// started.
     fn with(name: &str, found: Found, told: Option<Row<GuestField>>) -> Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);

@@ -317,7 +317,7 @@ fn deaf_kernel_is_left_alone_and_other_kernels_give() {
     let clauses: Vec<String> = clauses.iter().map(|d| d.decision.clause.to_string()).collect();
     assert!(clauses.iter().any(|clause| clause == "stuck"), "{clauses:?}");
     let told = scene.messages().iter().filter(|message| message.contains("LINUX03")).count();
-    assert!(told < 20, "{told} messages to a deaf kernel");
+    assert!(told < 20, "{told} messages about a kernel that does not respond");
 }
 
 #[test]

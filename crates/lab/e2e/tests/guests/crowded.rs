@@ -1,4 +1,4 @@
-//! `pinhead host` with seven small guests that hold little of the host's memory. One guest needs
+//! `pinhead host` with seven small guests on a host with much other memory in use. One guest needs
 //! memory of the other guests. It gets this memory, and no other guest is shrunk in vain.
 
 use e2e::manager::{Manager, Place, Size, line};
@@ -62,7 +62,8 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
             sum += in_all.last().unwrap_or(&0) >> 20;
             lines.push(line(&name, &one));
         }
-        // Concurrent use by a guest can hide a step of a few MiB, but not all memory that it gives.
+        // If a guest uses memory at the same time, this can hide a step of a few MiB, but not all
+        // memory that it gives.
         if sum < steps {
             for_nothing.push(format!("{sum} MiB in {steps} steps:\n{}", lines.join("\n")));
         }

@@ -1,5 +1,5 @@
-//! Guests that resume one template's state: each has its own identity, and changes to one affect
-//! neither the others nor the template.
+//! Guests that resume one template's state. Each has its own identity, and its changes affect
+//! neither the other guests nor the template.
 
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ const CLONES: usize = 4;
 const MEMORY_MIB: u64 = 160;
 /// Memory that a web server's guest can spare for a while.
 const TAKEN_MIB: u64 = 16;
-/// Limit for reports: free memory in large blocks is reported about every two seconds, block after
-/// block.
+/// Limit of page reports. The kernel reports free memory about every two seconds, one large block
+/// after the other.
 const REPORTED: Duration = e2e::PATIENCE;
-/// Tolerated difference between the clocks of clone and host. The time that a clone receives is old
-/// by the duration of its delivery.
+/// Tolerated difference between the clocks of clone and host. A clone receives the host's time
+/// late, by the duration of the delivery.
 const CLOCK_S: u64 = 2;
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
@@ -278,10 +278,9 @@ fn change_of_a_clone_affects_no_other_clone() {
     assert_eq!(late.body(), page);
 }
 
-/// A kernel that wipes freed pages would find the template's contents in a page that it had
-/// reported.
+/// A kernel that expects reported pages to be wiped would find the template's contents in them.
 #[test]
-fn a_kernel_that_relies_on_wiped_pages_reports_none() {
+fn kernels_that_expect_wiped_pages_report_no_free_pages() {
     let _share = e2e::share(1);
     let cache = Cache::from_environment().expect("a cache");
     let plain = web_spec(&cache);

@@ -110,7 +110,7 @@ fn what_exec_does(farm: &Farm) {
     assert_eq!(farm.succeed(&["exec", &a1, "--", "hostname"]), "a1\n");
     let failed = farm.run(&["exec", &b1, "--", "sh", "-c", "echo 'out  put'; exit 7"]);
     assert_eq!((failed.status.code(), text(&failed.stdout).as_str()), (Some(7), "out  put\n"));
-    // A pipe receives the bytes unchanged, whatever they are.
+    // A pipe receives any bytes unchanged.
     let bytes = farm.run(&["exec", &a1, "--", "printf", "\\001\\377\\033[2J\\r\\n"]);
     assert_eq!(bytes.stdout, b"\x01\xff\x1b[2J\r\n");
     let large = farm.run(&["exec", &a1, "--", "seq", "100000"]);

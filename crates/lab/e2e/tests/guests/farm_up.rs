@@ -33,7 +33,7 @@ fn explained_number(up: &Up, words: &str) -> Option<u64> {
 /// In one run, memory moves in both directions, one guest is explained, and another guest's QEMU
 /// crashes. The report is printed at the end.
 #[test]
-fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
+fn guests_gain_and_return_memory_and_crash_independently() {
     let mut up = start("--guests 2 --format json");
     up.until("two guests run", |up| up.qemus().len() == 2);
     let qemus = up.qemus();

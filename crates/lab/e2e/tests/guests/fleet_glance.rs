@@ -1,5 +1,5 @@
-//! An engine's sums over a fleet match its samples, in both engines. Very many hosts with long
-//! names fit into one response.
+//! The sums that metrics servers compute match the pushed samples. Very many hosts with long names
+//! fit into one response.
 
 use e2e::engines::{Engine, Kind};
 use metrics::Url;
@@ -104,7 +104,7 @@ fn sums_of_both_engines_match_the_pushed_samples() {
                 assert_eq!(over.get(G::Private), Some(30 * MIB), "{kind:?}");
             }
         }
-        // A name is matched as plain text, whatever characters it has.
+        // A name with any characters is matched as plain text.
         let found = glance(&url, &asked(to_ms, "C.*|{")).unwrap();
         assert_eq!(found.found, 1, "{kind:?}");
         assert_eq!(found.hosts["left.example"].loudest[0].0.name, odd);

@@ -143,10 +143,10 @@ fn pushed(daemon: &mut Daemon, dir: &Path) {
             _ => Err(format!("{table}\n{}\n{}", text(&output.stderr), said())),
         }
     };
-    let host = engine.until("its row", || fleet("heard of"));
+    let host = engine.until("its row", || fleet("live"));
     println!("{host}");
     let cells: Vec<&str> = host.split_whitespace().collect();
-    assert_eq!(cells[3], "1", "one guest: {host}");
+    assert_eq!(cells[2], "1", "one guest: {host}");
     let asked = engine.asked();
     let memory = (MEMORY_MIB << 20).to_string();
     engine.until("its memory", || {

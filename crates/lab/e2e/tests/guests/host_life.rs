@@ -92,7 +92,7 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     assert!(old.is_some(), "the class is still there");
 }
 
-/// (g) A reservation succeeds with the memory free, or names the guests that did not give any.
+/// (g) A reservation either frees the memory, or fails and lists the guests that gave none.
 fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     let free = || manager.ps().host.available_bytes.unwrap_or(0) >> 20;
     // Memory granted to g1 for its minimum stays promised to g1 for a while.
@@ -152,7 +152,7 @@ fn boot(spec: &GuestSpec) -> Session {
 
 /// (e) Neither a name nor a socket identifies a guest.
 #[test]
-fn a_guest_that_is_started_again_is_another_one() {
+fn a_restarted_guest_counts_as_another_guest() {
     let _share = share(1);
     let place = Place::new();
     let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
@@ -194,7 +194,7 @@ fn a_guest_that_is_started_again_is_another_one() {
 /// A busy guest is shown as running at every moment, also right after a request for its memory
 /// report. An idle guest is soon shown as asleep. `top` agrees.
 #[test]
-fn a_guest_that_works_is_never_shown_as_asleep() {
+fn a_busy_guest_is_never_shown_as_asleep() {
     /// Number of checks, which span more than five of the manager's requests.
     const LOOKS: usize = 25;
     let place = Place::new();
@@ -208,8 +208,8 @@ fn a_guest_that_works_is_never_shown_as_asleep() {
     let looks = Cell::new(0);
     manager.until("g1 was seen running", PATIENCE, |ps| {
         let g1 = row(ps, "g1").expect("g1");
-        // In the last second alone the guest ran longer than an idle guest may in five seconds. On
-        // a crowded machine it does not get a whole CPU.
+        // In the last second alone the guest ran longer than an idle guest may in five seconds. It
+        // may get less than a CPU, because the machine is crowded.
         if g1.cpu_percent > Some(10.0) {
             assert!(!g1.asleep, "asleep at {:?} % of a CPU", g1.cpu_percent);
             looks.set(looks.get() + 1);

@@ -5,7 +5,7 @@ use e2e::{Guest, Host, MANAGED_MIB, PATIENCE, Plan};
 use std::time::Duration;
 use vm::Deadline;
 
-/// Memory of the guest that is to be starved.
+/// Memory of the guest that will be starved.
 const STARVED_MIB: u64 = 160;
 
 /// Ends the manager while memory is moving, by a signal that cannot be caught. All memory must be

@@ -49,7 +49,7 @@ fn is_served(neighbour: &mut Guest<'_>) {
 }
 
 #[test]
-fn garbage_floods_and_silence_harm_nobody_else() {
+fn garbage_floods_and_silence_harm_no_other_guest() {
     let mut hostile = Plan::new(Arch::X86_64, "");
     hostile.daemon = None;
     hostile.cpus = 1;
@@ -100,7 +100,7 @@ fn garbage_floods_and_silence_harm_nobody_else() {
 
 /// The frames must be well formed, because garbage would prove nothing here.
 #[test]
-fn the_nonsense_is_well_made() {
+fn frames_of_the_attack_are_well_formed() {
     let mut decoder = Decoder::<ToHost>::new();
     decoder.feed(&nonsense());
     assert_eq!(std::iter::from_fn(|| decoder.next()).count(), 600);

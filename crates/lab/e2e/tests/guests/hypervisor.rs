@@ -184,7 +184,7 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
             _ => None,
         });
         println!("statistics after {} ms", watch.clock.ms() - now_ms);
-        // The first and the third round wake the guest; the second comes too soon to need that.
+        // The first and the third round wake the guest. The second comes too soon to need that.
         let updated = stats.get(G::BalloonTime);
         assert_eq!(updated > last, round != 2, "{stats:?} after {last:?}");
         last = updated;

@@ -1,5 +1,5 @@
-//! IBM's hyptop in a real s390x guest, on the samples that pinhead reads: made-up users of z/VM and
-//! made-up partitions. Its columns agree with pinhead's.
+//! IBM's hyptop in a real s390x guest, with the same samples as pinhead: generated users of z/VM
+//! and generated partitions. The columns of both programs agree.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -160,7 +160,7 @@ impl Screen {
 }
 
 #[test]
-fn hyptops_columns_and_ours_agree() {
+fn columns_of_hyptop_and_pinhead_agree() {
     let _share = e2e::share(1);
     let cache = Cache::from_environment().unwrap();
     let tree = cache.package_set(Arch::S390x, "hyptop", &PACKAGES).unwrap();

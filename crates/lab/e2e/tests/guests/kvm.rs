@@ -15,8 +15,9 @@ const STILL_MS: u64 = 30_000;
 const LIMIT_MS: u64 = 180_000;
 
 /// Replacement of QEMU when KVM is requested. The guest's name selects the behaviour: the
-/// replacement exits at once, hangs silently, or spins without its guest. For any other name it is
-/// a real QEMU that responds while its guest never runs. Without KVM it runs the real QEMU.
+/// replacement exits at once, hangs silently, or spins without its guest. For any other name the
+/// replacement is a real QEMU that responds while its guest never runs. Without KVM it runs the
+/// real QEMU.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
 case "$*" in
@@ -46,7 +47,8 @@ fn specs(names: &[&str]) -> Vec<GuestSpec> {
     names.iter().map(spec).collect()
 }
 
-/// Boots these guests with KVM, and returns when KVM was given up and when each guest was up.
+/// Boots these guests with KVM. Returns the time at which KVM was given up, and the times at which
+/// the guests were up.
 fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     let mut fleet = Fleet::new(specs(names), names.len());
     let mut given_up_ms = vec![None; names.len()];
@@ -74,7 +76,7 @@ fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
 /// A guest started with KVM comes up, by KVM if KVM works and otherwise by emulation. The test
 /// prints which accelerator was used.
 #[test]
-fn a_guest_comes_up_whatever_kvm_is_worth() {
+fn a_guest_comes_up_with_and_without_working_kvm() {
     let _share = e2e::share(1);
     let (accel, _, up_ms) = boot(&["g1"])[0];
     println!("up after {up_ms} ms, by {accel}");
@@ -91,7 +93,7 @@ fn child_whose_qemu_stands_in() {
         println!("{name}: given up after {given_up_ms:?} ms, up after {up_ms} ms, by {accel}");
         assert_eq!(accel, Accel::Emulation(WhyEmulation::KvmSilent), "{name}");
         let given_up_ms = given_up_ms.expect("when");
-        // An idle QEMU gets the full time limit; the other faults are recognized earlier.
+        // An idle QEMU gets the full time limit. The other faults are recognised earlier.
         let does_nothing = ["silent", "stopped"].contains(name);
         assert!(!does_nothing || given_up_ms >= STILL_MS, "{name}: {given_up_ms} ms");
         assert!(up_ms > given_up_ms, "{name} came up with KVM");

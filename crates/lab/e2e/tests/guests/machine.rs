@@ -201,7 +201,7 @@ fn s390x() {
     quit(session);
 }
 
-/// The test runs itself once more; the copy starts a guest and is killed.
+/// The test runs itself once more. The copy starts a guest and is killed.
 #[test]
 fn a_killed_parent_takes_qemu_with_it() {
     let _share = e2e::share(1);
@@ -234,7 +234,7 @@ fn a_killed_parent_takes_qemu_with_it() {
 }
 
 #[test]
-fn a_qemu_that_ends_at_once_tells_why() {
+fn the_reason_of_a_qemu_that_ends_at_once_is_reported() {
     let dir = e2e::scratch("broken");
     let text = dir.join("kernel");
     let image = Image {

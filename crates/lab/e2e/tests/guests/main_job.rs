@@ -15,7 +15,7 @@ fn seconds(s: u64) -> Duration {
 
 /// Returns the default preset, except that a CPU is added when the others have no idle time. The
 /// published rule counts interrupt time as spare. In an emulated guest on a busy host interrupt
-/// time exceeds the rule's limit of 8 % of a CPU, so the rule would never request a third CPU.
+/// time exceeds the rule's limit of 8 % of a CPU. The rule would then never request a third CPU.
 fn rules_by_idle_time() -> String {
     let rules = Plan::new(Arch::X86_64, ALONE).rules;
     let ours = rules.replace("(1 - CP_ActiveAVG) * onumcpus", "CP_idleAVG * onumcpus");

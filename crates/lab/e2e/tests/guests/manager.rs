@@ -49,7 +49,7 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
     let mut guest = host.guest(0);
     let balloon_status = |guest: &mut e2e::Guest<'_>| guest.sh("/sbin/pinheadd --balloon");
     guest.until("its daemon is there", PATIENCE, |_| true);
-    assert_eq!(balloon_status(&mut guest), "No host has told this guest of a balloon.\n");
+    assert_eq!(balloon_status(&mut guest), "No host has reported a balloon to this guest.\n");
 
     host.yield_to_manager();
     host.until(0, "the guest is yielded", PATIENCE, |seen| seen.state == State::Managed);
@@ -68,8 +68,8 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
         std::os::unix::net::UnixStream::connect(dir.join("g1.qmp")).expect("the second monitor"),
     );
     for (pages, reason) in [(16_384_u64, "g2 needs it\x1b[2J"), (4096, "")] {
-        // The grant precedes the balloon: a daemon that looks in between would take the deflation
-        // for memory that the kernel took back.
+        // The grant must precede the balloon's change. Otherwise a daemon that samples in between
+        // would conclude that the kernel took memory back.
         let grant = Grant { sequence: 0, pages, reason: reason.into() };
         port.send(&ToGuest::Grant(grant)).expect("a word");
         let value_bytes = (65_536 - pages) * 4096;

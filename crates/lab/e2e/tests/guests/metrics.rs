@@ -1,4 +1,4 @@
-//! A fleet in the real VictoriaMetrics and the real Prometheus: pushed and scraped samples are read
+//! Hosts in the real VictoriaMetrics and the real Prometheus. Pushed and scraped samples are read
 //! back to the last digit.
 
 use e2e::engines::{Engine, Kind};
@@ -38,7 +38,7 @@ fn begin_ms(dir: &Path) -> i64 {
 }
 
 fn mixed(seed: u64) -> u64 {
-    // The finalizer of a well-known generator gives pseudo-random numbers.
+    // The last step of a well-known generator makes pseudo-random numbers.
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -345,7 +345,7 @@ fn dashboard_shows_something_everywhere(kind: Kind) {
 }
 
 #[test]
-fn the_dashboard_shows_something_in_every_panel() {
+fn every_panel_of_the_dashboard_shows_data() {
     Kind::ALL.into_iter().for_each(dashboard_shows_something_everywhere);
 }
 
@@ -397,7 +397,7 @@ fn scraped_is_read_back(kind: Kind) {
     let dir = Dir::new(&format!("scrape-{kind:?}"));
     let begin_ms = begin_ms(&dir.0) + (MINUTES + 4) * MINUTE_MS;
     let mut moment = moments(0, begin_ms).remove(0);
-    // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point; a push carries the
+    // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point. A push contains the
     // full value separately. The numbers here are short enough.
     for row in moment.guests.values_mut() {
         for field in GuestField::ALL {
@@ -448,7 +448,7 @@ fn prometheus_gives_back_what_it_scraped() {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong() {
+fn promtool_accepts_the_metrics() {
     if !is_there("promtool") {
         e2e::skipped_without("promtool");
         return;

@@ -81,7 +81,7 @@ fn attempts(farm: &Farm, guest: &str, targets: &[(&str, String)]) -> Vec<String>
     for ((what, target), line) in asked.iter().zip(&lines) {
         println!("{guest} asks {what} at {target}: {line:.90}");
     }
-    assert!(is_served(&lines[0]), "what is there is seen: {output}");
+    assert!(is_served(&lines[0]), "the guest's own page is served: {output}");
     lines[1..].to_vec()
 }
 
@@ -128,7 +128,7 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
 
 /// A clone is linked, a booted guest serves it, and a third guest is not linked.
 #[test]
-fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
+fn finding_02_a_link_leads_to_one_port_of_one_guest() {
     let farm = Farm::new(
         "links",
         "[[class]]\nname = 'web'\nimage = 'web'\ntemplate = true\nmemory = '128 MiB'\ncount = 2\n\
@@ -164,7 +164,7 @@ fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
     assert!(!is_served(&attempts(&farm, "db1", &back)[0]), "a server cannot reach its client");
     let foreign = [("a link of others", to("10.0.1.2 80")), ("by name", to("db 80"))];
     assert!(!attempts(&farm, "not1", &foreign).iter().any(|line| is_served(line)));
-    // A page of 27 KiB arrives whole, again and again, at a clone that was not the template.
+    // A page of 27 KiB arrives whole, several times, at a clone that was not the template.
     let many = "for n in $(seq 15); do wget -q -O - http://db/ | wc -c; done | sort | uniq -c";
     let counts = farm.succeed(&["exec", &farm.guest("web2"), "--", "sh", "-c", many]);
     println!("web2 asks 15 times: {}", counts.trim());

@@ -1,5 +1,5 @@
-//! Every byte of the host's memory has one owner. The manager's counts for clones of one template
-//! are compared with the kernel's walk over their pages.
+//! Every byte of the host's memory has exactly one owner. The manager's counts for clones of a
+//! template must match the kernel's walk over their pages.
 
 use super::farm_clones::{Web, soon, web_spec};
 use e2e::manager::{Manager, Place, Size};
@@ -36,7 +36,7 @@ fn is_near(one: u64, other: u64) -> bool {
 }
 
 #[test]
-fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
+fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
     let _share = e2e::share(CLONES);
     let cache = Cache::from_environment().expect("a cache");
     let place = Place::new();
@@ -72,7 +72,10 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
         "{CLONES} clones: guests {of_guests} + hypervisors {own} + shared {shared} KiB = {owners}; \
          the kernel's walk finds {proportional}, resident sets are {resident}"
     );
-    assert!(is_near(of_guests + own, private(&ps)), "a byte has two owners, or none");
+    assert!(
+        is_near(of_guests + own, private(&ps)),
+        "the sum of all owners' memory is not the private memory"
+    );
     assert!(is_near((host.guests_bytes + host.hypervisors_bytes) >> 10, private(&ps)));
     // Other programs on this machine may also map some of the shared pages, and a part of those
     // pages counts as theirs.

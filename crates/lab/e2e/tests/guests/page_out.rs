@@ -17,7 +17,8 @@ use vm::wait_for_exit;
 
 /// Limit of a page-out and its check a minute later, on two busy cores.
 const SOON: Duration = Duration::from_secs(240);
-/// Compressible text in one guest, in MiB; the other guest is filled with more random data.
+/// Compressible text in one guest, in MiB. The other guest is filled with a larger amount of random
+/// data.
 const FILLED_MIB: u64 = 64;
 const TEXT: &str = "i=0; while [ $i -lt 9000 ]; do echo line $i of a text that compresses well; \
                     i=$((i+1)); done > /tmp/t; while [ $(du -m /dev/shm/own | cut -f1) -lt 64 ]; \

@@ -149,7 +149,7 @@ fn guest_parks_with_silent_client_and_only_for_its_limit() {
     let classes = CLASSES.replace("park = \"5s\"\n", options).replace("27280", "27300");
     let farm = Farm::new("silent", &classes.replace("count = 2", "count = 1"), share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
-    // A job becomes due by the clock while the guest is parked; like cron, it polls.
+    // A job becomes due by the clock while the guest is parked. The job polls, as cron does.
     let due = "due=$(($(date +%s) + 12)); (while [ $(date +%s) -lt $due ]; do sleep 8; done; \
                date +%s > /run/done) < /dev/null > /dev/null 2>&1 & echo $due";
     let exec = |command: &str| {
@@ -167,8 +167,8 @@ fn guest_parks_with_silent_client_and_only_for_its_limit() {
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
 }
 
-/// The job is only in cron's table, and not declared to the farm; it works for guests in memory and
-/// on disk.
+/// The job is only in cron's table, and not declared to the farm. This works for guests parked in
+/// memory and on disk.
 #[test]
 fn guest_is_woken_in_time_for_its_cron_job() {
     let in_memory = CLASSES.replace("27280", "27340").replace("count = 2", "count = 1");

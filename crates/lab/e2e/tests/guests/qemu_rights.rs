@@ -22,7 +22,7 @@ fn status(pid: u32) -> BTreeMap<String, Vec<String>> {
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        base::skipped!("guests of who is not root run as that user");
+        base::skipped!("without root, guests run as the user of this process");
     }
     is_root
 }
@@ -121,7 +121,7 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
 
 /// Without the right to end another user's process, root could not end its guests.
 #[test]
-fn finding_03_a_farm_whose_qemus_stay_roots_says_so() {
+fn finding_03_a_farm_reports_qemus_that_stay_roots() {
     if !is_root() {
         return;
     }

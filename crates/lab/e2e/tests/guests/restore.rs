@@ -68,7 +68,7 @@ fn s390x_restores() {
     restores(Arch::S390x, "cat /proc/sys/vm/cmm_pages");
 }
 
-/// New rules are applied at runtime; invalid ones are refused with a message.
+/// New rules are applied at runtime. Invalid rules are refused with a message.
 #[test]
 fn rules_are_read_again_or_the_old_ones_stay() {
     let host = Host::start(&[plan(Arch::X86_64)]);
@@ -78,7 +78,7 @@ fn rules_are_read_again_or_the_old_ones_stay() {
 
     guest.sh("sed -i 's/MemFree/MemFre/' /etc/pinhead.conf; kill -HUP $(cat /run/pid)");
     guest.until_sh("cat /run/log", PATIENCE, |log| {
-        log.contains("did you mean `MemFree`?") && log.contains("the old ones stay in force")
+        log.contains("did you mean `MemFree`?") && log.contains("the old rules stay in force")
     });
     guest.sh("sed -i 's/MemFre/MemFree/; s/^CPU_MIN=.*/CPU_MIN=\"2\"/' /etc/pinhead.conf; \
          kill -HUP $(cat /run/pid)");
@@ -94,7 +94,7 @@ fn daemon_runs_in_the_background_and_scripts_find_it() {
     let mut guest = host.guest(0);
     guest.sh("/sbin/pinheadd -c /etc/pinhead.conf; cat /run/pinheadd.pid > /run/pid");
     guest.until_sh("cat /sys/devices/system/cpu/online", PATIENCE, |text| text == "0");
-    // The file is written when the last CPU is offline; the kernel reports the CPU offline earlier.
+    // The file is written when the last CPU is offline. The kernel reports the CPU offline earlier.
     guest.until_sh("cat /run/pinheadd.status", PATIENCE, |status| {
         status.contains("cpus_online=1\ncpus_present=4\n")
     });
@@ -103,7 +103,7 @@ fn daemon_runs_in_the_background_and_scripts_find_it() {
     assert_eq!(online(&mut guest), "0-3");
     assert_eq!(guest.sh("ls /run/pinheadd.pid /run/pinheadd.status 2> /dev/null || true"), "");
 
-    // In the foreground with -V it prints the lines that users' scripts parse.
+    // In the foreground with -V the daemon prints the lines that users' scripts parse.
     guest.sh("/sbin/pinheadd -f -V -c /etc/pinhead.conf > /run/log 2>&1 < /dev/null & \
          echo $! > /run/pid");
     guest.until_sh("cat /run/log", PATIENCE, |log| {

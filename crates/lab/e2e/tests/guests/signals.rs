@@ -82,19 +82,19 @@ fn answers(arch: Arch) {
 }
 
 #[test]
-fn x86_64_a_question_is_answered() {
+fn x86_64_memory_report_is_sent_on_request() {
     answers(Arch::X86_64);
 }
 
 #[test]
-fn s390x_a_question_is_answered() {
+fn s390x_memory_report_is_sent_on_request() {
     answers(Arch::S390x);
 }
 
 /// Tasks that wait for memory are reported within a second by the guest's clock. The rules do not
 /// use memory, and with this pace pressure never wakes the daemon.
 #[test]
-fn a_guest_that_thrashes_reports_it_within_a_second() {
+fn a_thrashing_guest_reports_it_within_a_second() {
     let mut plan = plan(Arch::X86_64);
     plan.memory_mib = 128;
     plan.kernel_args.push("pinhead.zram_mib=256".into());

@@ -86,15 +86,15 @@ fn keys_move_through_the_past() {
     terminal.until("the filter", |screen| !screen.contains("grüße") && screen.contains(">web1"));
     terminal.presses("Enter");
     let screen = terminal.until_shown("GUEST    web1");
-    assert!(screen.contains("its virtual CPUs are recorded as one"), "{screen}");
+    assert!(screen.contains("a recording has only the sum of all virtual CPUs"), "{screen}");
     assert!(screen.contains("WAITS %") && screen.contains("MEMORY"), "{screen}");
     terminal.presses("Escape");
     terminal.types("4");
-    terminal.until_shown("there is no journal beside this recording");
+    terminal.until_shown("this recording has no journal next to it");
     terminal.types("3");
     terminal.until_shown("MEMORY OF THE HOST");
     terminal.types("?");
-    terminal.until_shown("in a recording: a step back");
+    terminal.until_shown("in a recording: one step back");
     terminal.types("x");
     terminal.until_shown("MEMORY OF THE HOST");
     terminal.resize((120, 40));
@@ -172,7 +172,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     terminal.until_shown("^STL%");
     terminal.types("/other");
     terminal.presses("Enter");
-    terminal.until_shown("no guest is of this filter");
+    terminal.until_shown("no guest matches the filter");
     terminal.presses("Escape");
     terminal.until_shown(">g1");
 
@@ -199,7 +199,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
 
     // A decision is shown as it happens.
     terminal.types("4");
-    terminal.until_shown("WHAT, AND WHY");
+    terminal.until_shown("ACTION, AND REASON");
     manager.succeed(&["set", "g1", "pin", "160 MiB"]);
     terminal.until("what was decided", |screen| {
         let of_it = |line: &str| line.contains(" g1 ") && line.contains("160");

@@ -137,8 +137,8 @@ fn system(guest: &mut Guest) {
             // at 2^32, which CPUs added later have already exceeded here, because under emulation
             // such CPUs start with years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
-            // /proc already counts the idle time of a CPU that has not run since; the buffer does
-            // not.
+            // Unlike the buffer, /proc already counts the idle time of a CPU that has not run
+            // since.
             let (from, to) = (ticks(before.saturating_sub(LATE)), ticks(after + 2));
             let above = u64::from(value.wrapping_sub(from as u32));
             is_within("ticks since that", above, 0..=to - from);

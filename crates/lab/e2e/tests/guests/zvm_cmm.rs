@@ -18,7 +18,7 @@ use zmon::{Tod, to_ebcdic};
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SIZE_MIB: u64 = 256;
-/// Memory that both guests may have together; a tenth of it is to be free.
+/// Memory that both guests may have together. A tenth of it should be free.
 const ALL_MIB: u64 = 360;
 const PAGES_A_MIB: u64 = 256;
 /// A kernel's tasks wait for memory if less than this is available.

@@ -14,7 +14,7 @@ const RECORDS: &str = "/run/records";
 /// All written records.
 #[derive(Default)]
 struct Written {
-    /// Records of each round; the guest's summary is the last record.
+    /// Records of each round. The last record is the guest's summary.
     rounds: Vec<(Vec<Task>, Summary)>,
     systems: Vec<FileSystem>,
     own: Vec<Own>,

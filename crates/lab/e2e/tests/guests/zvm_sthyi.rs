@@ -8,7 +8,7 @@ use vm::images::{Arch, GuestFile};
 use zmon::sthyi;
 use zmon::sysinfo::levels;
 
-/// A program that writes the page to its standard output; its exit code is the error, or 0. The C
+/// A program that writes the page to its standard output. Its exit code is the error, or 0. The C
 /// library has no wrapper for the call.
 const PROGRAM: &str = "
         .globl _start

@@ -54,7 +54,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.has_numbers(guest);
     }
 
-    // Huge pages count as the guest's own memory; only QEMU's program text counts as shared. Huge
+    // Huge pages count as the guest's own memory. Only QEMU's program text counts as shared. Huge
     // pages are one part of the host's memory.
     let huge_mib = process_mib(&mut host, "huge", "HugetlbPages");
     // The manager's numbers are some seconds old.

@@ -82,7 +82,7 @@ fn ask_tls(host: &mut KvmHost, answers: u32) {
 /// The hour is simulated: the host's clock is set forward while the guest is parked. The guest's
 /// clock is then an hour late until its daemon sets it. This test does not cover an hour in which
 /// the guest's time stamp counter runs, nor cron. Here an idle guest needs so much CPU time that
-/// its farm never parks it by itself.
+/// its farm never parks it without a request.
 #[test]
 fn parked_guest_wakes_for_clients_with_its_clock() {
     let mut host = KvmHost::installed();

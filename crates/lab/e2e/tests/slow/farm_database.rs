@@ -121,7 +121,7 @@ fn finding_02_the_database_refuses_without_its_password() {
         assert!(!text(&words).contains(&password), "{}", process.path().display());
     }
 
-    // The table was vacuumed when the image was made; otherwise each guest would do that in its
+    // The table was vacuumed when the image was made. Otherwise each guest would vacuum it in its
     // first minutes.
     let rows = "SELECT n_mod_since_analyze < 100 AND n_ins_since_vacuum = 0 \
                 FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'";

@@ -213,8 +213,8 @@ impl Scene {
         ["ram1", "disk1"].into_iter().filter(|name| is_parked(name)).collect()
     }
 
-    /// Returns the number of guests that the manager has, and of those with less than their full
-    /// memory.
+    /// Returns the number of the manager's guests, and the number of guests with less than their
+    /// full memory.
     fn taken(&self) -> (usize, usize) {
         let Ok(Answer::Ps(ps)) = ask(&self.place.socket(), &Ask::Ps, SOON) else { return (0, 0) };
         let memory = Some(MEMORY_MIB << 20);

@@ -17,8 +17,8 @@ const BURST_MIB: u64 = 110;
 /// that, may cause. A slower machine has more.
 const OF_A_SHELL: u64 = 15;
 
-/// Two guests for a burst, three guests that hoard memory, one that hoards without a balloon
-/// driver, one that will be stopped, and one that floods its port.
+/// Two guests need a burst, and three guests hoard memory. One guest hoards without a balloon
+/// driver, one guest will be stopped, and one guest floods its port.
 fn plans(place: &Place) -> Vec<Plan> {
     let plan = |number: usize| {
         let mut plan = Plan::holding(place.dir());

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AWAY: Duration = Duration::from_secs(2);
 /// Limit until the new manager manages the guest.
 const MANAGED: Duration = Duration::from_secs(5);
-/// Limit of a response; afterwards the client tries the other host.
+/// Limit of a response. After it the client tries the other host.
 const ANSWER: Duration = Duration::from_millis(250);
 
 fn image() -> Image {

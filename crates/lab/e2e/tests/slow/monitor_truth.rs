@@ -104,7 +104,7 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     let guests = number(rows(guest1, "all")[0], "cpu_percent");
     let captured = of("capture_percent") * busy / 100.0 * cpus as f64;
-    // A process's time continues while a lower hypervisor has its CPU; busy time does not. The host
+    // A process's time continues while a lower hypervisor has its CPU. Busy time does not. The host
     // is recorded for a moment before its guests.
     let stolen = of("steal_percent") / busy;
     let off = (guests / captured - 1.0).abs();
@@ -197,7 +197,7 @@ fn the_numbers_of_twenty_guests_add_up() {
         ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)
     };
     assert!(wait_until(PATIENCE, daemons).is_some(), "{}", manager.log());
-    // Running guests' daemons report processes once a minute; a user may also request them.
+    // Running guests' daemons report processes once a minute. A user may also request a report.
     BUSY.iter().for_each(|guest| scan(&place, guest));
     let recorded = Deadline::after(PATIENCE);
     observe(RECORDED);

@@ -19,7 +19,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("the guest has settled", PATIENCE, |s| s.settled);
-    // The first request opens the files; each later one is a single dispatch.
+    // The first request opens the files. Each later request is a single dispatch.
     let ask = |sequence| {
         host.sample(0, sequence);
         let answered = |m: &wire::Memory| m.sequence == sequence;
@@ -35,7 +35,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let asked = guest.seen().status.map_or(0, |s| s.sequence);
     // The request itself may have woken the daemon, because the virtual CPUs ran for it. Then the
     // daemon samples until it has settled again. After that any sample within a minute was
-    // requested; the first one may precede the observation.
+    // requested. The first sample may precede the observation.
     let mut last = asked;
     let mut watched = Duration::ZERO;
     let mut soon = 0;
@@ -59,7 +59,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     // A request for a memory report gets a response, and causes no sample for the rules.
     ask(9);
     let looked = guest.seen().status.map(|s| s.sequence);
-    assert_eq!(looked, Some(last), "the question made it look");
+    assert_eq!(looked, Some(last), "the request caused a sample");
     let before = guest.seen();
     let (looks, plugs) = before.status.map_or((0, 0), |s| (s.sequence - asked, s.plugs));
     let load = "for n in 1 2 3; do (while :; do :; done) > /dev/null 2>&1 & done";
@@ -74,7 +74,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 }
 
 /// Returns the daemon's resident memory, as the guest reports it. VmRSS of a 6.1 kernel lags behind
-/// by each CPU's pending counts; the sum over the maps does not.
+/// by each CPU's pending counts. The sum over the maps does not.
 fn resident_kib(arch: Arch) -> u64 {
     let host = Host::start(&[Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed")]);
     let mut guest = host.guest(0);

@@ -74,7 +74,7 @@ impl Fault {
                 plan.cpus = 2;
                 plan.rules = SWINGING.into();
             }
-            // The guest's own memory covers all of its needs; only the host is short of memory.
+            // The guest's own memory covers all of its needs. Only the host is short of memory.
             Fault::SetPoint if number == 0 => plan.memory_mib = 1024,
             // The other guest has the memory that the host needs, and gives it on request.
             Fault::SetPoint => {

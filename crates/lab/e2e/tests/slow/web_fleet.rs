@@ -89,7 +89,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     browser.open(&format!("{}/", pages.base()));
     assert_eq!(browser.text("document.querySelector('h1').innerText"), "Overview of 3 hosts");
     let states = "[...document.querySelectorAll('table')][0].tBodies[0].innerText";
-    assert_eq!(browser.text(states).matches("heard of").count(), 3, "{}", browser.text(states));
+    assert_eq!(browser.text(states).matches("live").count(), 3, "{}", browser.text(states));
     let guests = "[...document.querySelectorAll('table')][1].tBodies[0].rows.length";
     assert_eq!(browser.number(guests), 30.0);
     let took_ms = browser.number("performance.getEntriesByType('navigation')[0].duration");
@@ -101,12 +101,12 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     logs_in(&mut browser, &url, &axe);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
-    // The page renews its tables by itself, without a reload.
+    // The page renews its tables without a reload.
     browser.value("window.kept = 1; document.querySelector('#hosts').dataset.old = ''; 1");
     let renewed = wait_until(RENEWED, || browser.number(OLD) == 0.0);
     assert!(renewed.is_some(), "the table of hosts was not renewed");
     assert_eq!(browser.number("window.kept ?? 0"), 1.0, "the page was reloaded");
-    assert_eq!(browser.text(states).matches("heard of").count(), 3);
+    assert_eq!(browser.text(states).matches("live").count(), 3);
     managers[2].signal("KILL");
     managers[2].end(Duration::from_secs(20));
     let silent = wait_until(SILENT, || {
@@ -117,7 +117,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     let shown = browser.text(states);
     assert!(silent.is_some(), "{shown}");
     assert!(shown.trim_start().starts_with('c'), "the silent host comes first: {shown}");
-    assert_eq!(shown.matches("heard of").count(), 2, "{shown}");
+    assert_eq!(shown.matches("live").count(), 2, "{shown}");
 }
 
 /// Counts the tables of hosts that were not renewed.

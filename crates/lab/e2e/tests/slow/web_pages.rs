@@ -30,8 +30,8 @@ const LOUD_S: u64 = 130;
 const LOOK: Duration = Duration::from_secs(10);
 /// Number of cycles: two times with a viewer, and two without.
 const LOOKS_AND_NOT: usize = 3;
-/// Maximum ratio of the guests' wake-ups with a viewer to those without. A single task request to
-/// each guest in all of that time gave 1.7 to 1.9.
+/// Maximum ratio of the guests' wake-ups with a viewer to their wake-ups without. A single task
+/// request to each guest in all of that time gave 1.7 to 1.9.
 const WOKEN_MORE: f64 = 1.2;
 /// Maximum size of the first page with everything it loads, over the wire.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
@@ -99,7 +99,7 @@ fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
     ))
 }
 
-/// Number of pages with a layout of their own; one program draws all other pages.
+/// Number of pages with a special layout. One program draws all other pages.
 const FEW: usize = 12;
 
 /// Returns the pages, and the names of their pictures.

@@ -27,11 +27,11 @@ fn every_target_survives_its_corpus() {
         let count = inputs.len();
         assert!(
             count >= INPUTS_MIN,
-            "fuzz/corpus/{name} has {count} inputs of {INPUTS_MIN}: give it an ordinary one and a \
-             hostile one"
+            "fuzz/corpus/{name} has {count} inputs and needs {INPUTS_MIN}: add an ordinary and a \
+             hostile input"
         );
         for input in inputs {
-            // The panic shows the failed check; this line, printed with the panic, shows the input.
+            // The panic shows the failed check, and this line shows the input.
             println!("{name}: {}", input.display());
             let bytes = fs::read(&input).unwrap();
             bounded(|| run(&bytes));
@@ -49,9 +49,9 @@ fn every_corpus_has_a_target() {
     assert_eq!(dirs, targets, "directories of fuzz/corpus, and names in fuzz_targets::TARGETS");
 }
 
-/// The fuzzer cuts an input that is longer than a target's limit before it runs.
+/// The fuzzer cuts an input to the target's limit before it runs the target.
 #[test]
-fn every_length_is_that_of_a_target_and_holds_its_inputs() {
+fn every_length_limit_has_a_target_and_fits_its_inputs() {
     let text = fs::read_to_string(corpus().join("../max_len")).unwrap();
     let mut lengths = std::collections::BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -29,7 +29,7 @@ pub(crate) struct Way {
 
 const NOTHING: Way =
     Way { name: "nothing", rules: None, reporting: false, page_out: false, limited: true };
-/// A host with memory for all guests: the upper limit of any way's gain.
+/// A host with memory for all guests. It shows the maximum gain of any way.
 const NO_LIMIT: Way = Way { name: "no limit", limited: false, ..NOTHING };
 const BALLOON: Way = Way { name: "balloon", rules: Some(Kind::Pinhead), ..NOTHING };
 const REPORTING: Way = Way { name: "page reporting", reporting: true, ..NOTHING };

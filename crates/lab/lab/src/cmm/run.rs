@@ -13,9 +13,8 @@ use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(900);
 const FILL_MAX: Duration = Duration::from_secs(300);
-/// Limit of the time for which a guest fills its cache. On a host that pages to a disk, the guest
-/// may not finish: each page of its cache may have to be read back from that disk, only to be
-/// overwritten.
+/// Maximum time in which a guest fills its cache. On a host that pages to a disk, the guest may
+/// need longer: each page of its cache may be read back from that disk, only to be overwritten.
 const FILL_S: u32 = 60;
 const CLAIM_MAX: Duration = Duration::from_secs(300);
 /// Memory of a database guest, shared by its buffers and its file cache.
@@ -26,31 +25,30 @@ const TOUCH_MIB: u64 = 110;
 /// Time after which a nearly idle guest counts as asleep. The phases are too short for the
 /// manager's default.
 const ASLEEP_AFTER: Duration = Duration::from_secs(10);
-/// A QEMU's own memory, which cannot be reclaimed: 48 to 51 MiB are measured. Page tables, and
-/// memory that the kernel cannot reclaim at the moment, are added. With 40 MiB the kernel killed
-/// one QEMU, once in five runs, while its swap was nearly empty.
+/// Memory of one QEMU that cannot be reclaimed. QEMU's own takes 48 to 51 MiB as measured. Page
+/// tables, and memory that the kernel cannot reclaim at the moment, are added. With 40 MiB, in one
+/// of five runs, the kernel killed a QEMU although its swap was nearly empty.
 const OWN_MIB: u64 = 64;
-/// A QEMU's own memory for a database guest: the buffer for translated code has 64 MiB, and 76 to
-/// 84 MiB are measured in total.
+/// Memory of QEMU itself for a database guest, measured as 76 to 84 MiB. 64 MiB of it are the
+/// buffer for translated code.
 const DATABASE_OWN_MIB: u64 = 96;
 /// Memory in use in a claimed guest before anything is touched.
 const BASE_MIB: u64 = 40;
 
 /// Wait before a claim until the other guests are at rest. In the study they had freed their memory
-/// long before the claim. Guests report free pages two seconds after they became free, on
-/// their own CPUs. An immediate claim depended on this machine's speed in that hour, and wrote
-/// between 0 and 8,300 pages.
+/// long before the claim. Guests report free pages only two seconds after they became free. Without
+/// this wait the result depended on this machine's speed: a claim wrote between 0 and 8,300 pages.
 const AT_REST: Settle = Settle { step: Duration::from_secs(3), most: Duration::from_secs(30) };
 
-/// Transactions per second of each guest. Six guests on two CPUs did 45 to 63 transactions a second
-/// in total without a limit, and this rate is about half of that. At full speed all CPU time would
-/// be used in any case, so the cost of paging would not show.
+/// Transactions per second of each guest. The rate is about half of the maximum: without a limit
+/// six guests on two CPUs did 45 to 63 transactions a second in total. At full speed all CPU time
+/// would be used in any case, so the cost of paging would not show.
 const RATE: u32 = 4;
-/// Time of load before the measurement: a new manager moves most memory in its first minute, and
-/// paged-out parts of programs come back.
+/// Time of load before the measurement. In this time a new manager moves most memory, and paged-out
+/// parts of programs become resident again.
 const WARM_S: u32 = 60;
 /// The reason if a case with paging to a disk cannot be run.
-const NO_DISK: &str = "this machine cannot limit reads of zram: that takes Linux 6.3, and \
+const NO_DISK: &str = "this machine cannot limit reads of zram, which needs Linux 6.3 and \
     `blkio` of cgroups of version 1, or `io` handed on in version 2";
 
 /// Number of statements that a transaction reads. There are 60,000 statements, 234 MiB, and each is
@@ -143,7 +141,7 @@ fn oltp(
             .unwrap_or_default()
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
-    // The file cache fills the remaining memory, as on a long-running server.
+    // The file cache then fills the remaining memory, as on a server that has run for long.
     run.phase(phase::FILL, |measures| {
         let fill = format!(
             "timeout {FILL_S} dd if=/dev/vda of=/dev/null bs=1M count=220 2> /dev/null \

@@ -8,11 +8,11 @@ use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
-const ABOUT: &str = "Databases on half of the memory that they think they have, and a guest that \
-    claims memory after the others have touched all of theirs and freed it: ways to move memory. \
+const ABOUT: &str = "Databases on a host with half of the memory that guests see, and a guest that \
+    claims memory after all other guests have touched and freed theirs: ways to move memory. \
     After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
-/// The loads, each of which runs with every way.
+/// Loads. Each of them runs with every way of managing memory.
 const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
 
 /// Returns the view.
@@ -126,9 +126,9 @@ fn oltp(outcome: &Outcome, what: &str, title: &str) -> Table {
     ];
     let rows = ran(outcome).iter().map(row).collect();
     let note = "Transactions come at a fixed rate, which leaves CPU free; their time is counted \
-                from when they were due. Results without times are of runs without a rate, in \
-                which both CPUs were busy all the time. The first minute is the one after all \
-                memory was touched, in which most comes back.";
+                from the due time. Results without times come from runs without a rate, in \
+                which both CPUs were always busy. The first minute begins after all memory was \
+                touched: most pages become resident again then.";
     Table::new(title, &heads, rows, note)
 }
 
@@ -148,10 +148,10 @@ fn claims(outcome: &Outcome) -> Table {
     heads.extend(sizes.iter().flat_map(|size| [size, "pages out"]));
     let title = "A claim, after the others have touched all of their memory";
     let note = format!(
-        "`{}` has memory for all: what a claim takes there no way can undercut, and what doing \
-         nothing takes beyond it is all that there is to gain. A claim comes when memory is at \
-         rest, three seconds after the others freed theirs or later; in results before 2026-11-28 \
-         it came at once.",
+        "`{}` has memory for all guests, so no way can be faster than a claim there. The \
+         difference to a host that does nothing is the maximum gain. A claim comes when memory is \
+         at rest, at least three seconds after the others freed theirs; in results before \
+         2026-11-28 it came at once.",
         NO_LIMIT.name
     );
     Table::new(title, &heads, ran(outcome).iter().map(row).collect(), &note)

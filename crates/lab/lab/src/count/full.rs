@@ -1,13 +1,13 @@
-//! Detection of a full machine: a rule for each resource that can run out, checked in the order of
-//! the harm they do.
+//! Detection of a full machine: one rule for each resource that can run out. The most harmful
+//! shortage is checked first.
 
 use std::fmt;
 
 /// Minimum of available memory of the host.
 const AVAILABLE_MIN_MIB: f64 = 512.0;
-/// Minimum part of free swap; below it swap is nearly full.
+/// Minimum part of free swap. Below it swap is nearly full.
 const SWAP_LEFT_MIN: f64 = 0.05;
-/// Maximum time of a server's response; beyond it the server is useless.
+/// Maximum time of a server's response. A slower server is useless.
 const PROBE_MAX_S: f64 = 1.0;
 /// Number of probes: enough that one late response does not change their median.
 const PROBES: usize = 5;
@@ -22,7 +22,7 @@ pub(super) struct Standing {
     /// Size of the host's swap, and its free part.
     pub swap_mib: f64,
     pub swap_free_mib: f64,
-    /// Times of the last probes, oldest first; infinite without a response.
+    /// Times of the last probes, oldest first. A probe without a response has an infinite time.
     pub probes_s: Vec<f64>,
     /// Time since the last server came up, or since the first was begun.
     pub since_last_s: f64,
@@ -63,7 +63,7 @@ impl fmt::Display for Full {
         match self {
             Full::Memory { available_mib } => write!(
                 f,
-                "memory: {available_mib:.0} MiB of the host's are available, {AVAILABLE_MIN_MIB} \
+                "memory: {available_mib:.0} MiB of the host are available, and {AVAILABLE_MIN_MIB} \
                  are kept"
             ),
             Full::Swap { free_mib, of_mib } => {
@@ -71,7 +71,7 @@ impl fmt::Display for Full {
             }
             Full::Latency { median_s } => write!(
                 f,
-                "latency: the middle one of the last {PROBES} probes took {median_s:.1} s, and \
+                "latency: the median of the last {PROBES} probes was {median_s:.1} s, and \
                  {PROBE_MAX_S} are allowed"
             ),
             Full::Cpu { since_last_s } => {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_runs_out_is_named() {
+    fn every_resource_that_runs_out_is_reported() {
         assert_eq!(full(&roomy()), None);
         let memory = Standing { available_mib: 500.0, ..roomy() };
         assert_eq!(full(&memory), Some(Full::Memory { available_mib: 500.0 }));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn late_probes_end_it_when_most_of_the_last_ones_are() {
+    fn late_probes_end_the_count_if_most_are_late() {
         let with = |probes_s: &[f64]| full(&Standing { probes_s: probes_s.to_vec(), ..roomy() });
         assert_eq!(with(&[9.0, 9.0, 9.0, 9.0]), None, "four are too few");
         assert_eq!(with(&[9.0, 9.0, 9.0, 9.0, 0.1, 0.1, 0.1]), None, "early ones are forgotten");

@@ -35,8 +35,8 @@ const HUNDRED: usize = 100;
 /// and a part for each server.
 const PARK_MAX: Duration = Duration::from_secs(60);
 const PARK_EACH: Duration = Duration::from_millis(200);
-/// The host is at rest if its memory changes by less than this in this time; the last number limits
-/// the checks.
+/// Rules for a host at rest: the maximum change of its memory, the time for this change, and the
+/// maximum number of checks.
 const REST: Duration = Duration::from_secs(3);
 const REST_MIB: f64 = 8.0;
 const REST_LOOKS: u32 = 20;
@@ -69,7 +69,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
             return Ok(());
         };
         if count.servers > room_for {
-            run.note("left out: the machine was full with fewer.".to_owned());
+            run.note("left out: the machine was full with fewer servers.".to_owned());
             return Ok(());
         }
         if !one(run, &tools, count, pace)? {
@@ -115,7 +115,7 @@ fn one(
             Ok(full)
         })?;
         if let Some(Some(full)) = wiped {
-            run.note(format!("{name}: ended before its end, the machine is full: {full}."));
+            run.note(format!("{name}: stopped early, because the machine is full: {full}."));
             return Ok(false);
         }
     }
@@ -191,7 +191,7 @@ impl Climb {
         let ready = self.ready();
         let lately = self.answered_s.iter().rev().take_while(|at| now_s - **at < RATE_S).count();
         let left = match lately {
-            0 => "no time left can be told".to_owned(),
+            0 => "unknown time left".to_owned(),
             _ => {
                 let left_s = (all - ready) as f64 * now_s.min(RATE_S) / lately as f64;
                 format!("about {left_s:.0} s left")
@@ -308,9 +308,9 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Er
     Ok(())
 }
 
-/// Notes the owners of the host's memory. The unattributed rest is kernel memory for the servers:
-/// processes, sockets, descriptors, the tables of compressed memory. Shared memory consists of file
-/// pages, which the host can reclaim, and counts as available.
+/// Stores the owners of the host's memory. The rest without an owner is kernel memory for the
+/// servers: processes, sockets, descriptors, the tables of compressed memory. Shared memory
+/// consists of file pages. It counts as available, because the host can reclaim them.
 fn owners(site: &Site, before: &Host, measures: &mut Measures) {
     let Some(held) = Held::of(site.guests(), &Reading::of(site.guests(), false)) else { return };
     let Used { all_mib, compressed_mib, tables_mib } = before.used();
@@ -390,7 +390,7 @@ impl Host {
 }
 
 fn farm(servers: u32, pace: Pace) -> String {
-    // Another experiment on this machine is unlikely to have the same ports.
+    // Another experiment on this machine is unlikely to use the same ports.
     let port = PORTS_FROM + std::process::id() % 10 * PORTS_STEP;
     format!(
         "name = \"count\"\n[limits]\nzram = \"{} MiB\"\n[[class]]\nname = \"web\"\n\
@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_tells_how_fast_its_first_and_last_hundred_came() {
+    fn a_count_reports_the_times_of_its_first_and_last_hundred() {
         let climb = Climb {
             begun_s: 2.0,
             answered_s: (1..=1000).map(|n| 2.0 + f64::from(n) / 5.0).collect(),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_that_of_the_last_half_minute() {
+    fn the_time_left_follows_from_the_last_half_minute() {
         let climb = Climb {
             answered_s: (1..=300).map(|n| 40.0 + f64::from(n) / 10.0).collect(),
             ..Climb::default()
@@ -442,11 +442,11 @@ mod tests {
             "{line}"
         );
         let still = Climb::default().line(5.0, 10, &Host::now());
-        assert!(still.contains("no time left can be told"), "{still}");
+        assert!(still.contains("unknown time left"), "{still}");
     }
 
     #[test]
-    fn the_farms_file_is_one() {
+    fn the_file_of_the_farm_is_valid() {
         let pace = Pace { park: Duration::from_secs(15), idle: Duration::ZERO };
         let farm = farm::config::parse(&farm(2000, pace), "count").unwrap();
         assert_eq!(farm.guests(), 2000);

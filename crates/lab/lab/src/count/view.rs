@@ -5,8 +5,8 @@ use crate::figure::figure;
 use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome};
 
-const ABOUT: &str = "Web servers from one template, all at once, each parked when nobody has asked \
-    it for a while: how many of them one machine has, and what they cost. Penguins on a Pin Head \
+const ABOUT: &str = "Web servers from one template, all at once, each parked after a time without \
+    requests: how many of them one machine runs, and their cost. Penguins on a Pin Head \
     (van der Heij, 2006) had 100 Linux servers on a P/390 with 128 MB.";
 
 /// Columns: heading, phase, measure.
@@ -75,10 +75,10 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         let missing = outcome.values(case, phase::START, measure::ANSWER);
         let missing: Vec<f64> =
             missing.iter().map(|(_, answer)| f64::from(servers) - answer).collect();
-        found.push(Finding::never(&format!("none of {servers} is missing"), &missing));
+        found.push(Finding::never(&format!("all {servers} servers answer"), &missing));
         let failed = phase::WIPES.iter().flat_map(|wipe| outcome.values(case, wipe, "failed"));
         let failed: Vec<f64> = failed.map(|(_, failed)| failed).collect();
-        found.push(Finding::never(&format!("no request to one of {servers} fails"), &failed));
+        found.push(Finding::never(&format!("no request to the {servers} servers fails"), &failed));
     }
     found
 }
@@ -93,13 +93,13 @@ fn table(outcome: &Outcome) -> Table {
     let heads: Vec<&str> =
         std::iter::once("Count").chain(COLUMNS.iter().map(|(head, ..)| *head)).collect();
     Table::new(
-        "Servers beside each other",
+        "Servers at the same time",
         &heads,
         outcome.cases().iter().map(row).collect(),
-        "Memory is what the host has less of than before, and of that what each server has: when \
-         all are parked. First answers are those of parked servers; the second ones too, where a \
-         wipe over all takes longer than it takes them to be parked again. Idle CPU is that of all \
-         QEMUs and of the farm, in percent of a core; busy is the host with everything else on \
+        "Memory is what the host lacks compared with before, and the part of each server, when \
+         all are parked. First answers come from parked servers. Second answers do so as well, if \
+         a wipe over all servers takes longer than the time to their parking. Idle CPU is that of \
+         all QEMUs and of the farm, in percent of a core; busy is the host with everything else on \
          it, in percent of all cores.",
     )
 }

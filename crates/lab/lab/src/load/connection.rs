@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Maximum reads of one connection in one turn: a server that never stops must not delay the
-/// others.
+/// Maximum number of reads of one connection in one turn. A server that never stops sending must
+/// not delay the others.
 const READS_MAX: usize = 16;
 
 /// Result of a turn.
@@ -98,7 +98,7 @@ impl Exchange {
         let mut sent = match self.sent {
             Some(sent) => sent,
             None => match self.stream.take_error() {
-                // Small requests are sent at once: delaying them gains nothing.
+                // Small requests are sent immediately, because a delay would gain nothing.
                 Ok(None) => match self.stream.set_nodelay(true) {
                     Ok(()) => 0,
                     Err(error) => return Step::Failed(failure(&error)),

@@ -35,7 +35,7 @@ pub struct Progress {
     pub failed: u64,
 }
 
-/// A request in progress, with the data outside its connection.
+/// A request in progress, with its data that are not part of the connection.
 #[derive(Debug)]
 struct Slot {
     target: usize,
@@ -161,8 +161,7 @@ impl Engine<'_> {
             }
         }
         let left_us = until_us.saturating_sub(self.clock.us());
-        // A time too far off for a timeout means no timeout, because an earlier event ends the
-        // wait.
+        // If the time is too far away for a timeout, there is none. An earlier event ends the wait.
         let timeout = Timespec::try_from(Duration::from_micros(left_us)).ok();
         match poll(&mut fds, timeout.as_ref()) {
             // After a signal the watcher decides.
@@ -201,7 +200,7 @@ impl Engine<'_> {
             Step::Answered(_) => self.fail(client, target, intended_us, Failure::Status),
             Step::Failed(failure) => self.fail(client, target, intended_us, failure),
             Step::Stale => {
-                // The target's other idle connections are as old.
+                // The target's other idle connections are just as old, so they are dropped too.
                 self.kept_count -= self.kept[target].len();
                 self.kept[target].clear();
                 self.begin(client, target, intended_us);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The errors of a load. A failed request is not an error of this kind: it is counted
+/// Error of a load. A failed request is not such an error: it is counted
 /// ([`crate::load::Failure`]), and the load continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -6,8 +6,8 @@
 
 use std::net::SocketAddr;
 
-/// Maximum size of a response's head: more than any of our servers sends, and small enough to keep
-/// for thousands of connections.
+/// Maximum size of a response's head. It is more than our servers send, and small enough for
+/// thousands of connections.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// Maximum number of lines in a head.
 const HEADERS_MAX: usize = 256;
@@ -15,7 +15,8 @@ const HEADERS_MAX: usize = 256;
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 /// Maximum number of lines after the last chunk.
 const TRAILER_LINES_MAX: usize = 128;
-/// Maximum size of a body: our servers send a page. A body without an end must not be read forever.
+/// Maximum size of a body. Our servers send a page, and a body without an end must not be read
+/// forever.
 pub const BODY_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of interim responses (100 Continue) that are skipped.
 const INTERIM_MAX: usize = 8;
@@ -34,7 +35,7 @@ pub fn request(address: SocketAddr, path: &str, is_kept_alive: bool) -> Vec<u8> 
 /// A fault in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    #[error("The answer's head is not that of HTTP/1")]
+    #[error("The answer does not begin with a head of HTTP/1")]
     Head(#[source] httparse::Error),
     #[error("The answer has no status from 200 to 599")]
     Status,
@@ -42,11 +43,11 @@ pub enum Wrong {
     HeadTooLong,
     #[error("The answer's length is not one number")]
     Length,
-    #[error("A chunk of the answer is not as long as it says")]
+    #[error("A chunk of the answer does not have the length in its header")]
     Chunk,
     #[error("The answer's body is longer than 4 GiB")]
     BodyTooLong,
-    #[error("The answer is longer than it says")]
+    #[error("The answer is longer than the length in its head")]
     Surplus,
     #[error("The connection ended before the answer")]
     Cut,
@@ -94,7 +95,7 @@ impl Answer {
         self.is_kept_alive && self.part == Part::Done
     }
 
-    /// Parses received bytes; returns the status when the response is complete.
+    /// Parses received bytes. Returns the status when the response is complete.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<u16>, Wrong> {
         while !bytes.is_empty() {
             bytes = match self.part {
@@ -120,7 +121,7 @@ impl Answer {
         Ok((self.part == Part::Done).then_some(self.status))
     }
 
-    /// Handles the end of the connection; returns the status if that is the end of the response.
+    /// Handles the end of the connection. Returns the status if the response ends there as well.
     pub fn end(&mut self) -> Result<u16, Wrong> {
         match self.part {
             Part::UntilEnd | Part::Done => {
@@ -131,7 +132,7 @@ impl Answer {
         }
     }
 
-    /// Counts the part of `bytes` that belongs to the body; returns the number of missing bytes.
+    /// Counts the part of `bytes` that belongs to the body. Returns the number of missing bytes.
     fn body(&mut self, bytes: &mut &[u8], left: u64) -> Result<u64, Wrong> {
         let here = left.min(bytes.len() as u64);
         *bytes = bytes.get(here as usize..).unwrap_or_default();
@@ -143,7 +144,8 @@ impl Answer {
     }
 
     fn head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Wrong> {
-        // The end may be split across two pieces, so the last three bytes are searched again.
+        // The end of the head may be split across two pieces, so the last three bytes are searched
+        // again.
         let from = self.kept.len().saturating_sub(3);
         let before = self.kept.len();
         let room = HEAD_BYTES_MAX.saturating_sub(before).min(bytes.len());
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answers_end_is_where_its_head_says() {
+    fn the_head_of_an_answer_determines_its_end() {
         let done = |status, bytes, kept| Ok((Some(status), bytes, kept));
         let ok = "HTTP/1.1 200 OK\r\n";
         assert_eq!(read(&format!("{ok}Content-Length: 3\r\n\r\nabc")), done(200, 3, true));
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_length_the_connections_end_is_the_answers() {
+    fn answers_without_a_length_end_with_the_connection() {
         let mut answer = Answer::default();
         assert_eq!(answer.feed(b"HTTP/1.0 200 OK\r\n\r\nsome"), Ok(None));
         assert_eq!(answer.end(), Ok(200));
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_closed_by_its_empty_line() {
+    fn a_request_ends_with_an_empty_line() {
         let text = request("127.0.0.1:80".parse().unwrap(), "/a", false);
         let text = String::from_utf8(text).unwrap();
         assert!(text.starts_with("GET /a HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"), "{text}");

@@ -1,4 +1,4 @@
-//! Work inside guests, timed by their own clocks: the claim, the tar, the build.
+//! Work inside guests, timed by the guests' own clocks: claim, tar and build.
 //!
 //! ```text
 //!   Job ─► script (one line of shell) ─► Exec ─► output ─► Report: seconds of each round
@@ -23,7 +23,7 @@ const FILES_MAX: u64 = 100_000;
 const FILE_KIB_MAX: u64 = 1 << 20;
 /// Maximum number of parallel processes of the build.
 const PARALLEL_MAX: u64 = 256;
-/// Maximum number of guests at once: each has a waiting thread.
+/// Maximum number of guests at once. Each guest has a waiting thread.
 const THREADS_MAX: usize = 48;
 /// Interval of the calls of the watcher.
 const WATCH: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ const MARK: &str = "pinhead-load ";
 /// A command's output and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// Exit status; 128 and more are signals.
+    /// Exit status. Values of 128 and more are signals.
     pub code: i32,
     /// Standard output and standard error.
     pub text: String,
@@ -113,7 +113,7 @@ impl Job {
         match bounds.into_iter().find(|(_, value, max)| !(1..=*max).contains(value)) {
             None => Ok(()),
             Some((field, value, max)) => {
-                Err(Error::Job { field, reason: format!("{value} is not in 1 to {max}") })
+                Err(Error::Job { field, reason: format!("{value} is not between 1 and {max}") })
             }
         }
     }
@@ -125,7 +125,7 @@ impl Job {
         let begin = "now() { read -r t _ < /proc/uptime; echo $t; }; a=$(now); ";
         let end = format!("echo \"{MARK}$a $(now)\"");
         match *self {
-            // dd's buffer is the claim: reading zeros touches each of its pages once.
+            // The claim is dd's buffer. dd reads zeros, which touches each page of the buffer once.
             Job::Claim { mib, claim: Claim::Passing } => {
                 // A single read takes at most 2 GiB, so large claims are several processes.
                 let each = mib.min(1024);
@@ -190,7 +190,7 @@ pub enum JobFailure {
     #[error("The command ended with status {code}{}", said(.text))]
     Status {
         code: i32,
-        /// The end of its output, unescaped: escape it before showing it.
+        /// End of the output. It is untrusted: escape it before display.
         text: String,
     },
     /// The output lacks rounds, or their format is invalid.
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_bounded_and_its_line_is_one_line() {
+    fn jobs_have_limits_and_one_line_of_shell() {
         let jobs = [
             Job::Claim { mib: 500, claim: Claim::Passing },
             Job::Claim { mib: 500, claim: Claim::Held },

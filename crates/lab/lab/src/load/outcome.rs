@@ -40,7 +40,7 @@ impl Outcome {
     pub(crate) fn new(plan: &Plan) -> Result<Outcome, Error> {
         let interval_us = match plan.pattern {
             Pattern::Closed { expected_interval, .. } => expected_interval.map(micros),
-            // A latency that counts from the intended time needs no correction.
+            // Latencies that count from the intended time need no correction.
             Pattern::Open { .. } | Pattern::Random { .. } | Pattern::Once { .. } => None,
         };
         let corrects = interval_us.is_some();
@@ -55,7 +55,8 @@ impl Outcome {
                 classes.push(Row { name: target.class.clone(), tally });
             }
             class_of.push(place);
-            // With this precision each of thousands of tallies takes only a few kilobytes.
+            // With this precision a tally takes only a few kilobytes. There may be thousands of
+            // them.
             let tally = Tally::new(HUNDREDTH, false)?;
             targets.push(Row { name: target.name.clone(), tally });
         }
@@ -75,7 +76,7 @@ impl Outcome {
         let interval_us = self.interval_us;
         self.tallies(target, |tally| tally.answer(latency_us, bytes, interval_us));
         let second = usize::try_from(now_us / 1_000_000).unwrap_or(usize::MAX);
-        // The list stays short, because no load is longer than a day and its last timeout.
+        // The list stays short, because a load lasts at most a day plus its last timeout.
         if second >= self.seconds.len() {
             self.seconds.resize(second.saturating_add(1), 0);
         }
@@ -142,7 +143,7 @@ impl Outcome {
     /// Returns the results as text: the whole, the classes if there are several, and the slowest
     /// targets.
     pub fn to_text(&self) -> String {
-        /// Maximum number of rows for targets; the JSON has all of them.
+        /// Maximum number of rows for targets. The JSON contains all targets.
         const TARGETS_SHOWN: usize = 20;
         let classes: Vec<&Row> = self.classes.iter().filter(|_| self.classes.len() > 1).collect();
         let mut targets: Vec<&Row> =
@@ -211,7 +212,7 @@ fn latency_json(latency: Latency) -> Value {
     })
 }
 
-/// Formats five columns of milliseconds; a missing value is a hyphen.
+/// Formats five columns of milliseconds. A missing value is a hyphen.
 fn latency_columns(latency: Option<Latency>) -> String {
     let Some(latency) = latency else { return format!(" {:>9}", "-").repeat(5) };
     let Latency { average_us, p50_us, p90_us, p99_us, max_us, .. } = latency;

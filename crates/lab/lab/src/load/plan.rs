@@ -20,7 +20,7 @@ pub enum Pattern {
         /// Number of clients.
         clients: usize,
         /// Usual interval of a client's requests. If it is given, the results have a second
-        /// histogram. In it a late response also represents the requests that the client would have
+        /// histogram. There a late response also counts for the requests that the client would have
         /// sent meanwhile.
         expected_interval: Option<Duration>,
     },
@@ -78,7 +78,7 @@ impl Plan {
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |field, reason: String| Err(Error::Plan { field, reason });
         if self.targets.is_empty() {
-            return wrong("targets", "there is none to ask".to_owned());
+            return wrong("targets", "there are no targets".to_owned());
         }
         if self.targets.len() > TARGETS_MAX {
             return wrong("targets", format!("more than {TARGETS_MAX} are too many"));
@@ -90,13 +90,13 @@ impl Plan {
             })?;
         }
         if self.duration > DURATION_MAX {
-            return wrong("duration", "it may be a day at most".to_owned());
+            return wrong("duration", "it must be at most a day".to_owned());
         }
         if self.timeout.is_zero() || self.timeout > DURATION_MAX {
-            return wrong("timeout", "it must be more than nothing, and a day at most".to_owned());
+            return wrong("timeout", "it must be more than zero, and at most a day".to_owned());
         }
         if !(1..=CLIENTS_MAX).contains(&self.slots()) {
-            return wrong("clients", format!("there may be 1 to {CLIENTS_MAX}"));
+            return wrong("clients", format!("the number must be 1 to {CLIENTS_MAX}"));
         }
         match self.pattern {
             Pattern::Open { rate, .. } | Pattern::Random { rate, .. }
@@ -105,7 +105,7 @@ impl Plan {
                 wrong("rate", format!("it must be more than 0 and at most {RATE_MAX} a second"))
             }
             Pattern::Closed { expected_interval: Some(interval), .. } if interval.is_zero() => {
-                wrong("expected interval", "it must be more than nothing".to_owned())
+                wrong("expected interval", "it must be more than zero".to_owned())
             }
             _ => Ok(()),
         }

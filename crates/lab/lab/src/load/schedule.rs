@@ -3,14 +3,14 @@
 use crate::load::{Pattern, Plan};
 use base::Rng;
 
-/// Pause of a client after a failed request. Without it, requests to a server that refuses at once
-/// would be as fast as the machine allows, and failures would outnumber responses.
+/// Pause of a client after a failed request. Without a pause a client would send requests to a
+/// refusing server as fast as it can, and failures would outnumber responses.
 const PAUSE_US: u64 = 10_000;
 
 /// The next action of a free client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send a request to this target; the latency counts from the intended time.
+    /// Send a request to this target. The latency counts from the intended time.
     Start { target: usize, intended_us: u64 },
     /// This request waited too long for a free client: it has failed.
     Overdue { target: usize, intended_us: u64 },
@@ -77,7 +77,7 @@ impl Schedule {
         }
     }
 
-    /// Notes a failed request of this client.
+    /// Records a failed request of this client.
     pub(crate) fn failed(&mut self, client: usize, now_us: u64) {
         if let Some(client) = self.clients.get_mut(client) {
             client.not_before_us = now_us.saturating_add(PAUSE_US);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_goes_round_and_its_clients_begin_apart() {
+    fn clients_of_a_closed_loop_start_at_different_targets() {
         let pattern = Pattern::Closed { clients: 2, expected_interval: None };
         let mut schedule = schedule("127.0.0.1:1-4", pattern);
         let target = |schedule: &mut Schedule, client| match schedule.next(client, 5) {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_keeps_its_times_whatever_is_late() {
+    fn an_open_loop_keeps_its_times_when_answers_are_late() {
         let mut schedule =
             schedule("127.0.0.1:1-3", Pattern::Open { rate: 10.0, in_flight_max: 1 });
         assert_eq!(schedule.next(0, 0), Next::Start { target: 0, intended_us: 0 });
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_gives_all_targets_their_part_and_the_same_again() {
+    fn random_requests_reach_all_targets_and_are_repeatable() {
         let times = |seed| {
             let pattern = Pattern::Random { rate: 1000.0, in_flight_max: 1, seed };
             let mut schedule = schedule("127.0.0.1:1-4", pattern);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wipe_asks_everybody_once() {
+    fn a_wipe_sends_one_request_to_every_target() {
         let mut schedule = schedule("127.0.0.1:1-3", Pattern::Once { clients: 2 });
         for target in 0..3 {
             assert_eq!(schedule.next(target % 2, 7), Next::Start { target, intended_us: 7 });

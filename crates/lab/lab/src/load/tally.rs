@@ -36,8 +36,8 @@ pub(crate) const HUNDREDTH: u8 = 2;
 pub(crate) const THOUSANDTH: u8 = 3;
 
 /// Latencies in microseconds, of successful responses and of timeouts. A timeout counts with its
-/// waiting time, because otherwise a server would look better the longer it stalls. Other failures
-/// have no latency.
+/// waiting time. Otherwise a server would look better the longer it stalls. Other failures have no
+/// latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Mean.
@@ -159,8 +159,8 @@ fn record<T: Counter>(histogram: &mut Histogram<T>, latency_us: u64) {
 /// Adds a latency, and the latencies of requests that would have waited at the same time, one per
 /// interval.
 fn record_corrected(histogram: &mut Histogram<u64>, latency_us: u64, interval_us: u64) {
-    /// Maximum number of requests that one long wait represents. An interval of a microsecond would
-    /// otherwise keep the thread busy while the servers wait.
+    /// Maximum number of requests for which one long wait counts. Without it, an interval of a
+    /// microsecond would keep the thread busy while the servers wait.
     const MISSED_MAX: u64 = 100_000;
     record(histogram, latency_us);
     let missed = (latency_us.checked_div(interval_us).unwrap_or(0)).min(MISSED_MAX);
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_right_to_the_precision_and_ends_exactly() {
+    fn percentiles_are_precise_and_the_maximum_is_exact() {
         for (precision, part) in [(HUNDREDTH, 100), (THOUSANDTH, 1000)] {
             let mut tally = Tally::new(precision, false).unwrap();
             assert_eq!(tally.latency_us(), None, "missing is not 0");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_has_its_time_and_other_failures_have_none() {
+    fn timeouts_count_with_their_time_and_other_failures_do_not() {
         let mut tally = Tally::new(HUNDREDTH, false).unwrap();
         tally.failure(Failure::Refused, 5, None);
         assert_eq!(tally.latency_us(), None);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn long_wait_counts_the_requests_that_it_kept_back() {
+    fn a_long_wait_counts_for_the_requests_that_it_delayed() {
         let mut tally = Tally::new(THOUSANDTH, true).unwrap();
         for _ in 0..100 {
             tally.answer(1000, 0, Some(10_000));

@@ -3,9 +3,9 @@
 use crate::load::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Maximum number of targets: more than any farm has, as a bound for a range of ports.
+/// Maximum number of targets, more than any farm has. It bounds a range of ports.
 pub const TARGETS_MAX: usize = 20_000;
-/// Maximum length of a path: more than any of ours, and every request carries it.
+/// Maximum length of a path, longer than any of ours. Every request contains the path.
 const PATH_BYTES_MAX: usize = 2048;
 /// Servers in a class of the wipe over all servers.
 const TEN: usize = 10;
@@ -31,7 +31,7 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     let usual = "write ADDRESS:PORT, ADDRESS:FIRST-LAST or http://ADDRESS:PORT/PATH";
     let rest = match text.split_once("://") {
         Some(("http", rest)) => rest,
-        Some((scheme, _)) => return Err(wrong(format!("{scheme} is not spoken here, only http"))),
+        Some((scheme, _)) => return Err(wrong(format!("{scheme} is not supported, only http"))),
         None => text,
     };
     let (place, path) = match rest.find('/') {
@@ -46,19 +46,19 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
         host => {
             let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
             let parsed = bare.unwrap_or(host).parse();
-            parsed.map_err(|_| wrong(format!("{host:?} is no address: {usual}")))?
+            parsed.map_err(|_| wrong(format!("{host:?} is not an address: {usual}")))?
         }
     };
     let port = |text: &str| match text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(wrong(format!("{text:?} is no port: {usual}"))),
+        _ => Err(wrong(format!("{text:?} is not a port: {usual}"))),
     };
     let (first, last) = match ports.split_once('-') {
         Some((first, last)) => (port(first)?, port(last)?),
         None => (port(ports)?, port(ports)?),
     };
     if first > last {
-        return Err(wrong(format!("the first port, {first}, is behind the last, {last}")));
+        return Err(wrong(format!("the first port, {first}, is greater than the last, {last}")));
     }
     let found = usize::from(last - first) + 1;
     if found > TARGETS_MAX {
@@ -82,16 +82,17 @@ pub fn class_by_tens(targets: &mut [Target]) {
     }
 }
 
-/// Checks a path, which must not end the request's first line, because it is inserted unchanged.
+/// Checks a path. It is inserted unchanged into a request, so it must not end the request's first
+/// line.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if !path.starts_with('/') {
-        return Err("a path begins with a slash");
+        return Err("a path must begin with a slash");
     }
     if path.len() > PATH_BYTES_MAX {
         return Err("the path is longer than 2048 bytes");
     }
     if path.bytes().any(|byte| !byte.is_ascii_graphic()) {
-        return Err("a path has neither blanks nor anything but ASCII: write %20 for a blank");
+        return Err("a path may contain only ASCII without blanks: write %20 for a blank");
     }
     Ok(())
 }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_of_ten_and_the_last_has_the_rest() {
+    fn classes_have_ten_targets_and_the_last_has_the_rest() {
         let mut targets = parse_targets("127.0.0.1:1-23", "web").unwrap();
         class_by_tens(&mut targets);
         let classes: Vec<&str> = targets.iter().map(|target| target.class.as_str()).collect();

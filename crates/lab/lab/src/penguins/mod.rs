@@ -27,7 +27,7 @@ pub(crate) struct Case {
     rules: Option<Kind>,
     /// True if the manager also pages out idle guests, to compressed memory of the host.
     pages_out: bool,
-    /// True if each server has swap on compressed memory of its own.
+    /// True if each server swaps to compressed memory in its own guest.
     guest_swap: bool,
     /// True if one server gets 250 requests, and is then rebooted.
     single: bool,
@@ -61,7 +61,7 @@ const PLAIN: Case = Case {
     single: false,
 };
 
-/// All cases; the limit of later cases is derived from the memory of the first.
+/// All cases. The limit of later cases is derived from the memory of the first case.
 pub(crate) const CASES: &[Case] = &[
     Case { single: true, ..PLAIN },
     Case { name: FORTY, guests_max: 40, ksm: true, ..PLAIN },

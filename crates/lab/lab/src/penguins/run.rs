@@ -29,8 +29,8 @@ struct Pace {
     guests: u32,
     idle: Duration,
     settle: Settle,
-    /// Time after which a guest counts as asleep and is paged out, and the wait for the pages that
-    /// come back after that. These pages are the working set of an idle server.
+    /// Time after which a guest counts as asleep and is paged out, and the wait after that. In the
+    /// wait the working set of an idle server becomes resident again.
     asleep_after: Duration,
     paged: Duration,
     hits: usize,
@@ -115,7 +115,7 @@ fn one(
             measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
             Ok(())
         })?;
-        // An unmanaged farm's figures are not those of this case.
+        // If the manager has ended, the figures do not belong to this case.
         if manager.is_none() {
             return Ok(());
         }
@@ -242,7 +242,7 @@ fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     }
     let copy = if case.ksm { "" } else { "copy = true\n" };
     let swap = if case.guest_swap { "swap = \"zram:48 MiB\"\n" } else { "" };
-    // Another experiment on this machine is unlikely to have the same ports.
+    // Another experiment on this machine is unlikely to use the same ports.
     let port = PORTS_FROM + std::process::id() % 20 * PORTS_STEP;
     format!(
         "name = \"penguins\"\n[limits]\n{limits}[[class]]\nname = \"web\"\ncount = {count}\n\

@@ -55,7 +55,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         let wipes = phase::WIPES.iter().flat_map(|wipe| outcome.values(case, wipe, "failed"));
         wipes.map(|(_, failed)| failed).collect::<Vec<f64>>()
     };
-    // A claim must hold for the worse wipe, which has the higher upper end of its interval.
+    // A claim must hold for the worse wipe: the one with the higher upper end of its interval.
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let paged = phase::WIPES[1..].iter();
     let paged = paged.filter_map(|wipe| outcome.ratio(PAGED, SHARED, wipe, "average"));
@@ -105,11 +105,11 @@ fn ours(outcome: &Outcome) -> Table {
     let heads: Vec<&str> =
         std::iter::once("Case").chain(COLUMNS.iter().map(|(head, _, _)| *head)).collect();
     Table::new(
-        "What was measured, a guest",
+        "Measured values of a guest",
         &heads,
         ran(outcome).map(row).collect(),
-        "Resident counts what is shared in full for each; shared divides it. Both include QEMU's \
-         own.",
+        "Resident counts shared memory in full for each guest; shared divides it. Both include \
+         QEMU's own.",
     )
 }
 
@@ -170,7 +170,7 @@ fn comparison(outcome: &Outcome) -> Table {
         &["What", "Published", "Here"],
         rows.collect(),
         "Published: P/390, 3 to 4 MIPS, 128 MB and 256 MB of expanded storage. Only what each \
-         shows within itself can be compared.",
+         shows by itself can be compared.",
     )
 }
 

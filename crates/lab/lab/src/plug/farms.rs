@@ -1,8 +1,7 @@
 //! The two farms, as files for `pinhead up`.
 
-/// A kind of guest: its image, its port inside, its heap, and the smallest memory with which it
-/// served under load. The search tries no smaller size, because such a guest may hang for minutes,
-/// with its clients.
+/// A kind of guest: its image, its port, its heap, and its minimum memory under load. The search
+/// tries no smaller size, because such a guest and its clients may hang for minutes.
 struct Kind {
     image: &'static str,
     port: u32,
@@ -36,8 +35,8 @@ const ROLES: [Role; 8] = [
 ];
 
 /// CPUs and memory of each managed guest, more than any guest needs. Guests sized by hand have the
-/// same number of CPUs, and the CPUs beyond their size are offline. An emulator with a single CPU
-/// is 2 to 10 % faster, an advantage that no policy could make up for.
+/// same number of CPUs, but the CPUs beyond their size are offline. With a single CPU the emulator
+/// would be 2 to 10 % faster, an advantage that no policy could make up for.
 const MANAGED_CPUS: u32 = 4;
 pub(super) const MANAGED_MIB: u32 = 512;
 /// Compressed memory of the host, for pages that managed guests do not touch.
@@ -79,7 +78,7 @@ pub(super) fn text(name: &str, sizes: &[Size], has_zram: bool, first_port: u32) 
     for (place, Role { class, kind, asks }) in (0..).zip(&ROLES) {
         let Some(Size { memory_mib, .. }) = size_of(class) else { continue };
         let asked = asks.and_then(|(what, place)| Some((what, ROLES.get(place)?)));
-        // A class that is not started cannot be the target of a link, and gets no requests.
+        // A class without guests cannot be the target of a link, and gets no requests.
         let asked = asked.filter(|(_, other)| size_of(other.class).is_some());
         let asks = asked.map(|(what, Role { class: to, kind: Kind { port, .. }, .. })| {
             format!(

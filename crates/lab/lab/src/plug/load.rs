@@ -24,8 +24,9 @@ use std::time::Duration;
 pub(super) const HELD: &str = "held";
 /// Measure for the CPUs of the farm that are online, before and after a load.
 pub(super) const CPUS_ON: &str = "CPUs on";
-/// Part of the CPU that the hand-sized farm is to use in a step of the search. Below saturation a
-/// rate can be served, and latencies are meaningful. The long loads of 2026-11-26 used 48 to 55 %.
+/// Part of the CPU that the hand-sized farm should use in a step of the search. It is below
+/// saturation, where a rate can be served and latencies are meaningful. The long loads of
+/// 2026-11-26 used 48 to 55 %.
 const GOAL: f64 = 0.55;
 /// Maximum relative difference to the previous rate at which the search ends.
 const NEAR: f64 = 0.05;
@@ -115,9 +116,9 @@ pub(super) fn calibrate(
     Ok(())
 }
 
-/// Returns the next rate, from the CPU seconds of a request at this one. The cost includes the
-/// guests' CPU time when idle, so it falls as the rate grows. The measured CPU use is not
-/// considered, because other processes reduce it at any rate.
+/// Returns the next rate, from the CPU seconds of a request at this rate. These include the guests'
+/// idle CPU time, so they fall as the rate grows. The measured CPU use does not count, because
+/// other processes reduce it at any rate.
 fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
     let goal = if cost_s > 0.0 { GOAL * f64::from(cpus.max(1)) / cost_s } else { f64::INFINITY };
     let next = goal.clamp(rate * *CHANGE.start(), rate * *CHANGE.end());
@@ -146,8 +147,8 @@ pub(super) fn measured(
     rate: f64,
     shape: Shape,
 ) -> Result<(), Error> {
-    // Only the guests can report their free memory. A query starts five processes in the guest,
-    // which takes long under emulation, and would distort the measurement during the load.
+    // Only the guests can report their free memory. To query a guest starts five processes in it.
+    // Under emulation this takes long, and would distort a measurement during the load.
     let told_before = Told::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
@@ -170,7 +171,8 @@ pub(super) fn measured(
             samples
         });
         let driven = jobs::load(measures, targets.to_vec(), open(rate), duration);
-        // The reading precedes the end of the sampler's pause, during which guests idle.
+        // The reading is taken before the sampler's pause ends, because guests are idle in that
+        // pause.
         let to = reading();
         is_over.store(true, Ordering::Relaxed);
         let told_after = Told::of(site, manager);
@@ -286,8 +288,7 @@ mod tests {
             let right = (GOAL * 2.0 - idle) / each;
             for left in [1.0, 0.3] {
                 let rate = found(idle, each, left);
-                // With other processes on the host, the idle cost weighs more, and nothing else
-                // changes.
+                // With other processes on the host only the weight of the idle cost changes.
                 assert!(rate <= right * 1.1 && rate >= right * 0.6, "{idle} {each}: {rate}");
             }
         }
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_seed_and_every_turn_has_all() {
+    fn order_of_requests_follows_the_seed_and_is_complete() {
         let turn = ["a", "a", "a", "b", "b", "c"];
         let (one, other) = (shuffled(&turn, 1), shuffled(&turn, 2));
         assert_eq!(one, shuffled(&turn, 1));
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_a_mean_and_its_product_with_time() {
+    fn memory_is_reported_as_mean_and_as_product_with_time() {
         let held =
             Held { private_mib: 512.0, swapped_mib: 64.0, compressed_mib: 16.0, ..Held::default() };
         let one = Views { size: Some(100.0), resident: 10.0, held: Some(held) };

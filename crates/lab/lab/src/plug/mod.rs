@@ -25,7 +25,8 @@ use policy::rivals::Kind;
 /// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
 /// Our own policy: the CPU rules that serve best here, and memory from the manager. Without CPU
-/// rules it had 80 % of the throughput, like `no rules`, because 32 virtual CPUs shared 2 CPUs.
+/// rules it had 80 % of the throughput, because 32 virtual CPUs shared 2 CPUs. The case `no rules`
+/// had the same.
 pub(crate) const OURS: &str = "pinhead";
 /// Guests with all CPUs and memory, and without rules.
 pub(crate) const ALL: &str = "no rules";
@@ -79,8 +80,8 @@ pub(crate) const SETS: &[Set] = &[
 /// Every page goes through all three servers.
 pub(crate) const PAGE: &str = "/app";
 
-/// The CPU rules when a manager moves memory. Rules that switch CPUs with the load cost latency:
-/// for half a minute after each switch an emulated guest translates its code again.
+/// CPU rules for cases in which a manager moves memory. Rules that switch CPUs with the load would
+/// cost latency: after each switch an emulated guest translates its code again for half a minute.
 const RULES: &str = "cpu-steady";
 
 /// Returns the cases, in the order of execution: the baseline, the published configurations, our

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Limit of the start: eight guests with Debian on two emulated cores.
 const UP_MAX: Duration = Duration::from_secs(900);
-/// Limit of the replacement of a guest's daemon.
+/// Maximum time to replace a guest's daemon.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
 /// First port of a farm, and the distance of two farms' ports, as in the experiment `penguins`.
@@ -41,8 +41,8 @@ const QUICK: Shape =
     Shape { requests: 30, warm: seconds(2), sample: seconds(1), step: seconds(3), steps_max: 3 };
 
 /// The number of requests makes the 95th percentile of a round steady. Each case first has the same
-/// load for a minute. A new manager moves most memory in that minute, whereas the manager of a real
-/// server has run for days.
+/// load for a minute, in which a new manager moves most memory. The manager of a real server has
+/// run for days.
 const FULL: Shape = Shape {
     requests: 2000,
     warm: seconds(60),
@@ -51,8 +51,8 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-/// Time for unplugging. A daemon that ends puts all CPUs online, and rules that unplug idle CPUs
-/// first take twenty samples. A long-running server is past this phase.
+/// Time in which rules unplug idle CPUs. They first take twenty samples, and the end of the earlier
+/// daemon had put all CPUs online. A real server is past this phase.
 const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {
@@ -139,7 +139,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Returns the cases to run; the baseline is always included.
+/// Returns the cases to run. The baseline is always included.
 fn chosen(bench: &Bench<'_>) -> Result<Vec<&'static str>, Error> {
     let mut all: Vec<&'static str> = cases().into_iter().map(|(case, _)| case).collect();
     all.extend([DYNAMIC, STEAL]);
@@ -193,10 +193,10 @@ fn one(
     Ok(())
 }
 
-/// Installs a preset's rules in all guests of a site; `None` means rules that never act. Guests
+/// Installs a preset's rules in all guests of a site. `None` means rules that never act. Guests
 /// that already have these rules keep their daemon, because an ending daemon puts all CPUs online.
-/// Each CPU that comes or goes slows an emulated guest for minutes, whereas a real server has had
-/// its rules for days.
+/// Each CPU that comes or goes slows an emulated guest for minutes. A real server has had its rules
+/// for days.
 fn give_rules(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -248,14 +248,14 @@ fn manage(
         page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
-        // In every case the rules have the same time from the start of their daemon to the load.
+        // In every case the time from the start of the daemon to the load is the same.
         wait(pace.rest);
         Ok(())
     })
 }
 
-/// Runs a load on one half of the guests, a pause, a load on the other half, a pause, and a load on
-/// the first half again. Each half gets its share of the whole load.
+/// Runs a load on one half of the guests, then on the other half, and then on the first half again.
+/// There are pauses between the loads. Each half gets its share of the whole load.
 fn dynamic(
     run: &mut bench::Case<'_, '_>,
     driven: Driven<'_>,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Sizes that barely suffice for a quarter of a minute were seen to hang under the same load later.
-//! So the found size gets an eighth more.
+//! So an eighth is added to the size that the search found.
 //!
 //! Tasks of a guest with too little memory wait long before its users notice. These waits show a
 //! lack of memory within seconds, for all guests at the same time, while p95 takes minutes for each
@@ -31,11 +31,11 @@ use std::time::Duration;
 const WAIT_MAX: f64 = 0.1;
 /// Maximum ratio of p95 to that of large guests.
 const P95_MAX: f64 = 1.02;
-/// A size that barely suffices, or has a worse p95, grows by one part in this many. A size with a
-/// worse p95 grows at most this often.
+/// Growth of a size that barely suffices or has a worse p95, as a divisor. The second number limits
+/// how often a size with a worse p95 grows.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
-/// Limit of a guest's response; a slower guest has too little memory.
+/// Limit of a guest's response. A slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Each size is smaller than the previous one by one part in this many.
 const STEP: u32 = 8;
@@ -78,8 +78,8 @@ struct Descent {
 }
 
 impl Descent {
-    /// Starts the search for a guest with this smallest size, this memory, and this much in use.
-    /// The first try is one and a half times the memory in use.
+    /// Starts the search for a guest. The arguments are its smallest size, its memory, and its
+    /// memory in use. The first try is one and a half times the memory in use.
     fn from(boots: u32, has: u32, in_use: u32, grid: u32) -> Descent {
         let mut descent = Descent { boots, has, fits: has, fails: 0, next: None };
         descent.look_at(in_use + in_use / 2, grid);
@@ -163,12 +163,12 @@ pub(super) fn of_another(
         |reason: &str| Error::NotTakenOver { path: path.to_path_buf(), reason: reason.to_owned() };
     let other = shelf::load(path)?;
     if other.machine != *machine {
-        return Err(refused("it is of another machine, kernel or QEMU"));
+        return Err(refused("it comes from another machine, kernel or QEMU"));
     }
     let search = other.run(SIZES, 1).filter(|run| run.finished).cloned();
     match (search, found(&other, large)) {
         (Some(search), Some(_)) => Ok((search, other)),
-        _ => Err(refused("it has no search that came to its end for these guests")),
+        _ => Err(refused("it has no finished search for these guests")),
     }
 }
 
@@ -205,7 +205,7 @@ impl Hand<'_> {
         };
         let cpus = if slower.median <= P95_MAX { 1 } else { host_cpus };
         self.cpus(cpus)?;
-        // Otherwise this recovery would slow the large guests in the first turn.
+        // Without this wait the recovery would slow the large guests in the first turn.
         (self.load)(&mut Measures::default(), switch)?;
         let mut growths = 0;
         let slower = loop {
@@ -242,7 +242,7 @@ impl Hand<'_> {
             let class = &guest.class;
             let available = Inside::read(self.site, &guest.name)?.available_mib;
             let available =
-                available.ok_or_else(|| failed(&format!("{class} does not tell what it has")))?;
+                available.ok_or_else(|| failed(&format!("{class} reports no available memory")))?;
             // The value includes memory that the kernel uses for itself and never reports.
             let in_use = MANAGED_MIB.saturating_sub(available as u32);
             let boots = boots_mib(class).unwrap_or(MANAGED_MIB);
@@ -345,7 +345,7 @@ pub(super) fn take_off(site: &Site, sizes: &[Size]) -> Result<(), Error> {
 
 /// Lets a guest run on this many CPUs, or on all CPUs of the guest if it has fewer.
 fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
-    // The first CPU may not be removable, and then has no file.
+    // If the first CPU cannot be removed, it has no file.
     let line = format!(
         "n=1; for f in /sys/devices/system/cpu/cpu[1-9]*/online; do \
          [ $n -lt {count} ] && v=1 || v=0; n=$((n + 1)); \
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_go_down_from_what_is_in_use_until_one_does_not_fit() {
+    fn sizes_fall_from_the_used_memory_until_a_size_does_not_fit() {
         // The sizes are 152, 128, 112; 96 does not fit.
         assert_eq!(found(100, 100), (112, 4));
         assert_eq!(found(1, 100), (96, 4), "the guest must come up");
@@ -403,15 +403,15 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_another_result_are_taken_over_whole_or_not() {
+    fn sizes_of_another_result_are_used_only_if_complete() {
         let dir = std::env::temp_dir().join(format!("lab-sizes-{}", std::process::id()));
         let large = |class| vec![Size { class, cpus: 4, memory_mib: 512 }];
         let other_machine = Machine { cpus: 64, ..Machine::default() };
         let cases = [
             (true, Machine::default(), "weba", ""),
             (true, other_machine, "weba", "another machine"),
-            (false, Machine::default(), "weba", "no search that came to its end"),
-            (true, Machine::default(), "comboa", "no search that came to its end"),
+            (false, Machine::default(), "weba", "no finished search"),
+            (true, Machine::default(), "comboa", "no finished search"),
         ];
         for (finished, machine, class, why) in cases {
             let path = shelf::save(&searched(finished), &crate::View::default(), &dir).unwrap();

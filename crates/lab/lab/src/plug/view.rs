@@ -7,11 +7,11 @@ use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
-const ABOUT: &str = "Two triplets and two combined servers, asked at a rate that the guests sized \
-    by hand serve with 60 % of the CPU; results without a calibration had clients without think \
-    time. Every figure is relative to the same guests sized by hand, in the same repetition. After \
-    the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes that one set of rules \
-    cannot keep both throughput and size.";
+const ABOUT: &str = "Two triplets and two combined servers, with requests at a rate that guests \
+    sized by hand serve with 60 % of the CPU; results without a calibration had clients without \
+    think time. Every figure is relative to the same guests sized by hand, in the same \
+    repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes \
+    that one set of rules cannot keep both throughput and size.";
 
 /// Measures that are compared with the baseline's and with the study's.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
@@ -113,9 +113,9 @@ fn comparison(outcome: &Outcome) -> Table {
         &heads,
         ran(outcome).map(row).collect(),
         &format!(
-            "`{ALL}` has all CPUs and all memory. `{OURS}` has CPUs by rules (`cpu-steady`; \
-             `cpu-loadavg` in results of before 2026-11-26), and memory from the manager. The \
-             hypervisor's view is what lies in the host's memory, QEMU's own included."
+            "`{ALL}` has all CPUs and all memory. `{OURS}` has CPUs by rules (`cpu-steady`, or \
+             `cpu-loadavg` in results before 2026-11-26), and memory from the manager. The \
+             hypervisor's view is all memory on the host, with QEMU's own."
         ),
     )
 }
@@ -167,13 +167,13 @@ fn sizes(outcome: &Outcome) -> Table {
     };
     let note = match steps.iter().find(|step| step.name == phase::SIZES) {
         Some(found) => format!(
-            "In brackets is how long a guest waited for memory. With what was found p95 is {} \
-             times ({} to {}) that of guests with all they could want.",
+            "The time in brackets is the guest's wait for memory. With the found sizes p95 is {} \
+             times ({} to {}) the p95 of guests with more than they need.",
             cell(found.value("p95 against large guests").map(figure)),
             cell(found.value("lowest").map(figure)),
             cell(found.value("highest").map(figure)),
         ),
-        None => "Sizes of this result were chosen once, and not refined by trying others.".into(),
+        None => "The sizes of this result were chosen once, without a search.".into(),
     };
     let heads: Vec<&str> = std::iter::once("Step").chain(classes.iter().copied()).collect();
     let title = "Sizes by hand, looked for: MiB of each guest";
@@ -191,11 +191,11 @@ fn calibration(outcome: &Outcome) -> Table {
         }));
     }
     Table::new(
-        "The rate of the load, looked for on the guests sized by hand",
+        "Search for the rate of the load, on the guests sized by hand",
         &["Step", "rate, 1/s", "CPU a request, ms", "host busy, %", "p95, s", "failed"],
         rows,
-        "The rate that is found takes 60 % of the CPU, at what a request costs. Where the host is \
-         busy with more than that, others were there.",
+        "The found rate takes 60 % of the CPU, by the cost of a request. If the host is busier, \
+         other processes ran as well.",
     )
 }
 

@@ -50,7 +50,7 @@ impl Child {
             Ok(Some(status)) => {
                 Err(Error::Failed(format!("{what} has ended with {status}: {}", self.stderr())))
             }
-            Err(error) => Err(Error::Failed(format!("{what}'s state is not known: {error}"))),
+            Err(error) => Err(Error::Failed(format!("The state of {what} is unknown: {error}"))),
         }
     }
 }

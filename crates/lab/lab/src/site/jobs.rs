@@ -11,7 +11,8 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Limit of the response of a running server.
 const SOON: Duration = Duration::from_secs(2);
-/// Limit of a single page; a slower server does not serve it.
+/// Maximum time to load one page. A server that takes longer counts as one that does not serve the
+/// page.
 const PROBE_MAX: Duration = Duration::from_secs(10);
 /// Limit of a wipe over a thousand slow servers.
 pub const WIPE_MAX: Duration = Duration::from_secs(3600);
@@ -45,7 +46,8 @@ pub fn answers(page: &Target) -> Result<bool, Error> {
     Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
 }
 
-/// Returns the time in which a page is served now, in seconds; infinite if it is not served.
+/// Returns the time in which a page is served now, in seconds. The time is infinite if it is not
+/// served.
 pub fn probe(page: &Target) -> Result<f64, Error> {
     let answer = run(vec![page.clone()], ONE_BY_ONE, PROBE_MAX, PROBE_MAX, &NEVER)?.all;
     Ok(match answer.latency_us() {

@@ -60,7 +60,7 @@ fn page_out(after: Option<Duration>) -> String {
     }
 }
 
-/// A manager. Dropping it ends it; the guests get their memory back.
+/// A manager. Dropping it ends it, and the guests get their memory back.
 #[derive(Debug)]
 pub struct Manager {
     process: Child,
@@ -87,7 +87,7 @@ impl Manager {
             }
             if deadline.remaining().is_none() {
                 return Err(Error::Failed(format!(
-                    "The manager knows {known} of {} guests after {} s: {}",
+                    "The manager has found {known} of {} guests after {} s: {}",
                     site.guests().len(),
                     PATIENCE.as_secs(),
                     manager.process.stderr()
@@ -104,7 +104,7 @@ impl Manager {
         Ok(left as f64 / ps.guests.len().max(1) as f64 / 1_048_576.0)
     }
 
-    /// Sets a guest's memory, whatever its kernel's or the host's need is.
+    /// Sets a guest's memory, regardless of its kernel's and the host's needs.
     pub fn pin(&self, guest: &str, mib: u32) -> Result<(), Error> {
         let size = Share::Bytes(Bytes::mib(mib.into()));
         match ask(
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_settings_are_such_as_the_manager_reads() {
+    fn the_manager_accepts_the_settings() {
         for page_out_after in [None, Some(Duration::from_secs(10))] {
             let settings = Settings {
                 rules: Kind::Proxmox,

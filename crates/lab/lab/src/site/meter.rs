@@ -58,15 +58,15 @@ pub struct Reading {
     pub guests: usize,
     /// CPU time of all QEMUs, in seconds.
     pub cpu_s: f64,
-    /// CPU time of their virtual CPUs.
+    /// CPU time of the guests' virtual CPUs.
     pub vcpu_s: f64,
-    /// Time in which their virtual CPUs were ready and did not run.
+    /// Time in which the guests' virtual CPUs were ready and did not run.
     pub steal_s: f64,
-    /// Dispatches of their threads.
+    /// Dispatches of the guests' threads.
     pub dispatches: f64,
-    /// Dispatches of their virtual CPUs.
+    /// Dispatches of the guests' virtual CPUs.
     pub vcpu_dispatches: f64,
-    /// Resident memory on the host; shared memory counts in full for each.
+    /// Resident memory on the host. Shared memory counts in full for each guest.
     pub resident_mib: f64,
     /// Resident memory with shared pages divided among their sharers.
     pub proportional_mib: Option<f64>,
@@ -221,7 +221,7 @@ fn proportional_mib(pid: u32) -> Option<f64> {
 fn host(reading: &mut Reading) {
     let read = |path: &str| fs::read(path).unwrap_or_default();
     let value = |text: &[u8], name| value_of(text, name).unwrap_or(0) as f64;
-    // The next columns are guest time, which user time already includes.
+    // The next columns are guest time. User time already includes it.
     let ticks = counts::parse(&read("/proc/stat")).cpu.unwrap_or_default();
     let [user, nice, system, idle, io_wait, irq, soft_irq, steal, ..] = ticks.map(|n| n as f64);
     let busy = user + nice + system + irq + soft_irq + steal;
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_is_what_two_readings_differ_by() {
+    fn usage_is_the_difference_of_two_readings() {
         let from = Reading { guests: 2, host_all_s: 10.0, ..Reading::default() };
         let to = Reading {
             at_s: 10.0,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn we_ourselves_are_no_guest() {
+    fn the_calling_process_is_not_a_guest() {
         let pid = Some(std::process::id());
         let ours = Guest { name: "us".into(), pid, ..Guest::default() };
         let reading = Reading::of(&[ours], true);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The children end with this process, whatever ends it. `pinhead up` restores the host's settings
-//! when it ends in order; dropping a [`Site`] waits for that end. Otherwise the next start of
+//! when it ends in order. Dropping a [`Site`] waits for that end. Otherwise the next start of
 //! pinhead restores them.
 
 mod child;
@@ -92,7 +92,7 @@ impl Site {
         let dir = Scratch::new("lab").map_err(Error::file("make a directory in", &all))?;
         let file = dir.join("FARM.toml");
         fs::write(&file, farm).map_err(Error::file("write", &file))?;
-        // An experiment starts its managers itself, with settings of its own.
+        // An experiment starts its managers itself, with its settings.
         let up = ["up".as_ref(), "--no-manager".as_ref(), file.as_os_str()];
         let process = Child::start("The farm", &tools.program, up)?;
         let socket = tools.farms.join(process.id().to_string()).join(SOCKET);
@@ -182,7 +182,7 @@ impl Site {
             }
             wait(LOOK);
         }
-        Err(Error::Failed(format!("{guest} is not back after {} s", limit.as_secs())))
+        Err(Error::Failed(format!("{guest} has not come up again after {} s", limit.as_secs())))
     }
 
     /// Queries the farm for its guests, and returns true if all are ready. A farm or a guest that

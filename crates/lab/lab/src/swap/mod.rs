@@ -19,11 +19,11 @@ use policy::rivals::Kind;
 /// A guest that runs the tar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// Name, here and in the study.
+    /// Name of the form, also used in the study.
     pub name: &'static str,
     /// Memory of the guest.
     pub memory_mib: u32,
-    /// Swap on compressed memory of its own; 0 for none.
+    /// Swap on compressed memory in the guest. 0 means no swap.
     pub swap_mib: u32,
     /// Rules of the manager that moves memory; `None` without a manager, as in the study.
     pub rules: Option<Kind>,
@@ -33,7 +33,7 @@ pub(crate) const LARGE: Case =
     Case { name: "large guest", memory_mib: 384, swap_mib: 0, rules: None };
 pub(crate) const SMALL: Case =
     Case { name: "small guest, swap in memory", memory_mib: 96, swap_mib: 100, rules: None };
-/// The large guest under a manager. The manager reclaims the guest's cache, so nobody has to choose
+/// The large guest under a manager. The manager reclaims the guest's cache, so no user must choose
 /// the guest's size.
 pub(crate) const MANAGED: Case =
     Case { name: "large guest, pinhead", rules: Some(Kind::Pinhead), ..LARGE };

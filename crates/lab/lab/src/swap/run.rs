@@ -117,7 +117,7 @@ fn settings(rules: Kind, limit_mib: u64) -> Settings {
 fn tar(measures: &mut Measures, site: &Site, targets: &[Target], job: &Job) -> Result<(), Error> {
     let guest: Vec<Guest> = site.class("job").cloned().collect();
     let Some(Guest { name, .. }) = guest.first() else {
-        return Err(Error::Failed("No guest runs it".into()));
+        return Err(Error::Failed("No guest runs the tar".into()));
     };
     let inside = Inside::read(site, name)?;
     let from = Reading::of(&guest, false);
@@ -159,7 +159,7 @@ fn respond(
     let all = &outcome.all;
     let asked = all.answered + all.failed_all();
     if asked > 0 {
-        // A timeout has a latency; other failures have none.
+        // A timeout has a latency. Other failures have none.
         let others = all.failed_all() - all.failed(Failure::Timeout);
         let slow = all.at_least(TRIVIAL_US) + others;
         let trivial = (asked.saturating_sub(slow)) as f64 / asked as f64 * 100.0;

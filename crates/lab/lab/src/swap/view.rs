@@ -7,7 +7,7 @@ use crate::{Finding, Outcome, promotion, published};
 
 const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a small one with \
     swap on compressed memory, and in a small one without, while other guests answer a few hits \
-    a second; all of them share one limit. After a study of swap on a virtual disk (Velocity \
+    a second. All guests share one limit. After a study of swap on a virtual disk (Velocity \
     Software, 2001).";
 
 /// Returns the view.
@@ -24,14 +24,14 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     let ratio = |name| outcome.ratio(name, LARGE.name, phase::TAR, "average");
     let mut findings = vec![
         Finding::at_most(
-            "others' average response beside the small guest that swaps to memory, against beside \
-             the large one (<= 0.5x, published: 0.33)",
+            "average response of others next to the small guest that swaps to memory, against \
+             next to the large guest (<= 0.5x, published: 0.33)",
             ratio(SMALL.name),
             0.5,
             "x",
         ),
         Finding::at_most(
-            "the same beside the large guest with our manager (<= 0.5x)",
+            "the same next to the large guest with our manager (<= 0.5x)",
             ratio(MANAGED.name),
             0.5,
             "x",
@@ -93,9 +93,9 @@ fn comparison(outcome: &Outcome) -> Table {
         "The guest with the tar, and the others",
         &heads,
         rows,
-        "Waits for memory and for disks are what the guest's own kernel counts (PSI); the study's \
-         page wait is the host's paging of the guest. Memory here is the guest's part of the host \
-         with QEMU's own; the study's is a working set.",
+        "Waits for memory and for disks are counted by the guest's own kernel (PSI); the study's \
+         page wait is the host's paging of the guest. Memory here is the guest's memory on the \
+         host with QEMU's own. The study's is a working set.",
     )
 }
 

@@ -116,7 +116,7 @@ fn impossible_case_is_left_out_with_its_reason_once() {
 fn invalid_result_is_refused_with_a_reason() {
     let json = serde_json::to_string(&outcome()).unwrap();
     let error = shelf::parse(json.replace("\"format\":2", "\"format\":9").as_bytes()).unwrap_err();
-    assert_eq!(error, "its field `format` is 9, and this program knows 1 to 2");
+    assert_eq!(error, "its field `format` is 9, but this program reads 1 to 2");
     let error = shelf::parse(json.replace("\"quick\"", "\"quack\"").as_bytes()).unwrap_err();
     assert!(error.contains("quack") && error.contains("line 1"), "{error}");
     assert!(shelf::parse(b"[1").is_err());
@@ -188,7 +188,7 @@ fn finding_16_a_pipe_among_results_is_not_waited_for() {
     let found = heard.recv_timeout(std::time::Duration::from_secs(30)).expect("the listing hangs");
     let reasons: Vec<String> =
         found.unwrap().into_iter().map(|(_, one)| one.unwrap_err().to_string()).collect();
-    assert!(reasons.len() == 1 && reasons[0].contains("no regular file"), "{reasons:?}");
+    assert!(reasons.len() == 1 && reasons[0].contains("not a regular file"), "{reasons:?}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 

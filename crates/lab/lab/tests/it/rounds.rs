@@ -56,7 +56,7 @@ fn interrupted_experiment_resumes_without_finished_runs() {
     assert_eq!(turns, ["a 1", "b 1", "c 1", "a 2"]);
     let later = Outcome { started: "2026-11-21T18:00:00Z".into(), ..outcome() };
     let head = resumed(&dir, &later).unwrap().unwrap();
-    assert_eq!(head.notes, ["Resumed at 2026-11-21T18:00:00Z with 4 runs that were finished."]);
+    assert_eq!(head.notes, ["Resumed at 2026-11-21T18:00:00Z with 4 finished runs."]);
     let (turns, result) = rounds(&dir, head, &["a", "b", "c"], usize::MAX);
     result.unwrap();
     assert_eq!(turns, ["b 2", "c 2"]);
@@ -109,8 +109,10 @@ fn torn_file_and_foreign_results_are_not_resumed() {
     let error = refused(Outcome { program: Some("0123".into()), ..outcome() });
     assert!(error.contains("another build of the program"), "{error}");
     let error = refused(Outcome { commit: Some("def".into()), ..outcome() });
-    assert!(error.starts_with(&format!("{name} cannot be gone on with: ")), "{error}");
-    assert!(error.contains("begun with the program of commit abc, and this one is of def"));
+    assert!(error.starts_with(&format!("{name} cannot be resumed: ")), "{error}");
+    assert!(
+        error.contains("begun with the program of commit abc, and this program has commit def")
+    );
     let machine = Machine { cpus: 64, ..outcome().machine };
     let error = refused(Outcome { machine, ..outcome() });
     assert!(error.contains("another machine"), "{error}");
@@ -123,7 +125,7 @@ fn torn_file_and_foreign_results_are_not_resumed() {
     let old = whole.replace("\"format\": 2", "\"format\": 1");
     std::fs::write(&path, old).unwrap();
     let error = refused(outcome());
-    assert!(error.contains("its layout, 1, does not tell what came to its end"), "{error}");
+    assert!(error.contains("its layout 1 does not show finished runs"), "{error}");
 
     // Results of the quick form, or of another experiment, are not resumed.
     assert_eq!(resumed(&dir, &Outcome { quick: true, ..outcome() }).unwrap(), None);
@@ -144,7 +146,7 @@ fn figures_of_other_settings_are_not_mixed() {
     let mut bench = Bench::new(asked(dir.clone()), head, catalog::view, &mut progress);
     bench.setting("guests", 6).unwrap();
     let error = bench.setting("guests", 2).unwrap_err().to_string();
-    assert!(error.starts_with("The result was begun with 6 for \"guests\", and now it is 2"));
+    assert!(error.starts_with("The result was begun with 6 for \"guests\", but now it is 2"));
     std::fs::remove_dir_all(dir).unwrap();
 }
 

@@ -215,7 +215,7 @@ pub(super) fn reboot(policy: &mut dyn Policy) -> u64 {
 }
 
 /// Eight guests of 4 GiB use 2.5 GiB each, most of it rarely, and have swap. Another load takes
-/// half of what is free. Returns the most memory that guests swapped out.
+/// half of the free memory. Returns the most memory that guests swapped out.
 pub(super) fn swapped(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..8 {
@@ -235,7 +235,7 @@ pub(super) fn swapped(policy: &mut dyn Policy) -> u64 {
     most_kib
 }
 
-/// Twelve guests of 8 GiB on 64 GiB read files until their memory is full, and their programs grow
+/// Twelve guests of 8 GiB on 64 GiB read files until their memory is full. Then their programs grow
 /// to 4 GiB each within five minutes. Returns the most memory that the host lacked.
 pub(super) fn overfull(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(2 * GIB));

@@ -10,7 +10,7 @@ use sim::check::watched;
 use sim::scenario::Scenario;
 use std::collections::BTreeSet;
 
-/// Maximum number of scenarios that are tried; a few dozen are enough.
+/// Maximum number of scenarios that are tried. A few dozen are enough.
 const SCENARIOS: u64 = 500;
 
 struct Case {
@@ -60,7 +60,8 @@ fn calm() -> Case {
     }
 }
 
-/// Returns a case for a clause of the operator, or of a state that the model does not have.
+/// Returns a case for a clause that the model never reaches: an order of the operator, or a state
+/// that the model lacks.
 fn by_hand(clause: Clause) -> Option<Case> {
     let mut case = calm();
     match clause {
@@ -156,5 +157,5 @@ fn every_clause_has_a_producer() {
             }
         });
     }
-    panic!("no scenario leads to {open:?}: make one, show it by hand, or take the row away");
+    panic!("no scenario produces {open:?}: add one, add a case by hand, or remove the clause");
 }

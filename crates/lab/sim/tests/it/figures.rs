@@ -1,5 +1,5 @@
-//! The promised figures of the table in docs/benchmarks.md, and the model's distance from
-//! measurements of the rivals.
+//! Promised figures of the table in docs/benchmarks.md, and differences between the model and
+//! measurements of other managers.
 
 use policy::rivals::{Kind, Rival};
 use sim::figures;

@@ -41,7 +41,7 @@ fn open(tree: &Tree) -> GuestReader {
 }
 
 #[test]
-fn everything_is_read_where_it_is() {
+fn every_value_is_read_from_its_file() {
     let tree = tree();
     let mut guest = open(&tree);
     assert_eq!(guest.read(&[], Care::Usual, 1000, &mut Scratch::default()), Look::Asleep);
@@ -77,7 +77,7 @@ fn everything_is_read_where_it_is() {
 }
 
 #[test]
-fn guest_time_is_kvms_and_missing_under_emulation() {
+fn guest_time_is_known_under_kvm_and_missing_under_emulation() {
     let tree = tree();
     tree.file("proc/sys/kernel/task_delayacct", "1\n");
     let mut guest = open(&tree);
@@ -98,7 +98,7 @@ fn guest_time_is_kvms_and_missing_under_emulation() {
 }
 
 #[test]
-fn a_guest_that_sleeps_costs_its_virtual_cpus_only() {
+fn only_the_virtual_cpus_of_a_sleeping_guest_are_read() {
     let tree = tree();
     let mut guest = open(&tree);
     let mut look = |care, now_ms| {
@@ -134,7 +134,7 @@ fn costly_fields_are_read_seldom() {
 }
 
 #[test]
-fn a_process_that_has_ended_is_gone_and_another_is_another() {
+fn ended_processes_and_reused_pids_are_recognised() {
     let tree = tree();
     let mut guest = open(&tree);
     tree.file("proc/42/stat", &stat('Z', 4));
@@ -147,7 +147,7 @@ fn a_process_that_has_ended_is_gone_and_another_is_another() {
 }
 
 #[test]
-fn a_live_process_shows_what_it_does() {
+fn values_of_a_live_process_are_plausible() {
     let me = std::process::id();
     let process = ProcessId::of(me).unwrap();
     let mut guest = GuestReader::open(Path::new("/"), process, &[me]).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::text::Format;
 
-/// Maximum length of a request's head; a scraper sends about 300 bytes.
+/// Maximum length of a request's head. A scraper sends about 300 bytes.
 pub const HEAD_MAX: usize = 8 * 1024;
 /// Maximum number of header lines.
 const LINES_MAX: usize = 64;
@@ -12,7 +12,7 @@ const PATH: &str = "/metrics";
 /// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// True for GET; false if only the head is requested.
+    /// True for GET. False if only the head is requested.
     pub wants_body: bool,
     /// Format of the response.
     pub format: Format,

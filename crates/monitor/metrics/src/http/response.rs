@@ -1,6 +1,6 @@
 //! Client side: parsing of responses.
 
-/// Maximum length of a response's head; servers send some hundred bytes.
+/// Maximum length of a response's head. Servers send some hundred bytes.
 const HEAD_MAX: usize = 64 * 1024;
 /// Maximum number of header lines.
 const LINES_MAX: usize = 100;
@@ -8,13 +8,13 @@ const LINES_MAX: usize = 100;
 /// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Status code; 200 is success.
+    /// Status code. 200 means success.
     pub status: u16,
     /// Body of the response.
     pub body: Vec<u8>,
 }
 
-/// Framing of a body.
+/// Rule by which the end of a body is found.
 enum End {
     Length(usize),
     Chunks,
@@ -22,8 +22,8 @@ enum End {
 }
 
 impl Response {
-    /// Parses everything received until the server closed the connection. An error is described as
-    /// a clause.
+    /// Parses everything that arrived before the server closed the connection. An error is part of
+    /// a sentence.
     pub fn parse(mut heard: &[u8]) -> Result<Response, String> {
         loop {
             let (length, status, ending) = read_head(&heard[..heard.len().min(HEAD_MAX)])?;
@@ -51,7 +51,7 @@ fn read_head(heard: &[u8]) -> Result<(usize, u16, End), String> {
     let mut head = httparse::Response::new(&mut headers);
     let length = match head.parse(heard) {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Err("it has no end".to_owned()),
+        Ok(httparse::Status::Partial) => return Err("its headers are incomplete".to_owned()),
         Err(httparse::Error::Version | httparse::Error::Status) => {
             return Err("it has no status".to_owned());
         }
@@ -71,10 +71,10 @@ fn read_head(heard: &[u8]) -> Result<(usize, u16, End), String> {
             _ => true,
         };
         if !is_plain {
-            return Err("it comes in an encoding that was not asked for".to_owned());
+            return Err("it has an encoding that was not requested".to_owned());
         }
         if is("content-length") && !matches!(end, End::Chunks) {
-            end = End::Length(value.parse().map_err(|_| "its length is no number")?);
+            end = End::Length(value.parse().map_err(|_| "its length is not a number")?);
         }
     }
     Ok((length, status, end))
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn truncated_response_is_an_error() {
-        check("", Err("no end"));
-        check("HTTP/1.1 200 OK\r\n", Err("no end"));
+        check("", Err("headers are incomplete"));
+        check("HTTP/1.1 200 OK\r\n", Err("headers are incomplete"));
         check("SSH-2.0 hello\r\n\r\n", Err("no status"));
         check("HTTP/1.1 099 Odd\r\n\r\n", Err("no status"));
         check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nall", Err("3 of 9"));
-        check("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nall", Err("no number"));
+        check("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nall", Err("not a number"));
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         for rest in ["", "5\r\nab", "zz\r\n", "ffffffffffffffff\r\nab"] {
             check(&format!("{chunked}{rest}"), Err("chunk"));

@@ -13,7 +13,7 @@ impl Until {
         Until(Instant::now() + patience)
     }
 
-    /// Returns the time left; 0 after the end.
+    /// Returns the time left, or 0 after the end.
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }

@@ -20,10 +20,13 @@ pub enum Error {
     #[error("ssh ended{}", tail(.0))]
     Ended(String),
     /// The connection failed.
-    #[error("Cannot speak to ssh")]
+    #[error("Cannot communicate with ssh")]
     Io(#[from] io::Error),
     /// The host did not answer everything in time.
-    #[error("No answer to {call} within the {seconds} s for all answers{}", tail(.said))]
+    #[error(
+        "The host did not answer {call} within {seconds} s, the limit for all answers together{}",
+        tail(.said)
+    )]
     Slow {
         /// The call.
         call: &'static str,
@@ -34,8 +37,8 @@ pub enum Error {
     },
     /// The host sends more than is accepted.
     #[error(
-        "More than {mib} MiB came before {call} was answered; 4,096 guests need 5: look at its \
-         libvirt, or do not watch this host"
+        "The host sent more than {mib} MiB before it answered {call}. 4,096 guests need 5 MiB: \
+         check the host's libvirt, or do not watch this host"
     )]
     Long {
         /// The call.
@@ -43,14 +46,14 @@ pub enum Error {
         /// The limit, in MiB.
         mib: usize,
     },
-    /// Its guests have more counters than are accepted.
-    #[error("More than {most} numbers of its guests' devices: ask a libvirt with fewer guests")]
+    /// The host's guests have more counters than are accepted.
+    #[error("The guests have more than {most} counters of devices: watch a host with fewer guests")]
     Numbers {
         /// The limit.
         most: usize,
     },
     /// The other end is not libvirt.
-    #[error("The other end is no libvirt")]
+    #[error("The other end is not libvirt")]
     Foreign(#[source] virtrpc::Error),
     /// An answer is too long, or malformed.
     #[error("The answer to {call} cannot be read: {why}")]

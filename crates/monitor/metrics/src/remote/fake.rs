@@ -12,7 +12,7 @@ const HOST: &str = "cat \"$0\"; exec cat > /dev/null";
 pub(crate) const VCPUS: u32 = 2;
 pub(crate) const MEMORY_MIB: u64 = 256;
 
-/// The answers of a host; the file is removed with it.
+/// The answers of a host. The file is removed when this value is dropped.
 pub(crate) struct FakeHost {
     file: PathBuf,
     client: Client,

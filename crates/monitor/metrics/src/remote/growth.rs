@@ -3,23 +3,23 @@
 use base::is_small_fall;
 use std::collections::BTreeMap;
 
-/// Sums of the growth of numbers. A number that falls a little was read a little early. A number
-/// that falls below half has restarted. A number that is gone does not reduce the sum.
+/// Sums of the growth of counters. A counter that falls a little was read a little early. A counter
+/// that falls below half has restarted. A counter that is gone does not reduce the sum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth(BTreeMap<&'static str, Sum>);
 
 #[derive(Clone, Debug, Default)]
 struct Sum {
     total: u64,
-    /// The last known numbers, by device.
+    /// Last known counters, by device.
     last: BTreeMap<u16, u64>,
-    /// The numbers of devices that were missing only in the last query.
+    /// Counters of devices that were missing in the last query, but not in the one before.
     missed: BTreeMap<u16, u64>,
 }
 
 impl Growth {
-    /// Adds the growth of numbers to a sum. A new number counts in full. Devices that are missing
-    /// twice are dropped; a sum that is not reported stays as it is.
+    /// Adds the growth of counters to a sum. A new counter counts in full. Devices that are missing
+    /// twice are dropped. A sum without any report stays unchanged.
     pub(crate) fn add(&mut self, sum: &'static str, told: &[(u16, u64)]) {
         let sum = self.0.entry(sum).or_default();
         let mut last = BTreeMap::new();
@@ -43,7 +43,7 @@ impl Growth {
         self.0.get(sum).map(|sum| sum.total)
     }
 
-    /// Returns how many numbers are kept for the next query.
+    /// Returns the number of counters that are kept for the next query.
     pub(crate) fn numbers(&self) -> usize {
         self.0.values().map(|sum| sum.last.len() + sum.missed.len()).sum()
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_grows_whatever_its_numbers_do() {
+    fn a_sum_never_falls_when_its_counters_fall() {
         let mut growth = Growth::default();
         let mut sum = |told: &[(u16, u64)]| {
             growth.add("all", told);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn finding2_06_number_that_is_left_out_once_counts_once() {
+    fn finding2_06_counter_missing_once_counts_once() {
         let mut growth = Growth::default();
         let mut sum = |told: &[(u16, u64)]| {
             growth.add("all", told);
@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(sum(&[(0, 100), (1, 60)]), 160, "it goes on where it was");
         sum(&[(0, 100)]);
         sum(&[(0, 100)]);
-        assert_eq!(sum(&[(0, 100), (1, 60)]), 220, "after two looks it is another device");
+        assert_eq!(sum(&[(0, 100), (1, 60)]), 220, "after two readings it is another device");
     }
 }

@@ -26,12 +26,12 @@ impl Host {
         Ok(Host { uri, session: Some(session), rows: Rows::default() })
     }
 
-    /// Returns true while its connection is open, so that the next query needs no new connection.
+    /// Returns true while the connection to the host is open.
     pub fn is_connected(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Returns its name.
+    /// Returns the host's name.
     pub fn name(&self) -> &str {
         self.uri.host()
     }
@@ -59,11 +59,11 @@ mod tests {
     use model::GuestField;
 
     #[test]
-    fn each_look_has_its_time_before_single_domains_are_asked() {
+    fn each_query_has_its_time_before_single_domains_are_asked() {
         let fake = FakeHost::new().looks().tells_of_each();
         let uri = Uri::parse("qemu+ssh://b/system").unwrap();
         let mut host = Host::behind(fake.program(), uri).unwrap();
-        // The previous query, or a long wait for this query, took all of the time.
+        // An earlier call used all of the host's time.
         host.session.as_mut().unwrap().use_up();
         let moment = host.ask(|| 7).unwrap();
         let vcpus = moment.guests.values().map(|row| row.get(GuestField::Vcpus));

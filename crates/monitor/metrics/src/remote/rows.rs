@@ -11,12 +11,12 @@ use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
 
-/// The most numbers that one host may report at a time, and that are kept of it. It allows 128 for
-/// each of the most domains that libvirt lists; a disk and an interface take 8.
+/// Maximum number of counters that one host may report at a time, and that are kept of it. It
+/// allows 128 for each domain of libvirt's maximum. A disk and an interface take 8.
 pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
 /// Maximum number of digits of a device's number. QEMU's buses have fewer than 1,000 devices.
 const DEVICE_DIGITS_MAX: usize = 3;
-/// Set point of a host without a manager: a manager's default.
+/// Set point of a host without a manager. It is the manager's default.
 const SET_POINT_PERMILLE: u64 = 100;
 /// Counters of devices, each with its device's number: `net.0.rx.bytes`.
 const OF_DEVICES: [(&str, &str, G); 8] = [
@@ -31,23 +31,23 @@ const OF_DEVICES: [(&str, &str, G); 8] = [
 ];
 const CPU: &str = "cpu.time";
 const BALLOON: &str = "balloon.";
-/// Memory as libvirt counts it, including all memory that virtio-mem could provide.
+/// Maximum memory as libvirt counts it, including all memory that virtio-mem could provide.
 pub(crate) const MAXIMUM: &str = "balloon.maximum";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) domain: Domain,
     pub(crate) vcpus: Option<u32>,
-    /// The memory that the domain can have now.
+    /// Memory that the domain can have now.
     pub(crate) memory: Option<Bytes>,
-    /// The used part of its values.
+    /// Values of the domain that are used.
     pub(crate) values: Vec<Value>,
 }
 
-/// libvirt's answers of one moment.
+/// Answers of libvirt for one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// The time at which all counters had been read.
+    /// Time at which all counters had been read.
     pub(crate) at_ms: i64,
     pub(crate) node: NodeInfo,
     pub(crate) cpu: Vec<Value>,
@@ -55,7 +55,7 @@ pub(crate) struct Told {
     pub(crate) domains: Vec<Seen>,
 }
 
-/// The moments of one host.
+/// State for the moments of one host.
 #[derive(Default)]
 pub(crate) struct Rows {
     host: Growth,
@@ -63,8 +63,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Converts a moment. A host with more kept numbers than allowed is refused, and starts again
-    /// from scratch.
+    /// Converts a moment. If a host has more counters than allowed, it is refused and its kept
+    /// counters are dropped.
     pub(crate) fn of(&mut self, told: &Told) -> Result<Moment, Error> {
         let mut rows = BTreeMap::new();
         let mut before = std::mem::take(&mut self.guests);
@@ -85,7 +85,7 @@ impl Rows {
     }
 }
 
-/// Returns true if a value of a domain is used; dozens of other values are not.
+/// Returns true if a value of a domain is used. libvirt reports dozens of other values.
 pub(crate) fn is_used(name: &str) -> bool {
     name.starts_with(BALLOON) || counter(name).is_some()
 }
@@ -159,9 +159,9 @@ fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     row
 }
 
-/// Estimates the memory that could be handed out without swapping. It is free memory and cache,
-/// minus the part of the guests' memory that must be in the cache because the rest cannot hold it.
-/// libvirt does not report shared memory, which the kernel counts as cache.
+/// Estimates the memory that is available without swapping: free memory and cache, without guests'
+/// memory in the cache. The kernel counts shared memory as cache, and libvirt does not report it.
+/// Guests' memory that does not fit into the rest of the host's memory must be in the cache.
 fn available(told: &Told, total: Bytes, held: Bytes) -> Option<Bytes> {
     let [free, buffers, cached] =
         ["free", "buffers", "cached"].map(|name| find(&told.memory, name).map(bytes));
@@ -190,14 +190,14 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
     let mut row = Row::default();
     row.extend([
         (G::Vcpus, seen.vcpus.map(u64::from)),
-        // The time of its virtual CPUs and its hypervisor together.
+        // CPU time of the guest's virtual CPUs and its hypervisor together.
         (G::VcpuRun, run),
         (G::OtherRun, run.map(|_| 0)),
         (G::Memory, memory),
         (G::Actual, actual.map(|bytes| bytes.min(memory.unwrap_or(bytes)))),
         (G::Resident, kib("balloon.rss")),
     ]);
-    // Without a report the statistics still have their initial values.
+    // If the balloon has not reported yet, its statistics have their initial values.
     if let Some(updated_s) = updated {
         let stats = [
             (G::BalloonTotal, kib("balloon.available")),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_a_guest() {
+    fn a_domain_is_converted_to_a_guest() {
         let domain = [
             ("cpu.time", 90),
             ("balloon.current", 2_048),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn domain_has_no_more_than_its_virtio_mem_gives() {
+    fn domain_has_at_most_the_memory_of_its_virtio_mem() {
         let mut told = told(&[("balloon.current", 4_096), ("balloon.maximum", 4_096)], &[]);
         let mut of = |memory| {
             told.domains[0].memory = memory;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn finding2_06_rows_keep_no_number_of_a_device_that_is_gone() {
+    fn finding2_06_counters_of_a_removed_device_are_dropped() {
         let mut rows = Rows::default();
         for round in 0..10 {
             let names: Vec<String> =
@@ -336,7 +336,7 @@ mod tests {
             let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
             rows.of(&told(&values, &[])).unwrap();
             let kept: usize = rows.guests.values().map(Growth::numbers).sum();
-            assert!(kept <= 1_800, "{kept} in round {round}, with those of the look before");
+            assert!(kept <= 1_800, "{kept} in round {round}, with those of the round before");
         }
         for name in ["block.1000.rd.reqs", "block..rd.reqs", "net.+1.rx.bytes"] {
             assert!(!is_used(name), "{name}");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn finding2_06_rows_refuse_a_host_of_too_many_numbers() {
+    fn finding2_06_host_with_too_many_counters_is_refused() {
         let mut rows = Rows::default();
         let names: Vec<String> = (0..1_000).map(|name| format!("net.{name}.rx.pkts")).collect();
         let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn finding2_06_rows_count_once_what_a_busy_guest_left_out() {
+    fn finding2_06_counters_left_out_once_are_counted_once() {
         let mut rows = Rows::default();
         let disk = [("block.0.rd.reqs", 1_000)];
         for (values, expected) in [(&disk[..], 1_000), (&[], 1_000), (&disk[..], 1_000)] {
@@ -373,15 +373,15 @@ mod tests {
     }
 
     #[test]
-    fn guests_in_shared_memory_are_no_cache() {
+    fn guests_in_shared_memory_do_not_count_as_cache() {
         let memory = [("total", 4 << 20), ("free", 1 << 20), ("buffers", 0), ("cached", 2 << 20)];
         let left = |rss_kib| {
             let told = told(&[("balloon.rss", rss_kib)], &memory);
             let moment = Rows::default().of(&told).unwrap();
             moment.host.get(H::Available).map(|bytes| bytes / MIB)
         };
-        // A GiB is used besides free memory and cache, so guests with no more than that may be in
-        // it.
+        // One GiB is neither free nor cache, so guests of up to one GiB may have their memory
+        // there.
         assert_eq!(left(1 << 20), Some(3_072));
         assert_eq!(left(2 << 20), Some(2_048));
         assert_eq!(left(8 << 20), Some(1_024));

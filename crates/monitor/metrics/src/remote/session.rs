@@ -1,4 +1,4 @@
-//! A conversation with a host's libvirt, one call after the other.
+//! Session with a host's libvirt, one call after the other.
 
 use crate::remote::clock::Until;
 use crate::remote::rows::{MAXIMUM, NUMBERS_MAX, Seen, Told, find, is_used};
@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use virtrpc::{Auth, Call, Client, Domain, DomainStats, Failure, Incoming, Reply, Uuid, Value};
 
-/// Time limit for all answers together, enough for a login through a slow network, or for a host
-/// that swaps.
+/// Time limit for all answers together. It is enough for a login through a slow network, or for a
+/// host that swaps.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The limit on all answers together, in bytes. 4,096 domains take 5 MiB.
+/// Size limit for all answers together, in bytes. 4,096 domains take 5 MiB.
 const BYTES_MAX: usize = 64 << 20;
-/// Number of domains in one call: about 60 KB in the answer, with a disk and an interface each. A
-/// domain with thousands of devices is queried alone, and left out if its answer is still too long.
+/// Number of domains in one call. The answer takes about 60 KB if each domain has a disk and an
+/// interface. A domain with thousands of devices is queried alone, and is left out if its answer is
+/// still too long.
 const DOMAINS_AT_ONCE: usize = 50;
 
 /// Number of domains that are queried again in one round. Through a slow network 32 answers take 6
@@ -25,14 +26,14 @@ const AGAIN_MAX: usize = 32;
 /// default.
 const AGAIN_LOOKS: u64 = 20;
 
-/// A domain since its start.
+/// Identity of a domain since its start.
 type Key = (Uuid, i32);
 
 /// A connection that answers calls.
 pub(crate) struct Session {
     ssh: Ssh,
     client: Client,
-    /// The answers of single domains.
+    /// Answers about single domains.
     known: BTreeMap<Key, Known>,
     looks: u64,
     until: Until,
@@ -43,16 +44,16 @@ pub(crate) struct Session {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     vcpus: Option<u32>,
-    /// The memory that the domain can have now, and true if virtio-mem may change it.
+    /// Memory that the domain can have now, and true if virtio-mem may change this memory.
     memory: Option<(Bytes, bool)>,
-    /// libvirt's value of its maximum memory at that time.
+    /// Maximum memory of the domain at that time, as libvirt counts it.
     maximum: Option<u64>,
-    /// The round in which it was last queried.
+    /// Round in which the domain was last queried.
     asked: u64,
 }
 
-/// The order in which domains are queried: unknown domains, domains with changed memory, and
-/// domains that may have changed.
+/// Order in which domains are queried: first unknown domains, then domains with changed memory,
+/// then domains that may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Unknown,
@@ -115,7 +116,7 @@ impl Session {
         self.left_bytes = BYTES_MAX;
     }
 
-    /// Leaves the host no time for optional calls.
+    /// Uses up the host's time for optional calls.
     #[cfg(test)]
     pub(crate) fn use_up(&mut self) {
         self.until = Until::after(PATIENCE / 2);
@@ -134,7 +135,7 @@ impl Session {
         };
         if !auths.is_empty() && !auths.contains(&Auth::None) {
             if !auths.contains(&Auth::Polkit) {
-                let why = "it wants a password or a ticket, which is not known here";
+                let why = "it requires a password or a ticket, and pinhead has none";
                 return Err(Error::Refused { call: "auth_list", why: why.to_owned() });
             }
             session.ask(Call::AuthPolkit)?;
@@ -159,7 +160,7 @@ impl Session {
         let there: BTreeSet<Key> = stats.iter().map(|stats| key(&stats.domain)).collect();
         self.known.retain(|key, _| there.contains(key));
         for at in due(&stats, &self.known, self.looks) {
-            // Calls for each of thousands of domains may exceed the time limit; the next round then
+            // Calls for thousands of domains may exceed the time limit. The next round then
             // continues.
             if !self.has_room() {
                 break;
@@ -176,7 +177,7 @@ impl Session {
         Ok(Told { at_ms, node, cpu, memory, domains: stats.into_iter().map(seen).collect() })
     }
 
-    /// Makes the calls for a single domain. If they are refused, earlier answers stay valid.
+    /// Makes the calls for a single domain. If libvirt refuses them, earlier answers stay valid.
     fn ask_alone(&mut self, stats: &DomainStats) -> Result<(), Error> {
         let DomainStats { domain, values } = stats;
         let maximum = find(values, MAXIMUM);
@@ -244,7 +245,7 @@ impl Session {
         self.until.left() > PATIENCE / 2 && self.left_bytes > BYTES_MAX / 2
     }
 
-    /// Returns statistics of the host; their number has to be requested first.
+    /// Returns statistics of the host. Their number has to be requested first.
     fn values(&mut self, call: impl Fn(u32) -> Call) -> Result<Vec<Value>, Error> {
         let Reply::NodeStats { count, .. } = self.ask(call(0))? else { return Err(odd()) };
         if count == 0 {
@@ -293,9 +294,9 @@ fn failed(call: &'static str, failure: &Failure) -> Error {
     }
 }
 
-/// Returns the error for a reply to another call; the client never passes one on.
+/// Returns the error for a reply to another call. The client never passes such a reply on.
 fn odd() -> Error {
-    Error::Refused { call: "a call", why: "the answer is one to another".to_owned() }
+    Error::Refused { call: "a call", why: "the answer belongs to another call".to_owned() }
 }
 
 #[cfg(test)]
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_as_it_was_when_it_may_be_another() {
+    fn memory_that_may_have_changed_is_not_reported() {
         for is_virtio_mem in [false, true] {
             let known = known(Some((3, is_virtio_mem)), 1);
             assert_eq!(known.memory_at(Some(4_096)), Some(Bytes::mib(3)));
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn domain_is_asked_again_when_its_memory_may_be_another() {
+    fn domain_is_queried_again_when_its_memory_may_differ() {
         let due = |known: Known, maximum| known.due(Some(maximum), 20);
         assert_eq!(due(known(Some((3, false)), 0), 4_096), None);
         assert_eq!(due(known(Some((3, false)), 19), 8_192), Some(Due::Changed));
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_domains_are_asked_before_those_of_virtio_mem() {
+    fn unknown_domains_are_queried_before_those_of_virtio_mem() {
         let domain = |id| Domain { name: format!("g{id}"), uuid: [7; 16], id };
         let stats: Vec<_> =
             (0..200).map(|id| DomainStats { domain: domain(id), values: Vec::new() }).collect();
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn look_leaves_single_domains_out_when_half_its_time_is_over() {
+    fn query_skips_single_domains_after_half_of_its_time() {
         let fake = FakeHost::new().looks().looks().tells_of_each();
         let uri = Uri::parse("qemu+ssh://b/system").unwrap();
         let mut session = Session::greet(Ssh::spawn(fake.program()).unwrap(), &uri).unwrap();
@@ -373,8 +374,8 @@ mod tests {
     }
 
     #[test]
-    fn finding2_06_session_gives_all_calls_one_time() {
-        // Answers nothing, for as long as its input is open.
+    fn finding2_06_session_has_one_time_limit_for_all_calls() {
+        // Never answers, as long as its input is open.
         let mut session = session("tail", &["-f", "/dev/null"]);
         session.until = Until::after(Duration::ZERO);
         for _ in 0..2 {
@@ -386,8 +387,8 @@ mod tests {
     }
 
     #[test]
-    fn finding2_06_session_ends_when_too_much_comes() {
-        // A keep-alive message of libvirt, over and over.
+    fn finding2_06_session_ends_when_the_host_sends_too_much() {
+        // Sends a keep-alive message of libvirt again and again.
         let ping = [28, 0x6b65_6570, 1, 1, 2, 0, 0_u32].map(u32::to_be_bytes).concat();
         let octal: String = ping.iter().map(|byte| format!("\\{byte:03o}")).collect();
         let mut session = session("sh", &["-c", &format!("while printf '{octal}'; do :; done")]);

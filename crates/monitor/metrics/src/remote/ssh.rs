@@ -10,12 +10,12 @@ use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Maximum number of bytes kept of ssh's messages: a warning or two and the reason.
+/// Maximum number of bytes kept of ssh's messages, enough for two warnings and the reason.
 const SAID_MAX: usize = 2_000;
 /// Time to wait for ssh's reason after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The process, which is killed when this is dropped.
+/// The process. It is killed when this value is dropped.
 pub(crate) struct Ssh {
     child: Child,
     input: ChildStdin,

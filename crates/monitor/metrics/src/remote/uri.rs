@@ -3,16 +3,16 @@
 use crate::remote::Error;
 use base::{nearest, shell_word};
 
-/// libvirt's program that finds the daemon's socket by itself; netcat is used if it is missing.
+/// Program of libvirt that finds the daemon's socket by itself. If it is missing, netcat is used.
 const HELPER: &str = "virt-ssh-helper";
-/// The daemons' read-only sockets: the monolithic daemon's, or QEMU's own.
+/// Read-only sockets of the monolithic daemon and of QEMU's own daemon.
 const SOCKETS: [&str; 2] =
     ["/var/run/libvirt/libvirt-sock-ro", "/var/run/libvirt/virtqemud-sock-ro"];
-/// The same for a user's own daemon, which has no read-only socket.
+/// Sockets of a user's own daemon, which has no read-only socket.
 const USER_SOCKETS: [&str; 2] = ["libvirt-sock", "virtqemud-sock"];
-/// The allowed parameters behind the question mark.
+/// Allowed parameters after the question mark.
 const KEYS: [&str; 6] = ["socket", "proxy", "netcat", "keyfile", "known_hosts", "no_verify"];
-const EXAMPLE: &str = "right would be qemu+ssh://root@host/system";
+const EXAMPLE: &str = "use a URI such as qemu+ssh://root@host/system";
 
 /// The program that connects to the daemon on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Uri {
 
     /// Returns ssh's arguments.
     pub(crate) fn words(&self) -> Vec<String> {
-        // No password can be typed, and nothing is forwarded.
+        // ssh cannot ask for a password here, and must not forward anything.
         let mut words: Vec<String> = ["-T", "-x", "-a", "-e", "none"].map(str::to_owned).to_vec();
         let options = ["BatchMode=yes", "ConnectTimeout=10", "ClearAllForwardings=yes"];
         words.extend(options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
@@ -100,7 +100,8 @@ impl Uri {
 
     fn netcat_script(&self) -> String {
         let netcat = shell_word(self.netcat.as_deref().unwrap_or("nc"));
-        // Some versions of netcat need this option to end with their input, and others reject it.
+        // Some versions of netcat end with their input only with this option. Others reject the
+        // option.
         let q = format!("q=; {netcat} -h 2>&1 | grep -q -e -q && q=\"-q 0\"; ");
         if let Some(socket) = &self.socket {
             return format!("{q}exec {netcat} $q -U {}", shell_word(socket));
@@ -121,20 +122,20 @@ fn parse(text: &str) -> Result<Uri, String> {
         Some(("qemu+ssh", rest)) => rest,
         Some(("qemu", _)) => {
             return Err(format!(
-                "without +ssh it is this host, which pinhead host looks at; {EXAMPLE}"
+                "without +ssh it means this host, which `pinhead host` manages; {EXAMPLE}"
             ));
         }
         Some((scheme, _)) => {
-            return Err(format!("{scheme:?} is not reached, only qemu+ssh; {EXAMPLE}"));
+            return Err(format!("{scheme:?} is not supported, only qemu+ssh; {EXAMPLE}"));
         }
-        None => return Err(format!("that is no address; {EXAMPLE}")),
+        None => return Err(format!("it is not a URI; {EXAMPLE}")),
     };
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
     let is_session = match path {
         "system" => false,
         "session" => true,
-        _ => return Err(format!("behind the host stands /system or /session; {EXAMPLE}")),
+        _ => return Err(format!("it must end with /system or /session; {EXAMPLE}")),
     };
     let mut uri = Uri { is_session, ..Uri::default() };
     let place = match place.rsplit_once('@') {
@@ -154,7 +155,7 @@ fn parse(text: &str) -> Result<Uri, String> {
     Ok(uri)
 }
 
-/// Splits a host, in brackets if it is an address with colons, from a port behind it.
+/// Splits a text into host and port. An address with colons is in brackets.
 fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
     let bracketed = place.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let (host, port) = match bracketed {
@@ -166,7 +167,7 @@ fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
         },
     };
     let number = |text: &str| match text.parse() {
-        Ok(0) | Err(_) => Err(format!("{text:?} is no port; right would be a number to 65535")),
+        Ok(0) | Err(_) => Err(format!("{text:?} is not a port; use a number from 1 to 65535")),
         Ok(port) => Ok(port),
     };
     Ok((host, port.map(number).transpose()?))
@@ -178,7 +179,7 @@ fn word(what: &str, text: &str) -> Result<String, String> {
     match text {
         "" => Err(format!("the {what} is missing; {EXAMPLE}")),
         _ if text.starts_with('-') || text.contains(is_odd) => {
-            Err(format!("{text:?} is no name of a {what}; {EXAMPLE}"))
+            Err(format!("{text:?} is not a valid name of a {what}; {EXAMPLE}"))
         }
         _ => Ok(text.to_owned()),
     }
@@ -186,7 +187,7 @@ fn word(what: &str, text: &str) -> Result<String, String> {
 
 fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
     if value.contains(char::is_control) || value.is_empty() {
-        return Err(format!("{key} has no value that can be used"));
+        return Err(format!("{key} has no valid value"));
     }
     match key {
         "socket" => uri.socket = Some(value),
@@ -199,14 +200,17 @@ fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
                 "auto" => Proxy::Auto,
                 "native" => Proxy::Native,
                 "netcat" => Proxy::Netcat,
-                _ => return Err(format!("proxy is auto, native or netcat, and not {value:?}")),
+                _ => return Err(format!("proxy must be auto, native or netcat, not {value:?}")),
             }
         }
         _ => {
             let known = KEYS.join(", ");
             let near = nearest(key, KEYS.into_iter());
-            let near = near.first().map(|key| format!(" (is it {key}?)")).unwrap_or_default();
-            return Err(format!("{key:?} is not known{near}; known are {known}"));
+            let near =
+                near.first().map(|key| format!(" (did you mean {key}?)")).unwrap_or_default();
+            return Err(format!(
+                "{key:?} is an unknown parameter{near}; the parameters are {known}"
+            ));
         }
     }
     Ok(())
@@ -214,7 +218,7 @@ fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
 
 /// Decodes a text with bytes written as %2F.
 fn decoded(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text:?} has a % that two digits do not follow");
+    let wrong = || format!("{text:?} has a % without two hexadecimal digits after it");
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, more)) = rest.split_first() {
@@ -228,7 +232,7 @@ fn decoded(text: &str) -> Result<String, String> {
         bytes.push((digit(digits[0])? * 16 + digit(digits[1])?) as u8);
         rest = more;
     }
-    String::from_utf8(bytes).map_err(|_| format!("{text:?} is no text"))
+    String::from_utf8(bytes).map_err(|_| format!("{text:?} is not valid UTF-8"))
 }
 
 #[cfg(test)]
@@ -261,20 +265,20 @@ mod tests {
     #[test]
     fn invalid_uri_is_refused_with_a_correction() {
         let cases = [
-            ("b", "no address"),
+            ("b", "not a URI"),
             ("qemu:///system", "this host"),
-            ("xen+ssh://b/system", "\"xen+ssh\" is not reached"),
+            ("xen+ssh://b/system", "\"xen+ssh\" is not supported"),
             ("qemu+ssh://b/", "/system or /session"),
             ("qemu+ssh://b", "/system or /session"),
             ("qemu+ssh:///system", "the host is missing"),
-            ("qemu+ssh://-oProxyCommand=x/system", "is no name of a host"),
-            ("qemu+ssh://$(x)/system", "is no name of a host"),
-            ("qemu+ssh://-a@b/system", "is no name of a user"),
-            ("qemu+ssh://b:0/system", "\"0\" is no port"),
-            ("qemu+ssh://[::1]x/system", "is no port"),
-            ("qemu+ssh://b/system?sokcet=/x", "is it socket?"),
-            ("qemu+ssh://b/system?socket=%zz", "two digits"),
-            ("qemu+ssh://b/system?socket=%0a", "no value"),
+            ("qemu+ssh://-oProxyCommand=x/system", "is not a valid name of a host"),
+            ("qemu+ssh://$(x)/system", "is not a valid name of a host"),
+            ("qemu+ssh://-a@b/system", "is not a valid name of a user"),
+            ("qemu+ssh://b:0/system", "\"0\" is not a port"),
+            ("qemu+ssh://[::1]x/system", "is not a port"),
+            ("qemu+ssh://b/system?sokcet=/x", "did you mean socket?"),
+            ("qemu+ssh://b/system?socket=%zz", "two hexadecimal digits"),
+            ("qemu+ssh://b/system?socket=%0a", "no valid value"),
             ("qemu+ssh://b/system?proxy=x", "auto, native or netcat"),
         ];
         for (text, part) in cases {

@@ -36,7 +36,7 @@ fn answer(hosts: impl Iterator<Item = String>) -> String {
 }
 
 #[test]
-fn finding2_05_hosts_that_were_not_asked_for_have_no_line() {
+fn finding2_05_hosts_that_were_not_requested_are_dropped() {
     let url = engine(answer((0..1_000).map(|host| host.to_string())));
     let steps = Steps { from_ms: 0, to_ms: 60_000, step_ms: 60_000 };
     let found = lines(&url, steps, &["7", "none"], &[HostField::Cpus]).expect("an answer");

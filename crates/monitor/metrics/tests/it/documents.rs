@@ -1,4 +1,4 @@
-//! Checks that the manual and the dashboard name existing metrics, and that the manual has all.
+//! Checks that the manual contains all metrics, and that manual and dashboard contain no others.
 
 use metrics::names::{self, Table};
 use model::{GuestField, HostField, Kind, ProcessField, TierField};
@@ -67,7 +67,7 @@ fn expressions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_there_are() {
+fn the_dashboard_queries_only_existing_metrics() {
     let text = read("packaging/grafana-pinhead.json");
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
     let mut found = Vec::new();
@@ -87,7 +87,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
 }
 
 #[test]
-fn panels_have_numbers_and_places_of_their_own() {
+fn panels_have_distinct_ids_and_do_not_overlap() {
     let dashboard: Value =
         serde_json::from_str(&read("packaging/grafana-pinhead.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");

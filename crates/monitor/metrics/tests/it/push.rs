@@ -16,8 +16,8 @@ fn moment(at_ms: i64) -> Moment {
     moment
 }
 
-/// Starts a server that answers connections in turn with these statuses. The receiver returns each
-/// request's head and its decompressed body.
+/// Starts a server that answers its connections with these statuses, in this order. The receiver
+/// returns the head and the decompressed body of each request.
 fn server(statuses: &'static [&'static str]) -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -36,7 +36,7 @@ fn value(connection: &Connection, sql: &str) -> i64 {
 }
 
 #[test]
-fn an_older_file_is_brought_up_to_date() {
+fn a_file_of_an_older_version_is_migrated() {
     let dir = Dir::new("older");
     let old = open(&dir.file(), &KIND).expect("made");
     old.execute("INSERT INTO a VALUES (3)", []).expect("written");
@@ -48,7 +48,7 @@ fn an_older_file_is_brought_up_to_date() {
 }
 
 #[test]
-fn a_newer_file_is_refused_and_left_alone() {
+fn a_file_of_a_later_version_is_refused_and_unchanged() {
     let dir = Dir::new("newer");
     drop(open(&dir.file(), &LATER).expect("made"));
     for opened in [open(&dir.file(), &KIND), open_read_only(&dir.file(), &KIND)] {
@@ -58,7 +58,7 @@ fn a_newer_file_is_refused_and_left_alone() {
 }
 
 #[test]
-fn files_of_others_are_refused_and_left_alone() {
+fn files_of_other_programs_are_refused_and_unchanged() {
     let dir = Dir::new("foreign");
     drop(open(&dir.file(), &OTHER).expect("made"));
     let text = dir.0.join("text");
@@ -75,7 +75,7 @@ fn files_of_others_are_refused_and_left_alone() {
 }
 
 #[test]
-fn an_empty_file_is_no_journal_to_read_and_becomes_one_to_write() {
+fn an_empty_file_is_refused_by_readers_and_used_by_writers() {
     let dir = Dir::new("empty");
     std::fs::write(dir.file(), "").expect("written");
     let error = open_read_only(&dir.file(), &KIND).expect_err("an empty file is refused");
@@ -84,10 +84,10 @@ fn an_empty_file_is_no_journal_to_read_and_becomes_one_to_write() {
     drop(open_read_only(&dir.file(), &KIND).expect("it is one"));
 }
 
-/// The writer was killed between the first bytes of the file and the removal of the rollback
-/// journal. A reader without write access cannot roll the journal back.
+/// The writer was killed after it wrote the first bytes of the file, and before it removed the
+/// rollback journal. A reader without write access cannot roll the journal back.
 #[test]
-fn file_is_not_begun_when_its_writer_died_at_the_first_page() {
+fn a_file_whose_writer_died_at_the_first_page_has_no_tables() {
     let dir = Dir::new("first-page");
     drop(open(&dir.file(), &Kind { application_id: 0, migrations: &[] }).expect("made"));
     assert_eq!(std::fs::metadata(dir.file()).expect("there").len(), 4096, "its first page");
@@ -117,7 +117,7 @@ fn missing_file_is_not_created_by_a_reader() {
 }
 
 #[test]
-fn a_file_at_rest_is_read_without_writing_beside_it() {
+fn readers_create_no_files_next_to_an_unused_file() {
     let dir = Dir::new("rest");
     let written = open(&dir.file(), &KIND).expect("made");
     written.execute("INSERT INTO a VALUES (3)", []).expect("written");

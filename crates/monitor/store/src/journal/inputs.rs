@@ -17,7 +17,7 @@ pub fn encode(inputs: &[(Word, Option<f64>)]) -> String {
     let mut out = Vec::with_capacity(32 * inputs.len() + 2);
     let named = inputs.iter().take(INPUTS_MAX);
     let named = named.map(|(name, value)| (cut(name, INPUT_NAME_MAX), value.and_then(number)));
-    // Names and numbers can always be written to memory.
+    // Writing names and numbers to memory cannot fail.
     let _ = serde_json::Serializer::new(&mut out).collect_map(named);
     String::from_utf8(out).unwrap_or_default()
 }
@@ -33,11 +33,15 @@ fn number(value: f64) -> Option<Number> {
 /// Returns the inputs in their order, or a description of the error.
 pub fn decode(text: &str) -> Result<Vec<(Word, Option<f64>)>, String> {
     if text.len() > INPUTS_TEXT_MAX {
-        return Err(format!("its inputs have {} bytes; {INPUTS_TEXT_MAX} fit", text.len()));
+        return Err(format!(
+            "its inputs have {} bytes, and at most {INPUTS_TEXT_MAX} are allowed",
+            text.len()
+        ));
     }
     let mut object = serde_json::Deserializer::from_str(text);
     let inputs = object.deserialize_map(Pairs).and_then(|inputs| object.end().map(|()| inputs));
-    inputs.map_err(|error| format!("its inputs are no object of \"name\":number pairs: {error}"))
+    inputs
+        .map_err(|error| format!("its inputs are not an object of \"name\":number pairs: {error}"))
 }
 
 struct Pairs;
@@ -89,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_with_the_part_that_is_wrong() {
+    fn invalid_inputs_are_refused_with_the_expected_form() {
         for wrong in
             ["", "[]", "{a:1}", r#"{"a"}"#, r#"{"a":"b"}"#, r#"{"a":1,}"#, r#"{"a":1e999}"#]
         {

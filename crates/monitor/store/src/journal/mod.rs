@@ -53,8 +53,8 @@ impl Journal {
         Journal { connection, known: HashMap::new() }
     }
 
-    /// Begins a batch, which `commit` writes as a whole. If another writer has the file locked, the
-    /// call fails within a fraction of a second, before anything is written.
+    /// Begins a batch, which `commit` writes as a whole. If another writer has locked the file, the
+    /// call soon fails, before anything is written.
     pub fn begin(&mut self) -> Result<(), Error> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(cannot("begin a batch"))
     }
@@ -66,10 +66,10 @@ impl Journal {
 
     /// Discards the batch. Without a batch it does nothing.
     pub fn roll_back(&mut self) {
-        // Guests of the batch are not in the file.
+        // The guests of the discarded batch are not in the file.
         self.known.clear();
         if !self.connection.is_autocommit() {
-            // A full disk has already ended the batch.
+            // If the disk is full, SQLite has already ended the batch.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }

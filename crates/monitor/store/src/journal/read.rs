@@ -39,8 +39,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Passes each matching decision to `visit`, oldest first, until the visitor breaks off. They
-    /// are passed one by one, because the decisions of a day may not fit into memory.
+    /// Passes the matching decisions to `visit` one by one, oldest first, until it breaks off. The
+    /// decisions of a day may not fit into memory.
     pub fn decisions(
         &self,
         query: &Query,
@@ -67,8 +67,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns the last decision for any of these guests at or before a time, which was then in
-    /// force.
+    /// Returns the decision that was in force at a time: the last one for any of these guests until
+    /// then.
     pub fn in_force(
         &self,
         guests: &[GuestKey],
@@ -181,16 +181,15 @@ impl Journal {
         let policy = Policy::from_name(&policy)
             .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
-        // The limit is one byte more, so that a text that is too long is not mistaken for a text
-        // that fits.
+        // The limit is one byte more, so that a text that is too long is recognised.
         let inputs = text(row, 10, INPUTS_TEXT_MAX + 1).map_err(&failed)?;
         let inputs = inputs::decode(&inputs).map_err(wrong)?;
         let acted = row.get(11).map_err(&failed)?;
         let read = || -> rusqlite::Result<Decision> {
             let clause = text(row, 5, NAME_MAX)?;
             let detail = match Clause::of_name(&clause) {
-                // Rows of before 0.1.0 have a whole sentence, which the clause and the inputs give
-                // again.
+                // Rows from before 0.1.0 contain a whole sentence. Today the clause and the inputs
+                // give the sentence.
                 Some(clause) if !clause.has_detail() => String::new(),
                 Some(_) | None => text(row, 6, SENTENCE_MAX)?,
             };
@@ -231,7 +230,7 @@ impl Journal {
             let fate = found_fate.ok_or_else(|| Error::Row {
                 table: "outcome",
                 id,
-                reason: format!("{fate:?} is no result of a decision, such as reached or stuck"),
+                reason: format!("{fate:?} is not a result of a decision, such as reached or stuck"),
             })?;
             let read = || -> rusqlite::Result<Outcome> {
                 let (at_ms, reached_bytes) = (row.get(0)?, size(row, 2)?);

@@ -48,7 +48,7 @@ pub struct Decision {
     pub action: Word,
     /// Machine name of the deciding clause.
     pub clause: Word,
-    /// Words of the policy for a clause that needs them ([`Clause::has_detail`]), else empty.
+    /// Detail of the reason, if the clause has details ([`Clause::has_detail`]), else empty.
     pub detail: String,
     /// Size of the guest's memory before the decision, or its last target.
     pub from_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Decision {
     pub to_bytes: u64,
     /// Names of the bounds that the decision reached.
     pub bounds: Vec<Word>,
-    /// Inputs of the decision; a missing value is `None`.
+    /// Inputs of the decision. A missing value is `None`.
     pub inputs: Vec<(Word, Option<f64>)>,
     /// True if the hypervisor was called. It is never called in a dry run or for a shadow policy.
     pub acted: bool,
@@ -74,7 +74,7 @@ impl Decision {
         found.1.filter(|value| *value >= 0.0)
     }
 
-    /// Returns the reason as a sentence; the detail alone for a clause of a later version.
+    /// Returns the reason as a sentence. For a clause of a later version, returns the detail alone.
     pub fn reason(&self) -> String {
         let Some(clause) = Clause::of_name(&self.clause) else { return self.detail.clone() };
         let bounds: Vec<&str> = self.bounds.iter().map(AsRef::as_ref).collect();
@@ -107,7 +107,7 @@ pub struct Decided {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Another event; [`kinds`](crate::kinds) lists the kinds.
+/// Another event. [`kinds`](crate::kinds) lists the kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Time in milliseconds since 1970.

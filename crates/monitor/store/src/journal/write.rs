@@ -8,8 +8,8 @@ use crate::{Error, Journal, db};
 use model::GuestIdentity;
 use rusqlite::{OptionalExtension, params};
 
-/// Minimum age in milliseconds of a guest's last time before it is written again. A write at every
-/// decision would double the amount of written data.
+/// Milliseconds until the time at which a guest was last seen is written again. To write it with
+/// every decision would double the amount of data.
 const LAST_SEEN_MS: i64 = 60_000;
 /// Maximum number of guests cached as known. No machine runs as many at a time.
 const KNOWN_MAX: usize = 4_096;
@@ -50,7 +50,7 @@ impl Journal {
             )?
             .query_row(params![uuid, guest.pid, start_ticks, boot], |row| row.get(0))
             .optional()?;
-        // A running guest can be renamed. The last name counts.
+        // A running guest can be renamed, so its last name is kept.
         if let Some(key) = found {
             self.connection
                 .prepare_cached(
@@ -137,8 +137,8 @@ impl Journal {
         if self.bytes()? <= most_bytes {
             return Ok(Pruned::default());
         }
-        // The oldest rows of both kinds are removed, so that many events do not displace all
-        // decisions, or the reverse.
+        // The oldest rows of both kinds are removed together. Otherwise many events could displace
+        // all decisions, or many decisions all events.
         let sql = "SELECT max(at_ms) FROM (SELECT at_ms FROM ( \
                    SELECT * FROM (SELECT at_ms FROM decision ORDER BY at_ms LIMIT ?1) UNION ALL \
                    SELECT * FROM (SELECT at_ms FROM event ORDER BY at_ms LIMIT ?1) \

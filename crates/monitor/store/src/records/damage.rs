@@ -1,7 +1,7 @@
 //! Handling of a damaged file. It is moved aside unchanged, and a new file replaces it.
 //!
 //! Causes are a power cut on a disk that ignores flushes, a repaired file system, or a truncated
-//! copy. A damaged file may still be useful to an operator, but blocks the current recording. A
+//! copy. An operator may still use the damaged file, but recording cannot continue in it. A
 //! database of another program is never moved.
 
 use crate::Error;
@@ -27,7 +27,7 @@ const BESIDE: [&str; 2] = ["-wal", "-shm"];
 pub fn is_damaged(path: &Path, error: &Error) -> bool {
     let source = match error {
         Error::Foreign { .. } => return !begins_as_database(path).unwrap_or(true),
-        // Readers refuse the file for as long as it exists.
+        // Readers refuse the file as long as the change is in it.
         Error::Altered { .. } => return true,
         Error::Open { source, .. } | Error::Statement { source, .. } => source,
         _ => return false,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_sorts_as_its_time() {
+    fn names_of_set_aside_files_sort_by_time() {
         assert_eq!(stamp(1_795_284_119_241), "2026-11-21T18-01-59.241");
         assert!(stamp(1_795_284_119_241) < stamp(1_795_284_120_000));
     }

@@ -53,8 +53,8 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
 }
 
 /// Returns the first finished quarter of an hour that has minutes but no quarter row. An unreadable
-/// file is skipped, so that it does not block the other files, and the first error is returned as
-/// well. All files together have one lock timeout, because a reader can lock the file of each day.
+/// file does not block the others: it is skipped, and the first error is returned as well. All
+/// files share one lock timeout, because a reader may have locked every one of them.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
@@ -110,7 +110,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
         };
         period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
     };
-    // A file of another kind stays, even with a period's name.
+    // A file of another kind stays, even if it has the name of a period.
     let is_ours = |period: &&Period| {
         let opened = RowFile::read_within(dir, **period, db::BUSY);
         !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))
@@ -128,7 +128,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
     };
     let path = dir.join(period.file());
     fs::remove_file(&path).map_err(|source| Error::File { path: path.clone(), source })?;
-    // SQLite removes these with the last reader.
+    // SQLite removes these files when the last reader closes the database.
     for ending in ["-wal", "-shm"] {
         let _ = fs::remove_file(dir.join(period.file() + ending));
     }

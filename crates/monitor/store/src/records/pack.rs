@@ -36,7 +36,7 @@ const THINGS_MAX: usize = 200_000;
 /// Maximum number of fields in a row of a later version.
 const FIELDS_MAX: u64 = 1_024;
 /// Maximum number of values that one chain keeps. A thousand guests with a hundred processes each
-/// need a third of these values. The third takes 128 MB.
+/// need a third of these values, which take 128 MB.
 const VALUES_MAX: usize = 8 << 20;
 
 /// Damage of a chain, with its description.
@@ -52,7 +52,7 @@ struct State {
     tiers: Vec<(String, Vec<Option<u64>>)>,
     processes: Vec<(usize, ProcessName, Vec<Option<u64>>)>,
     counts: [usize; 4],
-    /// Number of values in all rows, for a reader.
+    /// Number of values in all rows of the chain. It limits the memory of a reader.
     values: usize,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn put_identity(out: &mut Vec<u8>, who: &GuestIdentity) {
     put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
 }
 
-/// Writes the number of a guest, tier or process, and its name at the first occurrence.
+/// Writes the number of a guest, tier or process. The first time, its name follows.
 fn put_number<K: Ord + Clone, T: Default>(
     out: &mut Vec<u8>,
     known: &mut BTreeMap<K, usize>,
@@ -241,7 +241,7 @@ impl Decoder {
                 })?;
                 let (owner, name, values) = &mut state.processes[number];
                 if *owner != guest {
-                    return Err(Damaged("a process is another guest's"));
+                    return Err(Damaged("a process belongs to another guest"));
                 }
                 processes.insert(name.clone(), input.row(values, process, &mut state.values)?);
             }
@@ -259,7 +259,7 @@ impl Input<'_> {
         let mut number = 0;
         // A value of 64 bits takes up to ten bytes with seven bits each.
         for shift in (0..70).step_by(7) {
-            let (first, rest) = self.0.split_first().ok_or(Damaged("it ends too soon"))?;
+            let (first, rest) = self.0.split_first().ok_or(Damaged("it is incomplete"))?;
             self.0 = rest;
             number |= u128::from(first & 0x7f) << shift;
             if first & 0x80 == 0 {
@@ -288,7 +288,7 @@ impl Input<'_> {
     fn text(&mut self) -> Result<String, Damaged> {
         let length = self.at_most(NAME_MAX as u64)?;
         let (text, rest) =
-            self.0.split_at_checked(length).ok_or(Damaged("a name ends too soon"))?;
+            self.0.split_at_checked(length).ok_or(Damaged("a name is incomplete"))?;
         self.0 = rest;
         let text = std::str::from_utf8(text).map_err(|_| Damaged("a name is no text"))?;
         Ok(text.to_owned())
@@ -356,7 +356,7 @@ impl Input<'_> {
                     Some(unfold(folded).cast_unsigned())
                 }
             };
-            // Fields of a later version are dropped, and also all fields after the last one with a
+            // Fields of a later version are dropped, as are all fields after the last field with a
             // value. A row therefore takes no more memory than its result.
             if index >= before.len() && index < F::ALL.len() && difference.is_some() {
                 before.resize(index + 1, None);
@@ -387,10 +387,10 @@ pub fn block(chain: &[u8]) -> Vec<u8> {
 /// Unpacks the chain of a block.
 pub fn chain(block: &[u8]) -> Result<Vec<u8>, Damaged> {
     let Some((&VERSION, rest)) = block.split_first() else {
-        return Err(Damaged("its version is not known"));
+        return Err(Damaged("its version is unknown"));
     };
     let Some((packed, crc)) = rest.split_last_chunk::<4>() else {
-        return Err(Damaged("it ends too soon"));
+        return Err(Damaged("it is incomplete"));
     };
     let mut chain = Vec::new();
     let mut decoder = DeflateDecoder::new(packed).take(CHAIN_MAX);

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 /// Name of the file.
 pub const FILE: &str = "raw.db";
-/// Maximum number of one-minute blocks removed per minute. If the clock is ahead for an hour, only
-/// about a day is lost.
+/// Maximum number of one-minute blocks removed per minute. If the clock is far ahead for an hour,
+/// at most about a day of samples is lost.
 const PRUNE_MAX: i64 = 25;
 /// Maximum number of pages returned to the file system at a time.
 const PAGES_MAX: i64 = 1_024;
@@ -40,7 +40,7 @@ pub enum Seconds<'a> {
     More(&'a [Vec<u8>]),
 }
 
-/// Part of a minute that was not yet in a block.
+/// Part of a minute that is not in a block yet.
 pub enum Left {
     /// State before the minute.
     Known(Moment),
@@ -101,8 +101,8 @@ impl RawFile {
         transaction.commit().map_err(&failed)
     }
 
-    /// Visits the part of a minute left by a process that ended, until the visitor breaks off.
-    /// Unreadable rows end the visit. All rows before them are valid.
+    /// Visits the samples of an unfinished minute, which a process left when it ended. The visit
+    /// stops at an unreadable row, or when the visitor breaks off.
     pub fn left(&self, mut visit: impl FnMut(Left) -> ControlFlow<()>) -> Result<(), Error> {
         let failed = cannot("read raw samples");
         let (mut known, mut moments) = (Decoder::default(), Decoder::default());
@@ -156,8 +156,8 @@ impl RawFile {
             flow.is_break()
         };
         let mut last_ms = i64::MIN;
-        // One transaction reads both tables, because a finished minute moves from one table to the
-        // other in one transaction.
+        // Both tables are read in one transaction, because a finished minute moves between them in
+        // one transaction.
         let transaction = self.0.unchecked_transaction().map_err(&failed)?;
         let mut statement = transaction
             .prepare(
@@ -174,7 +174,7 @@ impl RawFile {
             let damaged = |Damaged(reason)| Error::Row {
                 table: "raw",
                 id: at_ms,
-                reason: format!("{reason}; what is before and after it can be read"),
+                reason: format!("{reason}; the data before and after it can be read"),
             };
             let chain = pack::chain(bytes).map_err(damaged)?;
             let mut is_over = false;
@@ -204,8 +204,7 @@ impl RawFile {
         let all: i64 = pages("page_count").map_err(&failed)?;
         let free: i64 = pages("freelist_count").map_err(&failed)?;
         if ((all - free) * size).unsigned_abs() > most_bytes {
-            // A whole hour is removed at once. Otherwise one block would be removed in every
-            // minute.
+            // A whole hour is removed at a time, rather than one block in every minute.
             let most = "DELETE FROM raw WHERE at_ms IN
                         (SELECT at_ms FROM raw ORDER BY at_ms LIMIT 60)";
             count += self.0.execute(most, []).map_err(&failed)?;

@@ -14,8 +14,8 @@ use model::{Gap, Interval, Moment, Parts, PassInput, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of steps in one query. They cover more than a week of minutes, and a user can
-/// wait for them.
+/// Maximum number of steps in one query: more than a week of minutes, in a time that users can wait
+/// for.
 pub const STEPS_MAX: i64 = 20_000;
 
 /// A time divided into steps.
@@ -40,9 +40,9 @@ pub struct Records {
 struct Course {
     /// Start of the first step.
     from_ms: i64,
-    /// Limit before which all steps start.
+    /// Time before which all steps start.
     to_ms: i64,
-    /// End of the last step, if the step would end later.
+    /// Time at which the last step is cut off.
     end_ms: i64,
     pieces: Vec<Piece>,
     running: Option<Running>,
@@ -92,9 +92,9 @@ impl Records {
         Ok(extent)
     }
 
-    /// Returns the intervals of a time, step by step. Unrecorded steps are included with a covered
-    /// time of 0. The time before the first minute and after the last moment is left out. The
-    /// current minute is included as far as it is recorded.
+    /// Returns the intervals of a time, step by step. Steps without data have a covered time of 0.
+    /// The result starts with the first recorded minute and ends with the last moment, which may be
+    /// in the current minute.
     pub fn intervals(
         &self,
         from_ms: i64,
@@ -120,7 +120,7 @@ impl Records {
     }
 
     /// Visits the intervals with only the wanted fields of these parts. A report needs a dozen of a
-    /// guest's sixty fields, and reading all fields would be most of the work.
+    /// guest's sixty fields, and to read all of them would be most of the work.
     pub fn visit_fields(
         &self,
         span: Span,
@@ -191,9 +191,9 @@ impl Records {
     fn course(&self, span: Span) -> Result<Option<Course>, Error> {
         let step_ms = span.step_ms;
         if step_ms < MINUTE_MS {
-            return Err(Error::Span { reason: "a step is a minute at least" });
+            return Err(Error::Span { reason: "a step must be at least a minute" });
         }
-        // Samples are read first, so that a minute that ends during the read is found in the rows.
+        // Samples are read before rows. A minute that ends in between is then found in the rows.
         let mut running = Running::of_dir(&self.dir)?;
         let rows = self.extent()?;
         if let Some(now) = &running
@@ -214,13 +214,15 @@ impl Records {
             (rows, None) => rows,
         };
         let Some((first_ms, last_ms)) = extent else { return Ok(None) };
-        // Whole steps are counted from the start of the query. No record is older than 1970.
+        // Steps are counted from the start of the query. No record is older than 1970.
         let begin_ms = span.from_ms.max(0);
         let skipped = first_ms.saturating_sub(begin_ms).max(0) / step_ms;
         let from_ms = begin_ms.saturating_add(skipped * step_ms);
         let to_ms = span.to_ms.min(last_ms);
         if to_ms.saturating_sub(from_ms) / step_ms > STEPS_MAX {
-            return Err(Error::Span { reason: "it has more than 20,000 steps: make them longer" });
+            return Err(Error::Span {
+                reason: "it has more than 20,000 steps: choose longer steps",
+            });
         }
         let mut pieces = self.pieces(from_ms, to_ms, step_ms)?;
         if let Some(now) = &running
@@ -239,8 +241,8 @@ impl Records {
         Ok(file.covered(now.begins_ms())?.is_some_and(|covered| covered >= now.covered_ms()))
     }
 
-    /// Returns the file that covers each part of a time. If steps consist of whole quarters of an
-    /// hour, rows of quarters give the same result with fewer rows.
+    /// Returns the file that covers each part of a time. For steps of whole quarters of an hour,
+    /// the rows of quarters give the same result with less reading.
     fn pieces(&self, from_ms: i64, to_ms: i64, step_ms: i64) -> Result<Vec<Piece>, Error> {
         let is_coarse = step_ms % QUARTER_MS == 0 && from_ms.rem_euclid(QUARTER_MS) == 0;
         let periods = periods(&self.dir)?;
@@ -288,7 +290,7 @@ impl Records {
     pub fn gaps(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Gap>, Error> {
         let mut gaps = Vec::new();
         for period in periods(&self.dir)? {
-            // A gap is in the month of its start, and its length is not limited.
+            // A gap is stored in the month of its start, and may be of any length.
             if matches!(period, Period::Month(..))
                 && period.begin_ms() < to_ms
                 && let Some(file) = RowFile::read_only(&self.dir, period)?
@@ -326,8 +328,8 @@ impl Records {
     }
 }
 
-/// Removes the current minute from the rows to be read. Returns false if a row of a longer time
-/// contains the minute.
+/// Removes the current minute from the rows to be read. Returns false if the minute is part of a
+/// longer row.
 fn cut_out(pieces: &mut Vec<Piece>, now: &Running) -> bool {
     let has_it = |piece: &Piece| (piece.from_ms..piece.to_ms).contains(&now.begins_ms());
     let Some(place) = pieces.iter().position(has_it) else { return true };

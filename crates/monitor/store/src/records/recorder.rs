@@ -7,10 +7,10 @@
 //!               └──────► each second's bytes ──────────────► raw.db
 //! ```
 //!
-//! Each second is committed before the next second, so a killed process loses only the second not
-//! yet written. The current minute is in `raw.db`, with the state before it, and the next recorder
-//! continues it. If a write fails, a bounded number of minutes wait in memory. The failure is
-//! reported once, and the minutes are written when possible.
+//! Each second is committed before the next, so a killed process loses at most one second. The
+//! current minute is in `raw.db`, with the state before it, and the next recorder continues it. If
+//! a write fails, a bounded number of minutes wait in memory. The failure is reported once, and the
+//! minutes are written when possible.
 
 use super::calendar::Period;
 use super::damage;
@@ -35,10 +35,10 @@ const WAITING_MAX: usize = 30;
 const GAPS_MAX: usize = 1_000;
 /// Maximum number of moments kept of one minute. Normally there is one moment per second.
 const MOMENTS_MAX: usize = 240;
-/// Number of files that a moment writes to, which limits the number of files set aside for it.
+/// Number of files that a moment is written to. At most this many files are set aside per moment.
 const FILES_MAX: usize = 3;
-/// Minutes between two removals of old files. If the clock is ahead for an hour, only one file is
-/// lost.
+/// Minutes between two removals of old files. If the clock is far ahead for an hour, only one file
+/// is lost.
 const REST_MINUTES: u32 = 60;
 /// Reason for a gap between two processes.
 const RESTART: &str = "restart";
@@ -81,7 +81,7 @@ struct Running {
     moments: Vec<Vec<u8>>,
     from_ms: i64,
     to_ms: i64,
-    /// Number of `moments` in the file; `None` if the file contains another minute.
+    /// Number of `moments` that the file contains. `None` if the file contains another minute.
     written: Option<usize>,
 }
 
@@ -111,7 +111,7 @@ struct Files {
     day: Option<(Period, RowFile)>,
     month: Option<(Period, RowFile)>,
     raw: Option<RawFile>,
-    /// File that was opened or written last, and therefore the place of a failure.
+    /// File that was opened or written last. It is the place of a failure.
     at: PathBuf,
 }
 
@@ -156,9 +156,9 @@ impl Recorder {
         self.folder.running()
     }
 
-    /// Records a moment, which must be later than the one before. The moment is on disk on return,
-    /// unless there is news. A guest must be in a moment at least once a minute, and may be missing
-    /// in other moments while nothing changes.
+    /// Records a moment, which must be later than the moment before. On return the moment is on
+    /// disk, unless there is news. A guest without changes may be missing in moments, but must be
+    /// in one of them in every minute.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
         let mut aside = None;
         let (waits, copied) = self.failures.turn();
@@ -180,14 +180,14 @@ impl Recorder {
                 if aside.is_some() {
                     return aside;
                 }
-                // Recorded data is safe even if old files cannot be tidied up.
+                // Recorded data is safe even if old files cannot be removed.
                 let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
                 let Err(Untidy { written, error }) = tidied else {
                     self.untidy.worked();
                     self.let_go();
                     return None;
                 };
-                // The cached names may include names of a failed transaction.
+                // The cached names may include names that a failed transaction did not write.
                 self.close_files();
                 let is_news = self.untidy.failed();
                 if let Some(path) = written.filter(|_| self.untidy.is_lasting()) {
@@ -250,8 +250,8 @@ impl Recorder {
         self.failures.is_copying()
     }
 
-    /// Writes the current minute as far as it is recorded. A recorder started soon afterwards
-    /// continues the minute. Without such a recorder no data is lost.
+    /// Writes the current minute as far as it is recorded, so that no data is lost. A recorder that
+    /// starts soon afterwards continues the minute.
     pub fn close(mut self) -> Result<(), Error> {
         // A failed copy leaves the file unchanged, and the write below reports the cause.
         let _ = self.failures.finish();
@@ -288,7 +288,7 @@ impl Recorder {
         for moment in &moments {
             self.take(moment);
         }
-        // The end of the recording may be the only known value. The gap starts there.
+        // Only the end of the previous recording may be known. The gap starts there.
         if let (None, Some(at_ms)) = (self.folder.last_ms(), block_to_ms) {
             self.folder.know(&Moment { at_ms, ..Moment::default() });
         }
@@ -378,8 +378,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Does a bounded part of the upkeep per minute: removes old samples, sums a quarter of an
-    /// hour, and removes an old file. A failure of one task does not prevent the others.
+    /// Does a bounded part of the upkeep each minute. It removes old samples, sums a quarter of an
+    /// hour, and removes an old file. If one task fails, the other tasks still run.
     fn look_after(&mut self, now_ms: i64) -> Result<(), Untidy> {
         let raw = self.dir.join(raw::FILE);
         let pruned = self.prune(now_ms).map_err(|error| Untidy { written: Some(raw), error });

@@ -30,13 +30,13 @@ pub struct RowFile {
     columns: HashMap<&'static str, Columns>,
 }
 
-/// Columns that a table has in this file.
+/// Columns of a table in this file.
 #[derive(Debug)]
 struct Columns {
     /// For each field, true if it has a column.
     has: Vec<bool>,
-    /// Statement that fills all columns. It is prepared once, because a minute has thousands of
-    /// rows, but a day few new columns.
+    /// Statement that fills all columns. It is kept prepared: a minute has thousands of rows, and
+    /// new columns are rare.
     insert: String,
 }
 
@@ -52,7 +52,7 @@ fn present<F: Table>(has: &[bool]) -> impl Iterator<Item = F> {
     F::ALL.iter().copied().filter(|field| has[field.index()])
 }
 
-/// Names, and the keys that replace them in rows.
+/// Names, with the keys that stand for them in rows.
 #[derive(Debug, Default)]
 struct Names {
     guests: HashMap<GuestIdentity, i64>,
@@ -150,8 +150,8 @@ impl RowFile {
     pub fn write(&mut self, span: &Interval) -> Result<(), Error> {
         let done = self.try_write(span);
         if done.is_err() {
-            // A full disk has already ended the transaction. Its new columns and names are gone. If
-            // the columns and names cannot be read again, the recorder reopens the file.
+            // If the disk is full, SQLite has already ended the transaction, without its new
+            // columns and names. If these cannot be read again, the recorder reopens the file.
             let _ = self.connection.execute_batch("ROLLBACK");
             let _ = self.read_known();
         }
@@ -182,7 +182,7 @@ impl RowFile {
                 .processes
                 .iter()
                 .flat_map(|(who, all)| all.iter().map(move |(name, over)| (who, name, over)));
-            // Inactive processes get no row, because most processes are inactive in most minutes.
+            // Inactive processes get no row. In most minutes most processes are inactive.
             let busy = all.filter(|(_, _, over)| did_something(over));
             for ((who, name, over), id) in busy.take(most).zip(id..) {
                 let guest = self.guest_key(who)?;
@@ -208,7 +208,8 @@ impl RowFile {
         db::execute(&self.connection, &text, [id, next], WRITE)
     }
 
-    /// Writes a row. Its covered time is stored only if it differs from the host's (`whole`).
+    /// Writes a row. The row's covered time is stored only if it differs from `whole`, the host's
+    /// covered time.
     fn put<F: Table>(
         &mut self,
         id: i64,
@@ -219,7 +220,7 @@ impl RowFile {
         let grain = self.grain;
         let none = || Columns::new::<F>(grain, vec![false; F::ALL.len()]);
         let columns = self.columns.entry(F::NAME).or_insert_with(none);
-        // A NULL takes a byte in each row, so a column is added only with its first value.
+        // A NULL takes a byte in each row, so a field gets its column only with its first value.
         let mut is_new = false;
         for (field, _) in over.row.known() {
             if !std::mem::replace(&mut columns.has[field.index()], true) {

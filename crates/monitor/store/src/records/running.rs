@@ -4,8 +4,8 @@
 //!   raw.db ─► state before the minute, its moments ─► Folder ─► minute so far
 //! ```
 //!
-//! The result is the recorded part of the minute that the recorder will write later. After a kill
-//! of the recorder, it is the part up to the last sample.
+//! The result is the part of the current minute that is recorded so far. If the recorder was
+//! killed, the part ends with the last sample.
 
 use super::raw::{Left, RawFile};
 use super::rows::did_something;
@@ -25,7 +25,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Reads the current minute of a directory; `None` if there are no samples of one.
+    /// Reads the current minute of a directory, or returns `None` if the minute has no samples.
     pub fn of_dir(dir: &Path) -> Result<Option<Running>, Error> {
         let Some(file) = RawFile::read_only(dir)? else { return Ok(None) };
         let mut folder = Folder::default();

@@ -1,9 +1,8 @@
 //! Reading of rows, restricted to the wanted columns of a file's tables.
 //!
 //! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of these
-//! columns. A statement therefore names its columns, and is prepared once per file. A table that is
-//! not wanted is not read. Rows are in the order of their time, so each step is a contiguous range
-//! of a table.
+//! columns. A statement therefore reads only these columns, and is prepared once per file. Rows are
+//! in the order of their times, so each step is one range of a table.
 
 use super::rows::RowFile;
 use super::schema::{ROWS, Table, column_names};
@@ -181,8 +180,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Adds processes in `from_ms..to_ms`, step by step, to the earlier sums. There are too many
-    /// rows to build an interval for each step.
+    /// Adds the processes in `from_ms..to_ms` to the sums, step by step. It builds no interval for
+    /// each step, because there are too many rows.
     pub fn add_processes(
         &mut self,
         from_ms: i64,
@@ -227,7 +226,7 @@ impl Reading {
     }
 }
 
-/// Adds the values of a name. Usually the name is new.
+/// Adds values to those with the same name. Usually the name is new.
 pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, over: Over<F>) {
     match all.get_mut(key) {
         Some(known) => known.add(&over),
@@ -237,7 +236,7 @@ pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, ov
     }
 }
 
-/// Adds the values of many names. Names sorted as they were written need no search.
+/// Adds the values of many names. Names in the order in which they were written need no search.
 fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<(K, Over<F>)>) {
     if all.is_empty() && found.is_sorted_by(|(a, _), (b, _)| a < b) {
         *all = found.into_iter().collect();
@@ -281,7 +280,7 @@ fn sums<F: Table>(
     Ok(found)
 }
 
-/// Returns a name by its key. All names are read again if the key is new.
+/// Returns a name by its key. If the key is new, reads all names again.
 fn named<T>(
     names: &mut Option<HashMap<i64, T>>,
     read: impl Fn() -> Result<HashMap<i64, T>, Error>,

@@ -2,7 +2,7 @@
 //!
 //! Files are attached to a database in memory, and a temporary view for each table joins their rows
 //! with times and names, as in `tables()`. A query cannot reach any other file, because attaching
-//! is disabled, and only statements that return rows are executed.
+//! is disabled. Only statements that return rows are executed.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -36,7 +36,7 @@ pub enum Cell {
     Real(f64),
     /// A text, possibly chosen by a guest: escape it.
     Text(String),
-    /// A blob, of which only the length is returned.
+    /// A blob. Only its length is returned.
     Bytes(usize),
 }
 
@@ -44,7 +44,7 @@ pub enum Cell {
 #[derive(Debug)]
 pub struct Sql {
     connection: Connection,
-    /// Files that did not fit.
+    /// Files that were left out because there are too many.
     left_out: Vec<String>,
 }
 
@@ -101,8 +101,7 @@ impl Records {
             }
         }
         connection.pragma_update(None, "query_only", true).map_err(failed)?;
-        // No further file can be attached from here on, so the user's query can only read these
-        // files.
+        // From here on no further file can be attached, so the user's query reads only these files.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map_err(failed)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, TEXT_MAX).map_err(failed)?;
         Ok(Sql { connection, left_out })
@@ -110,7 +109,7 @@ impl Records {
 }
 
 impl Sql {
-    /// Returns the files that did not fit.
+    /// Returns the files that were left out because there are too many.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
@@ -123,13 +122,15 @@ impl Sql {
     {
         let failed = |source| match source {
             rusqlite::Error::MultipleStatement => {
-                Error::Refused { reason: "ask one question at a time, without a `;` in between" }
+                Error::Refused { reason: "write one query at a time, without a `;` in between" }
             }
             source => Error::Sql { source },
         };
         let mut statement = self.connection.prepare(text).map_err(failed)?;
         if statement.column_count() == 0 || !statement.readonly() {
-            return Err(Error::Refused { reason: "only SELECT and what gives rows like it" });
+            return Err(Error::Refused {
+                reason: "only SELECT and other statements that return rows are allowed",
+            });
         }
         let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         if visitor(&names, &[]).is_break() {

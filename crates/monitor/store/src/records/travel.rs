@@ -6,7 +6,7 @@
 //!   passes, decisions, events ─────┘
 //! ```
 //!
-//! The export is written as the recorder would write it, and is read like any recording.
+//! An export has the format of a recording, and is read like any recording.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -162,8 +162,8 @@ impl Travel {
         Ok(count)
     }
 
-    /// Copies earlier gaps. A gap is in the month of its start, and may reach into the exported
-    /// time.
+    /// Copies gaps that begin before the exported time and reach into it. Such a gap is stored in
+    /// the month of its start.
     fn earlier_gaps(&self, from: &Path, to: &Path, period: Period) -> Result<(), Error> {
         if matches!(period, Period::Day(..)) {
             return Ok(());
@@ -231,7 +231,7 @@ impl Travel {
     /// Exports a journal's rows of the time into another journal.
     pub fn journal(&mut self, from: &Journal, to: &mut Journal) -> Result<u64, Error> {
         let range = Range { from_ms: self.from_ms, to_ms: self.to_ms.saturating_sub(1) };
-        // The last time of a guest in a journal may lag by a minute.
+        // The journal's time at which a guest was last seen may be a minute too early.
         let guests: Vec<GuestRow> = from
             .guests()?
             .into_iter()
@@ -275,8 +275,8 @@ impl Travel {
         }
         for found in from.events(&keys, range, EVENTS_MAX)? {
             let mut event = found.event;
-            // A text may contain any name, for example in a socket's path, so only the kind is
-            // kept.
+            // The text of an event may contain names, for example in a socket's path, so only the
+            // kind is exported.
             if self.names.is_some() {
                 event.text.clear();
             }
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_one_other_name_and_nothing_stays_of_it() {
+    fn a_name_has_one_pseudonym_that_contains_no_part_of_it() {
         let mut names = Names::default();
         let who = GuestIdentity {
             uuid: "6f0e".into(),

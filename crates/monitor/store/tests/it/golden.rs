@@ -91,7 +91,7 @@ fn version_1_is_read() {
     std::fs::copy(golden(1), &copy).expect("the golden file is there");
     assert_eq!(read(&copy), today);
     let reasons: Vec<_> = today.1.iter().map(|one| one.decision.reason()).collect();
-    let reason = "less is free than wanted";
+    let reason = "the host has less free memory than its set point";
     assert_eq!(reasons, [&format!("{reason} (bounded by step, minimum)"), reason]);
     // A writer migrates the file, and its contents stay the same.
     drop(Journal::open(&copy).expect("opened"));

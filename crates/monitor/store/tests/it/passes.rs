@@ -9,7 +9,7 @@ use store::{Keep, News, PassRecorder, Recorder, Records};
 fn pass(number: u64) -> PassInput {
     let mut pass = PassInput {
         number,
-        // A pass that ends on a minute boundary belongs to the minute before.
+        // A pass at the exact end of a minute belongs to that minute.
         at_ms: START_MS + (number + 1).cast_signed() * 1000,
         now_ms: number * 1000,
         ..PassInput::default()
@@ -70,7 +70,7 @@ fn passes_are_written_by_the_minute_and_read_by_their_times() {
 }
 
 #[test]
-fn old_passes_go_and_a_reader_may_break_off() {
+fn old_passes_are_removed_and_readers_may_stop_early() {
     let dir = dir("passes-old");
     let mut recorder = PassRecorder::new(&dir.0, 120_000, MOST);
     (0..600).for_each(|number| assert!(recorder.record(&pass(number)).is_none()));
@@ -87,7 +87,7 @@ fn old_passes_go_and_a_reader_may_break_off() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_a_damaged_block_is_named() {
+fn damaged_files_are_set_aside_and_damaged_blocks_reported() {
     let dir = dir("passes-damaged");
     let file = dir.0.join("passes.db");
     std::fs::write(&file, [7; 8192]).expect("written");
@@ -106,6 +106,6 @@ fn a_damaged_file_is_set_aside_and_a_damaged_block_is_named() {
         ControlFlow::Continue(())
     };
     let error = records.passes(0, i64::MAX, visit).expect_err("damaged").to_string();
-    assert!(error.contains("what is before and after it can be read"), "{error}");
+    assert!(error.contains("the data before and after it can be read"), "{error}");
     assert_eq!(count, 60);
 }

@@ -25,7 +25,7 @@ fn child_that_records_until_it_is_killed() {
     let dir = Path::new(&dir);
     let mut last_ms = START_MS - STEP_MS;
     if let Ok(records) = Records::open(dir) {
-        // The last recorded moment; the time continues from it.
+        // The last recorded moment. The time continues from it.
         let (_, to_ms) = records.extent().expect("read").unwrap_or((0, START_MS));
         let visit = |moment: Moment| {
             last_ms = last_ms.max(moment.at_ms);

@@ -1,5 +1,5 @@
-//! Screen of decisions, newest first. The decisions are those of the last hour and all later ones,
-//! or those of a recording up to the current position.
+//! Screen of decisions, newest first. The screen shows the decisions of the last hour and all later
+//! decisions. In a recording it shows the decisions up to the current position.
 
 use super::super::model::{Decided, Model};
 use super::super::text::{LABEL, wrapped};
@@ -15,8 +15,10 @@ const WIDE: usize = 110;
 /// Returns the decisions.
 pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
     let width = name_width(room);
-    let head =
-        format!("{:<8} {:<width$} {:>6}  {:<12} WHAT, AND WHY", "TIME", "GUEST", "TOLD", "CLAUSE");
+    let head = format!(
+        "{:<8} {:<width$} {:>6}  {:<12} ACTION, AND REASON",
+        "TIME", "GUEST", "TARGET", "CLAUSE"
+    );
     let mut lines = vec![Line::new(head, Tint::Title)];
     let all = view.decisions(model);
     let fit = room.height.saturating_sub(1);
@@ -25,9 +27,9 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
         let has_journal = model.replay.as_ref().is_none_or(|replay| replay.has_journal);
         lines.push(
             match (has_journal, model.decisions.is_empty()) {
-                (false, _) => "there is no journal beside this recording: --journal names it",
-                (true, true) => "nothing was decided yet",
-                (true, false) => "nothing of this filter was decided",
+                (false, _) => "this recording has no journal next to it: name one with --journal",
+                (true, true) => "there are no decisions yet",
+                (true, false) => "no decision matches the filter",
             }
             .to_owned()
             .into(),
@@ -36,7 +38,7 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
     lines
 }
 
-/// Returns a decision, with its reason on lines of its own if one line is too short.
+/// Returns a decision. The reason gets separate lines if one line is too short.
 pub(super) fn entry(one: &Decided, room: &Room<'_>) -> Vec<Line> {
     let at = one.at_ms.map_or_else(|| "before".to_owned(), |at_ms| time(at_ms, room.look));
     let head = format!(

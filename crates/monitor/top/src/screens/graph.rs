@@ -11,7 +11,7 @@ const LABEL: usize = 10;
 const SCALE: usize = 7;
 /// Eighths of a block, lowest first.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same without blocks, and what a full cell looks like.
+/// Characters of a terminal without blocks: by height of the bar, and for a full cell.
 const ASCII_BLOCKS: [char; 9] = [' ', '_', '.', ':', '-', '=', '+', '*', '#'];
 const EIGHTHS: usize = 8;
 /// Headroom above the largest value, so that a constant value is no solid block.
@@ -46,7 +46,7 @@ impl Graph<'_> {
         (0..rows).map(row).collect()
     }
 
-    /// Returns what is at the left of a row: the label, the value and the ends of the scale.
+    /// Returns the left part of a row: the label, the present value, or an end of the scale.
     fn margin(&self, row: usize, rows: usize) -> String {
         let top = end_text(self.top);
         let (label, scale) = match row {
@@ -59,7 +59,7 @@ impl Graph<'_> {
         format!("{label:<LABEL$}{scale:>SCALE$}")
     }
 
-    /// Returns the part of a value's bar in a row, of which 0 is the highest.
+    /// Returns the part of a value's bar in a row. Row 0 is the highest.
     fn cell(&self, value: Option<f32>, row: usize, rows: usize, look: &Look<'_>) -> char {
         let Some(value) = value.filter(|_| self.top > 0.0) else { return ' ' };
         let blocks = if look.is_ascii { ASCII_BLOCKS } else { BLOCKS };
@@ -71,8 +71,8 @@ impl Graph<'_> {
     }
 }
 
-/// Returns a round upper end for a scale that contains all values. It is at least `least`, and at
-/// most `most` if all values are below that.
+/// Returns a round upper end for a scale of all values. The end is at least `least`, and at most
+/// `most` if no value exceeds `most`.
 pub(super) fn end(values: &[Option<f32>], least: f64, most: Option<f64>) -> f64 {
     let largest = values.iter().flatten().fold(0.0_f32, |a, b| a.max(*b));
     let largest = f64::from(largest);

@@ -11,17 +11,17 @@ use base::plain;
 use model::clause::Clause;
 use reports::{Scope, shown};
 
-/// Maximum numbers of vCPUs, processes and wakers, on low and on tall terminals.
+/// Maximum number of vCPUs, of processes and of wakers: first on low, then on tall terminals.
 const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
 const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
 /// Number of lines between head and foot from which a terminal counts as tall.
 const TALL: usize = 30;
-/// Number of lines below which a terminal counts as low, and the lines of its headline.
+/// Number of lines below which a terminal counts as low.
 const LOW: usize = 12;
 const HEAD_LOW: usize = 2;
 /// Maximum number of lines of the reason.
 const REASON_MAX: usize = 5;
-/// Maximum width of a UUID, or of the monitor's path that replaces it.
+/// Maximum width of a UUID, or of the monitor's path if the guest has no UUID.
 const UUID_MAX: usize = 107;
 /// Width of a process's name.
 const NAME: usize = 25;
@@ -42,7 +42,7 @@ pub(super) fn lines(
     room: &Room<'_>,
 ) -> Vec<Line> {
     let Some(row) = sample.ps.guests.iter().find(|row| row.id == id) else {
-        let gone = "  This guest is not there any more. Esc leads back.";
+        let gone = "  This guest is gone. Esc goes back.";
         return vec![Line::default(), gone.to_owned().into()];
     };
     let most = if room.height >= TALL { MANY } else { FEW };
@@ -105,17 +105,17 @@ fn vcpus(
     const HEAD: &str = "run+stl% ";
     let why = |text: &str| vec![format!("{HEAD}{text}")];
     if sample.is_recorded() {
-        return why("its virtual CPUs are recorded as one");
+        return why("a recording has only the sum of all virtual CPUs");
     }
     if guest.row.vcpu_tids.is_empty() {
-        return why("the threads of its virtual CPUs are not known");
+        return why("the threads of the virtual CPUs are unknown");
     }
     let vcpus = &model.vcpus;
     if !vcpus.is_of(guest.row.id) {
         return why("-");
     }
     if !vcpus.is_readable() {
-        return why("the threads of its process cannot be read from here");
+        return why("the threads of the guest's process cannot be read");
     }
     let cell = |(number, share): (usize, &Option<Share>)| {
         let of = |part: fn(&Share) -> f64| shown(share.as_ref().map(part), 1);
@@ -175,7 +175,7 @@ fn memory(guest: &Seen<'_>) -> [String; 3] {
             fields(guest, "{host_faults_per_s} /s"),
         ),
         format!(
-            "IN HOST  its own {}   its hypervisor's {}{}   shared {}   compressed {}",
+            "IN HOST  guest {}   hypervisor {}{}   shared {}   compressed {}",
             bytes(row.resident_bytes),
             bytes(row.own_bytes),
             if row.own_measured || row.own_bytes.is_none() { "" } else { " (estimated)" },
@@ -194,7 +194,10 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
          waits {own_psi_some_percent} %  full {own_psi_full_percent} %",
     );
     if !guest.row.daemon {
-        return [inside, "         no daemon in it reports more than its balloon does".to_owned()];
+        return [
+            inside,
+            "         no daemon runs in the guest, so only the balloon reports".to_owned(),
+        ];
     }
     let reported = fields(
         guest,
@@ -205,15 +208,15 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
     [inside, format!("{reported}   reported {} s ago", shown(age, 1))]
 }
 
-/// Returns the largest processes and the most frequent wakers from the daemon's last report.
-/// `pinhead idle` requests a new report, and shows single threads.
+/// Returns the largest processes and the most frequent wakers from the daemon's last report. For
+/// single threads use `pinhead idle`, which requests a new report.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();
     if all.is_empty() {
         let why = match (guest.row.daemon, sample.is_recorded()) {
-            (false, _) => "no daemon in it reports processes and wakers",
-            (true, false) => "not reported twice yet: once a minute, while it runs",
-            (true, true) => "its daemon did not report them in this time",
+            (false, _) => "no daemon runs in the guest to report processes and wakers",
+            (true, false) => "not reported twice yet: a running guest reports once a minute",
+            (true, true) => "the guest's daemon did not report them in this time",
         };
         return vec![format!("PROCESS  {why}")];
     }

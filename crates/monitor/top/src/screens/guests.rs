@@ -1,4 +1,4 @@
-//! Table of all guests, and below it the past of the marked one.
+//! Table of all guests. Below the table are the graphs of the marked guest.
 
 use super::super::model::Model;
 use super::super::sample::Seen;
@@ -10,17 +10,17 @@ use super::room::{Line, Room, Tint, last, name, size, tint};
 use base::{columns, plain};
 use reports::shown;
 
-/// Minimum and maximum width of names. Within them names get the width that they need.
+/// Minimum and maximum width of names. Between these limits the longest name decides.
 const NAME_MIN: usize = 12;
 const NAME_MAX: usize = 28;
 const STATE_WIDTH: usize = 8;
-/// Minimum width of a reason beside the columns. With less space it is below them.
+/// Minimum width of a reason next to the columns. If there is less room, the reason is below them.
 const REASON_MIN: usize = 40;
 /// Indentation of a reason below the columns.
 const BELOW: usize = 4;
 /// Maximum width of a reason.
 const REASON_MAX: usize = 300;
-/// Columns in the order in which a narrow terminal loses them.
+/// Columns in the order in which a narrow terminal leaves them out.
 const DROPPED: [Column; 8] = [
     Column::Ratio,
     Column::Wait,
@@ -90,7 +90,7 @@ fn table(
     }
     if guests.is_empty() {
         let is_empty = model.sample.as_ref().is_none_or(|sample| sample.ps.guests.is_empty());
-        let why = if is_empty { "no guest was found yet" } else { "no guest is of this filter" };
+        let why = if is_empty { "no guest was found yet" } else { "no guest matches the filter" };
         lines.push(format!(" {why}").into());
     }
     lines
@@ -102,7 +102,7 @@ fn layout(view: &View, guests: &[Seen<'_>], height: usize, room: &Room<'_>) -> L
     let mut kept = Column::ALL.to_vec();
     for column in DROPPED {
         if width_of(NAME_MIN, &kept) > room.width {
-            // The order of the rows would be a riddle without its column.
+            // The column that the rows are sorted by stays, because it explains their order.
             kept.retain(|(one, _)| *one != column || *one == view.sort);
         }
     }

@@ -26,21 +26,21 @@ const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
   up down j k  move the mark (>), or scroll; page up and down, home, end
   Enter        the marked guest alone: its waits, memory, processes, wakers
   Esc          back; removes the filter
-  c l w        the marked guest's console (Ctrl-] leaves), its log, why its size
-  p i          park or wake the marked guest; pin its size, or unpin it
+  c l w        console (Ctrl-] leaves), log, and decisions of the marked guest
+  p i          park or wake the marked guest; pin or unpin its size
   s r          sort by the next column (*); reverse the order (^)
   /            filter by name or class: text, or a pattern such as LNX1*
   space        freeze the screen, and resume
-  [ ] { }      in a recording: a step back, a step on; ten back, ten on
+  [ ] { }      in a recording: one step back or on; ten steps back or on
   q            quit
 
   graphs       newest at the right, a column a second or a step
-  CPU%         CPU time of its process, of one CPU
-  STL%         time its virtual CPUs were ready while others ran
-  T:V          CPU time of its process over the time that the guest got
-  HAS OF       MiB that its balloon leaves it, of the MiB at its start
-  RES          MiB of it in the host's memory
-  AVAIL NEED   MiB it could hand out without swapping; MiB that it lacks
-  PSI%         time in which some task in it waited for memory
-  LAST         the last decision about it, and why
-  -            unknown; 0 it did not happen; 0.0 below the resolution";
+  CPU%         CPU time of the guest's process, in percent of one CPU
+  STL%         time in which ready virtual CPUs waited for a host CPU
+  T:V          CPU time of the guest's process, divided by the guest's own
+  HAS OF       memory left to the guest by its balloon, of its memory at start
+  RES          memory of the guest that is in the host's memory
+  AVAIL NEED   memory that the guest can use without swapping; that it lacks
+  PSI%         time in which a task in the guest waited for memory
+  LAST         the last decision about the guest, with its reason
+  -            unknown (0: it did not happen; 0.0: below the resolution)";

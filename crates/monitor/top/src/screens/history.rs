@@ -1,4 +1,4 @@
-//! The past of one guest: graphs that fill their room, and its decisions.
+//! Graphs of one guest, and the decisions about it. The graphs fill the available lines.
 
 use super::super::model::{KEPT, Model};
 use super::super::sample::Seen;
@@ -12,7 +12,7 @@ use reports::shown;
 
 /// Maximum width of the name in the title.
 const NAME_MAX: usize = 28;
-/// Part of the lines that decisions get, as a divisor. Graphs get the rest.
+/// Divisor of the number of lines. The result is for decisions, the rest for graphs.
 const DECIDED_PART: usize = 3;
 /// Width from which graphs stand side by side.
 const WIDE: usize = 120;
@@ -24,7 +24,7 @@ const TITLED: usize = 12;
 const REASON_LOW: usize = 3;
 const REASON_TALL: usize = 5;
 
-/// Returns the number of lines of the pane that a screen keeps free: the title and the reason.
+/// Returns the minimum number of lines of the pane, for the title and the reason.
 pub(super) fn pane_min(guest: Option<&Seen<'_>>, room: &Room<'_>) -> usize {
     let title = usize::from(room.height >= TITLED);
     guest.map_or(0, |guest| title + reason(guest, room).len())
@@ -104,7 +104,7 @@ fn graphs(model: &Model, guest: &Seen<'_>, height: usize, room: &Room<'_>) -> Ve
     let all: Vec<Graph<'_>> = (0..KEPT.len()).map(|index| graph(model, guest, index)).collect();
     let mut lines = Vec::new();
     for (band, graphs) in all.chunks(beside).take(bands).enumerate() {
-        // The first bands have the lines that cannot be divided.
+        // The first rows of graphs get the lines that remain after the division.
         let rows = height / bands + usize::from(band < height % bands);
         let drawn: Vec<_> = graphs.iter().map(|one| one.lines(rows, width, room.look)).collect();
         for row in 0..rows {

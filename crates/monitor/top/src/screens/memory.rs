@@ -12,7 +12,7 @@ const BESIDE: usize = 78;
 /// Widths of a tier's name and of its other cells.
 const TIER: usize = 16;
 const CELL: usize = 7;
-/// Length of the bar for a part that has all of the memory.
+/// Length of a bar that stands for all of the memory.
 const BAR: usize = 14;
 
 /// Uses of memory. Their sum is the total memory.
@@ -35,13 +35,14 @@ const PARTS: [(&str, &str); 16] = [
     ("other", "other_mib"),
 ];
 
-/// Returns the parts, which sum to the total, then the tiers, and a graph in the remaining lines.
+/// Returns the parts and the tiers below memory. The sum of the parts is the total. A graph fills
+/// the remaining lines.
 pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
     let total = sample.host("total_mib");
     let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];
     let half = PARTS.len() / if room.width >= BESIDE { 2 } else { 1 };
     let text = |(name, id): &(&str, &str)| part(name, sample.host(id), total, room);
-    // The first half is on the left.
+    // The left column shows the first half of the parts.
     for (index, left) in PARTS.iter().take(half).enumerate() {
         let right = PARTS.get(index + half).map(text).unwrap_or_default();
         lines.push(format!("  {}  {right}", text(left)));
@@ -53,7 +54,7 @@ pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line
         "REFAULT  file {refault_file_pages_per_s}  \
          anonymous {refault_anonymous_pages_per_s} pages/s   \
          major faults {major_faults_per_s} /s   OOM kills {oom_kills}",
-        "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   \
+        "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} uses per page   \
          {ksm_ms_per_min} ms/min",
     ];
     let filled = reclaim.map(|line| fill(line, Scope::Host, |id| sample.host(id)));
@@ -113,7 +114,7 @@ fn tiers(sample: &Sample, room: &Room<'_>) -> Vec<String> {
         lines.push(format!("{}{}", name(path, TIER), cells(ids.iter().map(text).collect())));
     }
     if sample.interval().tiers.is_empty() {
-        lines.push("there is nothing below memory: no swap, no zram, no zswap".to_owned());
+        lines.push("there are no tiers below memory: no swap, no zram, no zswap".to_owned());
     }
     lines
 }

@@ -36,7 +36,7 @@ pub(super) fn draw(
     (width, height): (usize, usize),
     look: &Look<'_>,
 ) -> Vec<Line> {
-    // A table needs all guests in their order, and every use of them the same ones.
+    // All parts of a screen use this list of guests, in its order.
     let has_table = view.open.is_none() && matches!(view.shown, Shown::Overview | Shown::Guests);
     let guests = if has_table { view.guests(model) } else { Vec::new() };
     let marked = if has_table {
@@ -54,7 +54,7 @@ pub(super) fn draw(
             let first = page.scroll.min(lines.len().saturating_sub(room.height));
             lines.into_iter().skip(first).map(Line::from).collect()
         }
-        (.., None) => note("The manager has not answered yet."),
+        (.., None) => note("The manager has not responded yet."),
         (.., Some(_)) if nothing(model).is_some() && view.shown != Shown::Decisions => {
             let lines = wrapped(nothing(model).unwrap_or_default(), 2, width);
             [String::new()].into_iter().chain(lines).map(Line::from).collect()
@@ -95,7 +95,7 @@ fn nothing(model: &Model) -> Option<&str> {
     model.replay.as_ref()?.nothing.as_deref()
 }
 
-/// Returns the first line. On a narrow terminal only the shown screen has its name.
+/// Returns the first line. A narrow terminal shows only the name of the current screen.
 fn head(model: &Model, view: &View, width: usize, look: &Look<'_>) -> String {
     let long = head_with(model, view, true, look);
     if columns(&long) <= width { long } else { head_with(model, view, false, look) }
@@ -160,7 +160,7 @@ fn foot(model: &Model, view: &View, marked: Option<&GuestRow>, width: usize) -> 
     vec![Line::new(keys, Tint::Calm)]
 }
 
-/// Returns a text in the last lines. Each line of an error is marked.
+/// Returns a text for the last lines. A mark precedes each line of an error.
 fn said(text: &str, tint: Tint, width: usize) -> Vec<Line> {
     let (mark, text) = match text.strip_prefix(ERROR) {
         Some(text) => (ERROR, text),
@@ -175,14 +175,14 @@ fn question(typed: &Typed) -> String {
     let name = |guest: &Target| plain(&guest.name, NAME_MAX);
     match typed {
         Typed::Filter(text) => {
-            format!("Guests or classes like: {text}_   (Enter keeps it, Esc shows all)")
+            format!("Guests or classes like: {text}_   (Enter keeps the filter, Esc shows all)")
         }
         Typed::Size(guest, text) => {
-            format!("Fix the memory of {} at: {text}_   (Enter pins, Esc does not)", name(guest))
+            format!("Fix the memory of {} at: {text}_   (Enter pins, Esc cancels)", name(guest))
         }
         Typed::Park(guest) => {
             let name = name(guest);
-            format!("Park {name}? It stops until p wakes it.   (y parks, other keys do not)")
+            format!("Park {name}? The guest stops until p wakes it.   (y parks, other keys cancel)")
         }
     }
 }
@@ -194,10 +194,10 @@ fn replay_keys(replay: &Replay, view: &View) -> String {
     format!("+{step}   [ ] a step   {{ }} ten   1-4  ? help  q quit{filter}{note}")
 }
 
-/// Returns the keys of a screen, in the order of their worth.
+/// Returns the keys of a screen, the most important first.
 fn keys(view: &View, marked: Option<&GuestRow>) -> Vec<&'static str> {
     if view.has_help {
-        return vec!["any key leads back", "q quit"];
+        return vec!["any key goes back", "q quit"];
     }
     if view.page.is_some() {
         return vec!["Esc back", "up/down scroll", "page up/down", "home end"];
@@ -221,7 +221,7 @@ fn keys(view: &View, marked: Option<&GuestRow>) -> Vec<&'static str> {
     [["? help", "q quit", first].as_slice(), &acts, &more, &["space freeze"]].concat()
 }
 
-/// Returns as many keys as fit. The first are the most important.
+/// Returns the keys that fit into the width, from the first on.
 fn fitted(keys: &[&str], width: usize) -> String {
     let mut line = String::new();
     for key in keys {

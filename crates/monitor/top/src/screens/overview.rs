@@ -12,16 +12,16 @@ use manager::control::KsmPhase;
 use model::HostField as H;
 use reports::{Scope, shown};
 
-/// Heights of a screen from which the host's graphs have two and four lines.
+/// Height of a screen from which each graph of the host has two lines, and from which four.
 const TALL: usize = 34;
 const TALLER: usize = 44;
-/// Lines of the table of guests that a low screen keeps: the head, a guest and its reason.
+/// Minimum number of lines for the table of guests: the head, one guest and its reason.
 const TABLE_MIN: usize = 3;
-/// Part of the host's memory, as a divisor, by which two readings of its free memory may differ.
+/// Divisor of the host's memory. Two readings of its free memory may differ by the result.
 const NEAR_PART: u64 = 20;
-/// Share of CPU time from which the host counts as busy, in percent.
+/// Busy CPU time in percent from which the host counts as busy.
 const BUSY_PERCENT: f64 = 90.0;
-/// Share of time with a task that waits for memory from which the host counts as short of it.
+/// Percentage of time with tasks waiting for memory from which the host counts as short of memory.
 const WAITS_PERCENT: f64 = 10.0;
 
 /// Returns the lines: CPU, memory, waits, tiers below memory, guests, and the busiest guests.
@@ -56,7 +56,7 @@ fn host(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
         when(is_over("busy_percent", BUSY_PERCENT), Tint::Short),
         host(
             "CPU      {busy_percent} %  of {cpus} CPUs   guests {virtual_percent} %   \
-             stolen from us {steal_percent} %   wakes {wakes_per_s} /s",
+             stolen {steal_percent} %   wakes {wakes_per_s} /s",
         ),
     );
     let rows = graph_rows(room);
@@ -72,17 +72,17 @@ fn host(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
              I/O {psi_io_percent} %  full {psi_io_full_percent} %   stalls {stalls_per_s} /s",
         ),
     );
-    let unless_driven = if sample.is_recorded() { "" } else { "left as it is" };
+    let unless_driven = if sample.is_recorded() { "" } else { "not managed" };
     let phase = sample.ps.ksm.phase.map_or(unless_driven, KsmPhase::name);
     let ksm = host(
-        "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} share a page   {ksm_ms_per_min} ms/min",
+        "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} uses per page   {ksm_ms_per_min} ms/min",
     );
     push(Tint::Usual, format!("{ksm}   {}", name(phase, 20).trim_end()));
     push(Tint::Usual, tiers(sample));
     push(Tint::Usual, inhabitants(sample));
     let own = host("pinhead  {manager_ms_per_min} ms/min   {manager_mib} MiB");
     let round = shown(sample.round_us.map(|us| us as f64 / 1000.0), 1);
-    push(Tint::Usual, format!("{own}   a look takes {round} ms"));
+    push(Tint::Usual, format!("{own}   sampling takes {round} ms"));
     lines
 }
 
@@ -120,7 +120,7 @@ fn memory_line(sample: &Sample) -> String {
             host("host {total_mib} MiB, {available_mib} available"),
         )
     } else if is_within_budget(sample) {
-        // A recording has no size of the budget, only what is free in it.
+        // A recording contains the free part of the budget, but not the size of the budget.
         host("{spare_mib} free in the budget; host {total_mib} MiB, {available_mib} available")
     } else {
         host("{total_mib} MiB   available {available_mib}   free {free_mib}")
@@ -128,14 +128,15 @@ fn memory_line(sample: &Sample) -> String {
     format!("Memory   {sizes}   wanted {wanted}   reserve {reserve}")
 }
 
-/// Returns true if guests may use less of a recorded host's memory than was available there.
+/// Returns true if a recorded host had a budget: guests could use less memory than was available.
 fn is_within_budget(sample: &Sample) -> bool {
     let sizes = [H::Spare, H::Available, H::Total].map(|field| sample.raw(field));
     let [Some(spare), Some(available), Some(total)] = sizes else { return false };
     sample.is_recorded() && spare.saturating_add(total / NEAR_PART) < available
 }
 
-/// Returns the colour of the memory: free memory is below the reserve, or below the set point.
+/// Returns the colour of the memory line. It shows if free memory is below the reserve or the set
+/// point.
 fn memory_tint(sample: &Sample) -> Tint {
     let row = &sample.ps.host;
     let free = sample.bound().free_mib.map(|mib| (mib * 1_048_576.0) as u64);

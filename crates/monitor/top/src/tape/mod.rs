@@ -29,15 +29,15 @@ use store::{Journal, Period, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
-/// Parts that are read for the past of the host, and for that of the guests.
+/// Parts of a recording that are read for the graphs: first of the host, then of the guests.
 const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };
 const WITH_GUESTS: Parts = Parts { guests: true, ..HOST_ONLY };
-/// Maximum length of the guests' past, because each step reads it again.
+/// Maximum time that the guests' graphs cover. Each step reads this time again.
 const GUESTS_PAST_MS: i64 = 3 * 60 * MINUTE_MS;
-/// Number of steps of which the decisions are read.
+/// Number of steps for which decisions are read.
 const DECIDED_STEPS: i64 = 60;
 
-/// Recording, and the time in it to show.
+/// Recording to show, and start time in it.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// Directory of recordings, or one of its files.
@@ -67,7 +67,7 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// Opens a recording at a time. Every error is reported before the terminal is changed.
+    /// Opens a recording at a time. The caller reports errors before it sets up the terminal.
     pub(super) fn open(wanted: &Wanted<'_>, now: &Now) -> Result<Tape, Error> {
         let step_ms = step(wanted.step_s)?;
         let (dir, within) = place(wanted.path)?;
@@ -180,7 +180,7 @@ impl Tape {
         Ok(model)
     }
 
-    /// Reads the interval at a position from rows, and the intervals before it.
+    /// Reads the interval at a position, and the intervals before it, from the rows of minutes.
     fn minutes(
         &self,
         before_ms: i64,
@@ -254,8 +254,8 @@ fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     }
 }
 
-/// Returns possible paths of the journal. The manager's directory of recordings is next to the
-/// journal, and a user may copy both into one directory.
+/// Returns the possible paths of the journal. The manager stores it next to the directory of
+/// recordings. A user may copy both into one directory.
 fn beside(dir: &Path) -> [PathBuf; 2] {
     [dir.join("../journal.db"), dir.join("journal.db")]
 }

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_was_parked_if_it_was_for_most_of_the_time() {
+    fn a_guest_parked_for_most_of_an_interval_counts_as_parked() {
         let who = GuestIdentity { name: "web".into(), ..GuestIdentity::default() };
         let state = |values: &[(G, u64)]| {
             let mut of = Row::default();

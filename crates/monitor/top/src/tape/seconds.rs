@@ -11,7 +11,7 @@ use store::Records;
 
 /// Time without a sample after which a guest counts as gone. An idle guest is sampled every 15 s.
 const GONE_MS: i64 = 60_000;
-/// Time span that contains two reports of processes, because daemons send one per minute.
+/// Length of time that contains two reports of processes. Daemons send one report a minute.
 const LOOK_BACK_MS: i64 = 150_000;
 
 /// Returns the interval at a position, and the intervals from `before_ms` up to it.
@@ -28,7 +28,7 @@ pub(super) fn read(
     let mut last: Option<State> = None;
     let mut end_ms = before_ms;
     let begin_ms = before_ms.min(from_ms - LOOK_BACK_MS);
-    // The sample at the end of an interval belongs to the interval, and is its last.
+    // The sample at the end of an interval is the interval's last sample.
     records.raw(begin_ms, to_ms + 1, |moment| {
         while moment.at_ms > end_ms {
             push_since(&mut history, &mut last, &state);

@@ -17,7 +17,7 @@ use store::{Decision, Keep, Recorder};
 const START_MS: i64 = 1_795_269_600_000;
 const MIB: u64 = 1 << 20;
 const MS: u64 = 1_000_000;
-/// Length of the recording in seconds, and the gap in its middle.
+/// Length of the recording in seconds, and position of the gap in its middle.
 const SECONDS: u64 = 900;
 const GAP: std::ops::Range<u64> = 300..480;
 
@@ -100,7 +100,8 @@ fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
     row
 }
 
-/// Returns a sample. In minute M one guest runs M percent of the time, and the other guest is idle.
+/// Returns a sample. In minute M of the recording one guest runs M percent of the time. The other
+/// guest is idle.
 fn moment(second: u64) -> Moment {
     let ran = |second: u64| (0..second).map(|s| s / 60 * 10 * MS).sum::<u64>();
     let host = row(&[
@@ -132,7 +133,7 @@ fn moment(second: u64) -> Moment {
         guests: [(who("web1", 1), web)].into(),
         ..Moment::default()
     };
-    // An idle guest is rarely reported.
+    // The manager rarely samples an idle guest.
     if second.is_multiple_of(15) {
         moment.guests.insert(who("quiet\u{1b}[2J", 2), quiet);
     }
@@ -149,7 +150,7 @@ fn moment(second: u64) -> Moment {
     moment
 }
 
-/// Returns a time ten hours later, one hour east of UTC.
+/// Returns the current time for a tape: ten hours later, in a zone one hour east of UTC.
 fn now() -> Now {
     Now { ms: START_MS + 36_000_000, zone: tz::offset(1).to_time_zone() }
 }
@@ -175,7 +176,7 @@ fn screen(model: &Model, view: &View) -> Vec<String> {
 }
 
 #[test]
-fn a_time_is_found_and_left_in_both_directions() {
+fn a_tape_opens_at_a_time_and_moves_in_both_directions() {
     let dir = Dir::new();
     // The time is in the user's zone.
     let mut tape = tape(&dir, Some("15:03:30"), 60).unwrap();
@@ -205,7 +206,7 @@ fn a_time_is_found_and_left_in_both_directions() {
 }
 
 #[test]
-fn without_a_time_it_is_the_end_and_a_file_is_its_day() {
+fn without_a_time_the_end_of_the_recording_is_shown() {
     let dir = Dir::new();
     let file = dir.recordings().join("2026-11-21.db");
     for path in [dir.recordings(), file, dir.recordings().join("2026-11.db")] {
@@ -225,21 +226,21 @@ fn invalid_time_step_or_path_is_refused_with_a_hint() {
     let recordings = dir.recordings();
     let error = error_of(&recordings, Some("16:30"), 60);
     assert!(error.contains("Nothing is recorded at 2026-11-21 16:30:00"), "{error}");
-    assert!(error.contains("goes from 2026-11-21 15:00:00 to 2026-11-21 15:15:00"), "{error}");
+    assert!(error.contains("contains 2026-11-21 15:00:00 to 2026-11-21 15:15:00"), "{error}");
     assert!(error_of(&recordings, Some("noon"), 60).contains(": use 14:03,"));
     assert!(error_of(&recordings, None, 90).contains("whole minutes"));
-    assert!(error_of(&recordings, None, 0).contains("--step is from 1"));
+    assert!(error_of(&recordings, None, 0).contains("--step must be 1"));
     assert!(error_of(&dir.0.join("none"), None, 60).contains("There is no "));
     std::fs::write(dir.0.join("other.db"), "").unwrap();
     let error = error_of(&dir.0.join("other.db"), None, 60);
-    assert!(error.contains("is no recording") && error.contains("2026-11-21.db"), "{error}");
+    assert!(error.contains("is not a recording") && error.contains("2026-11-21.db"), "{error}");
     assert!(error_of(&dir.0, None, 60).contains("Nothing is recorded in "));
     std::fs::write(recordings.join("2026-10-01.db"), "").unwrap();
-    assert!(error_of(&recordings.join("2026-10-01.db"), None, 60).contains("has nothing in it"));
+    assert!(error_of(&recordings.join("2026-10-01.db"), None, 60).contains("is empty"));
 }
 
 #[test]
-fn single_seconds_are_shown_where_they_are_left() {
+fn single_seconds_are_shown_where_samples_exist() {
     let dir = Dir::new();
     let mut tape = tape(&dir, Some("15:03:30"), 1).unwrap();
     let model = tape.model().unwrap();
@@ -252,7 +253,7 @@ fn single_seconds_are_shown_where_they_are_left() {
     // The idle guest was not reported in this second, but is present.
     let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
     assert_eq!(sample.seen(quiet).state(), "asleep");
-    // The processes are from the last two reports, regardless of their age.
+    // The processes come from the guest's last two reports, however old they are.
     let web = sample.ps.guests.iter().find(|row| row.name == "web1").unwrap();
     let processes = sample.seen(web).processes();
     assert_eq!((processes.len(), processes[0].wakes), (1, Some(240.0)));
@@ -287,30 +288,30 @@ fn the_same_screens_show_the_past() {
     let id = model.sample.as_ref().unwrap().ps.guests.iter().find(|row| row.name == "web1");
     let one = View { open: id.map(|row| row.id), ..guests.clone() };
     let text = screen(&model, &one).join("\n");
-    for part in ["web1   running recorded", "recorded as one", "ngi\u{fffd}nx (17)", "240"] {
+    for part in ["web1   running recorded", "sum of all virtual CPUs", "ngi\u{fffd}nx (17)", "240"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     let overview = screen(&model, &View::new(Shown::Overview, "")).join("\n");
     assert!(overview.contains("wanted 1024   reserve -"), "{overview}");
     let decisions = screen(&model, &View::new(Shown::Decisions, "")).join("\n");
-    assert!(decisions.contains("there is no journal beside this recording"), "{decisions}");
+    assert!(decisions.contains("this recording has no journal next to it"), "{decisions}");
 }
 
 #[test]
-fn decisions_up_to_the_place_are_shown() {
+fn decisions_up_to_the_current_position_are_shown() {
     let dir = Dir::new();
     dir.decide();
     let mut tape = tape(&dir, Some("15:02"), 60).unwrap();
     let decisions = View::new(Shown::Decisions, "");
     let lines = screen(&tape.model().unwrap(), &decisions);
-    for (line, at, action) in [(&lines[2], "14:02:10", "shrink"), (&lines[3], "14:01:00", "hold")] {
-        assert!(line.starts_with(&format!("{at} web1")), "{lines:?}");
-        assert!(
-            line.trim_end().ends_with(&format!("{action}: less is free than wanted")),
-            "{line}"
-        );
+    for (line, at, action) in [(2, "14:02:10", "shrink"), (4, "14:01:00", "hold")] {
+        assert!(lines[line].starts_with(&format!("{at} web1")), "{lines:?}");
+        assert!(lines[line].trim_end().ends_with(action), "{lines:?}");
+        let reason = lines[line + 1].trim();
+        assert_eq!(reason, "the host has less free memory than its set point");
     }
-    assert_eq!(lines[4], "");
+    assert_eq!(lines[6], "");
     let row = tape.model().unwrap().sample.unwrap().ps.guests.remove(1);
     assert_eq!((row.action, row.clause), (Some(SizeAction::Shrink), Some(Clause::SetPoint)));
     // The guest has the same id in every interval.
@@ -323,7 +324,7 @@ fn decisions_up_to_the_place_are_shown() {
 }
 
 #[test]
-fn keys_ask_for_steps() {
+fn keys_move_by_steps_in_a_recording() {
     let mut view = View::new(Shown::Guests, "");
     for (keys, steps) in [("]", 1), ("[[[", -3), ("}", 10), ("{", -10)] {
         for key in Decoder::default().feed(keys.as_bytes()) {

@@ -24,7 +24,7 @@ fn keys_act_on_the_marked_guest() {
         assert_eq!(ordered(&mut view, &model, b"px"), None, "a guest is not parked by accident");
         assert_eq!(ordered(&mut view, &model, b"p"), None);
         let foot = draw(&model, &view, (80, 24), &LOOK)[23].clone();
-        assert!(foot.starts_with("Park db? It stops until p wakes it."), "{foot}");
+        assert!(foot.starts_with("Park db? The guest stops until p wakes it."), "{foot}");
         assert_eq!(ordered(&mut view, &model, b"y"), db(Action::Park));
         assert_eq!(ordered(&mut view, &model, b"i\r"), db(Action::Pin("450 MiB".into())));
         let changed = ordered(&mut view, &model, b"i\x7f\x7f\x7f\x7f\x7f\x7f5 MiB\r");
@@ -34,7 +34,11 @@ fn keys_act_on_the_marked_guest() {
     let mut open = View { open: Some(3), ..on_db() };
     assert_eq!(ordered(&mut open, &model, b"l"), db(Action::Logs));
     let mut decisions = on(Shown::Decisions);
-    assert_eq!(ordered(&mut decisions, &model, b"w"), db(Action::Why), "of the newest decision");
+    assert_eq!(
+        ordered(&mut decisions, &model, b"w"),
+        db(Action::Why),
+        "the guest of the newest decision"
+    );
     let mut memory = on(Shown::Memory);
     assert_eq!(ordered(&mut memory, &model, b"p"), None);
     assert!(memory.note.unwrap().starts_with("No guest is marked"));
@@ -65,7 +69,7 @@ fn recording_takes_no_action() {
 }
 
 #[test]
-fn page_shows_its_end_and_leads_back() {
+fn page_opens_at_its_end_and_can_be_left() {
     let model = model();
     let text: String = (0..100).map(|line| format!("line {line}\u{1b}[2J\n")).collect();
     let mut view = on(Shown::Guests);
@@ -82,7 +86,7 @@ fn page_shows_its_end_and_leads_back() {
 }
 
 #[test]
-fn errors_of_actions_are_whole_on_narrow_terminals() {
+fn narrow_terminals_show_whole_errors_of_actions() {
     let model = model();
     let error = "! No farm of yours runs: `pinhead up FARM.toml` starts one".to_owned();
     let view = View { note: Some(error), ..on(Shown::Guests) };
@@ -90,7 +94,7 @@ fn errors_of_actions_are_whole_on_narrow_terminals() {
     assert_eq!(lines[22..], ["! No farm of yours runs: `pinhead up", "! FARM.toml` starts one"]);
 }
 
-/// Keys that are pressed in any order, as bytes of a terminal.
+/// Keys to press in any order, as bytes of a terminal.
 const KEYS: [&[u8]; 24] = [
     b"1", b"2", b"3", b"4", b"j", b"k", b"s", b"r", b"/", b"w", b"p", b"i", b"c", b"y", b"?", b"[",
     b" ", b"\r", b"\x1b", b"\x7f", b"\x1b[5~", b"\x1b[6~", b"\x1b[H", b"\x1b[F",

@@ -19,7 +19,7 @@ fn budget() -> Model {
     model
 }
 
-/// The widths and heights of all terminals, without those between which nothing changes.
+/// Widths and heights of terminals. Sizes at which nothing changes are left out.
 fn sizes() -> impl Iterator<Item = (usize, usize)> {
     let widths = (40..=130).step_by(3).chain((131..=300).step_by(17)).chain([300]);
     widths.flat_map(|width| (10..=80).step_by(5).map(move |height| (width, height)))
@@ -58,7 +58,7 @@ fn wide_screens_are_filled_with_the_marked_guest() {
     for view in [on(Shown::Overview), on(Shown::Guests)] {
         for size in [(80, 24), (120, 40), (200, 50), (300, 80)] {
             let lines = draw(&model, &view, size, &LOOK);
-            // The zero line of a graph, or a decision, is directly above the keys.
+            // The line directly above the keys is a graph's zero line, or a decision.
             assert!(lines[size.1 - 2].len() > 40, "{size:?}: {lines:#?}");
             for graph in ["CPU %", "HAS MiB"] {
                 assert!(lines.iter().any(|line| line.contains(graph)), "{size:?}: {lines:#?}");
@@ -72,7 +72,7 @@ fn wide_screens_are_filled_with_the_marked_guest() {
 }
 
 #[test]
-fn budget_is_named_where_it_bounds_guests() {
+fn budget_is_shown_if_it_bounds_the_guests() {
     let text = draw(&budget(), &on(Shown::Overview), (80, 24), &LOOK);
     let text = words(&text);
     let memory = "Memory budget 480 MiB, 1 free in it; host 8000 MiB, 2600 available";

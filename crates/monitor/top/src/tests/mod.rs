@@ -137,7 +137,7 @@ fn sample(second: u64) -> Sample {
     ps.host.reserve_bytes = 512 * MIB;
     ps.ksm.phase = Some(KsmPhase::Steady);
     for (who, mut row, seen) in all {
-        // The database grows later.
+        // The manager decides about the database later than about the other guests.
         if row.name == "db" && second > 30 {
             row.action = Some(SizeAction::Grow);
             row.clause = Some(Clause::Need);
@@ -216,8 +216,8 @@ fn past() -> Model {
     model
 }
 
-/// Compares the screen with a file under `snapshots`, in three sizes. With `UPDATE_GOLDEN` set, the
-/// files are written instead.
+/// Compares the screen with a file under `snapshots`, in three sizes. If `UPDATE_GOLDEN` is set,
+/// the files are written instead.
 fn is_as_kept(name: &str, model: &Model, view: &View) {
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
         let lines = draw(model, view, (width, height), &LOOK);
@@ -238,7 +238,7 @@ fn is_as_kept(name: &str, model: &Model, view: &View) {
 }
 
 #[test]
-fn every_screen_is_as_it_is_kept() {
+fn every_screen_matches_its_snapshot() {
     let (live, past) = (model(), past());
     is_as_kept("overview", &live, &on(Shown::Overview));
     is_as_kept("guests", &live, &on(Shown::Guests));
@@ -276,11 +276,11 @@ fn hostile_text_is_never_drawn_at_any_size() {
 }
 
 #[test]
-fn a_manager_that_has_answered_nothing_is_no_empty_screen() {
+fn missing_manager_response_is_explained_on_the_screen() {
     let mut model = Model::default();
     model.trouble = Some("It does not\u{7} answer".into());
     let lines = draw(&model, &on(Shown::Guests), (80, 24), &LOOK);
-    assert!(lines[2].contains("has not answered yet"), "{lines:?}");
+    assert!(lines[2].contains("has not responded yet"), "{lines:?}");
     assert_eq!(lines[23], "! It does not\u{fffd} answer");
 }
 
@@ -301,11 +301,11 @@ fn guest_fields_match_the_reports() {
     let seen = sample.seen(&sample.ps.guests[1]);
     assert_eq!(reports::shown(seen.field("cpu_percent"), 1), "10.3");
     assert_eq!(reports::shown(seen.field("cpu_wait_percent"), 1), "0.5");
-    // A guest that was not sampled has no value, not even 0.
+    // A guest without a sample has no value, and also no 0.
     assert_eq!(sample.seen(&sample.ps.guests[3]).field("cpu_percent"), None);
 }
 
-/// Further states of the guest screen. Each unavailable value has a reason.
+/// Checks that the screen of a guest shows a reason for each unavailable value.
 #[test]
 fn unknown_guest_values_have_a_reason() {
     let mut model = model();
@@ -315,16 +315,19 @@ fn unknown_guest_values_have_a_reason() {
     };
     let screen = text(&model, 1);
     assert!(screen.contains("PROCESS ") && screen.contains("WAKER "), "{screen}");
-    assert!(text(&model, 2).contains("not reported twice yet: once a minute"));
+    assert!(text(&model, 2).contains("not reported twice yet: a running guest"));
     let rows = &mut model.sample.as_mut().unwrap().ps.guests;
     rows.iter_mut().for_each(|row| (row.daemon, row.vcpu_tids) = (false, Vec::new()));
     let screen = text(&model, 2);
-    assert!(screen.contains("no daemon in it reports processes and wakers"), "{screen}");
-    assert!(screen.contains("the threads of its virtual CPUs are not known"), "{screen}");
+    assert!(
+        screen.contains("no daemon runs in the guest to report processes and wakers"),
+        "{screen}"
+    );
+    assert!(screen.contains("the threads of the virtual CPUs are unknown"), "{screen}");
 }
 
 #[test]
-fn each_virtual_cpu_has_a_place_of_its_own() {
+fn each_virtual_cpu_has_its_own_cell() {
     let mut model = model();
     let root = std::env::temp_dir().join(format!("pinhead-top-{}", std::process::id()));
     let row = model.sample.as_mut().unwrap().ps.guests.iter_mut().find(|row| row.id == 1).unwrap();
@@ -351,7 +354,7 @@ fn each_virtual_cpu_has_a_place_of_its_own() {
     assert!(tall[1].contains(" 7  70.0+0.7") && tall[2].contains(" 8  80.0+0.8"), "{tall:?}");
 }
 
-/// A decision that the journal already has is not listed twice.
+/// A decision from the journal is not listed again when the manager reports it.
 #[test]
 fn journalled_decision_is_not_listed_again() {
     let mut model = Model::default();
@@ -383,14 +386,14 @@ fn press(view: &mut View, model: &Model, bytes: &[u8]) {
 }
 
 #[test]
-fn keys_sort_and_reverse_and_filter() {
+fn keys_sort_reverse_and_filter_the_guests() {
     let model = model();
     let mut view = on(Shown::Overview);
     press(&mut view, &model, b"2");
     assert_eq!(names(&view, &model)[1..], ["db", "web2", "web1", "batch"], "missing is last");
     press(&mut view, &model, b"r");
     assert_eq!(names(&view, &model)[..3], ["web1", "web2", "db"]);
-    assert_eq!(names(&view, &model)[4], "batch", "also the other way round");
+    assert_eq!(names(&view, &model)[4], "batch", "missing is last in reverse order as well");
     press(&mut view, &model, b"r/web\r");
     assert_eq!(names(&view, &model), ["web2", "web1"]);
     press(&mut view, &model, b"/w*x\x7f2\r");
@@ -411,7 +414,7 @@ fn names_are_in_natural_order() {
     for row in &mut model.sample.as_mut().expect("a sample").ps.guests {
         row.name = format!("g{}", 12 - row.id);
     }
-    // All guests have the same maximum, so their names decide.
+    // All guests have the same maximum, so the order follows their names.
     for sort in [Column::Name, Column::Of] {
         let view = View { sort, ..on(Shown::Guests) };
         assert_eq!(names(&view, &model), ["g7", "g8", "g9", "g10", "g11"]);
@@ -436,11 +439,11 @@ fn the_mark_stays_with_its_guest_and_opens_it() {
     press(&mut view, &model, b"4\r");
     assert_eq!((view.shown, view.open), (Shown::Guests, Some(3)), "the newest decision's guest");
     let view = View { open: Some(77), ..view };
-    assert!(draw(&model, &view, (80, 24), &LOOK)[2].contains("not there any more"));
+    assert!(draw(&model, &view, (80, 24), &LOOK)[2].contains("This guest is gone"));
 }
 
 #[test]
-fn freeze_help_and_quit() {
+fn keys_freeze_the_screen_open_help_and_quit() {
     let model = model();
     let mut view = on(Shown::Memory);
     press(&mut view, &model, b" ");
@@ -448,10 +451,10 @@ fn freeze_help_and_quit() {
     press(&mut view, &model, b" ??");
     assert!(!view.is_frozen && !view.has_help && !view.is_over);
     press(&mut view, &Model::default(), b" ");
-    assert!(!view.is_frozen, "nothing was shown yet that could be kept");
+    assert!(!view.is_frozen, "there is no screen yet to freeze");
     press(&mut view, &model, b"q");
     assert!(view.is_over);
-    // A filter may contain a q, while an interrupt always ends the program.
+    // In a filter, q is a character. An interrupt always ends the program.
     let mut view = on(Shown::Guests);
     press(&mut view, &model, b"/q");
     assert!(!view.is_over);
@@ -460,7 +463,7 @@ fn freeze_help_and_quit() {
 }
 
 #[test]
-fn a_key_may_come_in_pieces() {
+fn a_key_may_arrive_in_several_reads() {
     let mut decoder = Decoder::default();
     assert_eq!(decoder.feed(b"\x1b"), []);
     assert!(decoder.is_open());
@@ -470,7 +473,7 @@ fn a_key_may_come_in_pieces() {
     assert_eq!(decoder.feed(b"\x1b"), []);
     assert_eq!(decoder.finish(), [Key::Escape]);
     assert_eq!(decoder.finish(), []);
-    // Invalid or endless input is dropped.
+    // The decoder drops invalid or endless input.
     assert_eq!(decoder.feed(&[0x1b, b'[', b'1', 0xff, 0xfe]), []);
     assert_eq!(decoder.feed(&[b';'; 40]), []);
     assert_eq!(decoder.feed(b"\xffq"), [Key::Char('q')]);

@@ -47,7 +47,7 @@ mod tests {
         let taken: Vec<bool> = (0..4).map(|_| bucket.take(1_000)).collect();
         assert_eq!(taken, [true, true, true, false]);
         assert!(!bucket.take(1_499) && bucket.take(1_500) && !bucket.take(1_500));
-        // After a long time the bucket is just full, and a clock that goes back adds no token.
+        // A long time fills the bucket, but no further. A clock that is set back adds no token.
         assert!(bucket.take(u64::MAX) && bucket.take(0) && bucket.take(0) && !bucket.take(0));
     }
 }

@@ -1,7 +1,7 @@
 //! Checks that a request is meant for these pages, and that no page of another site sends it
 //! through the visitor's browser.
 //!
-//! - `Host` has to be a name of these pages. A foreign name that resolves to this machine (DNS
+//! - `Host` must be a name of these pages. A foreign name that resolves to this machine (DNS
 //!   rebinding) is refused.
 //! - `Sec-Fetch-Site` has to name this site, or none (a typed address). Links from other sites may
 //!   open a page, and nothing else.
@@ -11,7 +11,7 @@
 use axum::http::Method;
 use std::net::{IpAddr, SocketAddr};
 
-/// Headers of a request that decide about it.
+/// Headers by which a request is accepted or refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heads<'a> {
     pub(crate) host: Option<&'a str>,
@@ -41,8 +41,8 @@ pub(crate) enum Refusal {
 }
 
 impl Names {
-    /// Returns the names for an address: the address itself, `localhost` if it leads to the
-    /// address, and `given`. The unspecified address has only the names in `given`.
+    /// Returns the names for an address: `given`, the address itself, and `localhost` if this name
+    /// leads to the address. The unspecified address has only the names in `given`.
     pub(crate) fn of_address(address: SocketAddr, by_tls: bool, given: &[String]) -> Names {
         let port = address.port();
         let host = match address.ip() {
@@ -72,7 +72,7 @@ impl Names {
         Names { own: None, given: lowered(given) }
     }
 
-    /// Returns the host name for the reported address.
+    /// Returns the host name for the address that is reported to the user.
     pub(crate) fn first(&self) -> Option<&str> {
         self.own.as_ref()?.first().map(String::as_str)
     }
@@ -135,7 +135,7 @@ mod tests {
         }
         let bad = [
             "evil.example:8420",
-            // This address may belong to another process.
+            // On this address another process may listen.
             "[::1]:8420",
             "127.0.0.2:8420",
             "127.0.0.1",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sites_page_can_open_a_page_and_nothing_else() {
+    fn pages_of_other_sites_can_only_open_a_page() {
         let asked = |method: Method, site, mode, origin| {
             check(&method, Heads { site, mode, origin, ..HOST }, &names())
         };

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 const TOKEN_MS: u64 = 10 * 60_000;
 /// Time without use after which a session ends.
 const SESSION_MS: u64 = 12 * 3_600_000;
-/// Maximum number of sessions. A further session ends the one that was unused for longest.
+/// Maximum number of sessions. A further session ends the session that was unused for longest.
 const SESSIONS_MAX: usize = 64;
 
 /// A secret that cannot be guessed: 32 bytes, written as 64 hexadecimal digits.
@@ -135,12 +135,12 @@ mod tests {
         assert_eq!(keys.form_key(secret(11).text(), 5), None);
         assert_eq!(format!("{:?}", secret(1)), "Secret");
         keys.leave(secret(11).text());
-        assert_eq!(keys.form_key(secret(10).text(), 5), None, "it was left");
+        assert_eq!(keys.form_key(secret(10).text(), 5), None, "the session has ended");
         assert!(keys.form_key(secret(30).text(), 5).is_some());
     }
 
     #[test]
-    fn finding2_08_token_is_good_for_ten_minutes_and_none_follows() {
+    fn finding2_08_token_expires_and_is_not_replaced() {
         let mut keys = Keys::default();
         assert!(!keys.is_token("", 0) && !keys.enter("", fresh(10), 0));
         keys.offer(secret(1), 1_000);
@@ -148,13 +148,13 @@ mod tests {
         assert!(!keys.is_token(secret(1).text(), 601_000));
         assert!(!keys.enter(secret(1).text(), fresh(10), 601_000));
         keys.offer(secret(2), 700_000);
-        assert!(!keys.is_token(secret(1).text(), 700_000), "a new one takes its place");
+        assert!(!keys.is_token(secret(1).text(), 700_000), "a new token replaces the old one");
         assert!(keys.enter(secret(2).text(), fresh(10), 700_000));
         assert!(keys.token.is_none());
     }
 
     #[test]
-    fn a_session_ends_when_it_is_not_used_and_there_are_so_many() {
+    fn sessions_end_unused_or_when_there_are_too_many() {
         let mut keys = Keys::default();
         keys.begin(fresh(10), 0);
         assert!(keys.form_key(secret(10).text(), SESSION_MS - 1).is_some());

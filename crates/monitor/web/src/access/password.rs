@@ -39,14 +39,14 @@ impl Password {
     pub(crate) fn of(text: &str) -> Result<Password, &'static str> {
         let line = text.trim();
         if line.lines().count() != 1 {
-            return Err("it is not one line: `pinhead web --new-password` makes it");
+            return Err("it must be one line: create it with `pinhead web --new-password`");
         }
         let is_ours = PasswordHash::new(line).is_ok_and(|hash| {
             hash.algorithm.as_str() == "argon2id" && hash.hash.is_some() && hash.salt.is_some()
         });
         if !is_ours {
             return Err(
-                "its line is not `$argon2id$v=19$…`: `pinhead web --new-password` makes it",
+                "its line must be `$argon2id$v=19$…`: create it with `pinhead web --new-password`",
             );
         }
         Ok(Password { line: line.to_owned() })
@@ -65,7 +65,9 @@ pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
     let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
     let unwritten = |source| Error::File { path: path.into(), source };
     if password.chars().count() < CHARS_MIN {
-        return Err(wrong(&format!("nothing was written: a password has {CHARS_MIN} letters")));
+        return Err(wrong(&format!(
+            "nothing was written: a password needs at least {CHARS_MIN} characters"
+        )));
     }
     let mut salt = [0; 16];
     getrandom(&mut salt, GetRandomFlags::empty())
@@ -85,7 +87,7 @@ pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
         .and_then(|mut file| writeln!(file, "{hash}").and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(new, path));
     written.map_err(|error| {
-        // A half-written file is useless.
+        // A file that was written only in part must not stay.
         let _ = fs::remove_file(new);
         unwritten(error)
     })
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_was_written_is_good_and_no_other() {
+    fn only_the_written_password_is_accepted() {
         let file = File::new("good", "what was there before", 0o644);
         write_password(&file.0, "correct horse").unwrap();
         assert_eq!(fs::metadata(&file.0).unwrap().mode() & 0o777, 0o600);
@@ -136,12 +138,12 @@ mod tests {
         write_password(&file.0, "correct horse").unwrap();
         assert_ne!(fs::read_to_string(&file.0).unwrap(), text);
         let error = write_password(&file.0, "1234567").unwrap_err().to_string();
-        assert!(error.contains("a password has 8 letters"), "{error}");
-        assert!(Password::read(&file.0).unwrap().is("correct horse"), "and the old one is there");
+        assert!(error.contains("a password needs at least 8 characters"), "{error}");
+        assert!(Password::read(&file.0).unwrap().is("correct horse"), "the old file is unchanged");
     }
 
     #[test]
-    fn a_file_that_is_none_says_what_would_be_right() {
+    fn invalid_password_files_are_refused_with_the_remedy() {
         let others = File::new("others", "x", 0o640).wrong();
         assert!(others.contains("its mode is 640") && others.contains("chmod 600"), "{others}");
         for (name, text) in [
@@ -153,7 +155,7 @@ mod tests {
             assert!(error.contains("--new-password"), "{error}");
         }
         let two = File::new("two", "x\nx\n", 0o600).wrong();
-        assert!(two.contains("not one line"), "{two}");
+        assert!(two.contains("must be one line"), "{two}");
         let long = File::new("long", &"x\n".repeat(2_000), 0o600).wrong();
         assert!(long.contains("more than 1024 bytes"), "{long}");
         let error = Password::read(Path::new("/nonexistent/password")).unwrap_err();

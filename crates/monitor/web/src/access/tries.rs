@@ -18,12 +18,12 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Allows each origin `at_once` tries, and `a_second` tries a second after that.
+    /// Allows each origin `at_once` tries, and further tries at the rate `a_second` per second.
     pub(crate) fn new(at_once: u64, a_second: u64) -> Tries {
         Tries { at_once, a_second, slower: 1, origins: BTreeMap::new(), others: None }
     }
 
-    /// Allows each origin `at_once` tries, and one try every `seconds` seconds after that.
+    /// Allows each origin `at_once` tries, and one further try every `seconds` seconds.
     pub(crate) fn slow(at_once: u64, seconds: u64) -> Tries {
         Tries { slower: seconds, ..Tries::new(at_once, 1) }
     }
@@ -50,7 +50,7 @@ mod tests {
     use std::net::IpAddr;
 
     #[test]
-    fn a_stranger_uses_up_their_own_tries_only() {
+    fn tries_of_one_origin_do_not_count_for_another() {
         let at = |text: &str| Origin::of(text.parse().unwrap());
         let mut tries = Tries::slow(5, 10);
         let mut taken = |origin, now_ms| (0..9).filter(|_| tries.may(origin, now_ms)).count();
@@ -59,11 +59,11 @@ mod tests {
         assert_eq!(taken(at("::ffff:192.0.2.2"), 1_000), 0, "the same address");
         assert_eq!(taken(at("2001:db8::1"), 1_000), 5);
         assert_eq!(taken(at("2001:db8::2"), 1_000), 0, "the same network");
-        assert_eq!(taken(at("2001:db8:0:1::2"), 1_000), 0, "and the same site");
+        assert_eq!(taken(at("2001:db8:0:1::2"), 1_000), 0, "the same /48 network");
         assert_eq!(taken(at("2001:db8:1::2"), 1_000), 5);
         assert_eq!(taken(at("127.0.0.1"), 1_000), 5);
         for own in ["127.7.1.1", "::1", "::ffff:127.9.9.9"] {
-            assert_eq!(taken(at(own), 1_000), 0, "{own}: this machine as well");
+            assert_eq!(taken(at(own), 1_000), 0, "{own}: another address of this machine");
         }
         assert_eq!(taken(Origin::Unknown, 1_000), 5);
         assert_eq!(taken(Origin::User(65_534), 1_000), 5);
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn very_many_strangers_share_what_is_left() {
+    fn origins_without_a_bucket_share_one() {
         let mut tries = Tries::slow(5, 10);
         let ip = |number: u32| Origin::of(IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
         let many = u32::try_from(ORIGINS_MAX).unwrap();
         assert!((0..many).all(|number| tries.may(ip(number), 0)));
         let more = (many..many + 100).filter(|number| tries.may(ip(*number), 0)).count();
         assert_eq!(more, 5);
-        // A known origin still has the rest of its bucket.
+        // A known origin still has the tokens that are left in its bucket.
         assert!(tries.may(ip(7), 0));
         assert!(tries.may(ip(5_000), 60_000) && tries.origins.len() < 10);
     }

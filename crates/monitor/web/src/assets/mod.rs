@@ -16,7 +16,7 @@ const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 1
 
 static WHOLE_STYLE: LazyLock<String> = LazyLock::new(|| format!("{STYLE}{OWN_STYLE}"));
 
-/// Hash of the contents. An address that contains this hash always leads to the same contents.
+/// Hash of the contents. Addresses contain the hash, so an address never gets other contents.
 static MARK: LazyLock<String> = LazyLock::new(|| {
     let mut hash = StableHash::default();
     hash.put(WHOLE_STYLE.as_bytes());

@@ -1,5 +1,5 @@
 //! Forms that change guests, if changes are allowed. Only forms of these pages are accepted. The
-//! manager decides if this process may make the change.
+//! manager checks if this process may change guests.
 
 use super::fault;
 use crate::app::App;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 /// Changes of a guest, with their labels in the form.
 pub(crate) const WHATS: [(&str, &str); 6] = [
-    ("min", "It never gets less than"),
-    ("max", "It never gets more than"),
-    ("shares", "Its weight against others"),
-    ("pin", "It has just"),
-    ("release", "It is not managed, and gets its maximum"),
-    ("manage", "It is managed again"),
+    ("min", "Minimum memory"),
+    ("max", "Maximum memory"),
+    ("shares", "Weight compared with other guests"),
+    ("pin", "Fixed memory"),
+    ("release", "Do not manage: give it its maximum"),
+    ("manage", "Manage again"),
 ];
-/// Time to wait for memory, and maximum time to hold it.
+/// Time to wait for memory, and maximum duration of a reservation.
 const WAIT_MS: u64 = 5_000;
 const HOLD_S_MAX: u64 = 3_600;
 
@@ -53,7 +53,7 @@ fn allowed(app: &App, visitor: &Visitor, form_key: &str) -> Result<(), Fault> {
     if !app.allow_changes {
         return Err(Fault::new(
             StatusCode::FORBIDDEN,
-            "These pages change nothing: `pinhead web --allow-changes` lets them",
+            "These pages may not change guests: start `pinhead web` with --allow-changes",
         ));
     }
     visitor.owns(form_key)
@@ -66,7 +66,7 @@ pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
         "" => Err(format!("`{what}` needs a size, such as 512 MiB or 25%")),
         text => Share::parse(text).map_err(|bad| {
             let text = plain(text, 40);
-            format!("`{what}` is a size, and {text:?} is none: {}", bad.help)
+            format!("`{what}` must be a size, not {text:?}: {}", bad.help)
         }),
     };
     match what {
@@ -75,21 +75,21 @@ pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
         "pin" => size().map(Change::Pin),
         "shares" => match value.parse::<u32>() {
             Ok(number) if number > 0 => Ok(Change::Shares(number)),
-            _ => Err("`shares` is a whole number from 1 on".into()),
+            _ => Err("`shares` must be a whole number of at least 1".into()),
         },
         "release" => Ok(Change::Release),
         "manage" => Ok(Change::Manage),
-        _ => Err("What is to be changed is min, max, shares, pin, release or manage".into()),
+        _ => Err("`what` must be min, max, shares, pin, release or manage".into()),
     }
 }
 
-/// Returns the key by which the manager finds the guest of a page, and the page's address. The key
-/// is the name, or the UUID if several guests have this name.
+/// Returns the manager's key for the guest of a page, and the page's address. The key is the name,
+/// or the UUID if several guests have the name.
 fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
     let seen = app.live.now().map_err(|why| Fault::source(plain(&why, 400)))?;
     let row = seen
         .row(key)
-        .ok_or_else(|| Fault::missing(format!("No guest {} is there", plain(key, 60))))?;
+        .ok_or_else(|| Fault::missing(format!("There is no guest {}", plain(key, 60))))?;
     let path = path_of(&row.name, &row.uuid);
     let is_one = seen.ps.guests.iter().filter(|other| other.name == row.name).count() == 1;
     let address = match uuid_of(&row.name, &row.uuid) {
@@ -97,7 +97,7 @@ fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
         Some(uuid) => uuid.to_owned(),
         None => {
             return Err(Fault::wrong(format!(
-                "Several guests are called {}, and have no UUID to tell them apart",
+                "Several guests have the name {} and no UUID: the change could reach another guest",
                 plain(&row.name, 60)
             )));
         }
@@ -169,7 +169,7 @@ pub(crate) async fn reserve(
             &visitor,
             match app.source.ask(&ask) {
                 Ok(Answer::Reserve(held)) => format!(
-                    "{} MiB are free and held for {} s (reservation {})",
+                    "{} MiB are reserved for {} s (reservation {})",
                     held.mib,
                     held.hold_ms / 1_000,
                     held.reservation
@@ -188,12 +188,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_change_says_what_would_be_right() {
+    fn invalid_changes_are_refused_with_the_remedy() {
         assert_eq!(change("release", ""), Ok(Change::Release));
         assert!(matches!(change("max", " 512 MiB "), Ok(Change::Max(_))));
         assert!(change("max", "").unwrap_err().contains("needs a size, such as 512 MiB"));
         assert!(change("max", "much").unwrap_err().starts_with("`max` "));
-        assert!(change("shares", "0").unwrap_err().contains("whole number from 1 on"));
+        assert!(change("shares", "0").unwrap_err().contains("whole number of at least 1"));
         assert!(change("format", "").unwrap_err().contains("min, max, shares"));
     }
 }

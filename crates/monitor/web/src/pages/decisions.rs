@@ -19,7 +19,7 @@ use why::{Answer, Question, Time, Told};
 
 /// Maximum number of lines on a page.
 const LINES_MAX: usize = 1_000;
-/// Number of intervals of the time range, which is unused on this page.
+/// Number of intervals of the time range. This page does not use them.
 const POINTS: i64 = 240;
 
 /// Query of the page.
@@ -72,7 +72,7 @@ pub(crate) async fn decisions(
 fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
     let span = Span::of(&asked.time, POINTS, now)?;
     if app.source.journal().is_none() {
-        return Err(Fault::missing("There is no journal of decisions here"));
+        return Err(Fault::missing("This server has no journal of decisions"));
     }
     let guest = if asked.guest.trim().is_empty() { "*" } else { asked.guest.trim() };
     let policy = if asked.policy == "shadow" { Policy::Shadow } else { Policy::Active };
@@ -84,8 +84,8 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
             html! {
                 @if answer.as_ref().is_some_and(Answer::is_cut) {
                     p class="notice" {
-                        "More was decided than one page has, and the newest is missing: ask for a \
-                         shorter time."
+                        "There are more decisions than fit on a page, and the newest are missing: \
+                         choose a shorter time."
                     }
                 }
                 @match &trouble {
@@ -96,9 +96,9 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
         }
     };
     let choices = [
-        ("", "Active: what was carried out"),
-        ("shadow", "Shadow: what another policy would have done"),
-        ("apart", "Where the two part"),
+        ("", "Active: decisions that were carried out"),
+        ("shadow", "Shadow: decisions of another policy, not carried out"),
+        ("apart", "Differences between the two policies"),
     ];
     let keep = [("guest", asked.guest.as_str()), ("policy", asked.policy.as_str())];
     let body = html! {
@@ -144,7 +144,7 @@ pub(crate) fn told_table(
     now: &Now,
 ) -> Markup {
     html! {
-        @if told.is_empty() { p { "Nothing was decided in this time." } } @else {
+        @if told.is_empty() { p { "There are no decisions in this time." } } @else {
             div class="wide" tabindex="0" role="group" aria-label="Decisions" {
                 table class="told" {
                     thead { tr {
@@ -152,7 +152,7 @@ pub(crate) fn told_table(
                         @if has_guest { th scope="col" class="label" { "Guest" } }
                         th scope="col" class="label" { "What" }
                         th scope="col" { "To MiB" }
-                        th scope="col" class="label" { "Why, and what came of it" }
+                        th scope="col" class="label" { "Reason and outcome" }
                     } }
                     tbody {
                         @for one in told.iter().rev().take(most) {
@@ -182,7 +182,7 @@ pub(crate) fn told_table(
                 }
             }
             @if told.len() > most { p { (told.len() - most)
-                " older ones are not shown: ask for a shorter time." } }
+                " older ones are not shown: choose a shorter time." } }
         }
     }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// Maximum number of events of a stream. The stream ends before its connection would be closed, and
-/// the browser reconnects.
+/// Maximum number of events of a stream. After them the stream ends and the browser reconnects,
+/// before the connection reaches its maximum age.
 const TURNS_MAX: u32 = 540;
 /// Interval of keep-alive comments.
 const SIGN: Duration = Duration::from_secs(15);
@@ -30,7 +30,7 @@ const SIGN: Duration = Duration::from_secs(15);
 /// Query of the stream.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
-    /// A guest, by name or UUID; all guests if empty.
+    /// A guest, by name or UUID. Empty for all guests.
     #[serde(default)]
     guest: Option<String>,
 }
@@ -48,7 +48,8 @@ struct News {
 /// Serves the stream.
 pub(crate) async fn events(State(app): State<Arc<App>>, Values(asked): Values<Asked>) -> Response {
     let Ok(place) = app.watchers.clone().try_acquire_owned() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "Too many browsers look at once").into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, "Too many browsers have live pages open")
+            .into_response();
     };
     let news = News {
         receiver: app.live.watch(),
@@ -96,7 +97,7 @@ impl News {
     }
 }
 
-/// Values that were sent last on a stream.
+/// Last values sent on a stream.
 #[derive(Debug, Default)]
 struct Sent {
     has_begun: bool,
@@ -110,8 +111,8 @@ impl Sent {
         let seen = match looked {
             Ok(seen) => seen,
             Err(why) => {
-                // The page may show values of another time when the data return, so everything is
-                // sent again then.
+                // When the data return, the page may show values of another time, so all values are
+                // sent again.
                 *self = Sent::default();
                 return serde_json::json!({"trouble": &**why});
             }

@@ -24,9 +24,7 @@ pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
 
 fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
     let Some(found) = app.source.farms() else {
-        return Err(Fault::missing(
-            "Nothing is known here of farms: these pages are of other hosts",
-        ));
+        return Err(Fault::missing("These pages show other hosts, whose farms are unknown"));
     };
     let body = html! {
         h1 { "Farms" }
@@ -37,12 +35,12 @@ fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
                 Ok(all) => {
                     @if all.farms.is_empty() && all.silent.is_empty() {
                         p {
-                            "No farm runs that the user of these pages may ask: "
+                            "No farm runs that these pages may query: "
                             code { "pinhead up FARM.toml" } " starts one."
                         }
                     }
                     @for one in &all.silent {
-                        p class="notice" { "It does not answer: " (plain(one, 300)) }
+                        p class="notice" { "A farm does not respond: " (plain(one, 300)) }
                     }
                     @for one in &all.farms { (farm(one, now)) }
                 }
@@ -53,7 +51,7 @@ fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
 }
 
 fn farm(farm: &FarmTable, now: &Now) -> Markup {
-    let called = farm.farm.as_deref().map_or("guests without a file".into(), name);
+    let called = farm.farm.as_deref().map_or("guests without a farm file".into(), name);
     let count = farm.guests.len();
     let answered = farm.guests.iter().filter(|guest| guest.ready).count();
     let parked = farm.guests.iter().filter(|guest| guest.state == "parked").count();

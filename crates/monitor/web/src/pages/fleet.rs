@@ -1,6 +1,6 @@
 //! Page of several hosts: busy hosts, silent hosts, and the busiest guests of all hosts.
 //!
-//! The metrics server aggregates the values, so the page works even for a thousand hosts.
+//! The metrics server computes the sums, so the page works even for a thousand hosts.
 
 use super::columns::{GUEST, cell, fields, meaning, name};
 use super::layout::{Page, hidden, stale, stamp, time_bar};
@@ -36,10 +36,10 @@ const HOST: [&str; 7] = [
     "psi_memory_percent",
     "psi_io_percent",
 ];
-/// Raw fields for [`HOST`], besides busy time.
+/// Further raw fields, from which the fields of [`HOST`] are computed.
 const OTHERS: [H; 5] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome, H::PsiIoSome];
 
-/// Raw fields by which a metrics server ranks guests for a column, in the order of [`GUEST`].
+/// Raw fields by which a metrics server ranks guests, one for each column of [`GUEST`].
 const RANKS: [&[G]; 10] = [
     &[G::VcpuRun, G::OtherRun],
     &[G::VcpuDelay],
@@ -75,7 +75,7 @@ pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
         from_ms: span.from_ms,
         to_ms: span.to_ms,
         hosts: [&BUSY[..], &OTHERS].concat(),
-        // For the host's CPU time that guests use, each field is summed over all guests.
+        // Each field is summed over all guests, for the CPU time that they use on the host.
         together: vec![G::VcpuRun, G::OtherRun],
         loudest: Loudest {
             most: ROWS,
@@ -110,8 +110,8 @@ pub(crate) fn page(
         div id="silent" data-fresh="" {
             @if silent > 0 {
                 p class="notice" role="status" {
-                    "Nothing is heard of " (silent)
-                        " of them: what is shown is what was said last."
+                    "Silent hosts: " (silent)
+                        ". The page shows the last values of these hosts."
                 }
             }
         }
@@ -121,7 +121,7 @@ pub(crate) fn page(
         (host_table(&rows[..shown], &lines, span, now))
         @if rows.len() > shown {
             p {
-                "And " (rows.len() - shown) " more, which come later in this order. "
+                "And " (rows.len() - shown) " more hosts, further down in this order. "
                 a href=(format!("{}&rows=all", address(asked, span, &asked.sort))) { "All hosts" }
             }
         }
@@ -199,7 +199,7 @@ fn host_table(
                             td class="label" {
                                 @if row.is_silent {
                                     b { "silent since " (stamp(row.host.last_ms, now)) }
-                                } @else { "heard of" }
+                                } @else { "live" }
                             }
                             td { (row.host.guests) }
                             @for (field, value) in columns.iter().zip(&row.values) {
@@ -264,7 +264,7 @@ fn guest_table(rows: &[Row], found: u64, asked: &Asked, span: &Span) -> Markup {
                 }
             }
         }
-        @if rest > 0 { p { "And " (rest) " more, which come later in this order." } }
+        @if rest > 0 { p { "And " (rest) " more guests, further down in this order." } }
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
     use reports::{Raw, field};
 
     #[test]
-    fn guests_are_found_by_what_their_columns_are_made_of() {
+    fn guests_are_ranked_by_the_fields_of_their_columns() {
         for (id, by) in GUEST.iter().zip(RANKS) {
             let sources = field(Scope::Guest, id).unwrap().sources;
             for one in by {

@@ -31,7 +31,7 @@ const POINTS: i64 = 240;
 const TOLD_MAX: usize = 200;
 const PROCESSES_MAX: usize = 20;
 
-/// Fields of memory: limit, actual size, working set, and private memory resident on the host.
+/// Fields of memory: limit, actual size, working set, and private memory on the host.
 const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "private_mib"];
 /// Fields of other memory: shared, compressed, swapped, merged, and the hypervisor's own.
 const TIERS: &[&str] =
@@ -96,7 +96,7 @@ fn page(
         (None, None) => {
             let shown = plain(key, NAME_WIDTH);
             return Err(Fault::missing(format!(
-                "No guest {shown} is there, and none was recorded in this time"
+                "There is no guest {shown}, neither now nor in the recordings of this time"
             )));
         }
     };
@@ -141,8 +141,8 @@ fn page(
     Ok(Page { title: &name(&title), place: "", span: Some(&span), body }.whole())
 }
 
-/// Returns true if a line is about the guest of the page. `why` treats the name of an unknown guest
-/// as a pattern, so its answer may contain other guests.
+/// Returns true if a line is about the guest of the page. For a guest unknown to the journal, `why`
+/// treats the name as a pattern, and may return lines about other guests.
 fn is_about(guest: &Chosen, key: &str, name: &str) -> bool {
     key_of(&guest.name, &guest.uuid) == key || guest.name == name
 }
@@ -193,7 +193,7 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
         .collect();
     let plots = [
         ("Virtual CPUs, % of their time", Kind::Stack, STATES),
-        ("Memory, MiB: may have, has, uses, in the host; decisions below", Kind::Lines, MEMORY),
+        ("Memory, MiB: limit, actual, used, on the host; decisions below", Kind::Lines, MEMORY),
         ("Memory elsewhere, MiB", Kind::Lines, TIERS),
         ("Paging, pages and faults a second", Kind::Lines, PAGING),
         ("Wake-ups a minute", Kind::Lines, WAKES),
@@ -208,8 +208,8 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
     }
 }
 
-/// Returns links to the reports for this guest and time range. Reports accept patterns, so a name
-/// with wildcards would match other guests as well.
+/// Returns links to the reports for this guest and time range. A name with wildcards gets none,
+/// because it would match other guests as well.
 fn links(guest: &str, span: &Span) -> Markup {
     if guest.contains(['*', '?']) {
         return html! {};
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_that_is_called_like_a_pattern_is_not_told_of_others() {
+    fn a_guest_named_like_a_pattern_shows_only_its_decisions() {
         let chosen = |name: &str, uuid: &str| Chosen {
             name: name.into(),
             uuid: uuid.into(),

@@ -115,15 +115,15 @@ pub(crate) fn hidden(pairs: &[(&'static str, String)]) -> Markup {
 const LASTS: [(&str, &str); 5] =
     [("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("7d", "7 days"), ("30d", "30 days")];
 
-/// Current values of a page: the address of their events, or of events that may come.
+/// Address of the events with a page's current values.
 pub(crate) struct Feed {
     pub(crate) address: String,
     /// Reason why there are no current values.
     pub(crate) trouble: Option<String>,
 }
 
-/// Returns the notice without current values. The script shows and hides the same notice, so that
-/// the reason stands in one place only.
+/// Returns the notice about missing current values. The script shows and hides this notice, so the
+/// reason is on the page only once.
 fn trouble(feed: &Feed) -> Markup {
     html! {
         p id="trouble" class="notice" role="status" hidden[feed.trouble.is_none()] {
@@ -181,8 +181,8 @@ pub(crate) fn time_bar(
     }
 }
 
-/// Returns one notice for all times without a recording, because a chart shows nothing there. The
-/// notice names the last of these times.
+/// Returns one notice about all times without a recording, where charts are empty. The notice
+/// contains the last of these times.
 pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
     let Some(last) = gaps.iter().max_by_key(|gap| gap.to_ms) else { return html! {} };
     let missing_ms = gaps.iter().map(|gap| gap.to_ms.saturating_sub(gap.from_ms)).sum();
@@ -199,10 +199,10 @@ pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
     }
 }
 
-/// Returns the reason of a gap in words. Other versions may have further reasons.
+/// Returns the reason of a gap in words. Recordings of other versions may contain further reasons.
 fn cause(reason: &str) -> String {
     match reason {
-        "restart" => "the manager was started again".to_owned(),
+        "restart" => "the manager was restarted".to_owned(),
         "late" => "the host was too busy".to_owned(),
         "lost" => "the data could not be written".to_owned(),
         other => plain(other, 80),
@@ -244,8 +244,9 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
             }
         } @else {
             p { "Open the address that " code { "pinhead web" } " printed last, or type its \
-                token. It is good once, for ten minutes; " code { "kill -USR1" } " of that \
-                process, or " code { "systemctl kill -s USR1 pinhead-web" } ", prints another." }
+                token. A token opens the pages once, within ten minutes. " code { "kill -USR1" } " \
+                of that process prints a new one, as does "
+                code { "systemctl kill -s USR1 pinhead-web" } "." }
             form class="row" method="get" action="/" {
                 label { "Token" input name="token" autocomplete="off" required; }
                 button { "Open" }
@@ -264,7 +265,7 @@ pub(crate) async fn nowhere() -> Response {
 
 /// Responds to a method that the address does not support.
 pub(crate) async fn not_so() -> Response {
-    fault(&Fault::new(StatusCode::METHOD_NOT_ALLOWED, "This address is not asked for in this way"))
+    fault(&Fault::new(StatusCode::METHOD_NOT_ALLOWED, "This address does not support this method"))
 }
 
 #[cfg(test)]
@@ -289,6 +290,6 @@ mod tests {
         assert_eq!(many.matches("<p").count(), 1, "{many}");
         assert!(many.contains(&format!("10 times, 5 min in all, the last time {last}")), "{many}");
         let known = gaps(&[Gap { reason: "restart".into(), ..gap(1) }], &now).into_string();
-        assert!(known.contains(": the manager was started again<"), "{known}");
+        assert!(known.contains(": the manager was restarted<"), "{known}");
     }
 }

@@ -26,7 +26,7 @@ use why::when::Now;
 const POINTS: i64 = 120;
 /// Row of a guest.
 struct Row {
-    /// The manager's number of the guest, because several guests may share a name or a UUID.
+    /// Number that the manager gave the guest. Several guests may share a name or a UUID.
     id: Option<u64>,
     name: String,
     class: String,
@@ -51,7 +51,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let span = Span::of(&asked.time, POINTS, now)?;
     let all = || app.source.glance(&super::fleet::wanted(asked, &span));
     if let Some(fleet) = span.host.is_none().then(all).flatten().transpose()?
-        // A single host has a page of its own with more details.
+        // A single host gets the page with more details.
         && fleet.hosts.len() > 1
     {
         return super::fleet::page(&*app.source, fleet, asked, &span, now);
@@ -64,7 +64,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
     let hosts = match past {
         Ok(hosts) => hosts,
-        // Current values can be shown even without recorded values.
+        // A page without recordings still shows current values.
         Err(fault) if matches!(&looked, Some(Ok(_))) => {
             notices.push(fault.message);
             Vec::new()
@@ -117,9 +117,9 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
         (table(&rows, asked, &span, host, rest == 0))
         @if rest > 0 {
-            p { "And " (rest) " more, which come later in this order: "
+            p { "And " (rest) " more guests, further down in this order: "
                 a href=(format!("{}&rows=all", address(asked, &span, &asked.sort))) {
-                    "all of them" }
+                    "all guests" }
                 "." }
         }
         @if app.allow_changes && span.live.is_some() {
@@ -144,11 +144,10 @@ fn host_tiles(single: &Single) -> Markup {
     tiles(&values)
 }
 
-/// Name of the budget's text among the current values.
+/// Name under which the current values contain the budget's text.
 pub(crate) const BUDGET: &str = "budget";
 
-/// Returns the budget of all guests together if it leaves them less than the host has, else
-/// nothing.
+/// Returns the text about the budget of all guests, if the budget is less than the host's memory.
 pub(crate) fn budget(seen: &Seen) -> String {
     let host = &seen.ps.host;
     let known = (host.budget_bytes, host.available_bytes, host.total_bytes);
@@ -214,7 +213,7 @@ fn owners(single: &Single) -> Markup {
     }
 }
 
-/// State of a guest that only appears in a recording.
+/// State of a guest that is only in the recording.
 const RECORDED: &str = "recorded";
 
 fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
@@ -315,7 +314,7 @@ fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bo
             }
         }
         @if rows.is_empty() && !host.name.is_empty() { p {
-            "No guest is of this name, or none is there." } }
+            "No guest matches, or there are no guests." } }
     }
 }
 
@@ -326,7 +325,7 @@ mod tests {
     use model::{HostField, Interval, Over, Row};
 
     #[test]
-    fn budget_is_named_only_when_it_is_the_bound() {
+    fn budget_is_shown_only_if_it_is_the_bound() {
         let named = |budget_mib: Option<u64>, free_mib: u64| {
             let mut row = Row::default();
             row.set(HostField::Available, Some(23_130 << 20));

@@ -17,7 +17,7 @@ use why::when::Now;
 
 /// Number of points of a chart.
 const POINTS: i64 = 96;
-/// Default and maximum number of rows, without the sums.
+/// Default and maximum number of rows, not counting the sums.
 const ROWS: usize = 50;
 const ROWS_MAX: usize = 10_000;
 
@@ -96,7 +96,7 @@ fn answer(
     now: &Now,
 ) -> Result<(&'static str, String), Fault> {
     let found = reports::find(name).map_err(|error| Fault::missing(error.to_string()))?;
-    let definition = *found.first().ok_or_else(|| Fault::missing("There is no such report"))?;
+    let definition = *found.first().ok_or_else(|| Fault::missing("This report does not exist"))?;
     let span = Span::of(&asked.time, POINTS, now)?;
     let by = match asked.by.as_str() {
         "" | "guest" => By::Guest,
@@ -104,7 +104,7 @@ fn answer(
         "host" => By::Host,
         other => {
             let other = base::plain(other, 20);
-            return Err(Fault::wrong(format!("`by` is guest, class or host, and not {other}")));
+            return Err(Fault::wrong(format!("`by` must be guest, class or host, not {other}")));
         }
     };
     let pattern = Some(asked.class.trim()).filter(|text| !text.is_empty()).map(Pattern::new);
@@ -112,7 +112,7 @@ fn answer(
     let top = match asked.top.trim() {
         "" => ROWS,
         text => text.parse().ok().filter(|top| (1..=ROWS_MAX).contains(top)).ok_or_else(|| {
-            Fault::wrong(format!("`top` is a number of rows from 1 to {ROWS_MAX}"))
+            Fault::wrong(format!("`top` must be a number of rows from 1 to {ROWS_MAX}"))
         })?,
     };
     let Span { from_ms, to_ms, step_ms, .. } = span;

@@ -25,10 +25,10 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     let usual = TimeQuery { last: Some("1d".into()), ..TimeQuery::default() };
     let is_given = [&time.last, &time.from, &time.to].iter().any(|text| text.is_some());
     let span = Span::of(if is_given { time } else { &usual }, 240, now)?;
-    // Findings cover at most a year, but alignment may make the page's range longer.
+    // Findings cover at most a year. The page's range may be longer, because its ends are rounded.
     let from_ms = span.from_ms.max(span.to_ms.saturating_sub(365 * DAY_MS));
     let Some(findings) = app.source.tune((from_ms, span.to_ms)) else {
-        return Err(Fault::missing("No suggestions here: they require recordings of this host"));
+        return Err(Fault::missing("There are no suggestions: they need recordings of this host"));
     };
     let body = html! {
         h1 { "Suggestions" }
@@ -59,10 +59,10 @@ fn finding(one: &Advised) -> Markup {
             p { code { (plain(&one.finding.command(whatif::Source::Unknown), 400)) } }
             @if let Some(told) = &one.foretold {
                 p {
-                    "Played again with it: " (told.after.free.as_mib())
+                    "Replay with this change: " (told.after.free.as_mib())
                         " MiB free on average instead of "
                     (told.before.free.as_mib()) ", "
-                    (minutes(told.after.tally.unmet)) " MiB min not met instead of "
+                    (minutes(told.after.tally.unmet)) " MiB min of unmet need instead of "
                     (minutes(told.before.tally.unmet)) ", "
                     (told.after.tally.moves()) " moves instead of " (told.before.tally.moves()) "."
                 }
@@ -105,7 +105,7 @@ mod tests {
         has("<h2>g&lt;1&gt;: too large</h2><p>Potential gain: <b>20 MiB, 3.5 % of a CPU</b></p>");
         has("<dt>holds</dt><dd>96 MiB</dd>");
         has("<code>pinhead set 'g&lt;1&gt;' max &quot;64 MiB&quot;</code>");
-        has("Played again with it: 120 MiB free on average instead of 100, 5 MiB min not met \
-             instead of 7, 3 moves instead of 3.");
+        has("Replay with this change: 120 MiB free on average instead of 100, 5 MiB min of \
+             unmet need instead of 7, 3 moves instead of 3.");
     }
 }

@@ -31,13 +31,13 @@ fn page_is_hidden_without_a_valid_unused_token() {
     assert_eq!(server.get(&format!("/?token={token}"), "").status, 303);
     let again = server.get(&format!("/?token={token}"), "");
     assert_eq!(again.status, 401);
-    assert!(again.body.contains("each opens the pages once"), "{}", again.body);
+    assert!(again.body.contains("each token opens the pages once"), "{}", again.body);
     let cookie = format!("Cookie: pinhead-session-{}={token}\r\n", server.address.port());
     assert_eq!(server.get("/", &cookie).status, 401, "a token is no session");
 }
 
 #[test]
-fn finding2_08_used_token_is_followed_by_no_other() {
+fn finding2_08_used_token_is_not_replaced() {
     let server = start(false);
     let cookie = server.enter();
     assert_eq!(server.get("/about", &cookie).status, 200);
@@ -48,8 +48,8 @@ fn finding2_08_used_token_is_followed_by_no_other() {
 fn token_guesser_is_limited_and_token_holder_is_not() {
     let server = start(false);
     let host = server.address;
-    // The requests are sent at the same time. On a slow machine, single requests would stay below
-    // the limit.
+    // The requests are sent at the same time. On a slow machine, requests one by one would stay
+    // below the limit.
     let at_once = || {
         let mut tries: Vec<_> = (0..30).map(|_| server.connect()).collect();
         for (number, stream) in tries.iter_mut().enumerate() {
@@ -68,7 +68,10 @@ fn token_guesser_is_limited_and_token_holder_is_not() {
     }
     let token = server.token();
     let ask = format!("HEAD /?token={token} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    assert!([401, 429].contains(&server.raw(&ask).status), "a link that is checked is no visit");
+    assert!(
+        [401, 429].contains(&server.raw(&ask).status),
+        "checking a link does not use up its token"
+    );
     let entered = server.get(&format!("/?token={token}"), "");
     assert_eq!(entered.status, 303);
     let cookie = entered.heads["set-cookie"].split(';').next().unwrap().to_owned();
@@ -81,7 +84,7 @@ fn token_guesser_is_limited_and_token_holder_is_not() {
 }
 
 #[test]
-fn strangers_hold_no_connection_and_take_nobody_elses_place() {
+fn strangers_lose_their_connections_and_visitors_do_not() {
     let server = start(false);
     let cookie = server.enter();
     let ask = |path: &str, cookie: &str| {
@@ -95,7 +98,7 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
     let answer = read(&mut ask("/about", ""));
     assert_eq!((answer.status, answer.heads["connection"].as_str()), (401, "close"));
     let mut known = ask("/events", &cookie);
-    // Waits until data arrive, or drains the data that have arrived.
+    // Waits until data arrive, or reads the data that have arrived.
     let mut listen = |is_waiting: bool| {
         let mut bytes = [0; 4_096];
         known.set_nonblocking(!is_waiting).expect("a socket");
@@ -110,8 +113,8 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
     };
     listen(true);
     let held: Vec<_> = (0..1_200).map(|_| server.connect()).collect();
-    // A connection with a session keeps its place. Its visitor gets another place once these
-    // strangers have had their time.
+    // A connection with a session keeps its place. The visitor gets a second place when the
+    // strangers' time is over.
     assert_eq!(server.get_in_the_end("/about", &cookie).status, 200);
     // Buffered data do not prove that the connection is still open.
     listen(false);
@@ -153,9 +156,9 @@ fn another_sites_page_changes_and_reads_nothing() {
     assert_eq!(send("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", &form), 403);
     assert_eq!(send("", &form), 403, "a request without a site changes nothing");
     let own = format!("Origin: http://{own}\r\n");
-    assert_eq!(send(&own, "form_key=0&what=shares&value=7"), 403, "a form of no session");
+    assert_eq!(send(&own, "form_key=0&what=shares&value=7"), 403, "the form belongs to no session");
     assert_eq!(send(&own, "what=shares&value=7"), 422);
-    assert!(server.orders.lock().unwrap().is_empty(), "nothing was changed");
+    assert!(server.orders.lock().unwrap().is_empty(), "the manager got no change");
     let script = format!(
         "{cookie}Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n\
          Origin: http://evil.example\r\n"
@@ -166,7 +169,7 @@ fn another_sites_page_changes_and_reads_nothing() {
 }
 
 #[test]
-fn a_name_that_is_markup_is_text() {
+fn markup_in_names_is_escaped() {
     let server = start(false);
     let cookie = server.enter();
     for path in ["/", "/guest/%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/report/GUEST1", "/about"] {
@@ -189,7 +192,7 @@ fn a_name_that_is_markup_is_text() {
 }
 
 #[test]
-fn a_path_leads_to_nothing_but_pages() {
+fn paths_of_files_lead_to_no_page() {
     let server = start(false);
     let cookie = server.enter();
     for path in [
@@ -204,11 +207,11 @@ fn a_path_leads_to_nothing_but_pages() {
         assert_eq!(answer.status, 404, "{path}");
         assert!(!answer.body.contains("root:"), "{path}");
     }
-    assert_eq!(server.get("/assets/app.css", "").status, 200, "a stranger's page has a style too");
+    assert_eq!(server.get("/assets/app.css", "").status, 200, "strangers get the style as well");
 }
 
 #[test]
-fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
+fn ranges_of_ten_years_and_other_invalid_values_are_refused() {
     let server = start(false);
     let cookie = server.enter();
     let said = |path: &str| {
@@ -218,7 +221,7 @@ fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
     };
     for path in ["/", "/guest/web1", "/report/MAIN", "/report/MAIN.csv"] {
         let body = said(&format!("{path}?from=2016-01-01&to=2026-01-01"));
-        assert!(body.contains("a year at most"), "{body}");
+        assert!(body.contains("at most a year"), "{body}");
     }
     assert!(said("/?last=forever").contains("Invalid time span"));
     assert!(said("/report/MAIN?top=1000000000").contains("1 to 10000"));
@@ -258,7 +261,7 @@ fn idle_connections_are_closed_and_others_are_served() {
 }
 
 #[test]
-fn client_that_leaves_costs_no_more_than_one_that_stays() {
+fn a_client_that_disconnects_costs_no_more_than_another() {
     let (server, reads, open) = start_slow();
     let cookie = server.enter();
     // Each client requests slow work and leaves.
@@ -270,7 +273,7 @@ fn client_that_leaves_costs_no_more_than_one_that_stays() {
         // The request is running if a reader is free, and there are two readers.
         reads.until(number.min(1) + 1);
         drop(stream);
-        // When the server answers another request, it has noticed the closed connection.
+        // When the server responds to another request, it has noticed the closed connection.
         assert_eq!(server.get("/assets/app.css", "").status, 200);
     }
     assert_eq!(reads.most(), 2);

@@ -1,4 +1,4 @@
-//! A server with made-up guests, and a client that sends exact bytes.
+//! A server with generated guests, and a client that sends the given bytes.
 
 use crate::guests::{MINUTE_MS, glance, interval, interval_of, now, ps, pushed, recorded};
 use farm::running::Farms;
@@ -89,7 +89,7 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
     let (count, closed) = (reads.clone(), Arc::new((Mutex::new(true), Condvar::new())));
     let opened = closed.clone();
     std::thread::spawn(move || {
-        // No message arrives, so this waits until the sender is dropped.
+        // No message is ever sent, so this waits until the sender is dropped.
         let _ = gate.recv();
         *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
         opened.1.notify_all();
@@ -118,7 +118,7 @@ struct MadeUp {
     recorded: Box<Recorded>,
     is_fleet: bool,
     manager: Option<(Orders, Arc<AtomicUsize>)>,
-    /// True if the manager gives no answers.
+    /// True if the manager does not respond.
     is_silent: bool,
 }
 
@@ -186,7 +186,7 @@ pub fn start(allow_changes: bool) -> Server {
     serve(allowed, MadeUp { manager, ..MadeUp::alone(recorded) })
 }
 
-/// Starts a server with a manager that gives no answers.
+/// Starts a server with a manager that does not respond.
 pub fn start_silent() -> Server {
     let manager = Some((Orders::default(), Arc::default()));
     serve(Allowed::default(), MadeUp { manager, is_silent: true, ..MadeUp::alone(recorded) })

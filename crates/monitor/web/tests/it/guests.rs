@@ -1,4 +1,4 @@
-//! Made-up guests of a made-up day, in the forms of a manager, of recordings and of a metrics
+//! Generated guests of a generated day, as data of a manager, of recordings and of a metrics
 //! server.
 
 use jiff::tz::TimeZone;
@@ -25,7 +25,7 @@ fn who(number: usize) -> GuestIdentity {
     GuestIdentity {
         name: name(number),
         class: if number.is_multiple_of(2) { "web" } else { "db" }.into(),
-        // A guest started by hand has a UUID of zeros, which counts as none.
+        // A guest started by hand has a UUID of zeros, which counts as no UUID.
         uuid: NO_UUID.into(),
         pid: Some(1_000 + u32::try_from(number).expect("a number")),
         ..GuestIdentity::default()
@@ -82,7 +82,7 @@ pub fn ps() -> Ps {
         min_bytes: 64 << 20,
         max_bytes: 256 << 20,
         shares: 100,
-        reason: Some("nobody needs <anything>".into()),
+        reason: Some("there is no <demand>".into()),
         ..GuestRow::default()
     };
     let host = HostRow {
@@ -146,7 +146,7 @@ pub fn glance(wanted: &Glance) -> Result<Fleet, SourceError> {
         loudest.retain(|(who, _)| format!("{} {}", who.name, who.class).contains(like));
         let guests = loudest.len() as u64;
         loudest.sort_by_key(|(_, over)| Reverse(over.get(GuestField::VcpuRun)));
-        // The three hosts are equal, so each of them has a third.
+        // The three hosts have equal guests, so each gets a third of the sum.
         loudest.truncate(wanted.loudest.most / 3);
         let last_ms = whole.from_ms + covered_ms.cast_signed();
         let (first_ms, samples, over) = (last_ms - 5_000, 1.0, whole.host);

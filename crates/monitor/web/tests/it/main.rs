@@ -1,5 +1,5 @@
-//! Requests of browsers and attackers to the pages, over real sockets, with a made-up day of a
-//! hundred guests.
+//! Requests of browsers and attackers to the pages, over real sockets. The data are a generated day
+//! of a hundred guests.
 
 mod attacks;
 mod browser;

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 
 const NOBODY: u32 = 65_534;
 
-/// Runs `act` as another user, in a thread of its own. Returns `None` without the rights for this.
+/// Runs `act` as another user, in a separate thread. Returns `None` without the rights for this.
 fn as_neighbour<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let act = || set_thread_uid(Uid::from_raw(NOBODY)).ok().map(|()| act());
     std::thread::scope(|scope| scope.spawn(act).join().expect("it ends"))
@@ -22,7 +22,7 @@ fn log_in(server: &Server, password: &str) -> crate::browser::Response {
 }
 
 #[test]
-fn finding2_09_neighbour_uses_up_no_tries_of_another_user() {
+fn finding2_09_tries_of_one_user_do_not_count_for_another() {
     let dir = Dir::new("neighbour");
     let server = guarded(&dir, None);
     let tries = || (0..8).map(|_| log_in(&server, "wrong").status).collect::<Vec<_>>();
@@ -32,13 +32,14 @@ fn finding2_09_neighbour_uses_up_no_tries_of_another_user() {
 }
 
 #[test]
-fn finding2_02_neighbours_flood_keeps_no_page_from_a_user() {
+fn finding2_02_flood_by_one_user_does_not_block_another() {
     let server = start(false);
     let cookie = server.enter();
     let flood = || (0..600).map(|_| server.connect()).collect::<Vec<TcpStream>>();
     let mut visitor = server.connect();
     let Some(first) = as_neighbour(flood) else { return };
-    // The line is slow. The request arrives in two parts, with many strangers between them.
+    // The visitor's line is slow: the request arrives in two parts, and many strangers connect
+    // between them.
     let heads = format!("Host: {}\r\nConnection: close\r\n{cookie}", server.address);
     let request = format!("GET /about HTTP/1.1\r\n{heads}\r\n");
     let (head, rest) = request.split_at(request.len() / 2);
@@ -46,6 +47,6 @@ fn finding2_02_neighbours_flood_keeps_no_page_from_a_user() {
     let second = as_neighbour(flood);
     visitor.write_all(rest.as_bytes()).expect("it has its place");
     assert_eq!(read(&mut visitor).status, 200);
-    assert_eq!(server.get("/about", &cookie).status, 200, "a newcomer has a place too");
+    assert_eq!(server.get("/about", &cookie).status, 200, "a new visitor gets a place as well");
     drop((first, second));
 }

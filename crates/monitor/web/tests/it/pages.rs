@@ -41,7 +41,7 @@ fn overview_has_every_guest_busiest_first() {
 }
 
 #[test]
-fn budget_is_named_on_page_and_in_events() {
+fn budget_is_shown_on_the_page_and_in_its_events() {
     let server = start(false);
     let cookie = server.enter();
     let named = "Budget 480 MiB, 7 free in it; host 24576 MiB, 12288 available";
@@ -59,12 +59,12 @@ fn budget_is_named_on_page_and_in_events() {
 }
 
 #[test]
-fn reason_without_live_data_is_on_the_page_once() {
+fn page_without_live_data_shows_the_reason_once() {
     let server = start_silent();
     let cookie = server.enter();
     for path in ["/", "/guest/web9"] {
         let body = page(&server, path, &cookie);
-        assert_eq!(body.matches("No manager is asked").count(), 1, "{body}");
+        assert_eq!(body.matches("There is no manager to query").count(), 1, "{body}");
         assert!(body.contains("role=\"status\">Not live</span>"), "{body}");
     }
     let live = start(false);
@@ -73,7 +73,7 @@ fn reason_without_live_data_is_on_the_page_once() {
 }
 
 #[test]
-fn live_and_past_are_the_same_page() {
+fn live_data_and_recordings_share_a_page() {
     let server = start(false);
     let cookie = server.enter();
     let now = page(&server, "/guest/web9", &cookie);
@@ -82,8 +82,8 @@ fn live_and_past_are_the_same_page() {
         page(&server, "/guest/web9?from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z", &cookie);
     assert!(!past.contains("data-events") && past.contains("Recorded"));
     for body in [&now, &past] {
-        assert!(body.contains("Memory, MiB: may have, has, uses, in the host"));
-        assert!(body.contains("/report/STATE?"), "from a guest to its reports");
+        assert!(body.contains("Memory, MiB: limit, actual, used, on the host"));
+        assert!(body.contains("/report/STATE?"), "a guest's page links to its reports");
         assert!(body.contains("data-place=\"/guest/web9\""));
     }
     // Each minute of a chart links to its own page.
@@ -99,7 +99,7 @@ fn live_and_past_are_the_same_page() {
 fn live_values_are_shown_without_recordings() {
     let server = start(false);
     let cookie = server.enter();
-    // The made-up recordings begin on 2026-11-21, so the days before have no data.
+    // The generated recordings begin on 2026-11-21, so the days before have no data.
     let body = page(&server, "/?last=300d", &cookie);
     assert!(body.contains("There are no recordings in /var/lib/pinhead/recordings"));
     assert_eq!(body.matches("data-key=").count(), GUESTS);
@@ -126,7 +126,7 @@ fn every_report_is_a_page_and_csv_and_json() {
     }
     let list = page(&server, "/reports", &cookie);
     assert!(reports::REPORTS.iter().all(|report| list.contains(report.name)));
-    // The old name of a report that was split into two leads to the first of them.
+    // The old name of a report leads to the first of the two reports that replaced it.
     assert!(
         page(&server, "/report/ESAUSR2?from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z", &cookie)
             .contains("GUEST")
@@ -166,18 +166,18 @@ fn page_is_small_and_viewers_share_manager_requests() {
             assert!(count > 0, "the news have ended: {text}");
             text.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
-        let first = text.find("\"9\":{").expect("the first news have everything");
+        let first = text.find("\"9\":{").expect("the first event contains all values");
         assert!(
             !text[first..].split("data: ").nth(1).is_some_and(|next| next.contains("\"9\":{")),
-            "only news are sent"
+            "later events contain only changed values"
         );
     }
     let asked = server.asked.load(Ordering::Relaxed) - before;
-    assert!((2..=10).contains(&asked), "{asked} questions for ten who looked for three seconds");
+    assert!((2..=10).contains(&asked), "{asked} requests for ten viewers in three seconds");
 }
 
 #[test]
-fn a_page_of_many_guests_has_the_loudest_and_leads_to_all() {
+fn a_page_of_many_guests_shows_the_busiest_and_links_to_all() {
     let server = start_recorded(300);
     let cookie = server.enter();
     let body = page(&server, "/", &cookie);
@@ -187,11 +187,11 @@ fn a_page_of_many_guests_has_the_loudest_and_leads_to_all() {
     assert!(body.contains("And 50 more") && !body.contains("data-whole"), "{body}");
     let all = page(&server, "/?rows=all", &cookie);
     assert_eq!(rows(&all), 300);
-    assert!(all.contains("data-whole") && !all.contains(" more, which"), "{all}");
+    assert!(all.contains("data-whole") && !all.contains(" more guests, further"), "{all}");
 }
 
 #[test]
-fn a_farm_shows_how_far_its_start_is_and_how_each_guest_is() {
+fn a_farm_shows_the_progress_of_its_start_and_its_guests() {
     let server = start(false);
     let body = page(&server, "/farms", &server.enter());
     assert!(body.contains("<h2>example</h2>") && body.contains("1 of 3 have answered"), "{body}");
@@ -203,10 +203,13 @@ fn a_farm_shows_how_far_its_start_is_and_how_each_guest_is() {
     let web1 = row(">web1<");
     assert!(web1.contains("href=\"/guest/web1\"") && web1.contains(">up<"), "{web1}");
     assert!(web1.contains("10.1.0.1, 127.0.0.1:18000 is 80") && web1.contains(">0.2<"), "{web1}");
-    assert!(row("&lt;b&gt;x").contains(">starting<"), "its text is text");
+    assert!(row("&lt;b&gt;x").contains(">starting<"), "the name is escaped");
     assert!(row(">web2<").contains("ended: QEMU ended"));
-    assert!(body.contains("It does not answer: other: it hangs"), "the others are shown");
+    assert!(
+        body.contains("A farm does not respond: other: it hangs"),
+        "a farm that hangs is shown"
+    );
     assert!(body.contains("data-again=\"5\""), "it is kept up to date");
     let other = start_recorded(3);
-    assert_eq!(other.get("/farms", &other.enter()).status, 404, "of another host");
+    assert_eq!(other.get("/farms", &other.enter()).status, 404, "the pages are of another host");
 }

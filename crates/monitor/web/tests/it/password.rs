@@ -45,7 +45,7 @@ fn password_opens_requested_page_and_wrong_one_does_not() {
     assert!(asked.body.contains("value=\"/report/MAIN?last=6h\""), "{}", asked.body);
     let wrong = log_in("password=correct+house&to=%2Freports");
     assert_eq!(wrong.status, 403);
-    assert!(wrong.body.contains("not the password"), "{}", wrong.body);
+    assert!(wrong.body.contains("The password is wrong"), "{}", wrong.body);
     let right = log_in("password=correct+horse&to=%2Freports");
     assert_eq!(right.heads["location"], "/reports");
     let cookie = cookie_of(&right);
@@ -63,11 +63,11 @@ fn password_opens_requested_page_and_wrong_one_does_not() {
     let about = server.get("/about", &cookie).body;
     let key = about.split("name=\"form_key\" value=\"").nth(1).and_then(|rest| rest.get(..64));
     assert_eq!(out(&format!("form_key={}", key.expect("a form"))).status, 303);
-    assert_eq!(server.get("/reports", &cookie).status, 401, "the session was left");
+    assert_eq!(server.get("/reports", &cookie).status, 401, "the session has ended");
 }
 
 #[test]
-fn passwords_that_are_tried_are_slowed_down() {
+fn tries_of_passwords_are_limited() {
     let dir = Dir::new("tries");
     let server = guarded(&dir, None);
     let own = format!("Origin: http://{}\r\n", server.address);
@@ -75,14 +75,14 @@ fn passwords_that_are_tried_are_slowed_down() {
         .map(|number| server.post("/login", &own, &format!("password=wrong-{number}")).status)
         .collect();
     let compared = tried.iter().filter(|status| **status == 403).count();
-    // A machine that needs ten seconds for these tries allows one more.
+    // A machine that needs ten seconds for these tries would allow one more.
     assert!((5..8).contains(&compared) && tried.contains(&429), "{tried:?}");
     let right = server.post("/login", &own, "password=correct+horse");
     assert_eq!(right.status, 429, "even the right password is refused then");
 }
 
 #[test]
-fn finding2_08_password_leaves_no_token_that_is_good() {
+fn finding2_08_server_with_a_password_accepts_no_token() {
     let dir = Dir::new("no-token");
     let server = guarded(&dir, None);
     assert_eq!(server.first, format!("http://{}/", server.address));
@@ -93,7 +93,7 @@ fn finding2_08_password_leaves_no_token_that_is_good() {
 }
 
 #[test]
-fn pages_without_a_password_take_none() {
+fn pages_without_a_password_refuse_every_password() {
     let server = start(false);
     let own = format!("Origin: http://{}\r\n", server.address);
     let answer = server.post("/login", &own, "password=");
@@ -128,7 +128,7 @@ fn finding2_14_key_that_others_may_read_is_refused() {
         let open = fs::Permissions::from_mode(mode);
         fs::set_permissions(&certificate.key, open).expect("it is ours");
         let why = refusal(None, Some(certificate.clone()));
-        assert!(why.contains("localhost.key is no certificate or key to use"), "{why}");
+        assert!(why.contains("localhost.key cannot be used"), "{why}");
         assert!(why.contains(&format!("mode is {mode:o}")) && why.contains("chmod 600"), "{why}");
     }
 }
@@ -145,9 +145,9 @@ fn finding2_14_secret_of_another_user_is_refused() {
         }
     }
     let of_password = refusal(Some(&password), None);
-    assert!(of_password.contains("it is user 65534's"), "{of_password}");
+    assert!(of_password.contains("it belongs to user 65534"), "{of_password}");
     let of_key = refusal(None, Some(certificate));
-    assert!(of_key.contains("it is user 65534's"), "{of_key}");
+    assert!(of_key.contains("it belongs to user 65534"), "{of_key}");
 }
 
 /// Returns the response for a browser that trusts the certificate.
@@ -170,7 +170,7 @@ fn by_tls(server: &Server, request: &str) -> Response {
 }
 
 #[test]
-fn tls_is_spoken_with_the_certificate_that_was_given() {
+fn tls_uses_the_given_certificate() {
     let dir = Dir::new("tls");
     let server = guarded(&dir, Some(certificate(&dir)));
     let host = server.address;
@@ -214,9 +214,9 @@ fn public_address_or_wrong_certificate_is_refused() {
     };
     let good = || certificate(&dir);
     let bare = wrong("0.0.0.0:0", false, None);
-    assert!(bare.contains("a password file and a certificate for TLS are not given"), "{bare}");
+    assert!(bare.contains("a password file and a certificate for TLS are missing"), "{bare}");
     let no_password = wrong("0.0.0.0:0", false, Some(good()));
-    assert!(no_password.contains("a password file is not given"), "{no_password}");
+    assert!(no_password.contains("a password file is missing"), "{no_password}");
     let nameless = wrong("0.0.0.0:0", true, Some(good()));
     assert!(nameless.contains("--name"), "{nameless}");
     let chain = dir.0.join("localhost.crt");
@@ -224,18 +224,18 @@ fn public_address_or_wrong_certificate_is_refused() {
     fs::set_permissions(&chain, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let turned = Certificate { chain: good().key, key: chain };
     let turned = wrong("127.0.0.1:0", false, Some(turned));
-    assert!(turned.contains("localhost.key is no certificate"), "{turned}");
+    assert!(turned.contains("localhost.key cannot be used"), "{turned}");
     let another = dir.0.join("another.key");
     fs::write(&another, OTHER_KEY).expect("a file");
     fs::set_permissions(&another, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let another =
         wrong("127.0.0.1:0", false, Some(Certificate { chain: good().chain, key: another }));
-    assert!(another.contains("another.key its key?"), "{another}");
+    assert!(another.contains("another.key is the key of this certificate"), "{another}");
     let missing = Certificate { chain: good().chain, key: dir.0.join("none") };
     let missing = wrong("127.0.0.1:0", false, Some(missing));
-    assert!(missing.contains("/none is no certificate or key to use"), "{missing}");
+    assert!(missing.contains("/none cannot be used"), "{missing}");
     let plain = dir.0.join("plain");
     fs::write(&plain, PASSWORD).expect("a file");
     let error = refusal(Some(&plain), None);
-    assert!(error.contains("/plain is no password file to use"), "{error}");
+    assert!(error.contains("/plain cannot be used"), "{error}");
 }

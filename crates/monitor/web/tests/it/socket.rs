@@ -47,16 +47,16 @@ fn get(path: &Path, host: &str) -> Response {
 }
 
 #[test]
-fn a_socket_is_its_owners_and_needs_no_token() {
+fn a_socket_is_only_for_its_owner_and_needs_no_token() {
     let dir = Dir::new("socket");
     let path = dir.0.join("web.sock");
-    // The file of a socket without a listener exists already.
+    // The socket's file exists, but no process listens on the socket.
     drop(UnixListener::bind(&path).expect("a socket"));
     let _served = serve_at(&path, &["pin.example.org"], None);
     let answer = get(&path, "pin.example.org");
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.contains("GUEST1"), "{}", answer.body);
-    // Names are configured, as behind a proxy, so no other name is served.
+    // With configured names, as behind a proxy, no other name is served.
     assert_eq!(get(&path, "evil.example").status, 421);
     let found = fs::metadata(&path).expect("the socket");
     assert!(found.file_type().is_socket());
@@ -64,7 +64,7 @@ fn a_socket_is_its_owners_and_needs_no_token() {
 }
 
 #[test]
-fn a_socket_behind_a_proxy_can_ask_for_the_password() {
+fn a_socket_behind_a_proxy_can_require_the_password() {
     let dir = Dir::new("proxied");
     let (path, password) = (dir.0.join("web.sock"), dir.0.join("password"));
     web::write_password(&password, "correct horse").expect("it is written");

@@ -1,6 +1,6 @@
 //! Results for programs: the shapes of `--format json` and of the Python package.
 //!
-//! Sizes are in bytes, times in milliseconds since 1970; names end in the unit.
+//! Sizes are in bytes, and times in milliseconds since 1970. Names end in the unit.
 
 use crate::backtest::fit::Fit;
 use crate::backtest::replay::Played;
@@ -8,7 +8,7 @@ use crate::backtest::sizes::Sizes;
 use crate::{Agreement, Replayed, Sizing, Tally, Tried};
 use serde::Serialize;
 
-/// Recorded passes, replayed as they were and in another world.
+/// Recorded passes, replayed unchanged and in another world.
 #[derive(Debug, Serialize)]
 pub struct ReplayDocument {
     pub recorded: RunDocument,
@@ -16,7 +16,7 @@ pub struct ReplayDocument {
     pub other: Option<RunDocument>,
 }
 
-/// The agreement of replayed decisions with the journal.
+/// Agreement of replayed decisions with the journal.
 #[derive(Debug, Serialize)]
 pub struct AgreementDocument {
     pub decisions: u64,
@@ -78,7 +78,7 @@ pub struct TallyDocument {
     pub shrinks: u64,
 }
 
-/// The number of further guests that fit.
+/// Number of further guests that fit.
 #[derive(Debug, Serialize)]
 pub struct FitDocument {
     pub like: String,
@@ -86,7 +86,7 @@ pub struct FitDocument {
     pub is_bound: bool,
     pub with: TallyDocument,
     pub beyond: Option<TallyDocument>,
-    /// Lack of the host with one more guest: reserve or needs.
+    /// Lack of the host with one more guest: of its reserve, or of memory for guests' needs.
     pub limit: Option<&'static str>,
 }
 
@@ -180,7 +180,7 @@ pub struct Range {
     pub upper: u64,
 }
 
-/// A rule, fitted on the first two thirds of the time and judged by the last third.
+/// A rule that is fitted on the first two thirds of the time. The last third judges the rule.
 #[derive(Debug, Serialize)]
 pub struct RuleDocument {
     pub rule: &'static str,

@@ -8,7 +8,7 @@ pub enum Error {
     /// Recordings or a journal cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// A file of settings is wrong: its faults, one a line.
+    /// A file of settings has errors, listed one per line.
     #[error("{0}")]
     Faults(String),
     /// A file of settings cannot be read.
@@ -16,7 +16,7 @@ pub enum Error {
     Settings(settings::LoadError),
     /// An unknown policy.
     #[error(
-        "{name} is neither a policy nor a file: say one of {names}, or a file of the manager's \
+        "{name} is neither a policy nor a file: use {names}, or a file of the manager's \
          settings"
     )]
     NoPolicy {
@@ -27,8 +27,8 @@ pub enum Error {
     },
     /// A file of settings with an operator's rules. Passes do not record the rules' inputs.
     #[error(
-        "{path} has rules of an operator ([policy] rules), which cannot be replayed: they ask for \
-         more than a pass records"
+        "{path} contains an operator's rules ([policy] rules), which cannot be replayed: they need \
+         values that passes do not record"
     )]
     Rules {
         /// The file of settings.
@@ -36,14 +36,14 @@ pub enum Error {
     },
     /// No passes to replay.
     #[error(
-        "No passes were recorded in this time. `pinhead host` records them beside its samples of \
-         a second, and keeps them as long; what was recorded before it did so cannot be replayed"
+        "No passes were recorded in this time. `pinhead host` of this version records passes and \
+         keeps them as long as samples of single seconds; older recordings cannot be replayed"
     )]
     NoPasses,
-    /// Less recorded time than an answer needs.
+    /// The recorded time is too short for an answer.
     #[error(
-        "Passes of {has} were recorded in this time, and {needs} is needed: begin it earlier with \
-         --from, or ask for less with --enough"
+        "This time has passes of {has}, but {needs} is needed: begin it earlier with \
+         --from, or require less with --enough"
     )]
     TooLittle {
         /// The recorded time.
@@ -69,9 +69,7 @@ pub enum Error {
     #[error("No guest was recorded in this time")]
     Nobody,
     /// A time range with more steps than memory allows.
-    #[error(
-        "the time is longer than 200 days, which is more than can be looked at: begin it later"
-    )]
+    #[error("the time is longer than 200 days, the maximum: begin it later")]
     TooLong,
 }
 

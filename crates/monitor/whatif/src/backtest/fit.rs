@@ -7,8 +7,8 @@ use base::{glob, named, plain};
 
 /// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;
-/// Growth of the host's lack that does not count, in millionths of the guests' memory over time. An
-/// estimate of needs is no finer.
+/// Growth of the host's lack of memory that does not count, in millionths of the guests' memory
+/// over time. Estimates of needs are no more precise.
 const LACK_PPM: u128 = 100;
 
 /// The result of a search.
@@ -16,15 +16,15 @@ const LACK_PPM: u128 = 100;
 pub struct Fit {
     /// Number of further guests that fit.
     pub count: u32,
-    /// True if the limit was reached, so that more were not tried.
+    /// True if the search stopped at its limit, without a try of more guests.
     pub is_bound: bool,
-    /// Result with this number.
+    /// Result for all guests with this number of further guests.
     pub with: Tally,
-    /// Result for the host with this number.
+    /// Result for the host with this number of further guests.
     pub host: HostTally,
-    /// Result with one more guest, unless it was not tried.
+    /// Result for all guests with one more guest, if this was tried.
     pub beyond: Option<Tally>,
-    /// Result for the host with one more guest, and the condition that it fails.
+    /// Result for the host with one more guest, and the lack of the host then.
     pub limit: Option<(HostTally, Shortage)>,
 }
 
@@ -38,7 +38,8 @@ named! {
     }
 }
 
-/// Returns the number of further guests like those of a pattern that fit into a world.
+/// Returns the number of further guests that fit into a world. They are like the guests of a
+/// pattern.
 pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
     let played = replay.play(Change::default(), 0)?;
     played.must_have(like)?;
@@ -50,7 +51,7 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     let play = |count: u32| {
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
-        // If the kind is set, the replay without more guests is an estimate, too, so that the
+        // If a policy is set here, the replay without further guests is an estimate as well, so the
         // results are comparable.
         change.kind = change.kind.or(Some(kind));
         replay.play(change, 0)
@@ -58,9 +59,9 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     search_by(&play)
 }
 
-/// Doubles the number until the guests do not fit, then bisects. `play` replays with this number of
-/// additional guests. Only the lack of the host counts: a guest that needs more than its maximum
-/// does so on any host.
+/// Doubles the number of additional guests until they do not fit, then bisects. `play` replays with
+/// a number of additional guests. Only the lack of the host counts. A guest that needs more than
+/// its maximum does so on any host.
 fn search_by(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
     let without = play(0)?;
     let before = *without.player.host();

@@ -16,9 +16,10 @@ use store::{GuestKey, Journal, Policy, Query, Range, Records};
 const GUESTS_MAX: usize = 10_000;
 /// Precision of the time at which the journal last saw a guest.
 const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
-/// Time that may be missing from a full history, at its begin and its end.
+/// Time that may be missing at the start and the end of a full history.
 const STEP_MS: u64 = 60_000;
-/// Time that is replayed before the requested range, so that the policy's state is as it was.
+/// Time that is replayed before the requested range, so that the policy's state is the recorded
+/// one.
 const WARM_MS: i64 = 15 * duration::MINUTE_MS;
 
 /// A recording, and the range of time to replay.
@@ -49,12 +50,12 @@ impl Replay {
         Ok(Replay { records: Records::open(dir)?, from_ms, to_ms, enough_ms: 0 })
     }
 
-    /// Refuses to search for what fits in passes of less time than this.
+    /// Sets the minimum recorded time for a search of further guests.
     pub fn with_enough(self, enough_ms: u64) -> Replay {
         Replay { enough_ms, ..self }
     }
 
-    /// Returns an error if too little was recorded.
+    /// Returns an error if the recorded time is too short.
     pub(crate) fn must_last(&self, played: &Played) -> Result<(), Error> {
         let has_ms = played.player.host().ms;
         if has_ms.saturating_add(STEP_MS) >= self.enough_ms {
@@ -64,8 +65,8 @@ impl Replay {
         Err(Error::TooLittle { has: show(has_ms), needs: show(self.enough_ms) })
     }
 
-    /// Replays the whole range, after a warm-up that does not count. Keeps at most `most`
-    /// decisions.
+    /// Replays the whole range and keeps at most `most` decisions. A warm-up before the range does
+    /// not count.
     pub fn play(&self, change: Change, most: usize) -> Result<Played, Error> {
         let mut player = Player::new(change);
         let mut decisions = Vec::new();
@@ -89,8 +90,8 @@ impl Replay {
         Ok(Played { player, decisions, from_ms, to_ms })
     }
 
-    /// Returns the agreement of the replayed decisions with a journal; `None` if the journal has no
-    /// decisions in the range.
+    /// Returns the agreement of the replayed decisions with a journal, or `None` if the journal has
+    /// no decisions in the range.
     pub fn agreement(journal: &Path, played: &Played) -> Result<Option<Agreement>, Error> {
         let journal = Journal::read_only(journal)?;
         let guests = journal.guests()?.into_iter().filter(|guest| {
@@ -106,9 +107,9 @@ impl Replay {
         let mut recorded = Vec::new();
         journal.decisions(&query, |decided| {
             let decision = decided.decision;
-            // The manager's own actions when a guest appears or ends are not decisions of the
-            // policy. Releases are left out, too, because the manager and the operator also release
-            // guests.
+            // The manager's actions when a guest appears or ends are not decisions of the policy.
+            // Releases are left out as well, because some of them are the manager's or the
+            // operator's.
             if let Some(who) = guests.get(&decided.guest)
                 && let Some(action) = decision.action().filter(|one| *one != SizeAction::Release)
             {

@@ -1,4 +1,4 @@
-//! Recorded needs of guests, and the sizes that follow from them.
+//! Recorded needs of guests, and the resulting sizes.
 
 use crate::backtest::Error;
 use crate::{Advice, Options, Past};
@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, STEPS_MAX, Span};
 
-/// Default retention of minute rows. Longer times are read by the quarter of an hour, because such
-/// rows are kept longer.
+/// Default retention of rows of minutes. Longer times are read from rows of quarters of an hour,
+/// which are kept longer.
 pub const MINUTES_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
 const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
 
-/// Time range to look at, and the options for sizes.
+/// Time range of the recordings, and the options for sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     /// Time range, and the length of its steps.
@@ -23,8 +23,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Creates a question from one time up to before another, in milliseconds since 1970. Steps are
-    /// minutes, or quarters of an hour if the time is longer than three days.
+    /// Creates a question about a time range in milliseconds since 1970. The end is exclusive.
+    /// Steps are minutes, or quarters of an hour if the range is longer than three days.
     pub fn new(from_ms: i64, to_ms: i64, options: Options) -> Result<Question, Error> {
         let length_ms = to_ms.saturating_sub(from_ms);
         let step_ms = if length_ms > MINUTES_MS { QUARTER_MS } else { duration::MINUTE_MS };
@@ -44,16 +44,17 @@ pub struct Sizes {
     pub question: Question,
     /// Start of the first step.
     pub from_ms: i64,
-    /// Recorded needs of the guests that were there at the end.
+    /// Recorded needs of the guests that existed at the end.
     pub past: Past,
-    /// Number of selected guests that were gone at the end.
+    /// Number of selected guests that had ended before the end.
     pub gone: usize,
     /// Resulting advice.
     pub advice: Advice,
 }
 
 impl Sizes {
-    /// Reads the recordings of a directory. Guests are names or patterns of names; none means all.
+    /// Reads the recordings of a directory. `guests` are names or patterns of names. An empty list
+    /// means all.
     pub fn of(dir: &Path, question: Question, guests: &[String]) -> Result<Sizes, Error> {
         let pick = Pick {
             guests: Some(crate::FIELDS.to_vec()),

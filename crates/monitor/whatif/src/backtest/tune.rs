@@ -26,7 +26,7 @@ const STEP_MS: i64 = duration::MINUTE_MS;
 pub struct Findings {
     /// Findings with a remedy that helps in the replay.
     pub all: Vec<Advised>,
-    /// Number of guests that were there at the end and have enough history.
+    /// Number of guests that existed at the end and have enough history.
     pub known: usize,
     /// Description of the guests without enough history, if there are some.
     pub too_little: Option<String>,
@@ -79,8 +79,8 @@ impl Foretold {
     }
 }
 
-/// Returns the findings from one time up to before another, in milliseconds since 1970. Sizes of
-/// guests with less history than `enough_ms` are no findings.
+/// Returns the findings of a time range in milliseconds since 1970. The end is exclusive. A guest
+/// with less history than `enough_ms` gets no findings about its size.
 pub fn tune(
     records: &Records,
     (from_ms, to_ms): (i64, i64),
@@ -116,8 +116,8 @@ pub fn tune(
     for finding in crate::tune(&known) {
         let foretold = match change_of(&finding, player.kind()).filter(|_| player.passes() > 0) {
             Some(change) => {
-                // Both results are estimates of the same kind, so they can be compared. The result
-                // without a change is the same for all findings.
+                // Both results are estimates of the same kind, so they can be compared. All
+                // findings share the result without a change.
                 let before = match as_it_was {
                     Some(before) => before,
                     None => {
@@ -138,7 +138,8 @@ pub fn tune(
     Ok(Findings { all, known, too_little: advice.too_little(enough_ms) })
 }
 
-/// Watches the rules of guests in the samples of the last hour, if rules acted in both directions.
+/// Watches the guests' rules in the samples of the last hour, if these rules acted in both
+/// directions.
 fn swings(
     records: &Records,
     past: &Past,

@@ -14,7 +14,8 @@ pub struct World {
     pub host: Option<Bytes>,
     /// Further use of each guest, in thousandths of its recorded use.
     pub growth_permille: u64,
-    /// Number of further guests like those of a pattern, which repeat their recorded use.
+    /// Number of further guests, and the pattern of the guests that they copy. They repeat the
+    /// recorded use.
     pub more: Option<(u32, String)>,
 }
 

@@ -1,5 +1,5 @@
-//! Recordings of the model's worlds are decided again with the same result. Estimates for another
-//! policy are compared with that policy in the same world.
+//! Replays of simulated recordings. With the recorded policy the decisions must be the same.
+//! Estimates for another policy are compared with that policy in the same world.
 
 use base::Bytes;
 use model::{GuestIdentity, PassEvent, PassGuest, PassInput};
@@ -71,7 +71,7 @@ impl<P: Policy + Decides> Policy for Taped<P> {
     }
 }
 
-/// Access to the decisions of the last pass, as a journal has them.
+/// The decisions of the last pass, in the form of a journal.
 trait Decides {
     fn decided(&self, now_ms: u64) -> Vec<Recorded>;
 }
@@ -112,7 +112,7 @@ fn play(passes: &[PassInput], change: Change) -> (Player, Vec<whatif::Replayed>)
 }
 
 #[test]
-fn passes_are_decided_again_as_they_were() {
+fn replayed_decisions_equal_the_recorded_decisions() {
     let (mut all, mut moves) = (0, 0);
     for seed in 0..40 {
         let mut taped = Taped::new(Ours::default(), Kind::Pinhead);
@@ -134,7 +134,7 @@ fn missing_passes_count_and_new_manager_starts_fresh() {
     passes.drain(10..15);
     let (player, _) = play(&passes, Change::default());
     assert_eq!((player.missing(), player.starts()), (5, 1));
-    // The second manager process counts from 0 again, and its first three passes were lost.
+    // The second manager process counts passes from 0 again. Its first three passes were lost.
     let twice: Vec<PassInput> = taped.passes.iter().chain(&taped.passes[3..]).cloned().collect();
     let (player, _) = play(&twice, Change::default());
     assert_eq!((player.missing(), player.starts()), (3, 2));

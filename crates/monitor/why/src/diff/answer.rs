@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use store::Range;
 
-/// A question, and the times in which the policies differ.
+/// Answer to a question: the times in which the two policies differ.
 #[derive(Debug)]
 pub struct Answer {
     /// Guests with their differences.
@@ -22,7 +22,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer as text: the times in which targets differ, and a summary.
+    /// Returns the answer as text: the times with different targets, and a summary.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let known: Vec<&(Chosen, Total)> =
@@ -31,8 +31,8 @@ impl Answer {
             // Writing to a string cannot fail, here and below.
             let _ = writeln!(
                 out,
-                "Between {} and {} no guest was decided about by both policies: a second one \
-                 runs if the configuration names it as `shadow`.",
+                "Between {} and {} both policies decided about no guest: name a second policy as \
+                 `shadow` in the settings.",
                 show(self.range.from_ms, &self.now),
                 show(self.range.to_ms, &self.now)
             );
@@ -124,14 +124,14 @@ fn summary(guest: &Chosen, total: &Total) -> String {
     let moves = format!("moves: active {}, shadow {}", total.active_moves, total.shadow_moves);
     let known = span(total.known_ms);
     if total.count == 0 {
-        return format!("{name}: the policies agree over {known}; {moves}");
+        return format!("{name}: the targets agreed for {known}; {moves}");
     }
     let unlisted = total.count - total.partings.len() as u64;
     let unlisted = if unlisted > 0 { format!(" ({unlisted} not listed)") } else { String::new() };
     let times = if total.count == 1 { "once".into() } else { format!("{} times", total.count) };
     format!(
-        "{name}: apart {times}{unlisted}, for {} of {known}; the shadow's targets come to {:+.1} \
-         MiB·h; {moves}",
+        "{name}: the targets differed {times}{unlisted}, for {} of {known}; the shadow policy \
+         would change the guest's memory by {:+.1} MiB·h; {moves}",
         span(total.parted_ms),
         total.mib_hours
     )

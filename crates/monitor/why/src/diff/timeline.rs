@@ -43,8 +43,8 @@ impl Parting {
 /// Comparison for one guest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// Times in which the targets for the guest differed; if there are very many, only the first
-    /// ones.
+    /// Times in which the targets for the guest differed. If there are very many, these are only
+    /// the first.
     pub partings: Vec<Parting>,
     /// Number of such times.
     pub count: u64,
@@ -52,8 +52,8 @@ pub struct Total {
     pub parted_ms: i64,
     /// Total time in which both targets were known.
     pub known_ms: i64,
-    /// Additional memory of the guest under the shadow policy, in MiB times hours; negative for
-    /// less.
+    /// Additional memory of the guest under the shadow policy, in MiB times hours. Negative for
+    /// less memory.
     pub mib_hours: f64,
     /// Decisions of the policy in force that moved the guest.
     pub active_moves: u64,

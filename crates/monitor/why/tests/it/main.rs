@@ -110,17 +110,17 @@ fn story() -> Journal {
     journal
 }
 
-const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): 3.1 GiB were \
-    free for guests, and 4.0 GiB are wanted (clause setpoint). It had 900 MiB available, 610 MiB \
-    of them free or cold cache; nothing in it waited at its last sample. Limited by: step. It \
-    gave back 251 MiB within 1.2 s; the host got 248 MiB.\n";
+const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
+    3.1 GiB free for guests, and its set point was 4.0 GiB (clause setpoint). The guest had \
+    900 MiB available, 610 MiB of them free or cold cache; no task in the guest waited for \
+    memory. Limited by: step. The guest gave back 251 MiB within 1.2 s; the host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
-    it needed nothing, and no other guest needed its memory (clause content). Its own numbers \
-    were not known.\n";
-const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): it needed 224 MiB \
-    more (clause need). Something in it waited for memory 12.5 % of the time; it swapped in 40 \
-    pages a second. These numbers were 1.5 s old. Limited by: max, shares. The outcome is not in \
-    the journal.\n";
+    the guest needed no memory, and no other guest needed its memory (clause content). The guest's \
+    own state was unknown.\n";
+const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): the guest needed \
+    224 MiB more (clause need). A task in the guest waited for memory 12.5 % of the time; the \
+    guest swapped in 40 pages a second. This sample was 1.5 s old. Limited by: max, shares. The \
+    outcome is not in the journal.\n";
 const STARTED: &str = "14:00:00  2 guests were found.\n";
 
 #[test]
@@ -129,13 +129,13 @@ fn an_hour_is_shown_in_sentences_with_holds_folded() {
 }
 
 #[test]
-fn a_minute_is_shown_with_what_was_in_force_before() {
+fn a_minute_is_shown_with_the_decision_in_force_before() {
     let journal = story();
     let held = HELD.replace("212 times", "50 times").replace("14:06:41", "14:03:59");
     assert_eq!(ask(&journal, &at("web*", "14:03")), format!("{SHRUNK}{held}"));
-    let before = "earlier: 14:06:41  web1 was held at 1797 MiB: it needed nothing, and no \
-                  other guest needed its memory (clause content). Its own numbers were not \
-                  known.\n";
+    let before = "earlier: 14:06:41  web1 was held at 1797 MiB: the guest needed no memory, and no \
+                  other guest needed its memory (clause content). The guest's own state was \
+                  unknown.\n";
     assert_eq!(
         ask(&journal, &at("uuid-of-web1", "14:07:00")),
         format!("earlier: {SHRUNK}{before}{GROWN}")
@@ -143,7 +143,7 @@ fn a_minute_is_shown_with_what_was_in_force_before() {
 }
 
 #[test]
-fn folded_holds_say_how_often_the_kernel_took_memory_back() {
+fn merged_holds_count_how_often_the_kernel_took_memory_back() {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
     for (second, mib) in [(187, 256), (188, 272), (189, 300)] {
@@ -158,17 +158,17 @@ fn folded_holds_say_how_often_the_kernel_took_memory_back() {
     }
     let text = ask(&journal, &args("web1"));
     assert!(text.contains("held 3 times") && text.contains("256 to 300 MiB"), "{text}");
-    let took = "Its kernel took memory back from the balloon 2 times meanwhile.";
+    let took = "The guest's kernel took memory back from the balloon 2 times meanwhile.";
     assert!(text.trim_end().ends_with(took), "{text}");
     let answer = why::answer(&journal, &args("web1"), now()).expect("an answer").json();
     assert_eq!(answer["entries"][0]["took_back"], 2);
 }
 
 #[test]
-fn a_time_without_decisions_says_when_there_are_some() {
+fn a_time_without_decisions_is_answered_with_other_times() {
     let journal = story();
-    let nothing = "The active policy decided nothing about web1 between 14:08:00 and 14:08:59; \
-                   its first decision in the journal is of 14:03:07, its last of 14:07:00.\n";
+    let nothing = "The active policy decided nothing about web1 between 14:08:00 and 14:08:59. \
+                   The journal has its decisions from 14:03:07 to 14:07:00.\n";
     assert_eq!(ask(&journal, &at("web1", "14:08")), format!("earlier: {GROWN}{nothing}"));
     let before = ask(&journal, &at("web1", "2026-11-20 14:08"));
     assert!(before.starts_with("The active policy decided nothing about web1"), "{before}");
@@ -189,7 +189,7 @@ fn guests_are_distinguished_and_unknown_names_get_suggestions() {
 }
 
 #[test]
-fn programs_get_all_of_it() {
+fn json_contains_the_whole_answer() {
     let answer = why::answer(&story(), &at("web1", "14:03:07"), now()).expect("an answer").json();
     assert_eq!(answer["guests"][0]["uuid"], "uuid-of-web1");
     assert_eq!(answer["from"], "2026-11-21T14:03:07.000+01:00");
@@ -206,7 +206,7 @@ fn programs_get_all_of_it() {
 }
 
 #[test]
-fn a_dry_run_and_a_shadow_would_have() {
+fn dry_runs_and_shadows_are_described_as_hypothetical() {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
     let mut dry = decision(START_MS, "shrink", 2048, 1792);
@@ -233,7 +233,7 @@ fn report_h14_an_acting_manager_has_done_what_needs_no_order() {
     }
     let text = ask(&journal, &args("web1"));
     for sentence in
-        ["was let go at 128 MiB", "was given up as stuck at 256 MiB", "web1 was left as it is"]
+        ["left to another manager at 128 MiB", "at 256 MiB with a stuck balloon", "left unchanged"]
     {
         assert!(text.contains(sentence), "{sentence} is not in {text}");
     }
@@ -265,16 +265,16 @@ fn run_of_steps_has_its_range_and_count() {
     assert!(text.contains(run) && text.ends_with(" The host got 61 MiB.\n"), "{text}");
     let text = told(&[(Reached, 139), (Stuck, 130)]);
     assert!(text.contains("in 2 steps from 147 to 130 MiB (-17) within 6.0 s: "), "{text}");
-    assert!(text.ends_with(" Its balloon came to a halt.\n"), "{text}");
+    assert!(text.ends_with(" The balloon then stopped.\n"), "{text}");
     let text = told(&[(Reached, 139), (Gone, 0)]);
     assert!(text.contains("in 2 steps from 147 to 139 MiB (-8) within 3.0 s: "), "{text}");
-    assert!(text.ends_with(" It ended within 6.0 s.\n"), "{text}");
+    assert!(text.ends_with(" The guest ended within 6.0 s.\n"), "{text}");
     let answer = why::answer(&movement(&[(Reached, 139), (Reached, 86)]), &args("web1"), now());
     assert_eq!(answer.expect("an answer").lines()[0].to_mib, Some(86));
 }
 
 #[test]
-fn old_numbers_are_told_with_the_reason_why_they_count() {
+fn age_of_an_old_sample_is_shown_with_the_reason_why_it_counts() {
     let told = |clause: &'static str, asleep: f64| {
         let mut journal = Journal::in_memory().expect("memory");
         let web = add_guest(&mut journal, "web1");
@@ -285,16 +285,16 @@ fn old_numbers_are_told_with_the_reason_why_they_count() {
         journal.decision(web, &shrunk).expect("written");
         ask(&journal, &args("web1"))
     };
-    let unchanged = " These numbers were 14.0 s old: it was asleep, so they were unchanged since.";
+    let unchanged = " This sample was 14.0 s old, but the guest was asleep, so it still held.";
     assert!(told("setpoint", 1.0).contains(unchanged), "{}", told("setpoint", 1.0));
-    assert!(told("setpoint", 0.0).contains(" These numbers were 14.0 s old. "));
+    assert!(told("setpoint", 0.0).contains(" This sample was 14.0 s old. "));
     let stale = told("stale", 0.0);
-    assert!(stale.contains("its last sample was 14.0 s old, and it may have run since"), "{stale}");
+    assert!(stale.contains("last sample was 14.0 s old, and the guest may have run"), "{stale}");
     assert_eq!(stale.matches("14.0 s").count(), 1, "{stale}");
 }
 
 #[test]
-fn wait_that_has_just_ended_is_told_of_a_strained_guest() {
+fn a_wait_that_just_ended_is_shown_for_a_strained_guest() {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
     let mut hold = decision(START_MS, "hold", 127, 127);
@@ -302,8 +302,8 @@ fn wait_that_has_just_ended_is_told_of_a_strained_guest() {
     hold.inputs = inputs(&[("psi_permille", 0.0), ("strained", 1.0)]);
     journal.decision(web, &hold).expect("written");
     let text = ask(&journal, &args("web1"));
-    assert!(text.contains(" Something in it had waited for memory just before."), "{text}");
-    assert!(!text.contains("othing in it waited"), "{text}");
+    assert!(text.contains(" A task in the guest had waited for memory just before."), "{text}");
+    assert!(!text.contains("o task in the guest waited"), "{text}");
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn present_run_is_shown_unless_a_time_is_given() {
     let recent = Question { time: Time::Recent("1h".into()), ..args("g2") };
     let text = ask(&journal, &recent);
     assert!(text.starts_with("14:05:00  g2 was shrunk from 256"), "{text}");
-    let note = "Earlier runs of g2 are left out: --last SPAN or --at TIME shows them.\n";
+    let note = "Earlier runs of g2 are not shown: use --last SPAN or --at TIME to see them.\n";
     assert!(text.ends_with(note), "{text}");
     let all = ask(&journal, &args("g2"));
     assert!(all.contains("14:00:00  g2 [dead-uui] was shrunk"), "{all}");
@@ -351,7 +351,7 @@ fn present_run_is_shown_unless_a_time_is_given() {
 }
 
 #[test]
-fn every_fate_and_later_words_have_a_sentence() {
+fn every_outcome_has_a_sentence_even_an_unknown_one() {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
     let mut odd = decision(START_MS, "shrink", 2048, 1792);
@@ -370,15 +370,15 @@ fn every_fate_and_later_words_have_a_sentence() {
     }
     let text = ask(&journal, &args("web1"));
     for sentence in [
-        "web1: compact from 2048 to 1792 MiB (-256): a clause decided that this pinhead does \
-         not know (clause moon-phase).",
-        "It gave back 100 MiB within 5.0 s; the gain of the host was not measured.",
-        "Its balloon came to a halt: it gave back 100 of 256 MiB within 5.0 s.",
-        "It was refused, and has 1948 MiB.",
-        "After 5.0 s and at 1948 MiB a later decision took its place.",
-        "It ended within 5.0 s.",
-        "Its kernel took memory back within 5.0 s, and it has 1948 MiB.",
-        "Another program moved its balloon within 5.0 s, to 1948 MiB.",
+        "web1: compact from 2048 to 1792 MiB (-256): this version of pinhead does not know \
+         the reason (clause moon-phase).",
+        "The guest gave back 100 MiB within 5.0 s; the host's gain was not measured.",
+        "The guest gave back 100 of 256 MiB within 5.0 s; then the balloon stopped.",
+        "The change was refused, and the guest has 1948 MiB.",
+        "A later decision replaced this one after 5.0 s, at 1948 MiB.",
+        "The guest ended within 5.0 s.",
+        "The guest's kernel took memory back within 5.0 s, up to 1948 MiB.",
+        "Another program moved the guest's balloon within 5.0 s, to 1948 MiB.",
     ] {
         assert!(text.contains(sentence), "{sentence} is not in {text}");
     }
@@ -449,11 +449,11 @@ fn policy_differences_are_shown_as_intervals() {
     let text = differ(&parted(), None).text();
     // 1 minute of 128 MiB and 4 minutes of 256 MiB are 19.2 MiB·h.
     let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content: no demand), \
-        shadow 1792 MiB (shortage: another guest needs what it can spare), \
+        shadow 1792 MiB (shortage: another guest needs memory that this guest can spare), \
         -256 MiB at most, for 5 min\n\
-        mail: the policies agree over 10 min; moves: active 0, shadow 0\n\
-        web1: apart once, for 5 min of 10 min; the shadow's targets come to -19.2 MiB·h; \
-        moves: active 1, shadow 2\n";
+        mail: the targets agreed for 10 min; moves: active 0, shadow 0\n\
+        web1: the targets differed once, for 5 min of 10 min; the shadow policy would change the \
+        guest's memory by -19.2 MiB·h; moves: active 1, shadow 2\n";
     assert_eq!(text, expected);
     let only = differ(&parted(), Some("mail"));
     assert_eq!(only.guests.len(), 1);
@@ -483,7 +483,7 @@ fn policies_do_not_differ_while_no_manager_runs() {
 }
 
 #[test]
-fn without_a_shadow_there_is_a_sentence() {
+fn without_a_shadow_the_answer_explains_how_to_add_one() {
     let text = differ(&story(), None).text();
-    assert!(text.contains("no guest was decided about by both policies"), "{text}");
+    assert!(text.contains("both policies decided about no guest"), "{text}");
 }

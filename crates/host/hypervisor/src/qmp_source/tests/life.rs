@@ -441,7 +441,7 @@ fn liar(pages: u64) -> Vec<Event> {
     qemu.accept();
     qemu.greet();
     world.talk(&mut qemu);
-    assert_eq!(world.take_events(), [], "a second look comes first");
+    assert_eq!(world.take_events(), [], "the guest is queried a second time first");
     world.turn(200);
     qemu.accept();
     qemu.greet();

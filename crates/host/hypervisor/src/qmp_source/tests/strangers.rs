@@ -6,10 +6,11 @@ use std::os::unix::net::UnixListener;
 use super::*;
 use crate::{Claim, Stranger};
 
-/// Number of turns, of at most 50 ms each, within which a script of nobody's is certainly found.
+/// Number of turns, of at most 50 ms each, in which a script of the user `nobody` is certainly
+/// found.
 const TURNS: usize = 400;
 
-/// Creates a source for two directories, nobody's and ours.
+/// Creates a source for two directories: of the user `nobody`, and of this user.
 fn source(tree: &Tree, trust: Trust) -> QmpSource {
     let pattern = |dir: &str| format!("{}/{dir}/*.qmp", tree.path().display());
     let patterns = [pattern("user/*"), pattern("server")];
@@ -68,7 +69,7 @@ fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
         base::skipped!("only root can be somebody else");
         return;
     };
-    // A socket of root in the directory of nobody, as if the user nobody had moved it there.
+    // A socket of root in the directory of the user `nobody`, as if that user had moved it there.
     let listener = UnixListener::bind(tree.path().join("user/nobody/g1.qmp")).unwrap();
     listener.set_nonblocking(true).unwrap();
     let events = reported(&mut source(&tree, Trust::naming([Stranger::OWNER])), &mut 0);

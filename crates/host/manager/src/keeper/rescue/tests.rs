@@ -137,7 +137,7 @@ fn finding_04_taken_memory_is_restored_before_claimed_memory() {
     rescue.reached(2, Bytes::ZERO);
     let targets = rescue.step(Some(mib(1000)), 0);
     assert_eq!(targets, [(1, mib(512)), (2, mib(10 + 124))]);
-    // A guest that is reached first gets no more than the others.
+    // The guest that is reached first gets no more than the other guests.
     let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
     rescue.reached(2, mib(10));
     assert_eq!(rescue.step(Some(mib(1000)), 0), [(2, mib(10 + 124))]);

@@ -90,7 +90,7 @@ pub fn program() -> Result<PathBuf, Error> {
 
 fn given(variable: &str, what: &str) -> Result<PathBuf, Error> {
     path(variable).ok_or_else(|| {
-        Error::Usage(format!("{variable} does not say where {what}; use `make bench`"))
+        Error::Usage(format!("{variable} must contain where {what}; use `make bench`"))
     })
 }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hidden_words_are_for_our_own_processes() {
+    fn hidden_arguments_start_processes_of_the_benchmark() {
         assert_eq!(args("--threads 5").unwrap().threads, Some(5));
         let files = [PathBuf::from("/a"), PathBuf::from("--help")];
         assert_eq!(args("--preads /a --help").unwrap().preads, files);

@@ -8,7 +8,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Sleeps until a moment; returns at once if the moment is past.
+/// Sleeps until a moment. Returns immediately if the moment is past.
 pub fn sleep_until(moment: Instant) {
     let left = moment.saturating_duration_since(now());
     if left > Duration::ZERO {

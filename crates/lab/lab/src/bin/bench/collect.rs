@@ -1,10 +1,10 @@
 //! The cost of collecting and recording samples of a hundred guests once a second.
 //!
-//! The guests are processes with as many threads as an emulator has. Reading a process costs the
-//! same whatever it does. So these processes sleep, and are read once as running and once as
+//! The guests are processes with as many threads as an emulator has. To read a process costs the
+//! same whatever it does, so these processes sleep. They are read first as running and then as
 //! sleeping guests. Rounds are a second apart, as in the manager. Without pauses a round would find
-//! everything in the CPU's caches, and cost a fifth. The recorded counters grow by a different
-//! amount each second, like the counters of busy guests.
+//! everything in the CPU's caches, and would cost a fifth as much. The recorded counters grow by a
+//! different amount each second, like the counters of busy guests.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};
@@ -53,12 +53,12 @@ const GROWING: &[(GuestField, u64)] = &[
     (GuestField::OwnBusy, 100),
     (GuestField::OwnIdle, 100),
 ];
-/// Start time, chosen so that a minute ends in the middle of the rounds: in every run its rows are
-/// written exactly once.
+/// Start time. A minute ends in the middle of the rounds, so every run writes the rows of a minute
+/// exactly once.
 const FROM_MS: i64 = 1_800_000_000_000 - 15_000;
 
-/// Promised maximum costs, as multiples of the cost of bare reads of the same files in the same
-/// seconds.
+/// Promised maximum costs, as multiples of the cost of reading the same files without any
+/// processing.
 const RUN_TIMES: f64 = 1.5;
 const ASLEEP_TIMES: f64 = 1.0;
 const RECORDED_TIMES: f64 = 2.5;
@@ -102,11 +102,11 @@ pub fn rows() -> Result<Vec<Row>, Error> {
         awake.files
     );
     Ok(vec![
-        awake.row("collecting, all run, against bare reads of its files", RUN_TIMES).note(&note),
-        asleep.row("the same, all sleep", ASLEEP_TIMES),
+        awake.row("collecting, all guests run, against bare reads", RUN_TIMES).note(&note),
+        asleep.row("the same, all guests sleep", ASLEEP_TIMES),
         recorded
-            .row("the same, all run, and recording", RECORDED_TIMES)
-            .note("a minute's rows for every thirty seconds; on the disk of temporary files"),
+            .row("the same, all guests run, with recording", RECORDED_TIMES)
+            .note("rows of a minute every thirty seconds, on the disk of temporary files"),
     ])
 }
 

@@ -32,16 +32,16 @@ const GUESTS: usize = 100;
 const MIDNIGHT_MS: i64 = 1_795_219_200_000;
 const DAY_MS: i64 = 86_400_000;
 const SECOND_MS: i64 = 1_000;
-/// The promised size, in millions of bytes.
+/// Promised size, in millions of bytes.
 const SIZE_MB: f64 = 60.0;
-/// The promised time of a report, in seconds.
+/// Promised time of a report, in seconds.
 const REPORT_S: f64 = 1.0;
-/// The promised times of replaying the day, and of sizing its guests, in seconds of one CPU.
+/// Promised times to replay the day, and to compute sizes of its guests, in seconds of one CPU.
 const REPLAY_S: f64 = 10.0;
 const SIZE_S: f64 = 30.0;
-/// Runs of each report; the best counts.
+/// Number of runs of each report. The best run counts.
 const TIMES: usize = 3;
-/// Requested formats of the reports, and after them the requested steps.
+/// Formats of the reports, followed by the lengths of their steps.
 const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
 const STEPS: [Option<&str>; 2] = [None, Some("1m")];
 
@@ -67,14 +67,15 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     let month = figure(megabytes("2026-11.db")?, 1, " MB");
     let most = Keep::USUAL.raw_bytes as f64 / 1e6;
     let mut found = vec![
-        Row::promised("a day of 100 guests, by the minute", size, SIZE_MB)
-            .note(&format!("they follow {FOLLOWED} recorded ones, in the hours of their classes")),
+        Row::promised("a day of 100 guests, by the minute", size, SIZE_MB).note(&format!(
+            "they repeat {FOLLOWED} recorded guests, in the hours of their classes"
+        )),
         Row::promised("its samples of one second, the newest", raw, most),
         Row::plain("the same day by 15 minutes", &month.text()),
     ];
     found.extend(reports(dir)?);
     found.push(Row::plain(
-        "what each pass of the day knew",
+        "inputs of the day's passes",
         &figure(megabytes("passes.db")?, 1, " MB").text(),
     ));
     let program = program()?;
@@ -89,7 +90,7 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     ] {
         let (seconds, cpu_s) = best(&program, dir, &words)?;
         let row = Row::promised(name, figure(cpu_s, 2, " s"), most);
-        found.push(row.note(&format!("{seconds:.2} s from its start to its end")));
+        found.push(row.note(&format!("{seconds:.2} s of elapsed time")));
     }
     Ok(found)
 }
@@ -162,8 +163,8 @@ fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
         let sum: f64 = all.iter().map(|took| took.seconds).sum();
         let figure = figure(slowest.seconds, 2, " s");
         let name = match step {
-            None => "the slowest report over it",
-            Some(_) => "the slowest by the minute",
+            None => "the slowest report over the day",
+            Some(_) => "the slowest report by the minute",
         };
         let words = |took: &Took| {
             format!("{} {:.2} s ({:.2} s of CPU)", took.name, took.seconds, took.cpu_s)
@@ -173,7 +174,7 @@ fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
         let cpu_s = all.iter().map(|took| took.cpu_s).fold(0.0, f64::max);
         let count = all.len();
         rows.push(Row::promised(name, figure, REPORT_S).note(&worst.join(", ")).note(&format!(
-            "{count} of them, the best of {TIMES} each: {mean:.2} s on average, at most \
+            "{count} reports, the best of {TIMES} runs each: {mean:.2} s on average, at most \
              {cpu_s:.2} s of CPU"
         )));
     }
@@ -194,7 +195,7 @@ fn took(
     Ok(Took { seconds, cpu_s, name: format!("{report} {format}") })
 }
 
-/// Returns the duration and the CPU time of a command over recordings; the best of some.
+/// Returns the duration and the CPU time of the best of some runs of a command over recordings.
 fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Error> {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {
@@ -232,8 +233,8 @@ mod tests {
     use super::*;
     use store::Span;
 
-    /// A quarter of an hour takes at least its share of a day's bytes, as it contains the names
-    /// once.
+    /// A quarter of an hour takes at least its share of a day's bytes, because it also contains all
+    /// names.
     const PART: u64 = 96;
 
     #[test]

@@ -23,7 +23,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let resources =
         Resources { cpus: Some(Cpus { online: ONLINE, present: ONLINE }), pool: Some(Pages(0)) };
     if !asks_all_rules(&step(&program, &history, resources)) {
-        return Err(Error::Preset("decides without asking all of its rules"));
+        return Err(Error::Preset("decides without an evaluation of all of its rules"));
     }
     let (evaluation, note) = micros(TURNS, || {
         black_box(step(black_box(&program), black_box(&history), black_box(resources)));
@@ -58,7 +58,7 @@ fn compile(text: &str) -> Result<Program, Error> {
     rules::compile(&file, &Machine::default()).0.ok_or(Error::Preset("does not compile"))
 }
 
-/// Returns true if no rule of a group is true, because only then both of its rules were evaluated.
+/// Returns true if no rule of a group is true. Only then both rules of the group were evaluated.
 fn asks_all_rules(decision: &GuestDecision) -> bool {
     let cpu = decision.cpu.and_then(Result::ok);
     let memory = decision.memory.and_then(Result::ok);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_history_makes_the_default_preset_ask_all_its_rules() {
+    fn history_makes_the_default_preset_evaluate_all_its_rules() {
         let program = compile(&rules::PRESETS[0].text()).unwrap();
         let resources =
             Resources { cpus: Some(Cpus { online: 2, present: 2 }), pool: Some(Pages(0)) };

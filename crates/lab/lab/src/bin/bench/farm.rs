@@ -50,12 +50,12 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let answered = format!("{} web servers have answered", args.guests);
     Ok(vec![
         row(&answered, shared("start", "all answer after")?, 1, " s", ANSWER_S)
-            .note(&format!("from the command on; each used {started_ms:.0} ms of CPU for it")),
+            .note(&format!("from the command on; each start took {started_ms:.0} ms of CPU")),
         row("host memory a guest, shared", shared("idle", held)? * MB, 1, " MB", SHARED_MB)
-            .note(&format!("their proportional parts; {unshared_mb:.1} MB when they had answered")),
-        row("idle, a guest, all of ours included", cpu + own, 3, " %", IDLE_PERCENT).note(
+            .note(&format!("proportional size; {unshared_mb:.1} MB right after the start")),
+        row("idle CPU a guest, with pinhead's own", cpu + own, 3, " %", IDLE_PERCENT).note(
             &format!(
-                "of one core: QEMU {cpu:.3} %, we {own:.3} %; {dispatches:.2} dispatches a second"
+                "of one core: QEMU {cpu:.3} %, pinhead {own:.3} %; {dispatches:.2} dispatches/s"
             ),
         ),
         row(
@@ -66,10 +66,10 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
             SQUEEZED_MB,
         )
         .note(&format!(
-            "under a limit, over compressed memory; all were asked twice after that, one after \
+            "under a limit, with compressed memory; then all were requested twice, one after \
              the other: {first:.0} and {second:.0} ms a page"
         )),
-        row("all of them are gone", shared("end", "took")?, 2, " s", DOWN_S),
+        row("time until all guests have ended", shared("end", "took")?, 2, " s", DOWN_S),
     ])
 }
 

@@ -25,11 +25,11 @@ const NS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
 /// The promised time of the overview.
 const PROMISE_S: f64 = 2.0;
-/// Number of loads of a page; the median counts.
+/// Number of loads of a page. The median counts.
 const TIMES: usize = 5;
 
-/// Returns a guest's fields for the page of a fleet, after this time. They contain pseudo-random
-/// parts that are the same in each run.
+/// Returns a guest's fields for the page of several hosts, after this time. They contain
+/// pseudo-random parts, which are the same in each run.
 fn guest(host: u64, number: u64, ms: u64) -> Fields<G> {
     let chance = (host * 7_919 + number * 104_729) % 1_000;
     let some = chance * MIB / 16;
@@ -101,10 +101,10 @@ fn fill(url: &Url, now_ms: i64) -> Result<(), Error> {
 /// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     if !e2e::is_there(PROGRAM) {
-        return Err(Error::Usage(format!("{PROGRAM} is not here, which opens the pages")));
+        return Err(Error::Usage(format!("{PROGRAM} is not installed: it opens the pages")));
     }
     let Some(mut engine) = Engine::start(Kind::VictoriaMetrics, None) else {
-        return Err(Error::Usage("VictoriaMetrics is not here, which keeps the hosts".into()));
+        return Err(Error::Usage("VictoriaMetrics is not installed: it stores the metrics".into()));
     };
     let asked = engine.asked();
     engine.until("an answer", || asked.query("1", why::now().ms));
@@ -116,7 +116,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     browser.open(&pages.door);
     let title = browser.text("document.querySelector('h1').innerText");
     if title != format!("Overview of {HOSTS} hosts") {
-        return Err(Error::Usage(format!("the page says {title:?}")));
+        return Err(Error::Usage(format!("the page has the title {title:?}")));
     }
     let mut opened = |path: &str| -> f64 {
         let mut times: Vec<f64> = (0..TIMES)
@@ -138,7 +138,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     }
     let weight = pages.weight(&mut browser, "/");
     rows.push(Row::plain(
-        "all that it asks for, compressed",
+        "everything that the page loads, compressed",
         &figure(weight.bytes / 1_000.0, 1, " kB").text(),
     ));
     Ok(rows)

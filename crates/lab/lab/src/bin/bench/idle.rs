@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Promised maximum of CPU use in percent of a core, and of the ratio of wake-ups with a manager to
-/// wake-ups without one.
+/// Promised maximum of CPU use in percent of a core, and of wake-ups relative to those without a
+/// manager.
 const CPU_PERCENT: f64 = 0.5;
 const WAKE_UPS_RATIO: f64 = 1.05;
 
@@ -27,7 +27,7 @@ const WAKE_UPS_RATIO: f64 = 1.05;
 const SETTLE_WINDOW: Duration = Duration::from_secs(15);
 /// Maximum difference of two windows, as a part of the larger one.
 const SETTLED: f64 = 0.1;
-/// Guests that use more than this part of all cores are still booting or settling.
+/// Part of all cores above which the guests are still booting or settling.
 const BUSY: f64 = 0.75;
 /// A hundred guests boot on two cores in about five minutes, and settle in another five.
 const PATIENCE: Duration = Duration::from_secs(1500);
@@ -79,13 +79,13 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let seconds = window.as_secs_f64();
     let each = |count: u64| count as f64 / seconds / f64::from(guests);
     let percent = |ns: u64| ns as f64 / 1e7 / seconds;
-    // Dispatches would also count preemptions by other processes of this machine.
+    // Dispatches are not used, because they also count preemptions by other processes.
     let ratio = managed.sleeps as f64 / (alone.sleeps as f64).max(1.0);
     let cpu = percent(manager.cpu_ns);
     let name = format!("the manager's CPU time, {guests} idle guests");
     Ok(vec![
         Row::promised(&name, figure(cpu, 2, " %"), CPU_PERCENT).note(&format!(
-            "of one core, in {seconds} s; it was dispatched {:.1} times a second",
+            "of one core, in {seconds} s; {:.1} dispatches a second",
             manager.dispatches as f64 / seconds
         )),
         Row::promised(
@@ -117,7 +117,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
         let window = over(SETTLE_WINDOW, || used(&qemus))?;
         let rate = window.cpu_ns as f64;
         let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
-        // On a saturated machine the figure is steady whatever its guests do.
+        // On a saturated machine the CPU use is always steady, so it shows nothing.
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idles = rate / 1e9 < SETTLE_WINDOW.as_secs_f64() * cores * BUSY;
         if is_calm && idles && qemus.len() == guests as usize {

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A missed promise is printed; only a measurement that is impossible counts as a failure.
+/// A missed promise is printed. Only an impossible measurement counts as a failure.
 fn run(args: &Args) -> Result<ExitCode, Error> {
     if !args.preads.is_empty() {
         return baseline::run(&args.preads);
@@ -92,7 +92,7 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
             table.section("evaluation of the default preset, in this process", evaluate::rows());
             table.section("the arbiter in the model of guests", rivals::rows());
             table.section("the stripped daemon's file", sizes::rows(guest_dir));
-            // Measured processes inherit the CPU, and so share it and its caches.
+            // Measured processes inherit the CPU, so all of them share it and its caches.
             let cpu = sys::pin().map_err(Error::Pin)?;
             table.section("the running daemon", overhead::rows(args, guest_dir, cpu));
             table.section("elsewhere", Ok(overhead::elsewhere()));

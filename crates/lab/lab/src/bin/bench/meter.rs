@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct Used {
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// Number of dispatches, including those after a preemption.
+    /// Number of dispatches, including dispatches after a preemption.
     pub dispatches: u64,
     /// Number of voluntary sleeps, which equals the number of wake-ups.
     pub sleeps: u64,
@@ -71,8 +71,8 @@ fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
     Ok(sum)
 }
 
-/// Returns the resident memory of a process, in KiB. The figure in `status` is not used: some
-/// kernels count it in batches larger than the daemon.
+/// Returns the resident memory of a process, in KiB. The figure in `status` is not used, because
+/// some kernels count it in batches larger than the daemon.
 pub fn resident_kib(pid: u32) -> Result<u64, Error> {
     value(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss")
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_that_went_back_differ_by_nothing() {
+    fn counters_that_fell_have_a_difference_of_zero() {
         let before = Used { cpu_ns: 10, dispatches: 2, sleeps: 2 };
         let after = Used { cpu_ns: 25, dispatches: 1, sleeps: 3 };
         assert_eq!(after - before, Used { cpu_ns: 15, dispatches: 0, sleeps: 1 });

@@ -1,8 +1,8 @@
 //! IBM's daemon next to pinhead's, without access to this machine.
 //!
 //! It supports neither another root nor a dry run, and manages memory only if it detects a z/VM
-//! guest. So it gets private mounts: a pool, the /proc/cpuinfo that it expects, and a read-only
-//! /sys. They end with the process.
+//! guest. It therefore gets private mounts: a pool, the /proc/cpuinfo that it expects, and a
+//! read-only /sys. The mounts end with the process.
 
 use std::path::Path;
 use std::process::Command;

@@ -5,9 +5,9 @@
 //!   phase:       0            1/3          2/3
 //! ```
 //!
-//! All processes run at the same time on the same CPU, once a second, and as far apart as possible.
-//! Each process finds the CPU and its caches as another process left them. The CPU time of all
-//! processes is sampled at the same moments. Each window gives one ratio, and the median counts.
+//! All processes run on the same CPU once a second, as far apart as possible. Each process
+//! therefore finds the CPU's caches as another process left them. The CPU time of all processes is
+//! sampled at the same moments. Each window gives one ratio, and the median counts.
 
 use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
@@ -31,7 +31,7 @@ const BEFORE_RATIO: f64 = 1.0;
 const RESIDENT_KIB: f64 = 600.0;
 const WAKE_UPS: f64 = 1.05;
 
-/// Length of a window, in seconds and so in intervals.
+/// Length of a window in seconds, which is also its number of intervals.
 const WINDOW_S: u64 = 5;
 /// Time until the history of each process is full, with a few intervals more.
 const WARM_UP: Duration = Duration::from_millis(9_850);
@@ -39,14 +39,14 @@ const WARM_UP: Duration = Duration::from_millis(9_850);
 /// Returns rows for figures that this machine cannot measure.
 pub fn elsewhere() -> Vec<Row> {
     vec![
-        Row::skipped("resident memory, s390x", "only a guest can tell: docs/benchmarks.md"),
+        Row::skipped("resident memory, s390x", "measured in a guest: docs/benchmarks.md"),
         Row::skipped(
             "the manager's CPU time, 100 idle guests",
             "it takes ten minutes and 15 GiB: `make bench ARGS=\"--only idle\"`",
         ),
         Row::skipped(
             "wake-ups a minute of an idle guest under a host",
-            "only a guest and its host can tell: `cargo test -p e2e`",
+            "measured with a guest and its host: `cargo test -p e2e`",
         ),
     ]
 }
@@ -63,7 +63,7 @@ pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error
     let start = now();
     let mut ours = daemon(&program, scene, "run");
     let mut ours = Subject::start("daemon", &mut ours, &scene.path("daemon.log"))?;
-    // All start within a second, as far apart as possible.
+    // The processes start within a second, as far apart as possible.
     let count = 2 + others.iter().filter(|(_, command, _)| command.is_some()).count();
     let apart = Duration::from_secs(1) / count as u32;
     let mut next = start + Duration::from_secs(1) + apart;
@@ -92,7 +92,7 @@ pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error
         .note(&format!("all on CPU {cpu}, at the same time"));
     let mut rows = vec![row];
     if args::path("ORIGINAL").is_none() {
-        let why = "ORIGINAL does not say where IBM's cpuplugd is";
+        let why = "ORIGINAL must contain the path of IBM's cpuplugd";
         rows.push(Row::skipped("CPU time against the original", why));
     }
     let resident = figure(subjects[0].resident_kib()? as f64, 0, " KiB");
@@ -204,7 +204,7 @@ mod tests {
         let windows = [
             vec![used(500_000, 5, 5), used(500_000, 5, 5)],
             vec![used(600_000, 5, 5), used(500_000, 5, 5)],
-            // A burst of another process.
+            // In this window another process used the CPU.
             vec![used(900_000, 9, 5), used(100_000, 5, 5)],
         ];
         let mut table = Table::new();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_used_nothing_was_not_measured() {
+    fn a_process_without_cpu_time_was_not_measured() {
         let windows = [vec![used(500_000, 5, 5), used(0, 0, 0)]];
         assert!(ratio("r", &windows, 1, 1.25).is_err());
     }

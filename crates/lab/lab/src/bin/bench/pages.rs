@@ -23,7 +23,7 @@ const PATH: &str = "/?from=2026-11-21T00:00:00Z&to=2026-11-21T01:00:00Z";
 /// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     if !e2e::is_there(PROGRAM) {
-        return Err(Error::Usage(format!("{PROGRAM} is not here, which opens the pages")));
+        return Err(Error::Usage(format!("{PROGRAM} is not installed: it opens the pages")));
     }
     let mut rows = Vec::new();
     for (guests, paint_s) in SIZES {
@@ -42,7 +42,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
             paint,
             paint_s,
         ));
-        let name = format!("all that it asks for, compressed, of {guests} guests");
+        let name = format!("everything that the page of {guests} guests loads, compressed");
         rows.push(match guests {
             100 => Row::promised(&name, size, FIRST_KB),
             _ => Row::plain(&name, &size.text()),

@@ -1,4 +1,5 @@
-//! The arbiter next to other managers' rules, in the same model, and the cost of its pass.
+//! Results of pinhead's policy and of other managers' rules in the same model, and the cost of a
+//! pass.
 
 use crate::clock::now;
 use crate::error::Error;
@@ -34,8 +35,8 @@ fn each<T>(mut scene: impl FnMut(&mut dyn Policy) -> T) -> [T; 4] {
     ]
 }
 
-/// Returns a row of pinhead's figure against the promise, with the other policies' figures as a
-/// note.
+/// Returns a row with pinhead's figure and the promise. A note contains the figures of the other
+/// policies.
 fn row<T>(name: &str, all: &[T; 4], at_most: f64, figure: impl Fn(&T) -> Figure) -> Row {
     Row::promised(name, figure(&all[3]), at_most).note(&others(all, figure))
 }
@@ -74,7 +75,7 @@ fn table() -> Vec<Row> {
             5.0,
             seconds,
         ),
-        row("16 guests with growing cache: free memory beside 20 %", &kept, 2.0, |kept: &Kept| {
+        row("16 guests with growing cache: free memory off 20 %", &kept, 2.0, |kept: &Kept| {
             percent(kept.off_permille_max)
         }),
         listed("the same: free memory in the end", &kept, |kept| percent(kept.free_permille)),

@@ -1,8 +1,8 @@
 //! The daemon's cost of a scan of all tasks, against bare reads of the same files.
 //!
 //! The daemon runs on this machine. Its port is a pseudo-terminal, and this process plays the host.
-//! The first response is not counted, because the daemon starts without data. CPU time counts, not
-//! elapsed time, because other processes may run.
+//! The first response is not counted, because the daemon starts without data. CPU time is measured,
+//! because other processes may run as well.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch, write};
@@ -26,11 +26,12 @@ const ANSWERS: u32 = 3;
 const APART: Duration = Duration::from_millis(10_200);
 /// Time after which the daemon sleeps again.
 const SETTLED: Duration = Duration::from_millis(50);
-/// Turns of the bare loop. There are many, because the kernel counts a running process in ticks.
+/// Number of turns of the bare loop. It is large, because the kernel counts a running process in
+/// ticks.
 const TURNS: usize = 100;
 /// Limit of a response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Tasks in a response, few enough for a terminal, which buffers less than a port.
+/// Maximum number of tasks in a response. A terminal buffers less than a port.
 const TOP: u8 = 5;
 /// Rules that change nothing.
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
@@ -47,8 +48,8 @@ pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let (scan, bare) = (middle(&scans) * 100.0, middle(&bare) * 100.0);
     let micros = |value| figure(value, 0, " us of CPU");
     Ok(vec![
-        Row::promised("who runs here: 100 tasks", micros(scan), SCAN_US)
-            .note(&format!("{tasks} tasks; the middle of {ANSWERS} answers, {APART:?} apart")),
+        Row::promised("scan of 100 tasks", micros(scan), SCAN_US)
+            .note(&format!("{tasks} tasks; median of {ANSWERS} responses, {APART:?} apart")),
         Row::plain("bare reads of their schedstat", &micros(bare).text())
             .note(&format!("the daemon takes {:.2} times as long", scan / bare)),
     ])
@@ -118,7 +119,7 @@ fn until<T>(
         }
         match host.read(&mut bytes) {
             Ok(count) => decoder.feed(&bytes[..count]),
-            // The daemon has not opened its end yet, or has sent nothing.
+            // The daemon has not opened its end of the terminal yet, or has sent nothing.
             Err(error)
                 if matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::IO)) =>
             {

@@ -2,8 +2,8 @@
 //!
 //! A machine without a CMM pool would turn the memory rules off, and the daemon would read less
 //! than in a guest. So its root is a directory with links to the real files and one plain file for
-//! the pool. The bounds equal the present values, so that the rules are evaluated in each interval,
-//! but nothing is ever changed.
+//! the pool. The bounds equal the present values. The rules are therefore evaluated in each
+//! interval, but never change anything.
 
 use crate::error::{Error, scratch, write};
 use std::fs;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_read_what_the_preset_reads_and_can_change_nothing() {
+    fn rules_read_the_presets_counters_and_change_nothing() {
         let ours = program(&rules(3).unwrap());
         let preset = program(&rules::PRESETS[0].text());
         let sorted = |program: &Program| {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scene_goes_with_its_value() {
+    fn the_scene_is_removed_when_its_value_is_dropped() {
         let scene = Scene::new(2).unwrap();
         let (dir, root) = (scene.path(""), scene.root());
         assert_eq!(fs::read_link(root.join("sys")).unwrap(), Path::new("/sys"));

@@ -1,4 +1,4 @@
-//! Boots guests, a few at a time, in sufficient number to show that no guest hangs.
+//! Boots many guests, a few at a time, to show that no guest hangs.
 //!
 //! ```text
 //!   SOAK_AT_ONCE threads, each: boot ─► "up" on the console ─► are all CPUs online? ─► end
@@ -144,8 +144,8 @@ impl Plan {
     }
 }
 
-/// Returns a shell line that makes a kernel patch its code, twice a turn, while all CPUs run that
-/// code. It is the code with which tasks sleep and wake up.
+/// Returns a shell line that makes a kernel patch its own code twice a turn, while all CPUs run
+/// that code. Tasks run this code when they sleep and wake up.
 fn flip(count: usize) -> String {
     let switch = "/proc/sys/kernel/sched_schedstats";
     format!(

@@ -74,8 +74,8 @@ impl Subject {
 impl Drop for Subject {
     fn drop(&mut self) {
         let deadline = now() + PATIENCE;
-        // The process is not reaped yet, or try_wait reports its end, so the id cannot belong to
-        // another process.
+        // Until try_wait reports the end, the process is not reaped. The id therefore cannot belong
+        // to another process.
         if matches!(self.child.try_wait(), Ok(None)) {
             sys::ask_to_end(&self.child);
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_ends_with_its_value() {
+    fn a_process_ends_when_its_value_is_dropped() {
         let log = std::env::temp_dir().join(format!("bench-ends-{}", std::process::id()));
         let subject = Subject::start("cat", Command::new("sleep").arg("600"), &log).unwrap();
         let proc = PathBuf::from(format!("/proc/{}", subject.child.id()));

@@ -1,4 +1,4 @@
-//! Only the system calls that the standard library lacks.
+//! System calls that the standard library lacks.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};

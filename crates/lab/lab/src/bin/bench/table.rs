@@ -53,7 +53,7 @@ impl Figure {
 impl Row {
     /// Returns a row for a figure with a promised maximum, in the same unit.
     pub fn promised(name: &str, figure: Figure, at_most: f64) -> Row {
-        // The whole number counts, not the digits that are shown.
+        // The comparison uses the exact number, not the rounded one that is shown.
         let kept = figure.value <= at_most;
         let promise = format!("<= {}", Figure { value: at_most, ..figure }.text());
         let verdict = if kept { Verdict::Pass } else { Verdict::Miss };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_stand_below_each_other() {
+    fn columns_of_the_table_are_aligned() {
         let mut table = Table::new();
         let rows = vec![
             Row::promised("cpu", figure(0.5), 12.0).note("how"),

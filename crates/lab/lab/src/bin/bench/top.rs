@@ -28,8 +28,8 @@ const GUESTS: usize = 100;
 const SECONDS_MIN: u64 = 20;
 /// Time of the first screens, which is not counted.
 const BEGIN: Duration = Duration::from_secs(3);
-/// Minutes of the synthetic day's intervals, and the intervals that are returned one after the
-/// other, from a busy hour.
+/// Minutes from the synthetic day, and the number of intervals of a busy hour that are returned in
+/// turn.
 const MINUTES: u64 = 15;
 const ANSWERED: std::ops::Range<usize> = 40..44;
 /// Screens that show all guests.
@@ -57,7 +57,7 @@ fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Er
     let figure = figure(cpu, 2, " %");
     let name = format!("`pinhead top` of {GUESTS} guests, {screen}");
     Ok(Row::promised(&name, figure, CPU_PERCENT).note(&format!(
-        "of one core, in {seconds} s; it asked {asked} times, {:.1} ms each",
+        "of one core, in {seconds} s; {asked} requests, {:.1} ms each",
         used.cpu_ns as f64 / 1e6 / asked.max(1) as f64
     )))
 }
@@ -159,7 +159,7 @@ impl Manager {
                 age_ms: Some(900),
                 action: Some(if moves { SizeAction::Grow } else { SizeAction::Hold }),
                 clause: Some(Clause::SetPoint),
-                reason: Some(format!("The host has what it is to have: {number} MiB above it")),
+                reason: Some(format!("The host is {number} MiB above its set point")),
                 ..GuestRow::default()
             }
         };

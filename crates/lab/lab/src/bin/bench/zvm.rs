@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Guests, and processes of each: a day has about a GiB.
+/// Number of guests, and of the processes of each. A day then has about one GiB.
 const GUESTS: usize = 100;
 const TASKS: u32 = 12;
 const INTERVALS: u32 = 1_440;
@@ -66,7 +66,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     Ok(vec![
         Row::promised(&name, figure(cpu_s, 2, " s"), most_s)
             .note(&format!("{:.0} MiB a second; {seconds:.1} s in all", mib / cpu_s)),
-        Row::promised("memory for that", figure(peak_kib as f64 / 1024.0, 1, " MiB"), MEMORY),
+        Row::promised("memory for the import", figure(peak_kib as f64 / 1024.0, 1, " MiB"), MEMORY),
     ])
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Error {
     NoClass(String),
     #[error("The farm has no guest `{0}`")]
     NoGuest(String),
-    #[error("No guest of them has {0} on the host: `ports` in the farm's file gives it")]
+    #[error("None of these guests has {0} on the host: add it to `ports` in the farm's file")]
     NoPort(String),
     /// A step that the system did not allow.
     #[error("{what}")]

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
     let summary = load::run(args)?;
     let mut out = std::io::stdout();
-    // A reader that closes early (`| head`) is no error.
+    // If the reader of the output closes early (`| head`), this is not an error.
     let _ = out.write_all(summary.text.as_bytes()).and_then(|()| out.flush());
     Ok(ExitCode::from(u8::from(summary.failed > 0)))
 }
@@ -73,7 +73,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn nothing_that_can_be_asked_for_is_lost() {
+    fn options_of_the_command_line_match_the_list() {
         let mut real = BTreeSet::new();
         pinhead::cli::surface("pinhead-lab", &Cli::command(), &mut real);
         let kept = include_str!("../../../tests/data/surface.txt");

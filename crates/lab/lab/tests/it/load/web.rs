@@ -30,7 +30,8 @@ fn run_to_end(plan: &Plan) -> Outcome {
     run(plan, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// Starts a server that answers the first request after 400 ms, and the others after `others_ms`.
+/// Starts a server that answers the first request after 400 ms, and all later requests after
+/// `others_ms`.
 fn slow_at_first(others_ms: u64) -> Arc<Server> {
     Server::start(move |n| {
         let delay_ms = if n == 0 { 400 } else { others_ms };
@@ -72,7 +73,7 @@ fn closed_loop_is_corrected_for_requests_a_stall_kept_back() {
 
 #[test]
 fn outcome_has_the_latencies_of_the_server() {
-    // One response of ten takes a quarter of a second, the others hardly any time.
+    // One response of ten takes a quarter of a second, and the other nine hardly any time.
     let server = Server::start(|n| {
         let delay = if n % 10 == 9 { 250 } else { 0 };
         Answer::page("x").after(Duration::from_millis(delay))
@@ -192,7 +193,7 @@ fn a_plan_that_cannot_be_is_refused() {
     good.check().unwrap();
     let mut bad = good.clone();
     bad.targets.clear();
-    assert!(bad.check().unwrap_err().to_string().contains("none to ask"));
+    assert!(bad.check().unwrap_err().to_string().contains("there are no targets"));
     for pattern in [
         Pattern::Closed { clients: 0, expected_interval: None },
         Pattern::Closed { clients: 1, expected_interval: Some(Duration::ZERO) },

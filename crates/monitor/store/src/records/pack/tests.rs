@@ -40,7 +40,7 @@ fn decoded(chain: &[u8]) -> Result<Vec<Moment>, Damaged> {
 }
 
 #[test]
-fn a_chain_is_what_went_in() {
+fn a_decoded_chain_equals_the_encoded_moments() {
     let moments = moments();
     let parts = packed(&moments);
     assert_eq!(decoded(&parts.concat()), Ok(moments.clone()));
@@ -51,7 +51,7 @@ fn a_chain_is_what_went_in() {
 }
 
 #[test]
-fn numbers_of_either_sign_come_back() {
+fn numbers_of_either_sign_are_decoded_unchanged() {
     for number in [0, 1, -1, i64::MAX, i64::MIN, 63, -64] {
         assert_eq!(unfold(fold(number) as u64), number);
     }
@@ -60,7 +60,7 @@ fn numbers_of_either_sign_come_back() {
 
 #[test]
 fn rows_of_another_version_are_read() {
-    // The moment has two fields of the host instead of all, and 200 fields of a guest.
+    // This moment has only two fields of the host, but 200 fields of a guest.
     let mut bytes = vec![2, 0xc8, 1, 1, 1, 0, 0b11, 1 + 2 * 5, 0, 1, 0];
     bytes.extend([0; 6]);
     // The first and the last field: bits 0 and 7 of four masks.
@@ -73,7 +73,7 @@ fn rows_of_another_version_are_read() {
 }
 
 #[test]
-fn damaged_bytes_are_refused_and_harm_nothing() {
+fn damaged_bytes_are_refused_without_a_panic() {
     let whole = packed(&moments()).concat();
     let mut seed = 1u64;
     for _ in 0..20_000 {
@@ -82,7 +82,7 @@ fn damaged_bytes_are_refused_and_harm_nothing() {
         bytes.truncate(1 + (seed >> 8) as usize % whole.len());
         let place = (seed >> 32) as usize % bytes.len();
         bytes[place] = (seed >> 24) as u8;
-        // A decoder stops soon, and the moments it returns are valid rows.
+        // The decoder stops at the damage, and the moments that it returns have valid rows.
         if let Ok(found) = decoded(&bytes) {
             assert!(found.len() <= bytes.len());
         }

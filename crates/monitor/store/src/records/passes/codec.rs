@@ -9,8 +9,8 @@
 //!   event    = its kind, and its numbers
 //! ```
 //!
-//! Numbers, rows and identities are as in [`pack`](super::super::pack). A guest with a new class or
-//! boot keeps its key, but gets a new number in the chain.
+//! Numbers, rows and identities are as in [`pack`](super::super::pack). If a guest's class or boot
+//! changes, the guest keeps its key, but gets a new number in the chain.
 
 use crate::records::pack::{Damaged, Input, fold, put, put_identity, put_row, unfold};
 use model::{
@@ -31,7 +31,7 @@ struct State {
     now_ms: u64,
     host: Vec<Option<u64>>,
     guests: Vec<(u64, Arc<GuestIdentity>, Vec<Option<u64>>)>,
-    /// Number of values in all rows, for a reader.
+    /// Number of values in all rows of the chain. It limits the memory of a reader.
     values: usize,
 }
 
@@ -149,7 +149,7 @@ fn event(input: &mut Input<'_>) -> Result<PassEvent, Damaged> {
             held_ms: input.number()?,
         }),
         2 => Ok(PassEvent::Unreserved(input.number()?)),
-        _ => Err(Damaged("an event of it is not known")),
+        _ => Err(Damaged("it contains an unknown event")),
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_are_read_back_as_they_were() {
+    fn decoded_passes_equal_the_encoded_passes() {
         for seed in 0..50 {
             let passes = passes(seed);
             let mut read = Vec::new();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_was_cut_gives_what_is_before_the_cut() {
+    fn a_cut_chain_gives_the_passes_before_the_cut() {
         let passes = passes(2);
         let whole = chain(&passes);
         for end in 0..whole.len() {

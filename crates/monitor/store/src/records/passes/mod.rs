@@ -41,8 +41,8 @@ CREATE INDEX pass_at ON pass (at_ms);
 const WAITING_MAX: usize = 30;
 /// Maximum number of passes in a block, so that a stopped clock cannot fill the memory.
 const PASSES_MAX: u64 = 4_096;
-/// Maximum number of one-minute blocks removed per minute. If the clock is ahead for an hour, only
-/// about a day is lost.
+/// Maximum number of one-minute blocks removed per minute. If the clock is far ahead for an hour,
+/// at most about a day of passes is lost.
 const PRUNE_MAX: i64 = 25;
 
 /// One minute of passes, packed.
@@ -237,7 +237,7 @@ pub(super) fn visit(
         let damaged = |Damaged(reason)| Error::Row {
             table: "pass",
             id,
-            reason: format!("{reason}; what is before and after it can be read"),
+            reason: format!("{reason}; the data before and after it can be read"),
         };
         let chain = chain(bytes).map_err(damaged)?;
         let mut flow = ControlFlow::Continue(());

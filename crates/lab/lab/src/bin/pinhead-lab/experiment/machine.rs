@@ -30,8 +30,8 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Returns the commit of the source tree around this program. Returns `None` if the program was
-/// moved since it was built.
+/// Returns the commit of the source tree that contains this program. Returns `None` if the program
+/// was moved after its build.
 pub fn commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut git = Command::new("git");
@@ -39,7 +39,7 @@ pub fn commit() -> Option<String> {
     output(&mut git)
 }
 
-/// Returns the `pinhead` to measure. The environment names it, or it is beside this program.
+/// Returns the path of the `pinhead` to measure: from the environment, or next to this program.
 pub fn program() -> Result<PathBuf, Error> {
     if let Some(program) = std::env::var_os(PROGRAM).filter(|program| !program.is_empty()) {
         return Ok(program.into());

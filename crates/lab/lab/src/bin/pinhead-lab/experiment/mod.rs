@@ -215,19 +215,17 @@ fn experiment(
     if args.resume {
         progress(&match &kept {
             Some(kept) => kept.notes.last().cloned().unwrap_or_default(),
-            None => format!("There is no result in {} yet: it begins.", args.out.display()),
+            None => format!("There is no result in {} yet: a new one begins.", args.out.display()),
         });
     }
     let outcome = kept.unwrap_or(fresh);
     let mut bench = Bench::new(asked, outcome, experiment.view, &mut progress);
     let result = (experiment.run)(&mut bench);
     if result.is_err() && bench.outcome().runs.is_empty() {
-        // Nothing was measured, for instance because the case does not exist. In that case no page
-        // is written.
+        // Without any measurement no page is written, for instance if the case does not exist.
         return Ok(result?);
     }
-    // The result is saved after a failure too, because the measurements made before it are still
-    // useful.
+    // The result is saved after a failure as well, because earlier measurements are still useful.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
     print!("{}", plain_lines(&lab::text(&outcome, &catalog::view(&outcome))));

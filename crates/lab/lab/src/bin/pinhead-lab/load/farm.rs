@@ -70,7 +70,7 @@ fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
 
 impl lab::load::Exec for Farm {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
-        // The guest itself ends the command, because the host cannot.
+        // The command must end by itself, because the host cannot end a command in a guest.
         let seconds = timeout.as_secs().max(1);
         let command = format!("timeout -s KILL {seconds} sh -c {}", base::shell_word(line));
         let deadline = Deadline::after(timeout + GRACE);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guests_server_is_its_port_on_the_host() {
+    fn a_guests_server_is_found_by_its_port_on_the_host() {
         let farm = farm();
         let found = target(&farm.guests[0], None, "/page").unwrap();
         assert_eq!((found.name.as_str(), found.class.as_str()), ("web1", "web"));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_named_or_of_classes() {
+    fn guests_are_selected_by_name_or_class() {
         let farm = farm();
         assert_eq!(farm.names(&[], &[]).unwrap(), ["web1", "db1"]);
         assert_eq!(farm.names(&[], &["db".to_owned()]).unwrap(), ["db1"]);

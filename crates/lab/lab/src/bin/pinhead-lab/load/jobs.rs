@@ -105,7 +105,7 @@ mod tests {
     use lab::load::job::JobFailure;
 
     #[test]
-    fn guests_that_failed_stand_with_their_reason() {
+    fn failed_guests_are_listed_with_their_reason() {
         let failure = JobFailure::Status { code: 1, text: "dd: \u{1b}[2J no space".to_owned() };
         let reports = [
             Report { guest: "g1".to_owned(), rounds_s: Ok(vec![1.0, 2.0]) },

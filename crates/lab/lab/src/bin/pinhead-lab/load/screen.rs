@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_has_its_part_and_its_time() {
+    fn progress_shows_the_finished_part_and_the_time() {
         let shown = |done| match step(Duration::from_millis(7_900), "5 answered", done) {
             Step::Making { making, permille, .. } => (making, permille),
             step => panic!("{step:?}"),
