@@ -115,7 +115,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("pinheadd-identity-{}", std::process::id()));
         fs::create_dir_all(dir.join("etc")).unwrap();
         let refusal = take_on(&Root::at(&dir), &identity()).unwrap_err();
-        assert!(refusal.contains("is itself"), "{refusal}");
+        assert!(refusal.contains("has its own identity already"), "{refusal}");
         assert!(!dir.join("etc/hostname").exists());
         fs::remove_dir_all(dir).unwrap();
     }

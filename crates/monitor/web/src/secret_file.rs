@@ -74,7 +74,7 @@ mod tests {
             }
         }
         let foreign = fault(1_000, 0o600).unwrap();
-        assert!(foreign.contains("user 1000's") && foreign.contains("`chown`"), "{foreign}");
+        assert!(foreign.contains("to user 1000,") && foreign.contains("`chown`"), "{foreign}");
     }
 
     #[test]

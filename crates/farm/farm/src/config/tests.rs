@@ -223,7 +223,7 @@ fn links_that_cannot_be_are_refused_with_their_place() {
     for (links, word) in [
         (
             "[{ to = 'bd', port = 5432 }]",
-            "10:17: class.links.to: there is no class `bd` (is it `db`?)",
+            "10:17: class.links.to: there is no class `bd` (did you mean `db`?)",
         ),
         ("[{ to = 'xxxxxx', port = 5432 }]", "there are db, job, app"),
         ("[{ to = 'app', port = 8000 }]", "`app` is the class itself"),

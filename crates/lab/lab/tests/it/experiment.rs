@@ -14,7 +14,7 @@ fn a_case_that_there_is_not_is_refused_and_leaves_no_result() {
     let is_left = out.exists();
     let _ = std::fs::remove_dir_all(&out);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("There is no case \"claim: everything\"; there are"), "{said}");
+    assert!(said.contains("There is no case \"claim: everything\"; the cases are"), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "nothing was measured");
     assert!(!is_left, "a result was written");
 }

@@ -94,7 +94,7 @@ fn only_the_cases_that_were_asked_for() {
     let all = ["nothing", "balloon", "both"];
     assert_eq!(bench.choose(&all, &["nothing", "both"]).unwrap(), ["balloon"]);
     let error = bench.choose(&["nothing", "both"], &[]).unwrap_err().to_string();
-    assert_eq!(error, "There is no case \"balloon\"; there are \"nothing\", \"both\"");
+    assert_eq!(error, "There is no case \"balloon\"; the cases are \"nothing\", \"both\"");
     let asked = self::asked(directory("cases"));
     let bench = Bench::new(asked, self::outcome(), catalog::view, &mut progress);
     assert_eq!(bench.choose(&all, &["both", "nothing"]).unwrap(), ["nothing", "both"]);

@@ -100,7 +100,7 @@ fn refused_push_is_reported_and_skipped() {
     requests.recv_timeout(PATIENCE).unwrap();
     until(&pusher, |health| health.refused == 1);
     let trouble = pusher.health().trouble.unwrap();
-    assert!(trouble.contains("answers 400: not now\\u{1b}[2J"), "{trouble}");
+    assert!(trouble.contains("responds with 400: not now\\u{1b}[2J"), "{trouble}");
     pusher.offer(&moment(2000));
     requests.recv_timeout(PATIENCE).unwrap();
     until(&pusher, |health| health.pushed == 1 && health.trouble.is_none());
