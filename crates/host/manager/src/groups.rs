@@ -47,9 +47,12 @@ impl Groups {
         }
     }
 
-    /// Counts kills from now on.
+    /// Counts kills from now on. Kills in groups without a limit are not counted, so an idle guest
+    /// in such groups costs nothing.
     pub(crate) fn renew_kills(&mut self, all: &AllKills) {
-        self.kills.renew(all);
+        if !self.bounded.is_empty() {
+            self.kills.renew(all);
+        }
     }
 
     /// Returns true if no part of the process may be swapped out.

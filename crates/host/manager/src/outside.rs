@@ -50,8 +50,11 @@ const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// Largest guest that is measured. In larger guests the hypervisor's part is relatively small, and
 /// a walk over their pages is slow: a millisecond for 100 MiB of small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
-/// Interval between two measurements.
+/// Interval between two measurements. Each two equal measurements double it, because a walk over
+/// the pages is most of the cost of an idle guest.
 const OWN_MS: u64 = 60_000;
+/// Largest number of doublings.
+const OWN_DOUBLINGS_MAX: u32 = 2;
 /// Interval while the last measurement contradicts other data. An emulator's translated code grows
 /// by tens of MiB in a guest's first minutes.
 const OWN_WRONG_MS: u64 = 5_000;
@@ -117,8 +120,8 @@ pub struct Outside {
     pub(crate) apart: Apart,
     /// Measured own part of the private memory, and the time of the measurement.
     own: Option<(Bytes, u64)>,
-    /// True if the last two measurements were equal.
-    own_is_steady: bool,
+    /// Number of consecutive measurements that were equal to the one before.
+    own_equal: u32,
     /// Change since the last measurement.
     since_own: Since,
     mark: Option<Mark>,
@@ -199,7 +202,11 @@ impl Outside {
     /// the measurement contradicts other data. An early repetition is useless after two equal
     /// measurements, or if the guest has slept since.
     pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
-        let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };
+        let after = match (looks_wrong, self.own_equal) {
+            (true, 0) => OWN_WRONG_MS,
+            (true, _) => OWN_MS,
+            (false, equal) => OWN_MS << equal.min(OWN_DOUBLINGS_MAX),
+        };
         match self.since_own {
             Since::Slept => false,
             Since::Ran => self.own_since().is_some_and(|at| now_ms >= at.saturating_add(after)),
@@ -223,11 +230,14 @@ impl Outside {
             Some((all, of_guest)) => {
                 let own = all.less(of_guest.private);
                 let is_same = |before: Bytes| own.max(before).less(own.min(before)) < OWN_SAME;
-                self.own_is_steady = self.own.is_some_and(|(before, _)| is_same(before));
+                let is_equal = self.own.is_some_and(|(before, _)| is_same(before));
+                self.own_equal = if is_equal { self.own_equal.saturating_add(1) } else { 0 };
                 self.own = Some((own, now_ms));
             }
             None => match &mut self.own {
-                Some((_, at_ms)) => (*at_ms, self.own_is_steady) = (now_ms, true),
+                Some((_, at_ms)) => {
+                    (*at_ms, self.own_equal) = (now_ms, self.own_equal.saturating_add(1));
+                }
                 // The pages may not be read, now or later.
                 None => self.ram = None,
             },
@@ -416,6 +426,8 @@ mod tests {
         outside.measure_own(8);
         outside.has_run();
         assert_eq!(due(&outside, true), [false, false, false, true], "two equal measures");
+        let next = [120_007, 120_008].map(|now_ms| outside.is_own_due(false, now_ms));
+        assert_eq!(next, [false, true], "equal measures are repeated less often");
         let never_paged_out = (true, Some(0));
         assert!(outside.own_turn() > never_paged_out, "an older measure comes first");
         outside.was_paged_out();

@@ -9,7 +9,10 @@
 //! The counts have no names, so the killed process may be another member of the group. A kill is
 //! certain only for a process that is alone in its group.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::memory_group::{Kills, MemoryGroup};
 use crate::parse::value_of;
@@ -61,12 +64,27 @@ pub struct KillWatch {
 pub struct AllKills {
     root: Root,
     then: Option<u64>,
+    /// Counts of the groups read so far. Guests share most of the groups above their own.
+    read: RefCell<BTreeMap<PathBuf, Option<Kills>>>,
 }
 
 impl AllKills {
     /// Reads the counts, for the watches of all processes that are checked now.
     pub fn read(root: &Root) -> AllKills {
-        AllKills { then: AllKills::count(root), root: root.clone() }
+        AllKills { then: AllKills::count(root), root: root.clone(), read: RefCell::default() }
+    }
+
+    /// Returns the counts of a group, which is read once for all processes in it.
+    fn of(&self, group: &MemoryGroup) -> Option<Kills> {
+        if let Some(known) = self.read.borrow().get(group.dir()) {
+            return *known;
+        }
+        *self.read.borrow_mut().entry(group.dir().to_path_buf()).or_insert(group.kills())
+    }
+
+    /// Returns the counts of the whole system alone.
+    fn alone(&self) -> AllKills {
+        AllKills { root: self.root.clone(), then: self.then, read: RefCell::default() }
     }
 
     fn count(root: &Root) -> Option<u64> {
@@ -79,12 +97,12 @@ impl KillWatch {
     /// Records the counts of these groups of a process, from its own upwards.
     pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
-        let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
+        let counted = groups.into_iter().filter_map(|group| all.of(&group).map(|it| (group, it)));
         let mut watch = KillWatch {
             process: process.to_owned(),
             groups: counted.collect(),
             had_others: false,
-            all: is_first.then(|| all.clone()),
+            all: is_first.then(|| all.alone()),
         };
         watch.look_for_others();
         watch
@@ -105,9 +123,9 @@ impl KillWatch {
     /// Replaces the earlier counts by current ones, for the groups that still exist.
     pub fn renew(&mut self, all: &AllKills) {
         for (group, kills) in &mut self.groups {
-            *kills = group.kills().unwrap_or(*kills);
+            *kills = all.of(group).unwrap_or(*kills);
         }
-        self.all.iter_mut().for_each(|then| then.clone_from(all));
+        self.all.iter_mut().for_each(|then| then.then = all.then);
         self.look_for_others();
     }
 

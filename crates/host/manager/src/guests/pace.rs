@@ -126,15 +126,17 @@ mod tests {
         for second in 63..72 {
             one.step(GuestEvent::Tick, second);
         }
-        assert_eq!(measured(&mut one, 122), Some(122_000));
-        for second in 123..190 {
+        // Two equal measurements double the interval.
+        assert_eq!(measured(&mut one, 181), Some(62_000));
+        assert_eq!(measured(&mut one, 182), Some(182_000));
+        for second in 183..310 {
             one.step(GuestEvent::Tick, second);
         }
-        assert_eq!(measured(&mut one, 190), Some(122_000), "the guest has slept since");
+        assert_eq!(measured(&mut one, 310), Some(182_000), "the guest has slept since");
         // Page-out also reclaims the hypervisor's own memory, so a new measurement is due at once.
-        one.step(GuestEvent::PageOutBegins(one.id), 191);
-        one.step(GuestEvent::PageOutEnded(one.id), 191);
-        assert_eq!(measured(&mut one, 192), Some(192_000));
+        one.step(GuestEvent::PageOutBegins(one.id), 311);
+        one.step(GuestEvent::PageOutEnded(one.id), 311);
+        assert_eq!(measured(&mut one, 312), Some(312_000));
         drop(room);
     }
 }
