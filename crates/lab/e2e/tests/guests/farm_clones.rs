@@ -146,7 +146,7 @@ impl Web {
             ToHost::Identified(Identified { refusal }) => Some(refusal),
             _ => None,
         });
-        assert!(refusal.contains("is itself"), "{refusal}");
+        assert!(refusal.contains("has its own identity already"), "{refusal}");
         assert_eq!(self.sh("hostname"), before);
         let boot = self.sh("cat /proc/sys/kernel/random/boot_id");
         let record = self.sh("cat /run/pinheadd.undo");
