@@ -55,41 +55,48 @@ pub struct KillWatch {
     /// True if other processes were in its group at that time. When the process has ended, they may
     /// be gone, too, and one of them may have been the killed process.
     had_others: bool,
-    /// Counts of the whole system, used if groups do not include the groups below them.
-    all: Option<AllKills>,
+    /// Count of the whole system, used if groups do not include the groups below them.
+    system: Option<SystemKills>,
 }
 
-/// Processes that the kernel has killed for lack of memory since it started.
+/// Number of processes that the kernel has killed for lack of memory since it started.
 #[derive(Clone, Debug, Default)]
-pub struct AllKills {
+struct SystemKills {
     root: Root,
     then: Option<u64>,
-    /// Counts of the groups read so far. Guests share most of the groups above their own.
-    read: RefCell<BTreeMap<PathBuf, Option<Kills>>>,
 }
 
-impl AllKills {
-    /// Reads the counts, for the watches of all processes that are checked now.
-    pub fn read(root: &Root) -> AllKills {
-        AllKills { then: AllKills::count(root), root: root.clone(), read: RefCell::default() }
-    }
-
-    /// Returns the counts of a group, which is read once for all processes in it.
-    fn of(&self, group: &MemoryGroup) -> Option<Kills> {
-        if let Some(known) = self.read.borrow().get(group.dir()) {
-            return *known;
-        }
-        *self.read.borrow_mut().entry(group.dir().to_path_buf()).or_insert(group.kills())
-    }
-
-    /// Returns the counts of the whole system alone.
-    fn alone(&self) -> AllKills {
-        AllKills { root: self.root.clone(), then: self.then, read: RefCell::default() }
+impl SystemKills {
+    fn read(root: &Root) -> SystemKills {
+        SystemKills { then: SystemKills::count(root), root: root.clone() }
     }
 
     fn count(root: &Root) -> Option<u64> {
         let file = Kept::open(&root.join("proc/vmstat"));
         value_of(file.whole(&mut Buffer::default())?, "oom_kill")
+    }
+}
+
+/// Counts of the whole system and of groups, for all processes that are checked now.
+#[derive(Debug, Default)]
+pub struct AllKills {
+    system: SystemKills,
+    /// Counts of the groups read so far. Guests share most of the groups above their own.
+    groups: RefCell<BTreeMap<PathBuf, Option<Kills>>>,
+}
+
+impl AllKills {
+    /// Reads the count of the system. A group is read when it is needed.
+    pub fn read(root: &Root) -> AllKills {
+        AllKills { system: SystemKills::read(root), ..AllKills::default() }
+    }
+
+    /// Returns the counts of a group, which is read once for all processes in it.
+    fn of(&self, group: &MemoryGroup) -> Option<Kills> {
+        if let Some(known) = self.groups.borrow().get(group.dir()) {
+            return *known;
+        }
+        *self.groups.borrow_mut().entry(group.dir().to_path_buf()).or_insert(group.kills())
     }
 }
 
@@ -102,7 +109,7 @@ impl KillWatch {
             process: process.to_owned(),
             groups: counted.collect(),
             had_others: false,
-            all: is_first.then(|| all.alone()),
+            system: is_first.then(|| all.system.clone()),
         };
         watch.look_for_others();
         watch
@@ -125,7 +132,7 @@ impl KillWatch {
         for (group, kills) in &mut self.groups {
             *kills = all.of(group).unwrap_or(*kills);
         }
-        self.all.iter_mut().for_each(|then| then.then = all.then);
+        self.system.iter_mut().for_each(|then| then.clone_from(&all.system));
         self.look_for_others();
     }
 
@@ -136,9 +143,9 @@ impl KillWatch {
         let now = |(group, then): &(MemoryGroup, Kills)| Some((group.kills()?, *then));
         let nearest = self.groups.iter().position(|group| group.0.kills().is_some())?;
         if nearest > 0
-            && let Some(all) = &self.all
+            && let Some(system) = &self.system
         {
-            let grew = AllKills::count(&all.root)? > all.then?;
+            let grew = SystemKills::count(&system.root)? > system.then?;
             return grew.then_some(Shortage::Unknown);
         }
         let (own, then) = now(self.groups.get(nearest)?)?;
@@ -214,6 +221,19 @@ mod tests {
             Some(Shortage::Either),
             "another of the farm may have lacked it"
         );
+    }
+
+    #[test]
+    fn shared_group_is_read_once_for_all_processes() {
+        let (kernel, watch) = farm();
+        kernel.write("proc/8/cgroup", "0::/farm/one\n");
+        let all = AllKills::read(&kernel.root());
+        let groups = || MemoryGroup::all(kernel.root().path(), "8", &mut Buffer::default());
+        let first = KillWatch::new(&all, "7", groups());
+        events(&kernel, OWN, "memory.events", 1, 1);
+        let second = KillWatch::new(&all, "8", groups());
+        assert_eq!((first.killed(), second.killed()), (watch.killed(), watch.killed()));
+        assert_eq!(watch.killed(), Some(Shortage::Group), "counted since the first reading");
     }
 
     #[test]

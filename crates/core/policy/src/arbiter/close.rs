@@ -93,7 +93,7 @@ fn command(
     pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
     guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
     if clause == Clause::Room {
-        guest.balloon.offer();
+        guest.balloon.release();
         guest.moves.releases.released(now_ms);
         return command;
     }

@@ -248,5 +248,5 @@ fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, claus
 
 /// Returns the part of a release that has not arrived.
 fn released(state: &GuestState<'_>) -> Bytes {
-    state.history.balloon.offered(state.assessment.actual)
+    state.history.balloon.released(state.assessment.actual)
 }

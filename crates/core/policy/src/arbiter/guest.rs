@@ -128,7 +128,9 @@ impl GuestHistory {
             view.strained |= view.waits && view.cold() < enough;
         }
         self.evidence = Evidence::of(sample, self.memory.as_ref());
-        self.reporting.see(sample, self.kept, now_ms);
+        if !shrinks {
+            self.reporting.see(sample, self.kept, now_ms);
+        }
         if self.is_strained() {
             self.strained_ms = Some(now_ms);
         }
@@ -242,13 +244,6 @@ impl GuestHistory {
         self.moves
             .last
             .is_some_and(|(before, at_ms)| before != way && now_ms.saturating_sub(at_ms) < base_ms)
-    }
-
-    /// Returns true if the guest's last move within this time was a shrink.
-    pub(super) fn was_shrunk(&self, within_ms: u64, now_ms: u64) -> bool {
-        self.moves.last.is_some_and(|(way, at_ms)| {
-            way == Direction::Down && now_ms.saturating_sub(at_ms) < within_ms
-        })
     }
 
     pub(super) fn cool_ms(&self) -> u64 {

@@ -285,7 +285,7 @@ impl Arbiter {
         self.fall.see(host.available, promised, host.at_ms);
         let fall = self.fall.a_second();
         let returns = |s: &GuestState<'_>| {
-            s.history.balloon.coming(s.assessment.actual).plus(s.history.reporting.coming(now_ms))
+            s.history.balloon.coming(s.assessment.actual).plus(s.history.reporting.coming())
         };
         let coming: Bytes = states.iter().map(returns).sum();
         let free = host.available.less(promised);
@@ -352,7 +352,7 @@ fn decide(
     grants::refaults(states, open, config);
     grants::wishes(states, open, config);
     let is_asked = open.unmet.max(open.refaults) > Bytes::ZERO;
-    if !is_short && !is_asked {
+    if !(is_short || is_asked || is_strained) {
         release::release(states, open, config, now_ms);
     }
     refused

@@ -52,8 +52,7 @@ impl Need {
         let lack = headroom.less(view.available);
         // More memory does not help a guest that waits although it has free memory, because one of
         // its own limits causes the wait.
-        let has_room = view.free.unwrap_or(view.available) >= headroom;
-        if view.strained && !has_room {
+        if view.strained && !view.has_free(headroom) {
             let hard = view.psi_permille.is_some_and(|psi| psi > 0)
                 || view.swap_in.is_some_and(|rate| rate > 0)
                 || view.stalls.is_some_and(|rate| rate > 0)

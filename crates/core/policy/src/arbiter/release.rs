@@ -14,13 +14,14 @@ use super::reason::{Action, Clause};
 use super::sample::{Config, Mode};
 use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
+use super::turns::Direction;
 use base::Bytes;
 
 /// Time after a shrink before its release. Freed memory needs this time to arrive on the host.
 const AFTER_SHRINK_MS: u64 = 2_000;
 
-/// Releases balloons. The host must not be short of memory, and no guest may wait for memory of
-/// another guest.
+/// Releases balloons. The host must not be short of memory or wait for memory, and no guest may wait
+/// for memory of another guest.
 pub(super) fn release(
     states: &mut [GuestState<'_>],
     budget: &HostBudget,
@@ -28,11 +29,15 @@ pub(super) fn release(
     now_ms: u64,
 ) {
     let caps: Vec<Bytes> = states.iter().map(|state| standing(state, now_ms)).collect();
-    let offered: Bytes =
-        states.iter().map(|state| state.history.balloon.offered(state.assessment.actual)).sum();
-    let room = budget.beyond.less(config.hysteresis).less(offered);
+    let released: Bytes =
+        states.iter().map(|state| state.history.balloon.released(state.assessment.actual)).sum();
+    let room = budget.beyond.less(config.hysteresis).less(released);
     let has_room = caps.iter().copied().sum::<Bytes>() <= room;
-    let amount = if has_room { room } else { budget.free.less(offered) };
+    let amount = if has_room { room } else { budget.free.less(released) };
+    // A guest without its headroom free would fill more memory at once.
+    let has_free = |state: &GuestState<'_>| {
+        state.history.view.is_some_and(|view| view.has_free(state.assessment.headroom))
+    };
     let parts: Vec<Part> = states
         .iter()
         .zip(caps)
@@ -57,16 +62,11 @@ fn standing(state: &GuestState<'_>, now_ms: u64) -> Bytes {
         && state.sample.process.pinned.is_none()
         && (verdicts.shrink, verdicts.grow) == (None, None)
         && verdicts.may_grow != Some(false);
-    let waits = history.moves.releases.rests(now_ms) || history.was_shrunk(AFTER_SHRINK_MS, now_ms);
+    let waits = history.moves.releases.rests(now_ms)
+        || history.cools(Direction::Up, AFTER_SHRINK_MS, now_ms);
     let found = state.sample.process.found.map_or(at.ceiling, |found| found.min(at.ceiling));
     match is_open && is_managed && !waits && !history.balloon.is_astray() {
         true => found.less(at.actual).min(history.balloon.reach()),
         false => Bytes::ZERO,
     }
-}
-
-/// Returns true if the guest has its headroom free, so that it does not fill more memory at once.
-fn has_free(state: &GuestState<'_>) -> bool {
-    let headroom = state.assessment.headroom;
-    state.history.view.is_some_and(|view| view.free.unwrap_or(view.available) >= headroom)
 }

@@ -8,34 +8,51 @@ const REPORTED_MS: u64 = 5_000;
 /// Smallest amount of resident free memory that counts. A kernel leaves smaller fragments.
 const WORTH: Bytes = Bytes::mib(16);
 
-/// Resident free memory that a guest's kernel is going to report.
+/// Resident free memory that a guest's kernel is going to report. The device offers reporting, but
+/// the kernel in the guest may lack it, or hold the memory in fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reporting {
-    /// Least amount since the last progress, and the time of that progress.
-    seen: Option<(Bytes, u64)>,
+    seen: Option<Seen>,
+    /// True if the kernel reported nothing in time, until memory returns by itself.
+    failed: bool,
+}
+
+/// Free memory at the start of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    loose: Bytes,
+    resident: Bytes,
+    at_ms: u64,
 }
 
 impl Reporting {
-    /// Updates the amount from a sample. `kept` is memory that was not free at the last report.
+    /// Updates the amount from a sample of a guest with its balloon at rest. `kept` is memory that
+    /// was not free at the last report.
     pub fn see(&mut self, sample: &GuestSample, kept: Option<Bytes>, now_ms: u64) {
-        let loose = || {
+        let now = || {
             let resident = sample.resident?.less(sample.doubtful).min(sample.actual?);
-            Some(resident.less(kept?)).filter(|loose| *loose >= WORTH)
+            let loose = resident.less(kept?);
+            (loose >= WORTH).then_some(Seen { loose, resident, at_ms: now_ms })
         };
-        let Some(loose) = loose().filter(|_| sample.process.reports) else {
+        let process = &sample.process;
+        let Some(now) = now().filter(|_| process.reports && process.pinned.is_none()) else {
             self.seen = None;
             return;
         };
-        match &mut self.seen {
-            Some((least, _)) if loose.plus(WORTH) > *least && loose <= least.plus(WORTH) => {}
-            seen => *seen = Some((loose, now_ms)),
+        let before = *self.seen.get_or_insert(now);
+        let fell = |before: Bytes, now: Bytes| before >= now.plus(WORTH);
+        // A process that uses free memory reduces only the free part.
+        let is_returned = fell(before.loose, now.loose) && fell(before.resident, now.resident);
+        if is_returned || (!self.failed && fell(now.loose, before.loose)) {
+            self.seen = Some(now);
+            self.failed &= !is_returned;
+        } else if now_ms.saturating_sub(before.at_ms) >= REPORTED_MS {
+            self.failed = true;
         }
     }
 
-    /// Returns the memory that is expected on the host soon. A kernel that made no progress for
-    /// some time is not waited for.
-    pub fn coming(&self, now_ms: u64) -> Bytes {
-        let fresh = self.seen.filter(|(_, at_ms)| now_ms.saturating_sub(*at_ms) < REPORTED_MS);
-        fresh.map_or(Bytes::ZERO, |(loose, _)| loose)
+    /// Returns the memory that is expected on the host soon.
+    pub fn coming(&self) -> Bytes {
+        self.seen.filter(|_| !self.failed).map_or(Bytes::ZERO, |seen| seen.loose)
     }
 }

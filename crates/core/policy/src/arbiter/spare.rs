@@ -38,7 +38,7 @@ impl GuestHistory {
         let resident = (sample.resident, sample.doubtful);
         let holding = Holding::of(actual, free, resident, &self.balloon.yields, now_ms)
             .in_process(sample.process.private);
-        match self.reporting.coming(now_ms) {
+        match self.reporting.coming() {
             Bytes::ZERO => holding,
             _ => holding.without_free(),
         }

@@ -98,6 +98,12 @@ impl MemoryView {
         Some(view)
     }
 
+    /// Returns true if this headroom is free. A guest that does not report its free memory has as
+    /// much as is available.
+    pub fn has_free(&self, headroom: Bytes) -> bool {
+        self.free.unwrap_or(self.available) >= headroom
+    }
+
     /// Returns cold page cache and free memory.
     pub fn cold(&self) -> Bytes {
         self.available.less(self.hot)

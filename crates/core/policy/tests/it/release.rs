@@ -1,8 +1,8 @@
 //! Releases of balloons, and free memory that kernels report by themselves.
 
-use crate::arbiter::{command, config, gib, guest, of, pass};
+use crate::arbiter::{command, config, gib, guest, host, of, pass, pass_on};
 use base::Bytes;
-use policy::arbiter::{Action, Arbiter, Clause, GuestSample, Memory, Process};
+use policy::arbiter::{Action, Arbiter, Clause, GuestSample, HostSample, Memory, Process};
 
 /// Returns a guest of 4 of 8 GiB that uses 3 GiB, with this much free memory.
 fn with_free(free: Bytes, now_ms: u64) -> GuestSample {
@@ -99,4 +99,41 @@ fn reported_memory_is_waited_for_and_then_taken() {
         command(&passed, 1).is_some_and(|to| to < gib(4))
     });
     assert_eq!(taken_ms, Some(8000));
+}
+
+#[test]
+fn host_that_waits_for_memory_releases_nothing() {
+    // Memory that is coming would otherwise cover what such a host lacks.
+    let mut reporting = crate::arbiter::idle(2, 1000);
+    reporting.process.reports = true;
+    let guests = [guest(1, gib(4), gib(3), 1000), reporting];
+    let at = |strained| {
+        let host = HostSample { strained, ..host(gib(40), 1000) };
+        command(&pass_on(&mut Arbiter::new(), &host, &guests), 1)
+    };
+    assert_eq!(at(false), Some(gib(8)));
+    // The guest gives memory, or keeps its size.
+    assert!(at(true).is_none_or(|to| to <= gib(4)), "{:?}", at(true));
+}
+
+#[test]
+fn kernel_that_reports_nothing_is_not_waited_for_again() {
+    let mut arbiter = Arbiter::new();
+    let set_point = config().set_point;
+    let with = |now_ms, used: Bytes| {
+        let mut guest = crate::arbiter::idle(1, now_ms);
+        guest.process.reports = true;
+        let memory = guest.memory.as_mut().expect("a report");
+        memory.free = Some(gib(3).less(used));
+        memory.available = memory.free;
+        guest
+    };
+    // A process takes and frees a GiB each second, and all of the guest stays resident.
+    for second in 1..20 {
+        let used = if second % 2 == 0 { gib(1) } else { Bytes::ZERO };
+        pass(&mut arbiter, set_point, &[with(second * 1000, used)], second * 1000);
+    }
+    let short = set_point.less(gib(1));
+    let taken = pass(&mut arbiter, short, &[with(20_000, Bytes::ZERO)], 20_000);
+    assert!(command(&taken, 1).is_some_and(|to| to < gib(4)), "{taken:?}");
 }

@@ -114,7 +114,7 @@ impl BalloonTracker {
     pub fn ask(&mut self, size: Bytes, from: Bytes, held: Holding, now_ms: u64) {
         self.stray.back = None;
         let mut target =
-            Target { size, from, held, nearest: from, progress_ms: now_ms, is_offered: false };
+            Target { size, from, held, nearest: from, progress_ms: now_ms, is_released: false };
         // A further request in the same direction is no progress.
         if let Motion::Resting { cancelled: Some(before), .. } = self.motion
             && before.shrinks() == target.shrinks()
@@ -125,18 +125,18 @@ impl BalloonTracker {
         self.motion = Motion::Moving(target);
     }
 
-    /// Records that the requested size is only offered: it costs the host nothing until the guest
-    /// uses it.
-    pub fn offer(&mut self) {
+    /// Records that the requested size is a release, which costs the host nothing until the
+    /// guest uses it.
+    pub fn release(&mut self) {
         if let Motion::Moving(target) = &mut self.motion {
-            target.is_offered = true;
+            target.is_released = true;
         }
     }
 
-    /// Returns the memory that was offered and has not arrived.
-    pub fn offered(&self, actual: Bytes) -> Bytes {
-        let offered = self.motion.target().filter(|target| target.is_offered);
-        offered.map_or(Bytes::ZERO, |target| target.size.less(actual))
+    /// Returns the released memory that has not arrived.
+    pub fn released(&self, actual: Bytes) -> Bytes {
+        let released = self.motion.target().filter(|target| target.is_released);
+        released.map_or(Bytes::ZERO, |target| target.size.less(actual))
     }
 
     /// Records the size that the hypervisor has as its target.
@@ -182,10 +182,10 @@ impl BalloonTracker {
         target.map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// Returns the same amount without offers, for a guest of possibly unknown size. A silent guest
+    /// Returns the same amount without a release, for a guest of possibly unknown size. A silent guest
     /// keeps its last size, and may use the rest of its grant when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
-        if self.motion.target().is_some_and(|target| target.is_offered) {
+        if self.motion.target().is_some_and(|target| target.is_released) {
             return Bytes::ZERO;
         }
         let had = self.motion.target().map_or(Bytes::ZERO, |target| target.nearest);
@@ -200,7 +200,7 @@ impl BalloonTracker {
     /// Returns true while the balloon moves to a size that stays requested. A release can be taken
     /// back at any time.
     pub fn is_on_its_way(&self) -> bool {
-        self.motion.target().is_some_and(|target| !target.is_offered)
+        self.motion.target().is_some_and(|target| !target.is_released)
     }
 
     /// Returns true while the balloon shrinks the guest.

@@ -14,7 +14,7 @@ pub(super) struct Target {
     pub nearest: Bytes,
     pub progress_ms: u64,
     /// True for a released size, which is not promised.
-    pub is_offered: bool,
+    pub is_released: bool,
 }
 
 impl Target {
