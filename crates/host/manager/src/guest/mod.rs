@@ -386,6 +386,13 @@ impl ManagedGuest {
         asks || self.memory.actual < least || !self.is_idle_since_sample(now_ms)
     }
 
+    /// Returns true if the guest has less than before it was managed, so that its balloon may be
+    /// released, also in its sleep.
+    pub(crate) fn may_be_released(&self) -> bool {
+        let is_managed = self.limits.mode == Mode::Managed && self.demand.request.is_none();
+        is_managed && self.memory.actual < self.restore()
+    }
+
     /// Returns the guest as a member of its control groups.
     pub(crate) fn member(&self, may_grow: bool) -> Member<'_> {
         Member {

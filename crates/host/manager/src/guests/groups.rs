@@ -37,10 +37,10 @@ pub(super) fn renew(guest: &mut ManagedGuest) {
     guest.outside.look_at_groups(&AllKills::read(&Root::default()));
 }
 
-/// Reads the room in limited groups, for guests that are awake or must grow. Other sleeping guests
-/// need no memory, and each guest of a farm has such a group.
+/// Reads the room in limited groups, for guests that are awake, must grow or may be released. Other
+/// sleeping guests need no memory, and each guest of a farm has such a group.
 pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms: u64) -> Rooms {
-    let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms);
+    let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms) || guest.may_be_released();
     let members: Vec<Member<'_>> =
         guests.values().map(|guest| guest.member(may_grow(guest))).collect();
     let rooms = Rooms::of(&members, own);
@@ -108,6 +108,15 @@ mod tests {
         assert_eq!(most(pinned(Bytes::mib(512)), 200), Some(752));
         let released = Override { mode: Some(Mode::Released), ..Override::default() };
         assert_eq!(most(released, 100), Some(512 + 100 - 60));
+        // A sleeper with a balloon may be released, and not beyond the room of its group.
+        one.step(GuestEvent::Override(id, Override::default()), 9);
+        bound(600);
+        let guest = one.guests.guests.get_mut(&id).unwrap();
+        guest.outside.groups = Groups::of(kernel.root().path(), "7", &AllKills::default());
+        guest.memory.had(Bytes::mib(1024), 9_000);
+        read(&mut one.guests.guests, &Groups::default(), 9_000);
+        let most = one.guests.get(id).unwrap().outside.most;
+        assert_eq!(most, Some(Bytes::mib(512 + 600 - 60)));
     }
 
     /// KSM has merged no pages of this process.
