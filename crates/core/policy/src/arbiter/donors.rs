@@ -212,10 +212,7 @@ fn gather(given: &mut [Gift], worth: Bytes) {
 
 /// Returns the guests that may give up memory.
 fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
-    let is_donor = |state: &GuestState<'_>| {
-        let is_open = state.to.is_none() && state.assessment.held.is_none();
-        is_open && state.against(urgency).is_none()
-    };
+    let is_donor = |state: &GuestState<'_>| state.is_open() && state.against(urgency).is_none();
     (0..states.len()).filter(|i| is_donor(&states[*i])).collect()
 }
 
@@ -300,9 +297,7 @@ fn step(state: &GuestState<'_>, urgency: Urgency, config: &Config) -> Bytes {
 /// Shrinks guests by the operator's rules, independent of the host's free memory.
 fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     for state in states.iter_mut() {
-        let free = state.to.is_none()
-            && state.assessment.held.is_none()
-            && state.assessment.against(Urgency::Need).is_none();
+        let free = state.is_open() && state.assessment.against(Urgency::Need).is_none();
         if state.verdicts.shrink == Some(true) && free {
             let most = state.assessment.holding.gain(state.assessment.min);
             let step = step(state, Urgency::None, config);

@@ -16,7 +16,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
     let mut asks: Vec<Ask> = states
         .iter()
         .enumerate()
-        .filter(|(_, state)| state.assessment.held.is_none() && state.to.is_none())
+        .filter(|(_, state)| state.is_open())
         .filter_map(|(index, state)| {
             // A request of the guest's own rules for more than its size counts as a need.
             let asked = state.sample.request.map_or(Bytes::ZERO, |request| {
@@ -230,11 +230,10 @@ fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
 /// Returns the amount of a guest's wish, if it has one.
 fn wished(state: &GuestState<'_>) -> Option<Bytes> {
     let at = &state.assessment;
-    let is_open = state.to.is_none() && at.held.is_none() && at.wishes;
-    let is_managed = state.sample.limits.mode == Mode::Managed;
+    let is_open = state.is_open_and_managed() && at.wishes;
     let reach = state.history.balloon.reach();
     let most = Bytes(at.actual.0 / 8).min(at.ceiling.less(at.actual)).min(reach).min(at.backed);
-    (is_open && is_managed && at.actual.plus(MOVE_MIN) <= at.ceiling).then_some(most)
+    (is_open && at.actual.plus(MOVE_MIN) <= at.ceiling).then_some(most)
 }
 
 fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, clause: Clause) {

@@ -11,7 +11,7 @@
 //! fill its cache, and its balloon is a ceiling.
 
 use super::reason::{Action, Clause};
-use super::sample::{Config, Mode};
+use super::sample::Config;
 use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use super::turns::Direction;
@@ -57,15 +57,15 @@ pub(super) fn release(
 /// after a release in vain.
 fn standing(state: &GuestState<'_>, now_ms: u64) -> Bytes {
     let (history, at, verdicts) = (&state.history, &state.assessment, &state.verdicts);
-    let is_open = state.to.is_none() && at.held.is_none() && history.balloon.target().is_none();
-    let is_managed = state.sample.limits.mode == Mode::Managed
+    let is_open = state.is_open_and_managed()
+        && history.balloon.target().is_none()
         && state.sample.process.pinned.is_none()
         && (verdicts.shrink, verdicts.grow) == (None, None)
         && verdicts.may_grow != Some(false);
     let waits = history.moves.releases.rests(now_ms)
         || history.cools(Direction::Up, AFTER_SHRINK_MS, now_ms);
     let found = state.sample.process.found.map_or(at.ceiling, |found| found.min(at.ceiling));
-    match is_open && is_managed && !waits && !history.balloon.is_astray() {
+    match is_open && !waits && !history.balloon.is_astray() {
         true => found.less(at.actual).min(history.balloon.reach()),
         false => Bytes::ZERO,
     }

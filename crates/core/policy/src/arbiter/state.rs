@@ -4,7 +4,7 @@ use super::assess::Assessment;
 use super::guest::GuestHistory;
 use super::reason::{Action, Bound, Clause, Inputs, Outcome};
 use super::regime::Urgency;
-use super::sample::{GuestSample, RuleVerdicts};
+use super::sample::{GuestSample, Mode, RuleVerdicts};
 use base::Bytes;
 
 /// Smallest move that is worth waking a guest for.
@@ -27,6 +27,16 @@ pub struct GuestState<'a> {
 }
 
 impl GuestState<'_> {
+    /// Returns true if nothing is decided about the guest yet, and nothing holds it.
+    pub fn is_open(&self) -> bool {
+        self.to.is_none() && self.assessment.held.is_none()
+    }
+
+    /// Returns true if the arbiter may decide about the guest in this pass.
+    pub fn is_open_and_managed(&self) -> bool {
+        self.is_open() && self.sample.limits.mode == Mode::Managed
+    }
+
     /// Returns the host memory of the guest above its share.
     pub fn beyond_share(&self) -> Bytes {
         self.assessment.touched.less(self.share)
