@@ -20,8 +20,8 @@ use base::Bytes;
 /// Time after a shrink before its release. Freed memory needs this time to arrive on the host.
 const AFTER_SHRINK_MS: u64 = 2_000;
 
-/// Releases balloons. The host must not be short of memory or wait for memory, and no guest may wait
-/// for memory of another guest.
+/// Releases balloons. The host must neither be short of memory nor wait for it, and no guest may
+/// wait for memory of another guest.
 pub(super) fn release(
     states: &mut [GuestState<'_>],
     budget: &HostBudget,

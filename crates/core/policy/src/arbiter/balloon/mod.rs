@@ -182,8 +182,8 @@ impl BalloonTracker {
         target.map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// Returns the same amount without a release, for a guest of possibly unknown size. A silent guest
-    /// keeps its last size, and may use the rest of its grant when it wakes.
+    /// Returns the same amount without a release, for a guest of possibly unknown size. A silent
+    /// guest keeps its last size, and may use the rest of its grant when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
         if self.motion.target().is_some_and(|target| target.is_released) {
             return Bytes::ZERO;
