@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,8 +73,31 @@ def dies(job):
 
 
 def test_workers_may_die_while_jobs_are_handed_out():
-    with pytest.raises(WorkerLost, match="died 1 times.*__main__"):
+    with pytest.raises(WorkerLost, match="died 1 times at 0.*__main__"):
         ENGINES["process"](dies, list(range(20_000)), 1, 1)
+
+
+def dies_at_each_tenth(job):
+    path, number = job
+    if number % 10 == 0 and not (path / str(number)).exists():
+        (path / str(number)).touch()
+        os._exit(9)
+    return number
+
+
+def test_each_job_of_a_worker_that_died_is_done_when_many_die(tmp_path):
+    jobs = [(tmp_path, number) for number in range(100)]
+    assert ENGINES["process"](dies_at_each_tenth, jobs, 3, 2) == list(range(100))
+    assert len(list(tmp_path.iterdir())) == 10
+
+
+def gives_a_lock(job):
+    return threading.Lock()
+
+
+def test_a_result_that_cannot_be_sent_is_an_error():
+    with pytest.raises(RuntimeError, match="no answer can be sent: .*lock"):
+        ENGINES["process"](gives_a_lock, [0], 1, 1)
 
 
 def refused(job):
@@ -91,7 +115,7 @@ def test_what_a_worker_that_died_had_is_done_again(engine, tmp_path, request):
 
 
 def test_workers_that_die_again_and_again_are_reported(ray):
-    with pytest.raises(WorkerLost, match="died 2 times.* is 0"):
+    with pytest.raises(WorkerLost, match="died 2 times at 0"):
         ENGINES["process"](killed_always, [0], 1, 2)
     with pytest.raises(WorkerLost, match="died 2 times at 0"):
         ENGINES["ray"](killed_always, [0], None, 2)

@@ -6,57 +6,112 @@ A worker that dies takes nothing with it: what it had is done again. What a job 
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections import deque
 from multiprocessing import get_context
-from typing import Callable, Optional, Sequence, TypeVar
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from traceback import format_exc
+from typing import Any, Callable, Optional, Sequence, TypeVar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
 class WorkerLost(Exception):
-    """Workers died again and again, and nothing was done in between."""
+    """A job could not be done: each worker that had it died."""
+
+
+class _Remote(Exception):
+    """Traceback of a worker, as the cause of the error that its job raised."""
+
+
+def _serve(function: Callable[[Any], Any], jobs: Connection) -> None:
+    """Answers each job with (done, result or error, traceback), until the other side is closed."""
+    while True:
+        try:
+            job = jobs.recv()
+        except EOFError:
+            return
+        answer: tuple[bool, Any, str]
+        try:
+            answer = (True, function(job), "")
+        except Exception as error:
+            answer = (False, error, format_exc())
+        try:
+            jobs.send(answer)
+        except OSError:
+            return
+        except Exception:
+            # Pickle refuses some results and some errors.
+            jobs.send((False, RuntimeError(f"no answer can be sent: {answer[1]!r}"), format_exc()))
 
 
 def in_processes(
     function: Callable[[Job], Result], jobs: Sequence[Job], workers: Optional[int], tries: int
 ) -> list[Result]:
-    """Does jobs in processes. Gives what came of them, in their order."""
-    workers = workers or os.cpu_count() or 1
+    """Does jobs in processes. Returns the results in the order of the jobs.
+
+    ``ProcessPoolExecutor`` is not used: a job that it takes while a worker dies may never end.
+    """
+    # Nothing of this process is copied into a worker: this process may have threads.
+    context = get_context("spawn")
+    waiting = deque(range(len(jobs)))
     results: dict[int, Result] = {}
-    left = list(range(len(jobs)))
-    in_vain = 0
-    while left:
-        before = len(left)
-        # Nothing of this process is copied into them: it may have threads.
-        pool = ProcessPoolExecutor(min(workers, len(left)), mp_context=get_context("spawn"))
+    deaths = [0] * len(jobs)
+    busy: dict[Connection, tuple[BaseProcess, int]] = {}
+
+    def lost(at: int) -> None:
+        """A job waits again, unless it was in the hands of `tries` workers that died."""
+        deaths[at] += 1
+        if deaths[at] < tries:
+            waiting.appendleft(at)
+            return
+        hint = ""
+        if not results:
+            hint = ". A script needs `if __name__ == '__main__':` before it sweeps"
+        raise WorkerLost(f"Workers died {tries} times at {jobs[at]}{hint}")
+
+    def hand_out(connection: Connection, process: BaseProcess) -> None:
+        """Gives a worker the next job, or ends the worker when no job waits."""
+        if not waiting:
+            connection.close()
+            process.join()
+            return
+        at = waiting.popleft()
+        busy[connection] = (process, at)
         try:
-            futures: dict[Future[Result], int] = {}
-            lost = False
-            for at in left:
+            connection.send(jobs[at])
+        except OSError:
+            pass  # The worker is dead: reading from it says so too.
+
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < (workers or os.cpu_count() or 1):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(function, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                hand_out(ours, process)
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection)
+                worker, at = busy.pop(connection)
                 try:
-                    futures[pool.submit(function, jobs[at])] = at
-                except BrokenProcessPool:
-                    lost = True
-                    break
-            for future in as_completed(futures):
-                try:
-                    results[futures[future]] = future.result()
-                except BrokenProcessPool:
-                    lost = True
-        finally:
-            pool.shutdown(cancel_futures=True)
-        left = [at for at in left if at not in results]
-        in_vain = in_vain + 1 if lost and len(left) == before else 0
-        if in_vain >= tries:
-            hint = ""
-            if len(left) == len(jobs):
-                hint = ". A script needs `if __name__ == '__main__':` before it sweeps"
-            raise WorkerLost(
-                f"Workers died {in_vain} times and nothing was done in between. The first of "
-                f"{len(left)} jobs that are left is {jobs[left[0]]}{hint}"
-            )
+                    done, value, trace = connection.recv()
+                except (EOFError, OSError):
+                    connection.close()
+                    worker.join()
+                    lost(at)
+                    continue
+                if not done:
+                    connection.close()
+                    raise value from _Remote(trace)
+                results[at] = value
+                hand_out(connection, worker)
+    finally:
+        for connection, (worker, _) in busy.items():
+            worker.terminate()
+            worker.join()
+            connection.close()
     return [results[at] for at in range(len(jobs))]
 
 

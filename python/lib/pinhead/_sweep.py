@@ -61,9 +61,10 @@ def sweep(
 
     ``engine`` is ``process`` (processes of this machine) or ``ray`` (the cluster that ``ray.init``
     has connected, which sees the recordings under the same names). Both give the same table, byte
-    for byte. ``workers`` are so many processes at once, by default one for each CPU. What a worker that died had is done
-    again; after ``tries`` times in vain it is :class:`WorkerLost`. Processes are started anew and
-    import the script that calls this: it needs ``if __name__ == "__main__":``, as all of Python's
+    for byte. At most ``workers`` processes run at once, by default one for each CPU. The job of a
+    worker that died is done again; after ``tries`` times in vain :class:`WorkerLost` is raised.
+    Processes are started anew and import the script that calls this: the script needs
+    ``if __name__ == "__main__":``, as with all of Python's
     ``multiprocessing``.
     """
     if engine not in ENGINES:
