@@ -1,9 +1,11 @@
-//! Columns of a terminal: Chinese, Japanese and Korean letters and most emoji take two.
+//! Columns of a terminal: Chinese, Japanese and Korean letters and most emoji take two columns
+//! each.
 
 use crate::is_plain;
 use unicode_width::UnicodeWidthStr;
 
-/// Returns the number of columns of a text. Characters that are shown as one count as one.
+/// Returns the number of columns of a text. Several characters that a terminal shows as one
+/// character are counted together.
 pub fn columns(text: &str) -> usize {
     text.width()
 }
@@ -13,8 +15,8 @@ pub fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
 }
 
-/// Returns the text without control characters for a terminal, clipped to `width` columns. The
-/// result has at most twice as many characters, because some characters take no column. Guests
+/// Returns the text without control characters for a terminal, clipped to `width` columns. Some
+/// characters take no column, so the result also has at most two characters for each column. Guests
 /// choose names and reasons, and must not be able to move a cursor.
 pub fn plain(text: &str, width: usize) -> String {
     let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
@@ -24,8 +26,8 @@ pub fn plain(text: &str, width: usize) -> String {
     clip(&cleaned, width)
 }
 
-/// Returns the text clipped to `width` columns and twice as many characters, with a mark if it was
-/// clipped.
+/// Clips a text to `width` columns and to two characters for each column. A clipped text ends with
+/// a mark.
 pub fn clip(text: &str, width: usize) -> String {
     let most = chars_max(width);
     let is_short = text.chars().nth(most).is_none();
@@ -38,7 +40,8 @@ pub fn clip(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// On average, a letter has at most one or two combining accents.
+/// Returns the maximum number of characters in `width` columns. In real text, a letter has at most
+/// one combining accent on average.
 fn chars_max(width: usize) -> usize {
     width.saturating_mul(2)
 }

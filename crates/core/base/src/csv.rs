@@ -5,9 +5,8 @@ use std::borrow::Cow;
 /// The first characters by which a spreadsheet recognises a formula.
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
-/// Returns a text from outside as a cell. A text that a spreadsheet would take for a formula gets
-/// an apostrophe, because guests choose names. Numbers keep their minus sign, also if they are
-/// texts.
+/// Returns an untrusted text as a cell. A text that a spreadsheet would take for a formula gets an
+/// apostrophe in front, because guests choose their names. A negative number stays as it is.
 pub fn csv_text(text: &str) -> Cow<'_, str> {
     let is_number = || text.parse().is_ok_and(f64::is_finite);
     match text.starts_with(FORMULA) && !is_number() {

@@ -35,7 +35,7 @@ fn unit_ms(name: &str) -> Option<u64> {
     })
 }
 
-/// Parses `90s`, `5m`, `10 min`, `1h30m` or `2d`, in milliseconds.
+/// Parses a duration such as `90s`, `5m`, `10 min`, `1h30m` or `2d`, and returns milliseconds.
 pub fn parse_ms(text: &str) -> Result<u64, Bad> {
     let bad = |kind| Bad { kind, help: HELP.to_owned() };
     let mut rest = text.trim();
@@ -59,7 +59,7 @@ pub fn parse_ms(text: &str) -> Result<u64, Bad> {
     Ok(sum)
 }
 
-/// Parses milliseconds, where a number without a unit means milliseconds.
+/// Parses a duration, and returns milliseconds. A number without a unit means milliseconds.
 pub fn parse_bare_ms(text: &str) -> Result<u64, Bad> {
     match text.trim().parse::<u64>() {
         Ok(ms) if ms <= LONGEST_MS => Ok(ms),
@@ -67,7 +67,7 @@ pub fn parse_bare_ms(text: &str) -> Result<u64, Bad> {
     }
 }
 
-/// Parses whole seconds, rounded up. A number without a unit means seconds.
+/// Parses a duration, and returns whole seconds, rounded up. A number without a unit means seconds.
 pub fn parse_seconds(text: &str) -> Result<u64, Bad> {
     match text.trim().parse::<u64>() {
         Ok(seconds) if seconds <= LONGEST_MS / 1000 => Ok(seconds),

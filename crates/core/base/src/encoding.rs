@@ -1,7 +1,7 @@
 //! Detection of foreign text encodings, which pinhead does not read.
 
-/// Ratio of bytes to zeros from which a file counts as UTF-16, which usually has a zero in every
-/// second byte.
+/// Divisor of a file's length: a file with more zeros than the quotient counts as UTF-16. In
+/// UTF-16, usually every second byte is zero.
 const ZEROS_OF: usize = 4;
 
 /// Returns the foreign encoding that a text seems to have, and how to convert it to UTF-8.
@@ -12,7 +12,7 @@ pub fn foreign_encoding(text: &[u8]) -> Option<(&'static str, &'static str)> {
         let help = "save it as UTF-8, or turn it: iconv -f UTF-16 -t UTF-8";
         return Some(("The file is no ASCII or UTF-8 text: it has zeros, as UTF-16 has", help));
     }
-    // Letters and digits of EBCDIC are above those of ASCII.
+    // Letters and digits of EBCDIC are bytes above all characters of ASCII.
     if count(|byte| *byte >= 0x80) * 2 > text.len() && std::str::from_utf8(text).is_err() {
         let help = "transfer it as text, or turn it: iconv -f IBM-1047 -t UTF-8";
         return Some(("The file is no ASCII or UTF-8 text: it looks like EBCDIC", help));
@@ -31,7 +31,7 @@ mod tests {
             |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
         assert!(named(&utf_16("UPDATE=\"1\"\n")).is_some_and(|name| name.contains("UTF-16")));
         assert!(named(b"\xfe\xff\x4e\x00").is_some_and(|name| name.contains("UTF-16")));
-        // UPDATE=1 as code page 1047 has it.
+        // The line UPDATE=1 in EBCDIC code page 1047.
         let ebcdic = b"\xe4\xd7\xc4\xc1\xe3\xc5\x7e\xf1\x15";
         assert!(named(ebcdic).is_some_and(|name| name.contains("EBCDIC")));
         for text in ["", "UPDATE=\"1\"\n", "# \u{4e00}\u{4e8c}\u{4e09}\n", "a\0b = 1\n"] {

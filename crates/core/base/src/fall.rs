@@ -1,8 +1,8 @@
 //! Detection of counters that only seem to fall.
 
-/// Returns true if a counter only seems to have fallen. It may have been read a little early, or in
-/// parts at different moments, as with idle time. A counter that started again usually has less
-/// than half of its old value.
+/// Returns true if a counter fell by at most half of its value, and therefore only seems to have
+/// fallen. Its parts may have been read at different moments, for example the idle times of CPUs. A
+/// restarted counter usually has less than half of its old value.
 pub fn is_small_fall(before: u64, now: u64) -> bool {
     (before / 2..before).contains(&now)
 }

@@ -1,11 +1,12 @@
 //! Patterns of names: `*` for any text, `?` for one character.
 
-/// Returns true if a name matches a pattern. The time is at most the product of their lengths.
+/// Returns true if a name matches a pattern. The time grows at most with the product of both
+/// lengths.
 pub fn matches(pattern: &str, name: &str) -> bool {
     fits(pattern.as_bytes(), name.as_bytes(), next_character)
 }
 
-/// Matches names that need not be text; `?` matches one byte.
+/// Returns true if a name that need not be text matches a pattern. `?` matches one byte.
 pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
     fits(pattern, name, |_, at| at + 1)
 }
@@ -13,9 +14,9 @@ pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
 /// Matches bytes; `next` returns the end of the character at an offset.
 fn fits(pattern: &[u8], name: &[u8], next: fn(&[u8], usize) -> usize) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Position to continue from if the part behind the last star does not match: the star then
-    // takes one more character. An earlier star need not be retried, because that would only leave
-    // less for the last star.
+    // Position to continue from if the part behind the last star does not match. The star then
+    // covers one more character. Earlier stars need no retry: a longer match there leaves less of
+    // the name for the last star.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,7 +1,7 @@
 //! A hash for names on disk: the same in every build of every version.
 
-/// FNV-1a with 64 bits. It distinguishes one user's own data, but does not resist a search for two
-/// contents with the same hash.
+/// FNV-1a with 64 bits. It suffices for the data of one user, but is not cryptographic: two
+/// contents with the same hash can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StableHash(u64);
 
@@ -12,7 +12,8 @@ impl Default for StableHash {
 }
 
 impl StableHash {
-    /// Adds one part. Its length is hashed as well, so that `ab`, `c` differs from `a`, `bc`.
+    /// Adds one part. The part's length is hashed as well, so that the parts `ab`, `c` differ from
+    /// the parts `a`, `bc`.
     pub fn put(&mut self, part: &[u8]) {
         self.bytes(&(part.len() as u64).to_le_bytes());
         self.bytes(part);

@@ -1,4 +1,4 @@
-//! A self-contained page: with its style, and without scripts.
+//! Self-contained pages of HTML, which include their style and have no scripts.
 
 /// The style of all pages.
 pub const STYLE: &str = include_str!("page.css");

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 const OFFERED: usize = 3;
-/// Maximum number of known names in a message if none is near.
+/// Maximum number of known names in a message if no name is near.
 const LISTED: usize = 20;
 /// Number of characters of a name that are compared. Longer names are never typed, and the time of
 /// a comparison grows with the product of the lengths.
@@ -27,8 +27,8 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
     found.into_iter().take(OFFERED).map(|(_, name)| name).collect()
 }
 
-/// Returns a correction for an unknown name: the nearest known names, or else some of the known
-/// ones. Names are escaped.
+/// Returns a correction for an unknown name: the nearest known names, or a list of known names if
+/// none is near. Names are escaped.
 pub fn correction<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let near = nearest(wanted, known.iter().copied());
@@ -46,8 +46,8 @@ pub fn correction<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Str
     }
 }
 
-/// Returns the distance of a name. A difference only in case is the nearest miss; a name with a
-/// missing part, as in `pgscan_direct_thr`, is also near.
+/// Returns the distance of a name. A name that differs only in case has the distance 0. A name with
+/// a missing part, such as `pgscan_direct_thr`, is also near.
 fn closeness(wanted: &str, name: &str) -> usize {
     if wanted.eq_ignore_ascii_case(name) {
         return 0;

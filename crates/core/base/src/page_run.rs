@@ -3,19 +3,19 @@
 /// A run of consecutive pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
-    /// The first page, counted from the origin that the run's owner chose.
+    /// Number of the first page, counted from an origin that the run's owner defines.
     pub first: u64,
     /// Number of pages.
     pub count: u32,
 }
 
 impl PageRun {
-    /// Returns the page behind the last.
+    /// Returns the number of the page behind the last page.
     pub fn end(self) -> u64 {
         self.first.saturating_add(u64::from(self.count))
     }
 
-    /// Adds a page behind those in the runs.
+    /// Appends a page, which must be behind all pages in the runs.
     pub fn add(runs: &mut Vec<PageRun>, page: u64) {
         match runs.last_mut() {
             Some(run) if run.end() == page && run.count < u32::MAX => run.count += 1,

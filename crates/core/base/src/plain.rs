@@ -15,8 +15,8 @@ pub fn is_plain(c: char) -> bool {
     !c.is_control() && !hides
 }
 
-/// Makes JSON safe for a terminal. JSON itself escapes only some control characters; the others can
-/// only occur in its strings, where they are escaped in the same way.
+/// Makes JSON safe for a terminal. JSON itself escapes only some control characters. The other
+/// control characters occur only in strings, and get the same kind of escape here.
 pub fn plain_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -6,15 +6,15 @@
 //!   duration   = see `duration`                                              10m, 1h30m
 //! ```
 //!
-//! A unit is required, because `4` could be bytes, MiB or GiB. Only parsers of options that were
-//! plain numbers before accept a number alone.
+//! A unit is required, because `4` could be bytes, MiB or GiB. Only options that were plain numbers
+//! in earlier versions accept a number without a unit.
 
 use std::fmt;
 
 /// Maximum number of digits of a typed number. More digits are a mistake, and would overflow.
 const DIGITS_MAX: usize = 15;
 
-/// The whole, in thousandths.
+/// The whole (100 %), in thousandths.
 pub const WHOLE: u64 = 1000;
 
 /// The error of an invalid quantity.
@@ -58,7 +58,8 @@ impl fmt::Display for Bad {
     }
 }
 
-/// Parses `12.5%`, in thousandths. The percentage is at most `most`, also in thousandths.
+/// Parses a percentage such as `12.5%`, and returns thousandths. `most` is the allowed maximum,
+/// also in thousandths.
 pub fn parse_percent(text: &str, most: u64) -> Result<u64, Bad> {
     let bad = |kind| {
         let help =

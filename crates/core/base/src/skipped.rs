@@ -1,8 +1,8 @@
 //! The report of a skipped test, written where it is visible.
 
-/// Reports the reason for skipping a test, as `scripts/test` counts it. libtest hides the output of
-/// a passing test, but not direct writes to the standard error. The macro expands in the caller's
-/// crate, so this crate itself writes nothing.
+/// Reports the reason for skipping a test, in the form that `scripts/test` counts. libtest hides
+/// the output of a passing test, but not direct writes to the standard error. The macro expands in
+/// the caller's crate, so this crate itself writes nothing.
 #[macro_export]
 macro_rules! skipped {
     ($($reason:tt)*) => {{

@@ -2,8 +2,8 @@
 
 use crate::Rng;
 
-/// Number of resamples of a bootstrap, and the limit on their total size: a file from outside may
-/// have many values.
+/// Bounds on the number of resamples of a bootstrap, and on the number of values in all resamples.
+/// An untrusted file may have many values.
 const RESAMPLES_MAX: usize = 2000;
 const RESAMPLES_MIN: usize = 200;
 const DRAWN_MAX: usize = 200_000;
@@ -15,8 +15,8 @@ const FEW: usize = 10;
 /// Several measurements of one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle value; of an even number, the mean of the middle two. One burst of a neighbour
-    /// does not change it.
+    /// The middle value, or the mean of the middle two values. A single disturbed measurement
+    /// hardly changes the median.
     pub median: f64,
     /// The smallest value, or the lower end of the interval.
     pub low: f64,
@@ -42,10 +42,10 @@ impl Spread {
         Some(Spread { median, low, high, count })
     }
 
-    /// Returns the median with its 95 % interval, by bootstrap: the medians of resamples, without
-    /// the lowest and the highest 2.5 %. For a few values that is too narrow, and the whole range
-    /// is used. With six values it contains the true median in 96.9 of 100 cases (see
-    /// [`Spread::ENOUGH`]).
+    /// Returns the median with its 95 % interval, by bootstrap: the range of the resamples' medians
+    /// without the lowest and the highest 2.5 %. For fewer than ten values this interval is too
+    /// narrow, so the whole range is used. The range of six values contains the true median in 96.9
+    /// of 100 cases (see [`Spread::ENOUGH`]).
     pub fn interval(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         // The result must not depend on the values' order.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_interval_holds_the_truth_about_as_often_as_it_says() {
-        // Noise with a known median of 0, in rounds of twelve.
+        // Rounds of twelve values of noise, with a known median of 0.
         let mut rng = Rng::new(7);
         let mut holds = 0;
         for _ in 0..200 {

@@ -1,14 +1,15 @@
 //! Tables for a terminal: columns as wide as their cells, without control characters.
 //!
-//! A table fits a width. Its column of prose, such as a reason, continues on further lines, and
-//! columns with a rank are left out.
+//! A table can be fitted into a width. Its column of prose, such as a reason, then continues on
+//! further lines. Columns with a rank are left out if they do not fit.
 
 use crate::wrap::{broken, wrapped};
 use crate::{clip, columns, natural, plain};
 
 /// Blanks between two columns, if the column does not set another number.
 const GAP: usize = 2;
-/// Minimum room for prose beside the other columns. With less room it stands below them.
+/// Minimum room for prose beside the other columns. With less room, prose stands below the other
+/// columns.
 const PROSE_MIN: usize = 40;
 /// Indent of prose below its row.
 const INDENT: usize = 2;
@@ -36,7 +37,8 @@ pub const fn right(head: &'static str) -> Column {
     Column { is_right: true, ..left(head) }
 }
 
-/// Creates the last column, for sentences. In a narrow table they continue on further lines.
+/// Creates a column for sentences, which is always the last column. In a narrow table, the
+/// sentences continue on further lines.
 pub const fn prose(head: &'static str) -> Column {
     Column { is_prose: true, ..left(head) }
 }
@@ -105,7 +107,8 @@ impl Fitted {
 /// The columns that are shown, with their widths.
 struct Layout {
     shown: Vec<(usize, usize)>,
-    /// Column of prose, and its room beside the others; no room if it stands below them.
+    /// Index of the column of prose, and the room beside the other columns; `None` if prose stands
+    /// below the other columns.
     prose: Option<(usize, Option<usize>)>,
     hidden: Vec<&'static str>,
 }
@@ -134,7 +137,8 @@ impl Table {
     }
 
     /// Returns the index of the column with a head. Case, blanks and signs do not count, so
-    /// `in-host` is `IN HOST` and `cpu` is `CPU%`. A part before a comma is enough.
+    /// `in-host` is `IN HOST` and `cpu` is `CPU%`. If a head contains a comma, the part before the
+    /// comma is enough.
     pub fn column(&self, name: &str) -> Option<usize> {
         let key = |text: &str| -> String {
             text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -180,9 +184,9 @@ impl Table {
         self.fit(usize::MAX).text()
     }
 
-    /// Returns the table within a width. If prose does not fit, it continues on further lines,
-    /// beside the other columns or below them. If the others do not fit, a first
-    /// cell longer than its column takes lines of its own, and columns with a rank are left out.
+    /// Returns the table within a width. Prose that does not fit continues on further lines, beside
+    /// the other columns or below them. If the other columns do not fit, columns with a rank are
+    /// left out, and a long first cell gets lines of its own.
     pub fn fit(&self, width: usize) -> Fitted {
         let layout = self.layout(width);
         let has_heads = self.columns.iter().any(|column| !column.head.is_empty());
@@ -233,7 +237,7 @@ impl Table {
         Layout { shown, prose, hidden }
     }
 
-    /// Returns the width of columns together, with the blanks between them.
+    /// Returns the total width of the columns and of the blanks between them.
     fn taken(&self, shown: &[(usize, usize)]) -> usize {
         let gaps = shown.iter().skip(1).map(|(at, _)| self.columns[*at].gap);
         shown.iter().map(|(_, width)| *width).chain(gaps).sum()

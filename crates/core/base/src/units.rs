@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// KiB in one page of the pool. `cmm_pages` counts pages of 4 KiB on every
-/// architecture that has it, and pool requests use the same page.
+/// KiB in one page of the pool. `cmm_pages` counts pages of 4 KiB on every architecture that has
+/// this file, and pool requests use the same page size.
 pub const PAGE_KIB: u64 = 4;
 /// Bytes in one page of the pool.
 pub const PAGE_BYTES: u64 = PAGE_KIB * KIB;
@@ -95,7 +95,7 @@ impl Bytes {
     /// Returns this share of the amount, in thousandths.
     #[must_use]
     pub const fn permille(self, permille: u64) -> Bytes {
-        // In this order a terabyte times a thousand still fits.
+        // Division before multiplication keeps large amounts from overflowing.
         Bytes((self.0 / 1000).saturating_mul(permille) + self.0 % 1000 * permille / 1000)
     }
 

@@ -2,9 +2,9 @@
 
 use crate::columns;
 
-/// Returns a text with each line longer than `width` broken between words. In a line of columns,
-/// which two blanks separate, further lines begin below the second column. Below any other line
-/// they are indented by `hang` more than the line. A word longer than a line stays whole.
+/// Breaks each line longer than `width` between words. If two blanks divide a line into columns,
+/// its further lines begin below the second column. The further lines of any other line are
+/// indented by `hang` more than the line. A word longer than a line stays whole.
 pub fn wrapped(text: &str, width: usize, hang: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -38,13 +38,15 @@ fn indent_of(line: &str, width: usize, hang: usize) -> (usize, usize) {
     (leading.min(width / 2), (leading + hang).min(width / 2))
 }
 
-/// Breaks a text between words into lines, the first and the others of this many columns.
+/// Breaks a text between words into lines. `rooms` has the columns of the first line and of each
+/// further line.
 pub fn broken(text: &str, rooms: [usize; 2]) -> Vec<String> {
     flowed(text.split_whitespace(), " ", rooms)
 }
 
-/// Breaks a text between its parts into lines, the first and the others of this many columns. Parts
-/// in one line have the gap between them. A part longer than a line stays whole.
+/// Breaks a text between its parts into lines. `rooms` has the columns of the first line and of
+/// each further line. The parts in a line are separated by `gap`. A part longer than a line stays
+/// whole.
 pub fn flowed<'a>(
     parts: impl Iterator<Item = &'a str>,
     gap: &str,

@@ -1,13 +1,13 @@
-//! Clauses of the host's policy, one row each. The rows are the source of the policy's sentences,
-//! of those in `pinhead why` and `pinhead ps`, and of the man page.
+//! Clauses of the host's policy, one row each. The rows are the source of all sentences of the
+//! policy: in `pinhead why`, in `pinhead ps` and in the man page.
 //!
-//! A clause's sentence is printed after a colon. Its text in brackets is shown only if all numbers
-//! in the brackets are known: `[{need} more|more memory]`. Otherwise the part after the bar is
-//! shown, if there is a bar.
+//! A clause's sentence is printed after a colon. A part in brackets is shown only if all numbers in
+//! the brackets are known: `[{need} more|more memory]`. Otherwise the text after the bar is shown,
+//! if there is a bar.
 
 use crate::quantity;
 
-/// Values of a decision by the names of its inputs in the journal.
+/// Function that returns the value of a decision's input by the input's name in the journal.
 pub type Inputs<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
 struct Row {
@@ -246,7 +246,7 @@ struct Part<'a> {
     is_optional: bool,
 }
 
-/// Returns the parts of a sentence outside of brackets and inside.
+/// Splits a sentence into the parts outside and inside of brackets.
 fn parts(sentence: &str) -> impl Iterator<Item = Part<'_>> {
     let all = sentence.split(['[', ']']).enumerate();
     all.map(|(at, text)| Part { text, is_optional: at % 2 == 1 })

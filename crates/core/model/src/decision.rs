@@ -3,8 +3,8 @@
 use base::named;
 
 named! {
-    /// Action on a guest's size. A policy decides the first three; the others are holds and grows
-    /// with a cause of their own.
+    /// Action on a guest's size. A policy decides the first three actions. The other actions hold
+    /// or grow a guest for a special cause.
     pub enum SizeAction {
         /// The size stays.
         Hold = "hold",

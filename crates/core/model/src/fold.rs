@@ -1,9 +1,9 @@
 //! Summation of moments to minutes.
 //!
-//! The span between two moments belongs to the minute in which the later moment ends. A span is
-//! never split, so that the growth of counters stays with the time it took. A guest left out of a
-//! moment is asleep, and nothing happened between its two reports. A minute that ends in between
-//! receives its part of that time.
+//! The span between two moments belongs to the minute of the later moment. A span is never split,
+//! so that a counter's growth stays with the time of the growth. A guest left out of a moment is
+//! asleep, and nothing happens in it until its next report. A minute that ends during the sleep
+//! gets its part of the time asleep.
 
 use crate::field::Field;
 use crate::fields::{GuestField, HostField, ProcessField, TierField};
@@ -14,14 +14,14 @@ use base::duration::MINUTE_MS;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Distance between two moments above which there is a gap. A smaller delay loses nothing, because
-/// the counters contain all of it; only the time is less exact.
+/// Time between two moments above which there is a gap. A shorter delay loses no data, because the
+/// counters include them; only the times are less exact.
 pub const GAP_MS: i64 = 10_000;
-/// Time without a report after which a guest or a tier counts as gone. Each of them is reported at
-/// least once a minute.
+/// Time without a report after which a guest or a tier counts as gone. Guests and tiers are
+/// reported at least once a minute.
 const GONE_MS: i64 = 75_000;
-/// Maximum time between two reports of a process that is counted; most are reported about once a
-/// minute.
+/// Maximum time between two reports of a process for which its use is counted. Most processes are
+/// reported about once a minute.
 const STALE_MS: i64 = 900_000;
 /// Maximum time for which little use of a process is postponed to a later row. A hundred idle
 /// guests have two thousand such processes, and a row a minute for each process would take twice as
@@ -37,7 +37,7 @@ const FEW_DISPATCHES: u64 = 60;
 pub struct Gap {
     /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// End of the time.
+    /// End in milliseconds since 1970.
     pub to_ms: i64,
     /// Reason: `restart`, `late`, or `lost` for data that could not be written.
     pub reason: String,
@@ -83,7 +83,7 @@ pub struct Folder {
     spacing_ms: i64,
 }
 
-/// Returns the minute of a span that ends at this time.
+/// Returns the start of the minute that contains the end of a span.
 pub fn minute_of(at_ms: i64) -> i64 {
     at_ms.saturating_sub(1).div_euclid(MINUTE_MS) * MINUTE_MS
 }
@@ -165,7 +165,7 @@ impl Folder {
         Fed { finished, ..Fed::default() }
     }
 
-    /// Sets the state of a moment without counting anything.
+    /// Takes a moment as the last known state, without counting anything.
     pub fn know(&mut self, moment: &Moment) {
         let at_ms = moment.at_ms;
         self.last_ms = Some(at_ms);
@@ -177,8 +177,8 @@ impl Folder {
         }
     }
 
-    /// Returns the state as moments to pass to `know` in this order; each contains the rows that
-    /// were last reported at its time.
+    /// Returns the state as moments, in the order in which to pass them to `know`. Each moment
+    /// contains the rows that were last reported at its time.
     pub fn known(&self) -> Vec<Moment> {
         let mut at: BTreeMap<i64, Moment> = BTreeMap::new();
         let Some(last_ms) = self.last_ms else { return Vec::new() };
@@ -240,9 +240,9 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
     }
 }
 
-/// Moves the state of a guest to its new identity, if it is the same process. A guest's boot may
-/// become known later, or the guest may reboot. Otherwise the old identity would be counted as
-/// another, sleeping guest.
+/// Moves the state of a guest to a new identity of the same process. The identity changes if the
+/// guest reboots, or if its boot id becomes known. Without the move, the old identity would count
+/// as another, sleeping guest.
 fn take_names(
     guests: &mut All<GuestIdentity, GuestField>,
     processes: &mut BTreeMap<GuestIdentity, All<ProcessName, ProcessField>>,

@@ -1,7 +1,7 @@
 //! Identity of a guest and of a process in it.
 
-/// Identity of a guest, used from the hypervisor's socket to a report's cell. Another process or
-/// another boot is another guest. All texts are untrusted.
+/// Identity of a guest, used from the hypervisor's socket to a report's cell. A new process or a
+/// new boot is another guest. All texts are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestIdentity {
     /// UUID as text. Without a UUID, this is the path of the monitor's socket, or zeros without
@@ -15,7 +15,7 @@ pub struct GuestIdentity {
     pub pid: Option<u32>,
     /// Start of that process, in clock ticks since the host's boot.
     pub start_ticks: Option<u64>,
-    /// Id of the boot, which distinguishes it from other boots of the guest.
+    /// Id of the guest's boot, which is different for each boot.
     pub boot: String,
 }
 
@@ -39,14 +39,15 @@ pub fn label(name: &str, uuid: &str) -> String {
 }
 
 impl GuestIdentity {
-    /// Returns true if the other is this guest, in any class, since classes depend on settings.
+    /// Returns true if both identities are of one guest. Classes are not compared, because they
+    /// depend on settings.
     pub fn is_same(&self, other: &GuestIdentity) -> bool {
         let key = |who: &GuestIdentity| (who.pid, who.start_ticks);
         key(self) == key(other)
             && (&self.uuid, &self.name, &self.boot) == (&other.uuid, &other.name, &other.boot)
     }
 
-    /// Returns true if the other is the same process, with any boot and any name.
+    /// Returns true if both identities are of one process. Boots and names are not compared.
     pub fn is_same_process(&self, other: &GuestIdentity) -> bool {
         (&self.uuid, self.pid, self.start_ticks) == (&other.uuid, other.pid, other.start_ticks)
     }

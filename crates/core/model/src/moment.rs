@@ -90,7 +90,7 @@ impl<F: Field> Over<F> {
         self.covered_ms = self.covered_ms.saturating_add(later.covered_ms);
     }
 
-    /// Adds another subject over the same time: gauges are summed as well.
+    /// Adds the fields of another subject over the same time. Counters and gauges are both summed.
     pub fn add_concurrent(&mut self, other: &Over<F>) {
         self.row.merge(&other.row, |_, a, b| a.saturating_add(b));
         self.covered_ms = self.covered_ms.max(other.covered_ms);
@@ -162,7 +162,7 @@ impl Interval {
         }
     }
 
-    /// Adds a later interval. The sum spans both, and the time between them is a gap.
+    /// Adds a later interval. The sum spans both intervals, and the time between them is a gap.
     pub fn add(&mut self, later: &Interval) {
         if self.length_ms == 0 {
             self.from_ms = later.from_ms;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Inputs of one pass, with the events since the previous pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassInput {
-    /// Number of the pass since the manager's start; a missing number was not recorded.
+    /// Number of the pass, counted from the manager's start. A gap in the numbers means passes that
+    /// were not recorded.
     pub number: u64,
     /// Time in milliseconds since 1970, as in the journal's decisions.
     pub at_ms: i64,
@@ -35,7 +36,7 @@ pub struct PassGuest {
 /// An event between two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassEvent {
-    /// A guest rebooted in its process.
+    /// A guest rebooted, and its process on the host continued.
     Rebooted(u64),
     /// Memory was reserved for a guest about to start.
     Reserved {

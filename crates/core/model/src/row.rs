@@ -116,7 +116,7 @@ impl<F: Field> Row<F> {
         row
     }
 
-    /// Replaces fields by the known ones of another row.
+    /// Overwrites fields with the known values of another row.
     pub fn overlay(&mut self, above: &Row<F>) {
         self.merge(above, |_, _, value| value);
     }
@@ -161,7 +161,7 @@ impl<F: Field> Row<F> {
     }
 
     /// Returns the growth of a counter since an earlier row. `None` if the counter restarted
-    /// meanwhile, or one of the two is missing.
+    /// meanwhile, or if one of the two values is missing.
     pub fn grown(&self, field: F, before: &Row<F>) -> Option<u64> {
         self.get(field)?.checked_sub(before.get(field)?)
     }

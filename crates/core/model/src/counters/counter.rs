@@ -7,9 +7,9 @@ use std::fmt;
 named!(
     /// The fields of the `cpu` line of /proc/stat, in its order, and their sum.
     pub enum CpuField {
-        /// Time in user mode; the kernel counts `guest` in here too.
+        /// Time in user mode, which includes `guest`.
         User = "user",
-        /// Time of niced processes in user mode; `guest_nice` is in here too.
+        /// Time of niced processes in user mode, which includes `guest_nice`.
         Nice = "nice",
         /// Time in the kernel.
         System = "system",
@@ -27,7 +27,7 @@ named!(
         Guest = "guest",
         /// Time running a niced virtual CPU.
         GuestNice = "guest_nice",
-        /// The sum of all ten, guest time included twice, as the original daemon has it.
+        /// The sum of all ten fields. Guest time counts twice, as in the original daemon.
         TotalTicks = "total_ticks",
     }
 );
@@ -87,7 +87,8 @@ pub enum Counter {
     Vmstat(Box<str>),
     /// A field of /proc/pressure.
     Psi(PsiResource, PsiLine, PsiField),
-    /// A value that the host's manager derives; kernels do not show it, and readers do not fill it.
+    /// A value that the host's manager derives. No kernel shows this value, and no reader fills it
+    /// in.
     Host(HostCounter),
 }
 
@@ -102,13 +103,14 @@ impl Counter {
         Counter::Vmstat(name.into())
     }
 
-    /// Returns true if the kernel only increases it, so that a later reading minus an earlier one
-    /// is not negative.
+    /// Returns true if the kernel only increases the counter. A later reading minus an earlier
+    /// reading is then never negative.
     pub fn is_monotonic(&self) -> bool {
         match self {
             Counter::Time | Counter::Cpu(_) => true,
             Counter::Psi(_, _, field) => *field == PsiField::Total,
-            // Sizes in pages start with "nr_"; all else in vmstat counts events.
+            // In /proc/vmstat, names of sizes in pages begin with "nr_". All other lines count
+            // events.
             Counter::Vmstat(name) => !name.starts_with("nr_"),
             Counter::OnlineCpus | Counter::LoadAvg | Counter::RunnableProc => false,
             Counter::Meminfo(_) | Counter::Host(_) => false,

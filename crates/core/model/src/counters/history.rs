@@ -1,7 +1,7 @@
 //! The last rows that were read.
 
-/// A ring of rows. Row 0 is the newest. An unreadable value is missing, never 0, and is a NaN
-/// inside the ring and `None` outside.
+/// A ring of rows; row 0 is the newest row. An unreadable value counts as missing, never as 0. The
+/// ring stores such a value as a NaN, and returns it as `None`.
 #[derive(Clone, Debug)]
 pub struct History {
     width: usize,
@@ -39,8 +39,8 @@ impl History {
         self.filled = 0;
     }
 
-    /// Drops the newest row again, after a read that failed half way. The oldest row that it has
-    /// replaced stays lost.
+    /// Drops the newest row after a read that failed half way. The oldest row, which the newest row
+    /// has replaced, stays lost.
     pub fn retract(&mut self) {
         if self.filled > 0 {
             self.newest = (self.newest + self.rows - 1) % self.rows;

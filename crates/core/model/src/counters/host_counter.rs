@@ -7,7 +7,7 @@
 use base::named;
 
 named! {
-    /// The unit of a host's counter; the names are those in tables.
+    /// The unit of a host's counter, with the unit's name in tables.
     pub enum HostUnit {
         /// MiB of memory.
         Mib = "MiB",
@@ -42,8 +42,8 @@ impl HostUnit {
 macro_rules! host_counters {
     ($($variant:ident = $name:literal, $unit:ident, $doc:literal;)+) => {
         named! {
-            /// A value that a host's rules can use, with its family before the dot. Those of a
-            /// guest come first, then those of the host.
+            /// A value that a host's rules can use. The name has the family before the dot. The
+            /// values of a guest come first, then the values of the host.
             pub enum HostCounter { $(#[doc = $doc] $variant = $name),+ }
         }
 

@@ -2,10 +2,10 @@
 
 use base::Pages;
 
-/// KSM's counters and its thread's CPU time. Unreadable values are `None`.
+/// Counters of KSM, and the CPU time of its thread. Unreadable values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmCounters {
-    /// Pages that are kept once for several.
+    /// Pages kept once in place of several equal pages.
     pub pages_shared: Option<Pages>,
     /// Pages that no longer need memory of their own: the gain.
     pub pages_sharing: Option<Pages>,
@@ -13,6 +13,6 @@ pub struct KsmCounters {
     pub full_scans: Option<u64>,
     /// The gain minus KSM's own memory, as the kernel counts it; may be negative.
     pub general_profit_bytes: Option<i64>,
-    /// CPU time of its thread since boot, in microseconds.
+    /// CPU time of KSM's thread since boot, in microseconds.
     pub cpu_us: Option<u64>,
 }

@@ -1,7 +1,6 @@
-//! The names that a kernel has, and the replacements of retired ones.
+//! Counter names of a kernel, and the replacements of retired names.
 
-/// The counter names of a kernel, so that a rule with another name is refused before it runs and
-/// not after.
+/// The counter names of a kernel. A rule with any other name is refused before it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelNames {
     /// The names in /proc/meminfo, in its order.
@@ -34,13 +33,13 @@ const ALLOCSTALL: [&str; 6] = [
     "allocstall_device",
 ];
 
-/// Returns the lines that replace a retired name of /proc/vmstat. The value is the sum of the lines
-/// that the kernel has. Most siblings have no such line, so their value is 0.
+/// Returns the lines that replace a retired name of /proc/vmstat. The retired counter's value is
+/// the sum of those lines that the kernel has, and 0 if there are none.
 ///
-/// Kernels since 4.8 reclaim by node and have dropped the counters by zone. The `_normal` counter
-/// of a family reads the value of the whole family, and its siblings read 0. A rule's sum over the
-/// zones therefore stays right. Only `allocstall` was replaced by several lines, one for each zone
-/// that the kernel was built with.
+/// Since 4.8, kernels reclaim by node and no longer count by zone. In each family of zone counters,
+/// `_normal` gets the value of the whole family, and the other zones get 0. A rule that sums over
+/// all zones therefore stays right. Only `allocstall` was replaced by several lines, one for each
+/// zone that the kernel was built with.
 pub fn retired(name: &str) -> Option<&'static [&'static str]> {
     const ZONES: [&str; 4] = ["dma", "dma32", "movable", "high"];
     const FAMILIES: [(&str, &[&str]); 6] = [
