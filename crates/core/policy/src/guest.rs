@@ -6,8 +6,8 @@
 //!   Resources ──┘
 //! ```
 //!
-//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent. After a
-//! fault only the affected group stays unchanged.
+//! Plugging overrides unplugging, and at most one CPU is changed in an interval. The groups of CPU
+//! and memory rules are independent: after a fault, only the affected group stays unchanged.
 
 use base::Pages;
 use model::counters::History;
@@ -37,9 +37,9 @@ pub struct Cpus {
 pub enum DecidingRule {
     /// HOTPLUG or MEMPLUG is true.
     Plug,
-    /// HOTUNPLUG or MEMUNPLUG is true, and the other is not.
+    /// HOTUNPLUG or MEMUNPLUG is true, and the plugging rule of the group is false.
     Unplug,
-    /// Neither is true.
+    /// Both rules of the group are false.
     Neither,
 }
 

@@ -10,9 +10,9 @@
 //! off if there is nothing to gain. Merged pages are never separated on purpose, because that would
 //! use the saved memory at once.
 //!
-//! The kernel merges pages of all processes that requested it, of any user. The duration of a write
-//! shows a guest whether another guest has the same page. The search therefore runs only while all
-//! guests belong to one user.
+//! The kernel merges pages of all processes that requested merging, across users. The duration of a
+//! write shows a guest whether another guest has the same page. The search therefore runs only
+//! while all guests belong to one user.
 
 use base::{Bytes, named};
 use model::counters::KsmCounters;
@@ -24,8 +24,8 @@ pub const STEADY_PERMILLE: u64 = 100;
 /// Part of one core that is spent while little is found, in thousandths.
 pub const SLOW_PERMILLE: u64 = 20;
 
-/// Number of full scans that find everything. The first scan computes the pages' checksums, and the
-/// second merges pages that have not changed since.
+/// Number of full scans that find all equal pages. The first scan computes the pages' checksums,
+/// and the second merges pages that have not changed since.
 const SCANS: u64 = 2;
 /// Longest time of a hard search, on a host of any size.
 const HARD_MS: u64 = 10 * 60_000;
@@ -248,7 +248,7 @@ impl Ksm {
 }
 
 /// Returns the phase that a span's gain justifies; `None` if unknown. Before two full scans, a
-/// search without results may only have begun, so it gets ten times as long.
+/// search without results may only have begun, so it gets ten times the usual time.
 fn judge(since: &Mark, now: &Mark, is_through: bool) -> Option<Phase> {
     let passed_ms = now.at_ms.saturating_sub(since.at_ms);
     let cpu_us = grown(since.counters.cpu_us, now.counters.cpu_us)?;
@@ -274,9 +274,9 @@ fn has_lost(since: &Mark, now: &Mark) -> bool {
     before >= GAIN_MIN && now < before - before / 8
 }
 
-/// Returns the pages a turn that use `target` of a core, if `pages` use `cost`, both in
-/// thousandths. The time of a turn is proportional to its pages. The sleep after it does not
-/// change.
+/// Returns the number of pages per turn that uses the share `target` of a core, if `pages` use the
+/// share `cost`. Both shares are in thousandths. The time of a turn is proportional to its pages.
+/// The sleep after a turn does not change.
 fn for_share(pages: u64, cost: u64, target: u64) -> u64 {
     let cost = cost.clamp(1, 999);
     pages.saturating_mul(target * (1000 - cost)) / (cost * (1000 - target.min(999)))

@@ -4,7 +4,8 @@ use crate::diag::Span;
 use base::named;
 use model::counters::{Counter, CpuField};
 
-/// A keyword without history: a value derived from two snapshots.
+/// A keyword: a value of the current interval, read or derived from two snapshots. Past intervals
+/// of a keyword are not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyword {
     /// First field of /proc/loadavg.
@@ -172,8 +173,8 @@ impl Expr {
         a.into_iter().chain(b)
     }
 
-    /// Returns true if the result is a truth value and not a number; `variable` answers this for a
-    /// variable.
+    /// Returns true if the result is a truth value and not a number; `variable` returns the same
+    /// property of a variable.
     pub(crate) fn is_truth(&self, variable: &dyn Fn(usize) -> bool) -> bool {
         match &self.kind {
             ExprKind::Not(_) | ExprKind::Call(Function::Over, ..) => true,

@@ -1,4 +1,5 @@
-//! Rules of the host's manager: the same expressions, over its counters of a guest and of the host.
+//! Rules of the host's manager: the expressions of a guest's rules, with the manager's counters of
+//! a guest and of the host.
 //!
 //! ```text
 //!   bytes ─► parse ─► RuleFile ─► compile ─► HostProgram
@@ -19,7 +20,7 @@ use crate::file::{FileKind, RuleFile};
 use model::counters::{Counter, History};
 
 /// Returns the kind of a rules file, by the names that it sets. A file that could run in a guest
-/// counts as a guest's, even if it sets other names.
+/// counts as a guest's file, even if it also sets names of a host's file.
 pub fn recognise(text: &[u8]) -> FileKind {
     let sets = names_set(text);
     let any = |names: &[crate::Name]| names.iter().any(|name| sets.contains(name));

@@ -19,10 +19,10 @@ pub struct HostProgram {
 }
 
 /// The verdicts of the rules on one guest in one pass. `None` if the file has no such rule. A fault
-/// means that the rule has no value in this pass, which is no reason to act.
+/// means that the rule has no value in this pass. A rule without a value is no reason to act.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostWords {
-    /// True: the guest is to give memory.
+    /// True: the guest should give memory.
     pub shrink_guest: Option<Result<bool, Fault>>,
     /// True: the guest needs memory.
     pub grow_guest: Option<Result<bool, Fault>>,
@@ -51,7 +51,7 @@ impl HostProgram {
         }
     }
 
-    /// Returns true if any rule protects guests from giving.
+    /// Returns true if any rule can keep a guest from giving memory.
     pub fn guards(&self) -> bool {
         self.may_shrink.is_some() || self.shrink_guest.is_some()
     }

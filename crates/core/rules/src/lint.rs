@@ -104,7 +104,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Warns of a minimum of CPUs without a maximum, at which the original aborts.
+    /// Warns of a minimum of CPUs without a maximum, because the original aborts on such a file.
     fn portable(&mut self) {
         if let (Some(min), None) =
             (self.file.setting(Name::CpuMin), self.file.setting(Name::CpuMax))
@@ -119,8 +119,8 @@ impl Linter<'_> {
         }
     }
 
-    /// Warns of counters that the original cannot name, because its names contain only letters and
-    /// `_`.
+    /// Warns of counters that the original's rules cannot use, because its names of counters
+    /// contain only letters and `_`.
     fn counter(&mut self, expr: &Expr) {
         let ExprKind::Counter(Counter::Meminfo(name) | Counter::Vmstat(name), _) = &expr.kind
         else {
@@ -174,9 +174,9 @@ impl Linter<'_> {
         }
     }
 
-    /// Warns of steal time that helps to make HOTPLUG true, because it then counts as load that
-    /// another CPU could carry. A variable is followed once in each direction, which covers all its
-    /// effects.
+    /// Warns of steal time that helps to make HOTPLUG true. The rule then counts steal time as load
+    /// that another CPU could carry. A variable is followed once in each direction, which covers
+    /// all its effects.
     fn steal(&mut self, expr: &Expr, direction: Direction, seen: &mut [[bool; 2]]) {
         match &expr.kind {
             ExprKind::Keyword(Keyword::Percent(CpuField::Steal))

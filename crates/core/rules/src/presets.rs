@@ -1,5 +1,5 @@
-//! The published configurations as rules files, to use and to learn from, and one configuration of
-//! pinhead's own.
+//! The published configurations as rules files, to use and to learn from, and one configuration by
+//! pinhead.
 //!
 //! The presets come from IBM's study of `cpuplugd` on z/VM guests. A preset is composed of a few
 //! parts, as the study's own tables are, so that each rule is written once. `pinhead presets NAME`
@@ -12,7 +12,7 @@ pub struct Preset {
     pub name: &'static str,
     /// The preset's purpose, in one sentence.
     pub summary: &'static str,
-    /// Set for pinhead's additions, which the original refuses.
+    /// True if the preset uses pinhead's additions, which the original refuses.
     is_extended: bool,
     update: u8,
     parts: &'static [&'static str],

@@ -24,12 +24,12 @@ pub(crate) enum Op {
     Binary(BinaryOp),
     Negate,
     Not,
-    /// A number used as a rule: true when it is not 0.
+    /// Conversion of a number that is used as a rule: true if the number is not 0.
     Truth,
-    /// The smaller, the larger of two numbers.
+    /// The smaller (`Min`) or the larger (`Max`) of two numbers.
     Min,
     Max,
-    /// 0 becomes 1: the original's guard for intervals in which no tick has passed.
+    /// Replacement of 0 by 1: the original's guard for intervals in which no tick has passed.
     OneIfZero,
     /// Leaves a false (true) value as the result and skips ahead; drops it otherwise.
     SkipIfFalse(u16),
@@ -102,7 +102,7 @@ pub struct MemoryRules {
     pub(crate) memplug: Code,
     pub(crate) memunplug: Code,
     pub(crate) inc: Code,
-    /// The value of CMM_INC if the file has no CMM_DEC.
+    /// Code of CMM_DEC. If the file has no CMM_DEC, the value of CMM_INC is used.
     pub(crate) dec: Option<Code>,
 }
 

@@ -1,5 +1,5 @@
-//! The values that an expression can have for any counters: enough to detect that a comparison is
-//! always or never true.
+//! The range of values that an expression can have, whatever its counters are. The range suffices
+//! to detect comparisons that are always or never true.
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Function, Keyword};
 use crate::file::RuleFile;
@@ -170,7 +170,7 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Returns true for a later reading of a growing counter, minus an earlier one.
+/// Returns true if `x` is a later reading and `y` an earlier reading of a counter that only grows.
 fn is_growth(x: &Expr, y: &Expr) -> bool {
     match (&x.kind, &y.kind) {
         (ExprKind::Counter(a, new), ExprKind::Counter(b, old)) => {

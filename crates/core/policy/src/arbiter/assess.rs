@@ -43,7 +43,7 @@ pub struct Assessment {
     pub headroom: Bytes,
     /// Obstacles to a shrink of the guest, by urgency.
     against: [Option<Clause>; 4],
-    /// The same obstacles, without waits that are over.
+    /// Obstacles to a shrink of the guest, by urgency, without waits that are over.
     against_now: [Option<Clause>; 4],
     /// Further memory that the guest may get at the cost of others, limited by its use as measured
     /// on the host.
@@ -54,7 +54,7 @@ pub struct Assessment {
     pub lacks_group: bool,
     /// True if more memory would help the guest and nothing prevents a grant.
     pub wishes: bool,
-    /// True if the guest runs, refaults, and more memory may help it.
+    /// True if the guest runs and refaults, and more memory may help the guest.
     pub refaults: bool,
 }
 
@@ -64,7 +64,7 @@ impl Assessment {
         self.against[urgency as usize]
     }
 
-    /// Returns the same obstacle, ignoring a wait that is over.
+    /// Returns the obstacle to a shrink of the guest, ignoring a wait that is over.
     pub fn against_now(&self, urgency: Urgency) -> Option<Clause> {
         self.against_now[urgency as usize]
     }
@@ -132,7 +132,7 @@ impl GuestHistory {
         self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual))
     }
 
-    /// Finds the guest's need, less the memory that is on its way, and the evidence for it.
+    /// Finds the guest's need, less granted memory, and limits the need by the host's evidence.
     fn assess_need(
         &self,
         assessment: &mut Assessment,
@@ -155,12 +155,12 @@ impl GuestHistory {
         let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
         let mut room = reachable.less(actual.plus(going));
         if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
-            // The limit for granted memory in transit is nearly reached. More is requested after an
-            // arrival.
+            // The limit for granted memory in transit is nearly reached. More memory is requested
+            // after a part of it has arrived.
             room = Bytes::ZERO;
         }
-        // Memory that has not arrived, or that arrived after the report, counts towards the need. A
-        // lack of the minimum is known without a report.
+        // Granted memory that has not arrived, or that arrived after the report, is subtracted from
+        // the need. The lack of a guest below its minimum is known without a report.
         let is_reported = need.why != Some(Clause::Limits);
         let come = self.come_since_report(actual);
         let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
@@ -168,7 +168,8 @@ impl GuestHistory {
         let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
         let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
         assessment.need = need.left(answered, room.min(believed));
-        // A slow balloon does not mean that the group is full.
+        // The limit of a slow balloon is left out here, because it does not mean that the control
+        // group is full.
         let most_room = assessment.ceiling.less(actual.plus(going)).min(believed);
         let lacks = need.left(answered, believed).size > need.left(answered, most_room).size;
         assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;

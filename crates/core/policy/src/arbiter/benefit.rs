@@ -3,10 +3,11 @@
 
 use base::Bytes;
 
-/// Part of the guest's former size that makes a full trial. If the refaults have not fallen by
-/// then, more memory has no benefit.
+/// Divisor of the guest's former size: grants of the quotient make a full trial. If the refaults
+/// have not fallen by then, more memory has no benefit.
 const TRIED_PART: u64 = 4;
-/// Part by which the refaults must fall to count as fewer.
+/// Divisor of the refault rate before the trial. The rate must fall by the quotient to count as
+/// lower.
 const LESS_PART: u64 = 8;
 /// Time without further grants after a trial without benefit.
 const REST_MS: u64 = 600_000;
@@ -33,8 +34,8 @@ impl Trial {
 }
 
 impl Benefit {
-    /// Evaluates a complete trial from the refaults per second, in pages, after the memory has
-    /// arrived.
+    /// Evaluates a full trial after its memory has arrived. `rate` is the number of pages that the
+    /// guest refaults per second.
     pub fn see(&mut self, rate: u64, now_ms: u64) {
         let Some(trial) = self.trial.filter(Trial::is_full) else { return };
         if rate > trial.rate - trial.rate / LESS_PART {
@@ -50,8 +51,8 @@ impl Benefit {
         trial.given = trial.given.plus(size);
     }
 
-    /// Returns true if more memory may help. After a complete trial, it is false until the effect
-    /// is known.
+    /// Returns true if more memory may help. After a full trial, the result is false until the
+    /// effect is known.
     pub fn is_likely(&self, now_ms: u64) -> bool {
         now_ms >= self.rests_until_ms && !self.trial.is_some_and(|trial| trial.is_full())
     }

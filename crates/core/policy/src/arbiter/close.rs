@@ -108,7 +108,7 @@ fn command(
     command
 }
 
-/// Reports a decision that has a command, or another reason than the last one.
+/// Reports a decision that has a command, or a reason that differs from the last report.
 fn report(
     state: &mut GuestState<'_>,
     (to, action, clause): Decided,

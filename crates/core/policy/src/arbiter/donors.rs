@@ -35,7 +35,7 @@ struct Claim {
     is_urgent: bool,
     /// Memory that guests have to give up.
     demand: Bytes,
-    /// Gain of page-out that balloons wait for.
+    /// Expected gain of page-out, for which balloons wait.
     page_out: Bytes,
 }
 
@@ -98,7 +98,7 @@ impl Claim {
         }
     }
 
-    /// Returns the part of `open`, the demand that is not met yet, to reclaim as this kind.
+    /// Returns the amount to reclaim as this kind. `open` is the demand that is not met yet.
     fn asked(
         &self,
         kind: Reclaim,
@@ -107,12 +107,12 @@ impl Claim {
         budget: &HostBudget,
         cold_left: impl Fn() -> Bytes,
     ) -> Bytes {
-        // Half of the guests' free memory is included in page-out's expected gain, and is reclaimed
-        // from them now.
+        // The expected gain of page-out includes half of the guests' free memory, which is
+        // reclaimed from the guests now.
         let waits = self.page_out.less(Bytes(taken.free.0 / 2));
         match kind {
-            // Memory in use is not reclaimed for the set point. If no other guest has a claim on
-            // it, it is only reclaimed for the reserve.
+            // Memory in use is not reclaimed for the set point. Unless another guest has a claim on
+            // memory in use, it is reclaimed only for the reserve.
             Reclaim::AnyHotCache | Reclaim::ProcessMemory => {
                 open.min(budget.deficit.less(taken.all))
             }
@@ -195,8 +195,8 @@ struct Gift {
     most: Bytes,
 }
 
-/// Replaces amounts too small for a move by moves of the few guests with the largest of them. The
-/// last of these moves may be smaller.
+/// Combines amounts that are too small for a move into moves of a few guests, those with the
+/// largest amounts. The last of these moves may be smaller than the others.
 fn gather(given: &mut [Gift], worth: Bytes) {
     let is_crumb = |gift: &Gift| gift.size > Bytes::ZERO && gift.size < worth;
     let mut left: Bytes = given.iter().filter(|gift| is_crumb(gift)).map(|gift| gift.size).sum();

@@ -4,8 +4,7 @@
 use base::Bytes;
 
 /// Shortest time over which the fall is measured. While guests are in need, passes follow each
-/// other within milliseconds. Memory that was used at once must not be extrapolated to a whole
-/// second.
+/// other within milliseconds. A single burst of use must not be extrapolated to a whole second.
 const WINDOW_MS: u64 = 500;
 
 /// The fall of free memory that is not promised. Use of promised memory reduces both free memory

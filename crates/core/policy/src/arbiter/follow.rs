@@ -16,7 +16,7 @@ pub(super) fn obey(
 ) -> Vec<(Key, Clause)> {
     grants::fixed(states, budget);
     for state in states.iter_mut().filter(|s| s.sample.limits.mode == Mode::Managed) {
-        // A balloon that stopped, or was deflated by its kernel, gets the request again.
+        // A balloon that stopped, or was deflated by the guest's kernel, gets the request again.
         state.cap = None;
         state.bounds.clear();
         let actual = state.assessment.actual;

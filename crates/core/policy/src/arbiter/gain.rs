@@ -21,9 +21,10 @@ const JUDGED: Bytes = Bytes::mib(8);
 const NOTHING_PERMILLE: u64 = 100;
 /// Time after which a lesson is forgotten, and a fruitless guest is tried again.
 const FORGET_MS: u64 = 600_000;
-/// Most doublings of that time. Each further fruitless move doubles it, up to 160 minutes.
+/// Largest number of doublings of `FORGET_MS`. Each further fruitless move doubles the time, up to
+/// 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
-/// Most that a hypervisor's own part grows between two measurements.
+/// Largest growth of a hypervisor's own part between two measurements.
 const OWN_GROWTH: Bytes = Bytes::mib(32);
 /// Largest hypervisor's own part that may be mistaken for guest memory.
 const OWN_MAX: Bytes = Bytes::mib(256);
@@ -92,7 +93,7 @@ impl Lesson {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     permille: u64,
-    /// Memory touched since the lesson, all of which is gained.
+    /// Memory touched since the lesson. The host gains all of it.
     grown: Bytes,
 }
 
@@ -139,8 +140,8 @@ pub struct Yield {
 }
 
 impl Yield {
-    /// Learns from a finished move. `before` is the guest at its start, `reached` its size now,
-    /// `got` the host's gain, and `resident` the resident memory.
+    /// Learns from a finished move. `before` is the guest's memory at the start, `reached` its size
+    /// now, `got` the host's gain, and `resident` the resident memory.
     pub fn learn(
         &mut self,
         before: &Holding,
@@ -190,8 +191,8 @@ impl Yield {
 pub struct Holding {
     actual: Bytes,
     resident: Option<Bytes>,
-    /// Private memory of the whole process. The split is not stored, because the hypervisor's own
-    /// part may be measured at any time.
+    /// Private memory of the whole process. The guest's part is not stored separately, because a
+    /// new measurement of the hypervisor's own part may change it.
     private: Option<Bytes>,
     /// Memory in the host's swap, while the host swaps.
     swapped: Option<Bytes>,
@@ -212,8 +213,8 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Returns the holding of a guest of size `actual` that reported `free` as its free memory. The
-    /// doubtful part of `resident` is not expected as a gain before a lesson.
+    /// Returns the holding of a guest of size `actual` that reported `free` as its free memory.
+    /// Before the first lesson, no gain is expected from the doubtful part of `resident`.
     pub fn of(
         actual: Bytes,
         free: Option<Bytes>,
@@ -232,9 +233,9 @@ impl Holding {
         let Some(resident) = resident else {
             return Holding { comes: loose, hoped: loose, ..plain };
         };
-        // If no more memory is resident than the guest has, the balloon did return its memory. In
-        // that case only the hypervisor's own part can have been mistaken for guest memory. After a
-        // fruitless move the guest has its memory again, and other memory stays resident as before.
+        // If the resident memory does not exceed the guest's size, the balloon has returned its
+        // memory. Only the hypervisor's own part can then be mistaken for guest memory. After a
+        // fruitless move this proves nothing, because the guest has got its memory back.
         let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
         let is_gone = resident <= actual && !(learnt.in_vain.is_some() && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
@@ -274,13 +275,13 @@ impl Holding {
         Holding { private, ..self }
     }
 
-    /// Returns the host memory of the guest before and now, with the same kind of measurement.
+    /// Returns the host memory of the guest before and now, both measured in the same way.
     pub fn change(&self, sample: &GuestSample) -> Option<(Bytes, Bytes)> {
         self.private.zip(sample.process.private).or_else(|| self.resident.zip(sample.resident))
     }
 
-    /// Returns the memory that the host has gained since then, and the swap that need not be read
-    /// any more.
+    /// Returns the memory that the host has gained since this holding, and the swapped memory that
+    /// need not be read any more.
     pub fn got(&self, sample: &GuestSample) -> Option<Bytes> {
         let (was, is) = self.change(sample)?;
         Some(match self.swapped.zip(sample.swapped) {
@@ -289,7 +290,7 @@ impl Holding {
         })
     }
 
-    /// Returns true if the move to this size yielded nothing, and more of the guest is still
+    /// Returns true if the move to this size yielded nothing, and more than this size is still
     /// resident. Such a balloon does not return memory to the host.
     pub fn is_in_vain(&self, reached: Bytes, sample: &GuestSample) -> bool {
         let (hoped, got) = (self.hoped_gain(reached), self.got(sample));
@@ -316,13 +317,14 @@ impl Holding {
         loose.plus(self.rest.of(rest))
     }
 
-    /// Returns the same gain without any lesson.
+    /// Returns the host's gain from a move to this size, without any lesson.
     pub fn hoped_gain(&self, to: Bytes) -> Bytes {
         let (_, rest) = self.parts(to);
         self.share_of(self.hoped, to).plus(rest)
     }
 
-    /// Returns the share of `part`, a part of free memory, that a move to this size reclaims.
+    /// Returns the amount of `part` that a move to this size reclaims. `part` is a part of free
+    /// memory.
     fn share_of(&self, part: Bytes, to: Bytes) -> Bytes {
         scaled(part, self.actual.less(to).min(self.free).0, self.free.0.max(1))
     }

@@ -41,7 +41,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
         .collect();
     bursts(states, &mut asks, budget, config);
     let parts: Vec<Part> = asks.iter().map(|(at, need, _)| part(&states[*at], *need)).collect();
-    // With a grant, a release on its way becomes a promise.
+    // A grant turns a release that is on its way into a promise.
     let released: Bytes = asks.iter().map(|(at, ..)| released(&states[*at])).sum();
     let given = divide(budget.free.less(released), &parts);
     for ((index, need, clause), size) in asks.into_iter().zip(given) {
@@ -85,9 +85,9 @@ fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
     Part { cap, weight: u64::from(state.sample.limits.shares) }
 }
 
-/// Grants memory to booting guests, up to the host's surplus above its set point, because they
-/// cannot report a need. QEMU still has the previous size, and the guest's driver would move to it.
-/// The first command is therefore sent in any case.
+/// Grants memory to booting guests, which cannot report a need, up to the host's surplus above its
+/// set point. QEMU still has its previous target, and the guest's driver would move to that size.
+/// The first command is therefore always sent.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
     let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
@@ -207,8 +207,8 @@ fn spend(
     }
 }
 
-/// Counts the memory that refaulting guests lack. Guests with unused memory give it up for them,
-/// although no guest is in need.
+/// Counts the memory that refaulting guests lack. Guests with unused memory give it up for
+/// refaulting guests, although no guest is in need.
 pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     let lacked: Bytes = states.iter().filter_map(|state| lacked(state, config)).sum();
     if lacked >= MOVE_MIN {
@@ -216,9 +216,9 @@ pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget,
     }
 }
 
-/// Returns the memory that a refaulting guest lacks. It is at most the guest's refaults of a
-/// minute, up to its share. The idle memory tax raises that share, because memory in use has a
-/// lower price than idle memory.
+/// Returns the memory that a refaulting guest lacks. The result is at most the guest's refaults of
+/// a minute, and does not exceed the guest's share. The idle memory tax raises the share, because
+/// memory in use has a lower price than idle memory.
 fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
     let is_lacking = state.assessment.refaults && state.verdicts.shrink != Some(true);
     let read = state.history.view?.thrash().0.saturating_mul(60);

@@ -32,7 +32,8 @@ struct Promise {
 
 /// Time that a restarted guest has to boot.
 const BOOT_MS: u64 = 60_000;
-/// Shortest time between two such boots, so that a guest gains nothing by repeated restarts.
+/// Shortest time between two boots with `BOOT_MS`, so that a guest gains nothing by repeated
+/// restarts.
 const BOOT_REST_MS: u64 = 600_000;
 
 /// Boot phase of a restarted guest.
@@ -49,7 +50,7 @@ enum Boot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Boots {
     now: Boot,
-    /// Start of the last boot with such a time.
+    /// Start of the last boot with `BOOT_MS`.
     last_ms: Option<u64>,
 }
 

@@ -129,8 +129,8 @@ impl Arbiter {
         self.guests.get(&key).map_or(0, |guest| guest.reversals())
     }
 
-    /// Returns true if a guest waits for memory by its last report. It must be sampled again soon,
-    /// even if its virtual CPUs hardly run.
+    /// Returns true if a guest waits for memory, by its last report. Such a guest must be sampled
+    /// again soon, even if its virtual CPUs hardly run.
     pub fn is_strained(&self, key: Key) -> bool {
         self.guests.get(&key).is_some_and(|guest| guest.is_strained())
     }
@@ -172,7 +172,8 @@ impl Arbiter {
         self.pass_by(Some(orders), config, host, samples, &mut verdicts, now_ms)
     }
 
-    /// Runs a pass, by the orders of other rules if there are any.
+    /// Runs a pass: by `orders` of other rules if there are any, or else by the arbiter's own
+    /// rules.
     fn pass_by(
         &mut self,
         orders: Option<&Orders>,

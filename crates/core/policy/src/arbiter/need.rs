@@ -26,9 +26,9 @@ impl Need {
         Need { size, most: size, why: Some(why) }
     }
 
-    /// Returns the need of a guest that is `below` under its minimum and had the size `had` at its
-    /// report. Granted memory that has not arrived is not subtracted. `unmet` counts its earlier
-    /// needs that were not met.
+    /// Returns the need of a guest. `below` is its lack to its minimum, `had` its size at the
+    /// report, and `unmet` the number of its earlier needs that were not met. Granted memory that
+    /// has not arrived is not subtracted.
     pub(super) fn of_report(
         view: &MemoryView,
         sample: &GuestSample,

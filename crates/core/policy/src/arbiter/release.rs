@@ -1,5 +1,5 @@
-//! Release of balloons. A balloon that stands must be deflated by the CPU of the guest that claims
-//! memory, so none stands without a use for the host.
+//! Release of balloons. Deflating a balloon costs CPU time of a guest just when the guest needs
+//! memory. No balloon therefore stays inflated without a use for the host.
 //!
 //! ```text
 //!   host short ─► shrink ─► host has its set point ─► release ─┬─ not taken again: it stays
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A released size costs the host nothing until the guest uses it, so it is not promised. On a host
-//! at its set point only guests with free memory are released. A guest without free memory would
-//! fill its cache, and its balloon is a ceiling.
+//! at its set point only guests with free memory are released. For a guest without free memory, the
+//! balloon is a ceiling: without it, the guest would fill its cache.
 
 use super::reason::{Action, Clause};
 use super::sample::Config;
@@ -17,7 +17,8 @@ use super::state::{GuestState, HostBudget, MOVE_MIN};
 use super::turns::Direction;
 use base::Bytes;
 
-/// Time after a shrink before its release. Freed memory needs this time to arrive on the host.
+/// Least time from a shrink to the release of the balloon. Freed memory needs this time to arrive
+/// on the host.
 const AFTER_SHRINK_MS: u64 = 2_000;
 
 /// Releases balloons. The host must neither be short of memory nor wait for it, and no guest may
@@ -34,7 +35,7 @@ pub(super) fn release(
     let room = budget.beyond.less(config.hysteresis).less(released);
     let has_room = caps.iter().copied().sum::<Bytes>() <= room;
     let amount = if has_room { room } else { budget.free.less(released) };
-    // A guest without its headroom free would fill more memory at once.
+    // A guest with less free memory than its headroom would fill more memory at once.
     let has_free = |state: &GuestState<'_>| {
         state.history.view.is_some_and(|view| view.has_free(state.assessment.headroom))
     };
@@ -53,8 +54,8 @@ pub(super) fn release(
     }
 }
 
-/// Returns the part of a balloon that has no use: it is not ordered, not moving, and not resting
-/// after a release in vain.
+/// Returns the part of a balloon to release. A balloon is not released while it moves, while a rule
+/// decides about its size, or while it rests after a release in vain.
 fn standing(state: &GuestState<'_>, now_ms: u64) -> Bytes {
     let (history, at, verdicts) = (&state.history, &state.assessment, &state.verdicts);
     let is_open = state.is_open_and_managed()

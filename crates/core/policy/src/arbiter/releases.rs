@@ -1,6 +1,6 @@
 //! Releases of a guest's balloon, and the rest after a release that was in vain.
 
-/// Time within which a shrink shows that a release was in vain.
+/// Time after a release within which a shrink shows that the release was in vain.
 const RETAKEN_MS: u64 = 600_000;
 /// First rest after such a shrink. Each further rest is twice as long.
 const REST_MS: u64 = 600_000;

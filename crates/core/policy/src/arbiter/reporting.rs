@@ -1,9 +1,11 @@
-//! Free memory that a guest's kernel is about to report to the host. It returns without a balloon.
+//! Free memory that a guest's kernel is about to report to the host. Such memory returns to the
+//! host without a balloon.
 
 use super::sample::GuestSample;
 use base::Bytes;
 
-/// Time in which a kernel reports at least a part of its free pages, with two of its intervals.
+/// Time in which a kernel reports at least a part of its free pages. It covers two intervals of the
+/// kernel's reporting.
 const REPORTED_MS: u64 = 5_000;
 /// Smallest amount of resident free memory that counts. A kernel leaves smaller fragments.
 const WORTH: Bytes = Bytes::mib(16);
@@ -13,7 +15,8 @@ const WORTH: Bytes = Bytes::mib(16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reporting {
     seen: Option<Seen>,
-    /// True if the kernel reported nothing in time, until memory returns by itself.
+    /// True if the kernel reported nothing in time. It is false again when memory returns by
+    /// itself.
     failed: bool,
 }
 
@@ -41,7 +44,7 @@ impl Reporting {
         };
         let before = *self.seen.get_or_insert(now);
         let fell = |before: Bytes, now: Bytes| before >= now.plus(WORTH);
-        // A process that uses free memory reduces only the free part.
+        // A process that uses free memory reduces the free memory, but not the resident memory.
         let is_returned = fell(before.loose, now.loose) && fell(before.resident, now.resident);
         if is_returned || (!self.failed && fell(now.loose, before.loose)) {
             self.seen = Some(now);

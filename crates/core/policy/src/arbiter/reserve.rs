@@ -28,7 +28,7 @@ impl Reservations {
         self.0.iter().filter(|r| r.held).map(|r| r.size).sum()
     }
 
-    /// Returns the memory that is still to be freed.
+    /// Returns the memory that must still be freed.
     pub fn pending(&self) -> Bytes {
         self.0.iter().filter(|r| !r.held).map(|r| r.size).sum()
     }

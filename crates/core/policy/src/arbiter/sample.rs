@@ -116,8 +116,8 @@ pub enum Usable {
 /// A guest's process and its devices, as seen from the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Host memory beyond its guest's: shared memory (template, programs) and the hypervisor's own
-    /// part. A balloon cannot reclaim any of it.
+    /// Host memory of the process that does not belong to the guest: shared memory (template,
+    /// programs) and the hypervisor's own part. A balloon cannot reclaim any of it.
     pub beside: Bytes,
     /// Private memory, including the hypervisor's own part.
     pub private: Option<Bytes>,
@@ -153,18 +153,18 @@ pub struct GuestSample {
     pub runs: Option<bool>,
     /// Newest memory report.
     pub memory: Option<Memory>,
-    /// True if its virtual CPUs have hardly run since that report. The report is then valid at any
-    /// age.
+    /// True if the guest's virtual CPUs have hardly run since the newest report. The report is then
+    /// valid at any age.
     pub idle_since_sample: bool,
     /// Readiness for requests.
     pub usable: Usable,
     /// Size requested by the guest's own rules, if any.
     pub request: Option<Bytes>,
-    /// True if the guest requested that size since the last pass.
+    /// True if the guest sent `request` since the last pass.
     pub asks: bool,
     /// True if the guest reported waiting tasks, with its newest report or after it.
     pub urgent: bool,
-    /// True if its kernel deflates the balloon before it kills processes.
+    /// True if the guest's kernel deflates the balloon before it kills processes.
     pub deflates_on_oom: bool,
 }
 
@@ -181,9 +181,9 @@ impl GuestSample {
 /// Results of the operator's rules for a guest. `None` means that there is no such rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleVerdicts {
-    /// Replaces the built-in test if the guest may shrink.
+    /// True if the guest should shrink; replaces the built-in test.
     pub shrink: Option<bool>,
-    /// Replaces the built-in test if the guest needs memory.
+    /// True if the guest needs memory; replaces the built-in test.
     pub grow: Option<bool>,
     /// False if the guest must not shrink.
     pub may_shrink: Option<bool>,

@@ -16,7 +16,7 @@ pub struct Part {
 /// end the whole amount is divided, or all parts are at their caps.
 pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     let mut given = vec![Bytes::ZERO; parts.len()];
-    // The part with the smallest cap for its weight is filled first.
+    // The part with the smallest ratio of cap to weight is filled first.
     let mut order: Vec<usize> = (0..parts.len()).collect();
     let weight = |i: usize| u128::from(parts[i].weight.max(1));
     order.sort_by(|a, b| {
@@ -36,8 +36,8 @@ pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     given
 }
 
-/// Gives each guest its share of the memory for guests. That memory is the guests' resident memory,
-/// and free memory beyond the host's own target.
+/// Gives each guest its share of the memory for guests. The memory for guests is their resident
+/// memory, and free memory beyond the host's own target.
 pub(super) fn entitle(states: &mut [GuestState<'_>], budget: &HostBudget) {
     let held: Bytes = states.iter().map(|state| state.assessment.touched).sum();
     let parts: Vec<Part> = states

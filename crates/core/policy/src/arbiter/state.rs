@@ -42,8 +42,8 @@ impl GuestState<'_> {
         self.assessment.touched.less(self.share)
     }
 
-    /// Returns the obstacle to a shrink of the guest. Above its share, a past wait does not protect
-    /// it from another guest in need.
+    /// Returns the obstacle to a shrink of the guest. A past wait does not protect a guest above
+    /// its share from another guest in need.
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
         match urgency {
             Urgency::Need | Urgency::Emergency if self.beyond_share() > Bytes::ZERO => {
@@ -56,13 +56,13 @@ impl GuestState<'_> {
 
 /// The host during a pass.
 pub struct HostBudget {
-    /// Free memory without promises, grants that have not arrived, reservations and the reserve.
+    /// Free memory less promises, grants that have not arrived, reservations and the reserve.
     pub free: Bytes,
     /// Free memory beyond the host's own target. Guests share this memory and their resident
     /// memory.
     pub divisible: Bytes,
     pub coming: Bytes,
-    /// Gain of page-out that balloons wait for.
+    /// Expected gain of page-out, for which balloons wait.
     pub page_out: Bytes,
     pub promised: Bytes,
     /// Needs that free memory does not cover.
@@ -74,13 +74,13 @@ pub struct HostBudget {
     /// Memory missing for reservations.
     pub reserve_lack: Bytes,
     pub emergency: bool,
-    /// Memory missing to a little more than the host's reserve.
+    /// Memory missing to a level slightly above the host's reserve.
     pub deficit: Bytes,
     /// True if the host is half-way from its set point to its reserve.
     pub low: bool,
     /// Free memory beyond the host's own target.
     pub beyond: Bytes,
-    /// Memory to be freed before there is a surplus.
+    /// Memory that must be freed before there is a surplus.
     pub to_beyond: Bytes,
     /// Memory to be freed for refaulting guests.
     pub refaults: Bytes,

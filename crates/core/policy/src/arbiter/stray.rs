@@ -18,7 +18,7 @@ pub(super) fn distance(a: Bytes, b: Bytes) -> Bytes {
     Bytes(a.0.abs_diff(b.0))
 }
 
-/// A balloon's record of such moves.
+/// A balloon's record of unrequested moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stray {
     /// Last requested size. A driver that was unloaded moves to this size when it is loaded again.
@@ -27,11 +27,11 @@ pub(super) struct Stray {
     pub rose_ms: Option<u64>,
     /// Smallest size on the way back to the requested size, and the time of its measurement.
     pub back: Option<(Bytes, u64)>,
-    /// Attribution of changes before that move.
+    /// Attribution of changes before the balloon moved back.
     pub before: Option<Trust>,
 }
 
-/// The position of a size on the way back to the requested one.
+/// The position of a size on the way back to the requested size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
     /// Not on the way back.
@@ -48,9 +48,9 @@ impl Stray {
         self.asked = Some(size);
     }
 
-    /// Classifies a size between all memory and the requested size. A driver that was unloaded
-    /// (kexec, suspend) passes such sizes. A balloon that stops at one of them was moved by another
-    /// manager.
+    /// Classifies a size between the guest's whole memory and the requested size. A balloon passes
+    /// through such sizes after its driver was unloaded (kexec, suspend). If the balloon stops at
+    /// such a size, another manager has moved it.
     pub fn goes_back(&mut self, rest: Bytes, actual: Bytes, was_away: bool, now_ms: u64) -> Back {
         let least = |asked: &Bytes| asked.less(slack(*asked));
         let is_between = |asked: &Bytes| was_away && least(asked) <= actual && actual < rest;

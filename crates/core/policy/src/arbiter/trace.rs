@@ -33,8 +33,8 @@ pub struct PassSample {
     pub verdicts: RuleVerdicts,
 }
 
-/// Largest size, time or count in a recording. No policy has had a larger input, and its arithmetic
-/// could overflow.
+/// Largest size, time or count in a recording. No policy has had a larger input. With larger
+/// inputs, the policy's arithmetic could overflow.
 const VALUE_MAX: u64 = 1 << 50;
 /// Largest value in thousandths.
 const PERMILLE_MAX: u64 = 1_000_000;

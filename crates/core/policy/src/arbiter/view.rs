@@ -17,8 +17,8 @@ const MAJOR_FAULTS_STRAINED: u64 = 100;
 /// Shortest time over which rates of a guest's counters are meaningful.
 const WINDOW_MS_MIN: u64 = 50;
 
-/// The derived memory values of a guest. All are relative to its size by the balloon, so they do
-/// not depend on whether its kernel counts the balloon in MemTotal.
+/// The derived memory values of a guest. All values are relative to the guest's size by its
+/// balloon. It therefore does not matter if the guest's kernel counts the balloon in MemTotal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryView {
     /// Memory that is not available without swapping.
@@ -45,11 +45,11 @@ pub struct MemoryView {
     pub psi_permille: Option<u64>,
     /// True if some task waited for memory since the last sample, for any reason.
     pub waits: bool,
-    /// True if its balloon moved at the sample, or since the sample before.
+    /// True if the guest's balloon moved at the sample, or since the sample before.
     pub moves: bool,
     /// Value of `moves` at the sample before.
     pub moved: bool,
-    /// True if something in the guest lacks memory, or did since the last sample.
+    /// True if something in the guest lacks memory, or lacked memory since the last sample.
     pub strained: bool,
 }
 
@@ -98,8 +98,8 @@ impl MemoryView {
         Some(view)
     }
 
-    /// Returns true if this headroom is free. A guest that does not report its free memory has as
-    /// much as is available.
+    /// Returns true if this headroom is free. If a guest does not report its free memory, its
+    /// available memory counts as free.
     pub fn has_free(&self, headroom: Bytes) -> bool {
         self.free.unwrap_or(self.available) >= headroom
     }

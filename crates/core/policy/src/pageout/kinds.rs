@@ -20,7 +20,7 @@ pub struct Config {
 /// A sample of the host. An unknown value is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSample {
-    /// Size of its swap.
+    /// Size of the host's swap.
     pub swap_total: Option<Bytes>,
     /// Fill level of swap or of the compressed memory behind it, whichever is fuller, in
     /// thousandths.
@@ -79,7 +79,7 @@ pub struct Taken {
     pub stored: Option<(Bytes, Bytes)>,
     /// Duration.
     pub took_ms: u64,
-    /// True if it was ended early, for example because the guest woke or needs memory.
+    /// True if the page-out was ended early, for example because the guest woke or needs memory.
     pub is_cut: bool,
     /// Address at which the next part begins, if one part was paged out and more memory follows.
     pub next: Option<u64>,
@@ -143,7 +143,7 @@ named! {
         NoSwap = "no-swap",
         /// Swap is nearly full.
         SwapFull = "swap-full",
-        /// Tasks of the host wait for memory, and page-out would add to that.
+        /// Tasks of the host wait for memory, and page-out would make them wait longer.
         Pressure = "pressure",
     }
 }

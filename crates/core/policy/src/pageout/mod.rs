@@ -8,10 +8,10 @@
 //!
 //! All memory of a sleeping guest is passed to the kernel, which compresses or swaps it. Memory
 //! that the guest touches is faulted in again. The resident memory a minute later is the measured
-//! working set. A sleeping guest is paged out once. A guest that wakes later faults memory in,
-//! which costs it time. It is then not paged out again for a time. The time is long enough that, on
-//! average, only a small part of its working set is faulted in per minute. It is shorter while the
-//! host is short of memory.
+//! working set. A sleeping guest is paged out once. A guest that wakes later loses time while it
+//! faults memory in. Such a guest rests: it is not paged out again for a time. The rest is long
+//! enough that, on average, only a small part of the working set is faulted in per minute. The rest
+//! is shorter while the host is short of memory.
 //!
 //! On a host short of memory, untouched memory of running guests is paged out too, after all
 //! sleeping guests. A first part of such a guest's memory is paged out. The next part follows only
@@ -39,10 +39,10 @@ pub const RATED_MIN: Bytes = Bytes::mib(4);
 /// Delay of the measurement after a part of a running guest. A running guest soon touches the
 /// memory that it needs.
 pub const LOOK_PART_MS: u64 = 15_000;
-/// Amount of a running guest's memory that is paged out at once. It also limits the memory that is
-/// faulted in if the guest uses all of it.
+/// Amount of a running guest's memory that is paged out at once. The amount also limits the memory
+/// that the guest may have to fault in again.
 pub const PART: Bytes = Bytes::mib(256);
-/// Number of parts for a large guest, in which one part exceeds `PART`.
+/// Number of parts of a large guest. Such parts are larger than `PART`.
 const PARTS: u64 = 16;
 /// Amount of a larger guest that is paged out first, as a trial.
 pub const TRIAL: Bytes = Bytes::mib(32);
@@ -54,7 +54,7 @@ pub const RATIO_PERMILLE: u64 = 1500;
 const GAIN_MIN: Bytes = Bytes::mib(4);
 /// Longest time for which a woken guest is not paged out.
 const REST_MAX_MS: u64 = 48 * 3_600_000;
-/// Most doublings of such a time.
+/// Largest number of doublings of a rest.
 const DOUBLINGS_MAX: u32 = 6;
 /// Time within which a page-out must begin, or else balloons do not wait for its gain.
 const SOON_MS: u64 = 5_000;
@@ -90,7 +90,7 @@ struct Memory {
     /// Memory that became resident since the last page-out, after its first minute.
     promoted: Bytes,
     times: u32,
-    /// Consecutive page-outs that ended early, and the end of the pause for that.
+    /// Number of consecutive page-outs that ended early, and the end of the rest after them.
     cuts: u32,
     rest_until_ms: u64,
     /// True if the guest ran at its last page-out, and the start of its next part.
@@ -99,7 +99,8 @@ struct Memory {
 }
 
 impl Memory {
-    /// Pauses page-out of a guest that was paged out in part or not at all, longer each time.
+    /// Begins a rest of a guest that was paged out in part or not at all. Each further rest is
+    /// longer.
     fn rest(&mut self, after_ms: u64, now_ms: u64) {
         let doublings = self.cuts.min(DOUBLINGS_MAX);
         (self.phase, self.next) = (Phase::Fresh, None);
@@ -211,9 +212,9 @@ impl PageOut {
         self.ended_ms.saturating_add(self.took_ms.saturating_mul(pause))
     }
 
-    /// Returns the gain expected soon on a host short of memory. It is half of the memory that can
-    /// be paged out, beyond known needs and within the room in swap. The other half is in use, or
-    /// is the price of compressed memory.
+    /// Returns the gain expected soon on a host short of memory. The gain is half of the memory
+    /// that can be paged out, beyond known needs and within the room in swap. The other half is in
+    /// use, or is needed for the compressed memory.
     pub fn expected_gain(&self, config: &Config, guests: &[GuestSample], now_ms: u64) -> Bytes {
         let taking = self.taking();
         let is_soon = taking.is_some() || self.next_ms(true) <= now_ms.saturating_add(SOON_MS);
@@ -349,8 +350,8 @@ impl PageOut {
             Phase::Settling => {
                 memory.phase = Phase::Out;
                 if came_back.0 > memory.gained.0 / 2 {
-                    // The guest was awake, or uses that part. The page-out cost more than it
-                    // gained, and another part would too.
+                    // The guest was awake, or uses the part. The page-out cost more than it gained,
+                    // and the next part would also cost more.
                     (memory.promoted, memory.next) = (came_back, None);
                 }
                 if memory.next.is_some() {
@@ -372,8 +373,8 @@ impl PageOut {
         self.guests.remove(&guest);
     }
 
-    /// Returns the time for which a guest is not paged out again, from the memory that became
-    /// resident so far.
+    /// Returns the time for which a guest is not paged out again. The time depends on the memory
+    /// that became resident so far.
     pub fn rest_ms(&self, config: &Config, guest: Key, is_short: bool) -> u64 {
         self.guests.get(&guest).map_or(0, |memory| rest_ms(config, memory, is_short))
     }
@@ -434,7 +435,8 @@ fn lever(config: &Config, host: &HostSample) -> Lever {
     }
 }
 
-/// Returns the time for which a guest is not paged out again, from the memory that became resident.
+/// Returns the time for which a guest is not paged out again. The time depends on the memory that
+/// became resident.
 fn rest_ms(config: &Config, memory: &Memory, is_short: bool) -> u64 {
     if is_short {
         let doublings = memory.times.saturating_sub(1).min(DOUBLINGS_MAX);

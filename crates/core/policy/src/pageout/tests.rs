@@ -29,7 +29,8 @@ fn held(own_mib: u64, swapped_mib: u64) -> Held {
     Held { own: Bytes::mib(own_mib), swapped: Bytes::mib(swapped_mib) }
 }
 
-/// Returns a page-out that left 2 MiB, with these MiB stored, in this compressed size.
+/// Returns the result of a page-out from `before_mib` to 2 MiB, with `stored` MiB compressed to
+/// `takes` MiB.
 fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     Taken {
         before: held(before_mib, 0),
@@ -125,14 +126,15 @@ fn a_sleeper_is_taken_once() {
 
 #[test]
 fn woken_guest_rests_as_long_as_returned_memory_is_worth() {
-    // 0.2 % of 8 MiB per minute are 16.4 KiB. 10 MiB of refaults therefore mean 625 minutes.
+    // 0.2 % of 8 MiB per minute are 16.4 KiB. 10 MiB of refaults therefore mean a rest of 625
+    // minutes.
     let mut lever = taken_once();
     let back = lever.seen(Key(1), held(18, 12));
     assert_eq!(back, Some(Finding::Promoted(Bytes::mib(10))));
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 18), false, at_ms);
     assert_eq!(standing(624 * 60_000), Standing::Resting);
     assert_eq!(standing(626 * 60_000), Standing::Ready);
-    // 4 MiB mean 250 minutes.
+    // 4 MiB of refaults mean a rest of 250 minutes.
     let mut lever = taken_once();
     lever.seen(Key(1), held(12, 18));
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 12), false, at_ms);
@@ -140,7 +142,7 @@ fn woken_guest_rests_as_long_as_returned_memory_is_worth() {
     assert_eq!(standing(251 * 60_000), Standing::Ready);
 }
 
-/// A guest that faults in 5 MiB each time stays within its part per minute, over ten days.
+/// A guest that faults in 5 MiB each time stays within its allowed part per minute, over ten days.
 #[test]
 fn returned_memory_stays_within_its_part_of_the_working_set() {
     let mut lever = taken_once();
@@ -254,8 +256,8 @@ fn guest_that_brings_half_back_in_a_minute_did_not_sleep() {
     lever.taken(Key(1), &taken(30, 28, 9), 0);
     lever.seen(Key(1), held(20, 10));
     lever.seen(Key(1), held(30, 0));
-    // 18 MiB and then 10 MiB became resident again, of a working set of 20 MiB. That means 700
-    // minutes.
+    // 18 MiB and then 10 MiB became resident again, and the working set is 20 MiB. The rest is
+    // therefore 700 minutes.
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 30), false, at_ms);
     assert_eq!(standing(699 * 60_000), Standing::Resting);
 }
@@ -299,7 +301,8 @@ fn running_guest_gives_behind_sleepers_on_a_short_host() {
 fn less_busy_running_guest_gives_what_the_host_lacks() {
     let busy = |key, held_mib, busy_percent| GuestSample { busy_percent, ..runner(key, held_mib) };
     let guests = [busy(1, 340, 15), busy(2, 180, 4), busy(3, 30, 2)];
-    // Compressed memory still needs a third of the room. A tiny page-out is not worth a turn.
+    // Compressed memory still takes a third of its former size. A page-out of less than 32 MiB is
+    // not worth its cost.
     for (lack_mib, most_mib) in [(49, 73), (3, 32), (1024, 256)] {
         let host = HostSample { lack: Bytes::mib(lack_mib), ..host() };
         let orders = PageOut::default().step(&RUNNING, &host, &guests, 0);

@@ -1,12 +1,12 @@
 //! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules). All guests shrink
 //! while less than a fifth of the host is free, and all grow while more is free.
 //!
-//! Samples are collected every 5 s, and every 10 s the mean of the last ten samples decides. Memory
-//! of a guest that is not free counts as used, including its page cache. Under pressure a guest
-//! shrinks by at most 5 %, to its used memory plus a free part. The free part is 20 % of the
+//! Samples are collected every 5 s, and every 10 s the mean of the last ten samples decides. All
+//! memory of a guest that is not free counts as used, including its page cache. Under pressure a
+//! guest shrinks by at most 5 %, to its used memory plus a free part. The free part is 20 % of the
 //! guest's size times `host free / 20 %`. If 5 % of the host or less is free, the guest shrinks
-//! below its used memory. Without pressure it grows to the larger of `used + 20 %` and 5 % more.
-//! Changes below 0.25 % are not made.
+//! below its used memory. Without pressure a guest grows to the larger of two sizes: `used + 20 %`,
+//! and its size plus 5 %. Changes below 0.25 % are not made.
 
 use super::scene::{Beat, Order, Scene, part};
 use crate::arbiter::Key;

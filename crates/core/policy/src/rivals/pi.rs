@@ -6,9 +6,9 @@
 //! over seconds is limited to ±1. The floor is a third of the maximum, or the guest's used memory
 //! without cache if that is more. The used memory does not count if less than a tenth of the host
 //! is free. While tasks on the host wait for memory for 10 to 50 % of the time, the ceiling falls
-//! from the maximum to that third. At a bound the integral is reset to the value that leads to that
-//! bound. Changes below 128 MiB are not made, unless they reach a bound. The cap of a container's
-//! own group has no counterpart here.
+//! from the maximum to a third of the maximum. At a bound the integral is reset to the value that
+//! leads to that bound. Changes below 128 MiB are not made, unless they reach a bound. The cap of a
+//! container's own group has no counterpart here.
 
 use super::scene::{Beat, Order, Scene, part, used_permille};
 use crate::arbiter::{GuestSample, Key};

@@ -21,7 +21,7 @@ pub struct Scene<'a> {
 pub struct Order {
     /// Guest.
     pub key: Key,
-    /// Size that the guest is to have.
+    /// Size that the guest should have.
     pub target: Bytes,
     /// Time that its tasks waited for memory, if the rules use it.
     pub stall_ms: Option<u64>,

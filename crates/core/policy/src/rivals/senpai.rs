@@ -1,12 +1,12 @@
 //! senpai (github.com/facebookincubator/senpai, senpai.py), the origin of the plugin of that name
 //! in facebookincubator/oomd. It reclaims memory until some task begins to wait for memory.
 //!
-//! For each guest by itself, once a second: the time `t` that its tasks waited for memory is added
-//! up. Above 10 ms it backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s after the
-//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. After each change, `t`
-//! restarts at 0. The floor is 100 MiB. The size is the balloon's, where senpai sets a control
-//! group's limit. A guest that does not report its waits is not resized. oomd's stop at a full swap
-//! is left out.
+//! Once a second, the rule adds up the time `t` for which the tasks of a guest waited for memory.
+//! If `t` exceeds 10 ms, the rule backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s
+//! after the last change, the rule probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. After each
+//! change, `t` restarts at 0. The floor is 100 MiB. The rule sets the size of the balloon, where
+//! senpai sets the limit of a control group. A guest that does not report its waits is not resized.
+//! Unlike oomd's plugin, the rule does not stop when swap is full.
 
 use super::scene::{Beat, Order, Scene};
 use crate::arbiter::{GuestSample, Key};

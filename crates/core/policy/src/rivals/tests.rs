@@ -154,8 +154,8 @@ fn senpai_probes_by_a_hundredth_and_backs_off_by_the_square() {
         assert!(at(second, 500, &mut senpai).is_empty(), "senpai rests first: {second}");
     }
     assert_eq!(at(7, 500, &mut senpai), [3960]);
-    // The wait is half of 200 ms, at which the size doubles. The square of a half is a quarter, so
-    // the size grows by a quarter at once.
+    // A wait of 200 ms would double the size. This wait is half of 200 ms, and the square of a half
+    // is a quarter, so the size grows by a quarter at once.
     assert_eq!(at(8, 100_500, &mut senpai), [5000]);
     assert_eq!(at(9, 900_500, &mut senpai), [8000]);
     // A wait of 5 ms in six seconds scales the step by the square of a fifth.

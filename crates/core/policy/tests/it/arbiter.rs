@@ -26,7 +26,7 @@ pub fn idle(key: u64, at_ms: u64) -> GuestSample {
     full(guest(key, gib(4), gib(3), at_ms))
 }
 
-/// Returns the guest without a balloon, so that a host with room releases nothing.
+/// Returns the guest with its size as its maximum, so that a host with room releases nothing.
 pub fn full(guest: GuestSample) -> GuestSample {
     let max = guest.actual.unwrap_or(guest.limits.max);
     GuestSample { limits: Limits { max, ..guest.limits }, ..guest }
@@ -156,7 +156,8 @@ fn reported_bound_is_cleared_when_guest_lacks_nothing() {
     let decision = of(&starves, 1).expect("decided");
     assert_eq!((decision.clause, &decision.bounds[..]), (Clause::Strained, &[Bound::Host][..]));
     assert!(pass(&mut arbiter, reserve, &[starved(1, gib(4), 2000)], 2000).decisions.is_empty());
-    // The guest sleeps. Its last report is no longer a need, but still protects it for a while.
+    // The guest sleeps. Its last report no longer counts as a need, but still protects the guest
+    // for a while.
     let asleep = GuestSample {
         runs: Some(false),
         idle_since_sample: true,

@@ -40,7 +40,7 @@ fn balloon_that_gives_nothing_still_gets_its_need() {
     let then = stuck_ms + 1000;
     let decided = pass(&mut arbiter, short, &[pinned(then, gib(1))], then);
     assert_eq!(command(&decided, 1), None, "no request");
-    // Neither a larger size nor a waiting guest has to wait until that time is over.
+    // A larger fixed size is requested even during the rest, and also memory for a guest in need.
     let then = then + 1000;
     let decided = pass(&mut arbiter.clone(), gib(40), &[pinned(then, gib(6))], then);
     assert!(command(&decided, 1).is_some_and(|to| to > gib(4)), "{decided:?}");
@@ -120,8 +120,8 @@ fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     arbiter
 }
 
-/// Memory that a waiting guest gets by deflating its balloon stays with it, whatever its earlier
-/// target was.
+/// A waiting guest keeps memory that it got by deflating its balloon, whatever its earlier target
+/// was.
 #[test]
 fn guest_that_takes_memory_back_during_a_turn_is_capped() {
     let mut arbiter = Arbiter::new();
@@ -166,7 +166,7 @@ fn booting(actual: Bytes) -> GuestSample {
 
 #[test]
 fn report_h05_a_guest_that_boots_has_its_maximum() {
-    // The device may be empty already, or not.
+    // The balloon may be empty already, or still have its old size.
     for of_size in [|size: Bytes| size, |_| gib(8)] {
         let (mut arbiter, size) = shrunk_and_rebooted();
         let first = pass(&mut arbiter, gib(30), &[booting(of_size(size))], 3000);
@@ -180,7 +180,7 @@ fn report_h05_a_guest_that_boots_has_its_maximum() {
 #[test]
 fn report_h05_a_guest_that_boots_is_not_shrunk() {
     let (mut arbiter, size) = shrunk_and_rebooted();
-    // QEMU empties the balloon, and its driver then moves to QEMU's size again.
+    // QEMU empties the balloon, and the guest's driver then moves it to QEMU's target again.
     for (second, actual) in [(3, gib(8)), (4, gib(8)), (5, gib(6)), (10, size), (30, size)] {
         let now_ms = second * 1000;
         let seen = pass(&mut arbiter, Bytes::mib(100), &[booting(actual)], now_ms);
@@ -204,7 +204,7 @@ fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
     arbiter.rebooted(Key(1));
     let again = pass(&mut arbiter, Bytes::mib(100), &[booting(gib(8))], 4000);
     assert_eq!(command(&again, 1), None);
-    // Once more, a little later.
+    // The guest restarts once more, a little later.
     pass(&mut arbiter, Bytes::mib(100), &[booting(size)], 64_000);
     arbiter.rebooted(Key(1));
     for now_ms in [65_000, 66_000] {
@@ -240,7 +240,7 @@ fn report_h10_balloon_goes_back_to_its_target_by_itself() {
     for (second, actual) in (31..).step_by(5).zip(ways) {
         let passed = seen(&mut arbiter, actual, second);
         assert_eq!((command(&passed, 1), passed.left), (None, Vec::new()), "{second} s");
-        // Until it arrives, the move may be another manager's.
+        // Until the balloon arrives, the move may come from another manager.
         assert_eq!(arbiter.is_foreign(Key(1), second * 1000), actual > to, "{second} s");
     }
 }

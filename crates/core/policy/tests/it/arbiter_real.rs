@@ -18,7 +18,7 @@ fn config() -> Config {
     }
 }
 
-/// Returns a guest with a maximum of 384 MiB and this size, with cold available memory only.
+/// Returns a guest with a maximum of 384 MiB and this size. All of its available memory is cold.
 fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
     let max = Bytes::mib(384);
     GuestSample {

@@ -87,7 +87,7 @@ fn fake(actual: Bytes, at_ms: u64) -> GuestSample {
     GuestSample { limits, ..sample }
 }
 
-/// Its small use does not limit an ordered minimum.
+/// An ordered minimum is not limited by the small use of a guest.
 #[test]
 fn ordered_minimum_is_given_to_a_guest_that_uses_little() {
     let given = |ordered| {
@@ -132,7 +132,8 @@ fn finding_04_unseen_claim_moves_and_promises_nothing() {
                 actual.as_mib()
             );
             let promised = passed.inputs[0].1.host_promised;
-            // Like any small guest it may get twice its visible use, plus the allowance.
+            // Like any small guest, the fake guest may get twice its visible use, plus the
+            // allowance.
             let most = Bytes::mib(74);
             assert!(
                 promised.is_none_or(|size| size <= most),
@@ -200,7 +201,7 @@ fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
         let passed = pass(&mut arbiter, reserve, &[hog, neighbour], now_ms);
         assert_eq!(command(&passed, REAL), None, "at {now_ms}: {passed:?}");
     }
-    // Just below its reserve the host reclaims its own missing memory, and nothing for the other
+    // A host just below its reserve reclaims its own missing memory, and nothing for the other
     // guest.
     let (mut arbiter, config) = (Arbiter::new(), Config::of_host(gib(24)));
     let mut hog = starving(OTHER, gib(12), gib(12), 1000);

@@ -260,7 +260,7 @@ fn burst_is_served_in_one_step_from_the_host_surplus() {
     // A burst gets all of the surplus, but never exceeds its maximum.
     assert_eq!(grown(wants.plus(gib(20)), &one), [8192]);
     assert_eq!(grown(wants.plus(Bytes::mib(1024)), &one), [2048 + 1024]);
-    // The need is a quarter of the guest's size, and is met from the set point too.
+    // The need is a quarter of the guest's size, and may also use memory below the set point.
     assert_eq!(grown(wants, &one), [2048 + 512]);
     // A small surplus is divided by shares.
     let two = [one[0], starved(2, gib(2), 1000)];

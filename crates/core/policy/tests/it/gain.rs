@@ -7,8 +7,8 @@ use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 /// A host that lacks 2 GiB to its set point, and no more.
 const SHORT: Bytes = Bytes::mib(4608);
 
-/// Returns a guest that uses 1 GiB, has this much cold cache, and has its other memory free, in a
-/// process with this resident memory.
+/// Returns a guest that uses 1 GiB and has this much cold cache; its other memory is free. The
+/// guest's process has this resident memory.
 fn with(actual: Bytes, cache: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     let mut sample = guest(1, actual, actual.less(GIB), now_ms);
     sample.resident = Some(resident);
@@ -83,7 +83,7 @@ fn free_memory_is_not_learned_from_a_shrinking_guest() {
     let arrived = GuestSample { actual: Some(to), resident: Some(resident.less(lack)), ..sample };
     let second = pass(&mut arbiter, set_point.less(Bytes::mib(1300)), &[arrived], 2100);
     let next = command(&second, 1).expect("the rest of the free memory");
-    // The guest gives up all free memory by its values outside of a move, and not 300 MiB less.
+    // The guest gives up all memory that was free before the move, and not 300 MiB less.
     assert!(next <= gib(2).plus(Bytes::mib(64)), "{} MiB", next.as_mib());
 }
 
@@ -164,7 +164,7 @@ fn fruitless_guest_rests_twice_as_long_up_to_160_min() {
             actual = to;
         }
     }
-    // A fruitless shrink is detected a second later.
+    // Each wait begins a second after the request, when the fruitless shrink is detected.
     let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
     assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
 }

@@ -161,7 +161,7 @@ fn a_fault_holds_its_own_group_only() {
 
 #[test]
 fn a_step_is_computed_even_where_no_rule_needs_it() {
-    // The original also makes no change here, and these rules must behave the same.
+    // The original also changes nothing here, and pinhead must behave in the same way.
     let lines = "MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\nCMM_INC=\"1\"\nCMM_DEC=\"1 / 0\"\n";
     let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, 5000));
     let fault = decision.memory.and_then(Result::err).map(|f| f.kind);

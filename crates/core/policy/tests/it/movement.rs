@@ -90,8 +90,8 @@ fn a_step_that_ends_after_its_movement_is_added_up_too() {
     assert_eq!(sums[1], Some(gib(8).less(actual)), "{sums:?}");
 }
 
-/// A balloon drops cold cache, and the kernel's counters show that its guest waits for that. A
-/// guest that lacks memory waits as well, without any request.
+/// A growing balloon makes a guest drop cold cache, which the kernel's counters show as a wait for
+/// memory. A guest that lacks memory waits as well, without any request to its balloon.
 #[test]
 fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
     for (asked, cold, gives) in [(true, 1500, true), (true, 900, false), (false, 1500, false)] {
@@ -102,8 +102,8 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
             let now_ms = second * 1000;
             let taken = Bytes::mib(if asked && second == 3 { 200 } else { 0 });
             let actual = gib(9).less(taken);
-            // The guest uses over 7 GiB, so its limit is about 1 GiB of cold memory, and twice that
-            // without a balloon.
+            // The guest uses over 7 GiB, so it counts as strained below about 1 GiB of cold memory,
+            // or below 2 GiB if its balloon rests.
             let available = if second < 3 { gib(2) } else { Bytes::mib(cold) };
             let mut one = GuestSample { request, ..guest(1, actual, available, now_ms) };
             one.limits.max = gib(12);
@@ -119,8 +119,9 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
     }
 }
 
-/// Each report gets only one grant, so memory that arrived after the report counts towards it. A
-/// guest that waited until it got memory has enough, if its next report shows no need.
+/// Each report gets only one grant, so memory that arrived after the report is a part of this
+/// grant. A guest that waited until its memory arrived has enough memory if its next report shows
+/// no need.
 #[test]
 fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
     let mut arbiter = Arbiter::new();

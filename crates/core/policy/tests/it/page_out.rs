@@ -52,7 +52,7 @@ fn a_balloon_takes_what_page_out_is_not_expected_to_gain() {
 
 #[test]
 fn half_way_to_the_reserve_only_cache_in_use_waits_for_page_out() {
-    // The other guest is above its share, because its neighbour is at its minimum.
+    // The other guest is above its share, because its neighbour has only the minimum.
     let small = guest(2, gib(1), Bytes::mib(900), 1000);
     let low = config().set_point.plus(config().reserve).0 / 2 / Bytes::mib(1).0 - 100;
     let (cold, hot) = ([caching(1, Bytes::ZERO)], [caching(1, gib(3)), small]);

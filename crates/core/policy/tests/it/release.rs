@@ -103,7 +103,8 @@ fn reported_memory_is_waited_for_and_then_taken() {
 
 #[test]
 fn host_that_waits_for_memory_releases_nothing() {
-    // Memory that is coming would otherwise cover what such a host lacks.
+    // The memory that the second guest will report covers the host's lack. Only the host's wait for
+    // memory then prevents a release.
     let mut reporting = crate::arbiter::idle(2, 1000);
     reporting.process.reports = true;
     let guests = [guest(1, gib(4), gib(3), 1000), reporting];

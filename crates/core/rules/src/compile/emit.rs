@@ -40,7 +40,7 @@ impl Emitter {
         self.deepest = self.deepest.max(self.depth);
     }
 
-    /// Points an earlier skip to the next step.
+    /// Sets the target of an earlier skip to the next step.
     fn land(&mut self, skip: usize) {
         let target = self.ops.len() as u16;
         match self.ops.get_mut(skip) {
@@ -105,7 +105,7 @@ impl Compiler<'_> {
         Code { ops: out.ops.into(), spans: out.spans.into() }
     }
 
-    /// Emits an expression as it was `shift` intervals ago.
+    /// Emits the steps for the value of an expression `shift` intervals ago.
     fn emit(&mut self, out: &mut Emitter, expr: &Expr, want: Want, shift: u8) {
         self.visited += 1;
         if self.visited > MAX_OPS || out.ops.len() > MAX_OPS {
@@ -113,7 +113,7 @@ impl Compiler<'_> {
         }
         let span = expr.span;
         match &expr.kind {
-            // For a variable, the faulty place is inside the variable.
+            // The steps of a variable are those of its value, so diagnostics point into the value.
             ExprKind::Variable(index) => {
                 let value = self.file.variables.get(*index).and_then(|v| v.expr.as_ref());
                 if let Some(value) = value {

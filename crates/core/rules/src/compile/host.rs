@@ -31,7 +31,7 @@ pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
     };
     let counters = compiler.counters.iter().filter_map(|counter| match counter {
         Counter::Host(counter) => Some(*counter),
-        // The parser of such a file returns no other name.
+        // The parser of a host's file returns no other counters.
         _ => None,
     });
     program.counters = counters.collect();

@@ -43,7 +43,7 @@ impl Compiler<'_> {
         out.push(Op::Binary(BinaryOp::Subtract), span);
     }
 
-    /// Emits the joint growth of two counters, a second.
+    /// Emits the growth per second of the sum of two counters.
     fn rate(&mut self, out: &mut Emitter, names: [&str; 2], shift: u8, span: Span) {
         let [first, second] = names.map(Counter::vmstat);
         self.load(out, &first, shift, span);
@@ -120,8 +120,8 @@ impl Compiler<'_> {
             return;
         }
         let message = format!("This kernel has no `{name}` in /proc/{file}");
-        // Variables are copied into each place that uses them. The names similar to a wrong name
-        // are searched once for its position, and not thousands of times.
+        // Variables are copied into each place that uses them. The search for names similar to a
+        // wrong name runs once for each position, and not for each copy.
         let told = |d: &Diagnostic| d.span == span && d.message == message;
         if self.found.iter().any(|d| told(d) && d.severity == Severity::Error) {
             return;

@@ -206,7 +206,7 @@ impl Compiler<'_> {
     fn cpu(&mut self) -> Option<CpuRules> {
         let hotplug = self.rule(Name::Hotplug, Want::Truth);
         let hotunplug = self.rule(Name::Hotunplug, Want::Truth);
-        // A maximum beyond all machines means no maximum, as in the original.
+        // A maximum above the number of CPUs of any machine means no maximum, as in the original.
         let bound = |name| self.file.setting(name).map(|s| s.value.min(u32::MAX.into()) as u32);
         let (min, max) = (bound(Name::CpuMin)?, bound(Name::CpuMax)?);
         Some(CpuRules { min, max, hotplug: hotplug?, hotunplug: hotunplug? })

@@ -67,7 +67,7 @@ pub struct Variable {
     pub name: String,
     /// The position of the name.
     pub span: Span,
-    /// The variable's value; `None` as long as no rule uses it, and then never parsed.
+    /// The variable's value. `None` if no rule uses the variable: its text is then never parsed.
     pub expr: Option<Expr>,
     text: Text,
     /// The depth of the value's tree, once it is parsed.

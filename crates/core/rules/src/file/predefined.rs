@@ -12,8 +12,8 @@ pub enum FileKind {
 }
 
 named! {
-    /// The names that the language itself defines on the left of `=`, in their usual spelling:
-    /// those of a guest's file, then those of a host's.
+    /// The names that the language itself defines on the left of `=`, in their usual spelling. The
+    /// names for a guest's file come first, then the names for a host's file.
     #[allow(missing_docs)]
     pub enum Name {
         Hotplug = "HOTPLUG", Hotunplug = "HOTUNPLUG", Memplug = "MEMPLUG",
@@ -41,7 +41,7 @@ impl Name {
         if self >= Name::ShrinkGuest { FileKind::Host } else { FileKind::Guest }
     }
 
-    /// Returns true if the name is a rule, which is true or false, and not a number or a size.
+    /// Returns true if the name is a rule: its value is true or false, not a number or a size.
     pub fn is_rule(self) -> bool {
         use Name::{CmmDec, CmmInc, GrowSize, ShrinkSize};
         self.is_expression() && !matches!(self, CmmInc | CmmDec | ShrinkSize | GrowSize)

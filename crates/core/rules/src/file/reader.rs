@@ -39,7 +39,7 @@ pub(super) struct Pending {
     pub(super) name: Name,
     pub(super) span: Span,
     pub(super) value: Text,
-    /// Number of variables above it.
+    /// Number of variables defined above the rule.
     pub(super) variables: usize,
 }
 

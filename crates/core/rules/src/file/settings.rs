@@ -14,7 +14,7 @@ impl FileReader {
                 Diagnostic::warning("empty-rule", span, message)
                     .help("\"0\" is the rule that is never true"),
             );
-            // The last rule of a name counts, even if it is empty.
+            // If a file sets a rule twice, the last setting counts, even if it is empty.
             self.pending.push(Pending { name, span, value, variables: 0 });
             return;
         }
@@ -120,8 +120,8 @@ impl FileReader {
         self.file.variables.push(Variable { name, span, expr: None, text, levels: 0 });
     }
 
-    /// Warns of names that the original mistakes for its own, because it compares only as many
-    /// letters as its own names have.
+    /// Warns of a variable that the original takes for a predefined name. The original compares
+    /// only as many letters as the predefined name has.
     fn lookalike(&mut self, name: &str, span: Span) {
         let upper = name.to_ascii_uppercase();
         let (kind, names) = (self.file.kind, self.file.kind.names());

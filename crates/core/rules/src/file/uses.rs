@@ -37,7 +37,7 @@ impl FileReader {
         }
     }
 
-    /// Parses a rule, and the variables that it is the first to use.
+    /// Parses a rule, and those of its variables that no earlier rule uses.
     fn expression(&mut self, text: &Text, visible: usize) -> Expr {
         let (mut expr, history) = self.one(text, visible);
         self.file.history = self.file.history.max(history);
@@ -61,9 +61,9 @@ impl FileReader {
         (expr, history)
     }
 
-    /// Parses the variables that an expression uses and that were not used before. Returns the
-    /// number of levels of the tree, its variables included. Parts that would be too deep below
-    /// `above` levels are cut off.
+    /// Parses those variables of an expression that were not used before. Returns the number of
+    /// levels of the tree, its variables included. `above` is the number of levels above the
+    /// expression; parts that would be too deep are cut off.
     fn used(
         &mut self,
         expr: &mut Expr,
@@ -110,7 +110,7 @@ impl FileReader {
         levels + 1
     }
 
-    /// The variable becomes broken, so that no later step follows the circle.
+    /// Marks a variable that uses itself as broken, so that no later step follows the circle.
     fn circle(&mut self, expr: &mut Expr, index: usize) -> usize {
         let message = format!("Variable `{}` uses itself", self.file.variables[index].name);
         self.cut(expr, "recursion", message, "a variable cannot need its own value")

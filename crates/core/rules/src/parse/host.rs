@@ -71,8 +71,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the counters that a wrong name may have meant. They have the same name in another
-/// family, or else a similar name, with the name's own family first.
+/// Returns the counters that a wrong name may have meant: counters of the same name in any family,
+/// or else counters of a similar name in the given family, or else in all families.
 fn near(family: &str, name: &str) -> Vec<&'static str> {
     let named = |wanted: &str| -> Vec<&'static str> {
         let own = |(_, own): &(&str, &str)| *own == wanted;
@@ -95,8 +95,8 @@ fn all_of(family: &str) -> String {
     names_of(family).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the names of a family, without the family's name; the names of both families if none is
-/// given.
+/// Returns the names of a family's counters, without the prefix of the family. An empty family
+/// stands for both families.
 fn names_of(family: &str) -> impl Iterator<Item = &'static str> {
     let counters = HostCounter::ALL.iter().filter_map(|c| c.name().split_once('.'));
     counters.filter(move |(of, _)| family.is_empty() || *of == family).map(|(_, name)| name)

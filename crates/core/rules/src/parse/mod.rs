@@ -1,6 +1,6 @@
 //! From the text of one value to a tree.
 //!
-//! The grammar is the original daemon's, and so are its surprises: a unary `-` or `!` takes
+//! The grammar is that of the original daemon, including its surprises: a unary `-` or `!` takes
 //! everything that binds tighter than the operator on its left. The parser never fails: an
 //! unreadable part becomes a `Broken` leaf and a diagnostic.
 
@@ -50,7 +50,7 @@ fn typed_help(found: char) -> Option<&'static str> {
     })
 }
 
-/// Finds the user variable with a name, as it is visible at the text's position.
+/// Function that finds a user variable by its name, and its visibility at the text's position.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Visible;
 
 /// The visibility of a name where it is used.
@@ -64,8 +64,8 @@ pub(crate) enum Visible {
     Later(Span),
 }
 
-/// Function that parses a name of host rules. It is an argument, so that a program that reads only
-/// guests' files, like the daemon, is linked without it.
+/// Function that parses a name of host rules. The function is passed as an argument, so that the
+/// daemon, which reads only guests' files, is linked without it.
 pub(crate) type HostName = fn(&mut Parser<'_>, &str, usize) -> Expr;
 
 pub(crate) struct Parser<'a> {
@@ -193,7 +193,8 @@ impl<'a> Parser<'a> {
             }
             self.at += length;
             let right = self.expression(op.binding());
-            // The span includes the parentheses around both sides, which their own spans exclude.
+            // This span includes the parentheses around both operands. The spans of the operands
+            // exclude them.
             let span = self.text.span(start, self.at);
             let kind = ExprKind::Binary(op, Box::new(expr), Box::new(right));
             expr = Expr { kind, span, parenthesised: false };

@@ -87,7 +87,7 @@ impl Parser<'_> {
     fn counter(&mut self, family: &str, start: usize) -> Expr {
         self.at += 1;
         let (name_start, mut name) = self.word(|b| b.is_ascii_alphanumeric() || b == b'_');
-        // The kernel prints `Active(anon)`; the original cannot name it.
+        // The kernel has names such as `Active(anon)`, which the original's rules cannot contain.
         if family == "meminfo" && self.peek() == Some(b'(') && !name.is_empty() {
             let open = self.at;
             self.at += 1;

@@ -140,6 +140,6 @@ fn the_language_is_chosen_by_the_first_setting_only() {
     assert_eq!(value("LANGUAGE=\"3\"", "1"), "error[language] 3");
     let late = "x=\"1\"\nLANGUAGE=\"2\"";
     assert_eq!(value(late, "1 >= 1"), "error[syntax] =");
-    // In that place LANGUAGE is a variable, as in the original.
+    // Below another setting, LANGUAGE is a variable, as in the original.
     assert_eq!(value(late, "LANGUAGE + x"), "3");
 }

@@ -1,14 +1,11 @@
 //! Helpers of this crate's tests: from a text to its values and diagnostics.
 
-// Each test file is a separate crate and uses some of these.
-
 use model::counters::{Counter, CpuField, History, KernelNames};
 use rules::{
     Diagnostic, Machine, Name, Program, Value, compile, explain, has_errors, line_column, parse,
 };
 
-/// All settings that both groups need. The tested lines precede these settings, and may overrule
-/// them.
+/// All settings that both groups need. Tested lines behind these settings overrule them.
 pub const REST: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"0\"\n\
                         CMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
@@ -93,8 +90,8 @@ pub fn places(text: &str, found: &[Diagnostic]) -> Vec<String> {
     found.iter().map(|d| place(text, d)).collect()
 }
 
-/// Returns the value of an expression over those readings; for a refused file, the code and the
-/// underlined text of the first error.
+/// Returns the value of an expression over the values of `reading`. For a refused file, returns the
+/// code and the underlined text of the first error.
 pub fn value(lines: &str, expression: &str) -> String {
     let text = file(lines, expression);
     let machine = Machine::default();

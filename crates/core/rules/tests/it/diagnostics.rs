@@ -202,7 +202,8 @@ fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
     assert!(told("pgsteal_kswapd_normal").ends_with("it reads pgsteal_kswapd"));
     assert!(told("pgsteal_direct_dma").contains("it reads 0"));
     assert!(told("allocstall").ends_with("it reads allocstall_dma + allocstall_movable"));
-    // pgsteal_kswapd, pgsteal_direct, and the two of the zones that this kernel has.
+    // pgsteal_kswapd, pgsteal_direct, and the counters of `allocstall` for the two zones of this
+    // kernel.
     assert_eq!(program.map(|program| program.counters.len()), Some(4));
     // For a kernel without any of these counters there is an error, and no counter counts as 0.
     let names = machine.names.as_mut().expect("names");
@@ -220,7 +221,7 @@ fn existing_zone_counters_are_used() {
     let (program, found) = compiled(&text, &old);
     assert_eq!(found, []);
     assert_eq!(program.map(|p| p.counters.len()), Some(2));
-    // A missing half of a family looks the same as a kernel that lost it.
+    // A counter of a zone that this kernel lacks gets the same warning as a retired counter.
     let text = file("", "vmstat.pgscan_direct_high > 1");
     assert_eq!(found_codes(&text, &old), ["retired-counter"]);
 }
@@ -233,7 +234,7 @@ fn missing_counter_is_refused_only_where_it_is_read() {
     let (program, found) = compiled(&off, &machine());
     assert!(program.is_some_and(|p| p.counters.is_empty()), "{found:?}");
     assert_eq!(only(&off, &machine(), "unknown-counter").severity, Severity::Warning);
-    // A counter that both groups read is refused for the active one, and reported once.
+    // A counter that both groups read is refused for the active group, and reported once.
     let shared = format!("{REST}v=\"meminfo.NoSuch\"\nHOTPLUG=\"v > 1\"\nCMM_INC=\"v\"\n");
     let shared = shared.replace("CPU_MIN=\"1\"\n", "");
     assert_eq!(only(&shared, &machine(), "group-off").severity, Severity::Warning);

@@ -85,7 +85,7 @@ fn settings_are_digits_only() {
     check("UPDATE=\"0\"\n", &["1:9 error[number] 0"]);
     check("CPU_MAX=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"0\"\n", &[]);
     check("CMM_MAX=\"99999999999999999999\"\n", &["1:10 error[number] 99999999999999999999"]);
-    // As in the original, which reads no digits as 0.
+    // The original reads an empty number as 0.
     check("UPDATE=\"\"\n", &["1:1 error[number] UPDATE"]);
     check("CMM_MIN=\"\"\n", &["1:1 warning[empty-number] CMM_MIN"]);
     assert_eq!(parse(b"CPU_MAX=\"\"\n").0.setting(Name::CpuMax).map(|s| s.value), Some(0));
@@ -132,8 +132,8 @@ fn variables_are_case_sensitive_and_defined_once() {
         let line = format!("{keyword}=\"1\"\n");
         check(&line, &[&format!("1:1 error[name] {keyword}")]);
     }
-    // These words are not keywords, because the original's names end in a dot, and its sum has no
-    // short form.
+    // These words are not keywords. In the original, a family's name ends in a dot, and
+    // `total_ticks` has no short form.
     check("meminfo=\"1\"\ntotal_ticks=\"1\"\nusers=\"1\"\nTime=\"1\"\n", &[]);
 }
 

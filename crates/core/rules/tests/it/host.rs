@@ -5,7 +5,7 @@ use model::counters::{History, HostCounter};
 use rules::host::{self, HostProgram, HostWords};
 use rules::{FaultKind, FileKind, Language, MAX_FILE, Name, Severity, Value, has_errors, lint};
 
-/// Returns a guest's values `age` passes ago: it shrinks by 8 MiB a pass and swaps.
+/// Returns the values `age` passes ago of a guest that shrinks by 8 MiB in each pass, and swaps.
 fn reading(counter: HostCounter, age: usize) -> f64 {
     let age = age as f64;
     match counter {

@@ -38,7 +38,7 @@ fn a_chain_of_operators_is_bounded() {
     assert_eq!(value("", &chain(1000)), "1001");
     let variable = format!("v=\"{}\"\n", chain(600));
     assert_eq!(codes(&file(&variable, &format!("v{}", "+1".repeat(600)))), ["too-deep"]);
-    // Ands and ors keep no more values on the stack than sums do.
+    // The operators `&` and `|` keep no more values on the stack than `+`.
     assert_eq!(value("", &format!("1{}", "&1".repeat(1000))), "true");
     assert_eq!(value("", &format!("0{}", "|0".repeat(1000))), "false");
 }
@@ -95,14 +95,14 @@ fn variables_that_double_are_refused_soon() {
     for n in 1..60 {
         lines += &format!("v{n}=\"v{0} - v{0}\"\n", n - 1);
     }
-    // 2 to the 59th steps, which the checks of higher layers would visit, too.
+    // The rule has 2^59 steps, and the checks of higher layers would visit all of them.
     let text = file(&lines, "v59 > 1");
     assert_eq!(codes(&text), ["too-large"]);
     let (rules, found) = parse(text.as_bytes());
     assert_eq!(found, []);
     assert!(lint(&rules).iter().any(|d| d.code == "steal-as-active"));
 
-    // Truth values double as well, and so do expressions without steps.
+    // Truth values double in the same way, and also expressions without steps.
     let both = lines.replace(" - ", " & ");
     assert_eq!(codes(&file(&both, "v59")), ["too-large"]);
     let wrong = both.replace("steal + time[1]", "1 < 2");
@@ -186,7 +186,7 @@ const MEANING: &[u8] = b"a_1.[](){}-!<=>+*/&|\"# \t\n\\\0\xff";
 
 #[test]
 fn any_bytes_are_read_to_their_end() {
-    // Every byte combined with each of these, as a line, as a name and as a value.
+    // Every byte before each byte with a meaning: as a line, as a name and as a value.
     read_in_time((0..=255u8).flat_map(|a| {
         MEANING.iter().map(move |&b| {
             let mut text = vec![a, b, b'\n'];
@@ -199,7 +199,7 @@ fn any_bytes_are_read_to_their_end() {
 
 #[test]
 fn the_longest_files_are_read_in_time() {
-    // Lines of the maximum length, and as many lines as fit, of each of these bytes.
+    // Files of the maximum size with long lines that repeat one of these pieces.
     let pieces = MEANING.iter().map(|byte| vec![*byte]).chain([
         b"a+".to_vec(),
         b"(1".to_vec(),

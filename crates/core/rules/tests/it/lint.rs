@@ -125,7 +125,7 @@ fn names_that_the_original_takes_for_its_own() {
 fn the_presets_are_told_only_what_they_deserve() {
     for preset in &PRESETS {
         let codes: Vec<&str> = linted(&preset.text()).iter().map(|d| d.code).collect();
-        // The study's memory 1 counts shared memory as cache, and is kept unchanged.
+        // The study's preset `memory-1` counts shared memory as cache, and is kept unchanged.
         let deserved: &[&str] = match preset.name {
             "memory-1" => &["shared-in-cache"],
             _ => &[],

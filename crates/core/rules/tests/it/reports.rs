@@ -66,7 +66,7 @@ fn report_g07_settings_that_are_missing_are_still_named() {
     // A host rules file with an unreadable rule still counts as a file with a rule.
     let (_, found) = rules::host::load(b"MAYSHRINK=1\n");
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["quotes"]);
-    // A partial value does not choose a language.
+    // A value with text behind the number does not choose a language.
     let (_, found) = parse(b"LANGUAGE=\"2\" | \"1\"\n");
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["language"]);
 }

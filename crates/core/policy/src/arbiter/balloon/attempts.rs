@@ -10,10 +10,11 @@ const TAKE_MS_MAX: u64 = 600_000;
 /// may be in need.
 const GIVE_MS_MAX: u64 = 60_000;
 /// Limit for granted memory that has not arrived: the amount that arrives within this time at the
-/// measured speed. Otherwise a slow balloon could block memory for minutes that other guests could
-/// use.
+/// measured speed. Without this limit, a slow balloon could withhold memory from other guests for
+/// minutes.
 const REACH_MS: u64 = 8_000;
-/// Smallest such limit, so that a slow balloon that has become faster is noticed.
+/// Smallest limit for granted memory that has not arrived. It is large enough to notice that a slow
+/// balloon has become faster.
 const REACH_MIN: Bytes = Bytes::mib(128);
 /// Shortest time over which a speed is measured.
 const SPEED_MS: u64 = 400;
@@ -67,7 +68,7 @@ impl Attempts {
 pub(super) struct Pace {
     /// Size and time of the last measurement.
     seen: Option<(Bytes, u64)>,
-    /// Bytes moved in a second, once a move was long enough to measure.
+    /// Bytes moved in a second. `None` until a move was long enough for a measurement.
     speed: Option<Bytes>,
 }
 
@@ -97,7 +98,8 @@ impl Pace {
         self.seen = None;
     }
 
-    /// Doubles the speed of a balloon that reached its target, as it may be faster than measured.
+    /// Doubles the speed of a balloon that reached its target, because the balloon may be faster
+    /// than measured.
     pub fn arrived(&mut self) {
         self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
     }

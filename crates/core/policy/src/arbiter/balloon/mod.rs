@@ -125,8 +125,8 @@ impl BalloonTracker {
         self.motion = Motion::Moving(target);
     }
 
-    /// Records that the requested size is a release, which costs the host nothing until the
-    /// guest uses it.
+    /// Records that the requested size is a release, which costs the host nothing until the guest
+    /// uses the memory.
     pub fn release(&mut self) {
         if let Motion::Moving(target) = &mut self.motion {
             target.is_released = true;
@@ -144,8 +144,9 @@ impl BalloonTracker {
         self.stray.told(size);
     }
 
-    /// Forgets the balloon after a restart, because it is empty, and its new driver is unknown. A
-    /// move by another manager is remembered. Returns the size that QEMU still has as its target.
+    /// Forgets the balloon's state after a restart of the guest: the balloon is empty, and its new
+    /// driver is unknown. A move by another manager is remembered. Returns the target that QEMU
+    /// still has.
     pub fn forget(&mut self) -> Option<Bytes> {
         // The part of a grant that has not arrived is free again.
         let asked = self.motion.target().map(|target| target.size.min(target.nearest));
@@ -182,8 +183,9 @@ impl BalloonTracker {
         target.map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// Returns the same amount without a release, for a guest of possibly unknown size. A silent
-    /// guest keeps its last size, and may use the rest of its grant when it wakes.
+    /// Returns the memory that was granted and has not arrived, without releases. For a guest of
+    /// unknown size, the size nearest to the target counts. A silent guest may use the rest of its
+    /// grant when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
         if self.motion.target().is_some_and(|target| target.is_released) {
             return Bytes::ZERO;
@@ -197,8 +199,8 @@ impl BalloonTracker {
         self.motion.target().map(|t| t.size)
     }
 
-    /// Returns true while the balloon moves to a size that stays requested. A release can be taken
-    /// back at any time.
+    /// Returns true while the balloon moves to a requested size that is not a release. A release
+    /// can be cancelled at any time.
     pub fn is_on_its_way(&self) -> bool {
         self.motion.target().is_some_and(|target| !target.is_released)
     }
@@ -216,8 +218,8 @@ impl BalloonTracker {
         }
     }
 
-    /// Returns the size to which the guest may grow at no cost for the host, with the clause. The
-    /// host has that memory resident in any case.
+    /// Returns the size to which the guest may grow at no cost for the host, with the clause.
+    /// Memory up to this size is resident on the host in any case.
     pub fn returned(&self, sample: &GuestSample) -> Option<(Bytes, Clause)> {
         let stays = sample.resident?.less(sample.doubtful);
         let before = self.yields.in_vain().filter(|_| !self.is_shrinking());
@@ -297,7 +299,7 @@ impl BalloonTracker {
     }
 
     /// Ends a request if the balloon moved away from its target. If memory was short, the guest's
-    /// kernel moved it, and otherwise another manager.
+    /// kernel moved the balloon. Otherwise another manager did.
     fn check_direction(&mut self, target: &Target, seen: Seen<'_>) -> Option<BalloonCheck> {
         let Seen { actual, now_ms, .. } = seen;
         let is_away = match target.shrinks() {
@@ -318,7 +320,7 @@ impl BalloonTracker {
         Some(BalloonCheck { outcome, left, ..BalloonCheck::default() })
     }
 
-    /// Measures a moving balloon. Ends the request if the balloon does not move for long.
+    /// Measures a moving balloon. Ends the request if the balloon does not move for a long time.
     fn check_progress(&mut self, mut target: Target, seen: Seen<'_>) -> BalloonCheck {
         let Seen { actual, now_ms, .. } = seen;
         self.pace.measure(actual, now_ms);
@@ -383,7 +385,7 @@ impl BalloonTracker {
 
     fn check_at_rest(&mut self, seen: Seen<'_>) -> BalloonCheck {
         let Seen { actual, now_ms, .. } = seen;
-        // Small steps are compared with the size at rest, so that they add up.
+        // Each size is compared with the size at rest, so that small steps add up.
         let rest = self.motion.rest().unwrap_or(actual);
         self.motion.set_rest(Some(rest));
         if distance(rest, actual) <= slack(rest) {
@@ -394,8 +396,8 @@ impl BalloonTracker {
             return BalloonCheck::default();
         }
         self.stray.rose_ms = None;
-        // A guest without its balloon driver has all of its memory. Another manager would leave it
-        // less.
+        // A guest without its balloon driver has all of its memory. Another manager would leave the
+        // guest less memory.
         let was_away = self.max.is_some_and(|max| rest.plus(slack(rest)) >= max);
         match self.stray.goes_back(rest, actual, was_away, now_ms) {
             Back::No => self.stray.before = None,
@@ -442,8 +444,8 @@ impl BalloonTracker {
         }
         let sample = seen.sample;
         let (before, now) = target.held.change(sample)?;
-        // The reached size counts, because a balloon that did not move returned nothing that the
-        // host could lose.
+        // The gain is compared with the size that was reached, because a balloon that did not move
+        // could not gain memory for the host.
         let reached = seen.actual.max(target.size);
         let came = (target.held.got(sample)?, sample.resident?);
         let in_vain = target.held.is_in_vain(reached, sample).then_some(target.from);

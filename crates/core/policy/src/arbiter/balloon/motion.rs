@@ -23,7 +23,7 @@ impl Target {
     }
 }
 
-/// A balloon is at rest, or moves.
+/// The state of a balloon: at rest, or moving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Motion {
     /// At rest. The size is unknown until the next check after a start or a cancelled request.

@@ -38,7 +38,7 @@ impl Trust {
         }
     }
 
-    /// Returns what is remembered across a restart of the guest: a move by another manager.
+    /// Returns the part that is remembered across a restart of the guest: moves by another manager.
     pub fn after_restart(&self) -> Trust {
         Trust { unexplained_ms: None, ..*self }
     }
