@@ -14,7 +14,7 @@ use crate::{Command, Decoder, Error, Failure, Message, Reply, Timestamp, Value, 
 /// mean that QEMU hangs. Without a limit, each tick of a manager would make the queue longer.
 pub const PENDING_MAX: usize = 64;
 
-/// The id of the negotiation. The ids of commands follow.
+/// The id of the command that ends the negotiation. Later commands have larger ids.
 const CAPABILITIES_ID: u64 = 0;
 
 /// Identifies a command, to find its reply.
@@ -122,7 +122,7 @@ impl Client {
     fn step(&mut self, message: Message) -> Result<Option<Incoming>, Error> {
         match message {
             Message::Greeting(version) => {
-                // A second greeting is ignored, because QEMU greets once a connection.
+                // A second greeting is ignored, because QEMU greets only once per connection.
                 if matches!(self.state, State::Greeting) {
                     self.output.extend(Command::Capabilities.encode(CAPABILITIES_ID));
                     self.state = State::Negotiating(version);
@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// Finds the command that an answer belongs to. No command is sent before the end of the
-    /// negotiation, so an answer before that belongs to no command, whatever its id is.
+    /// negotiation, so an earlier answer belongs to no command, whatever its id is.
     fn close(&mut self, id: Option<u64>) -> Result<(Ticket, Command), Error> {
         if !matches!(self.state, State::Ready) {
             return Err(Error::UnknownId { id });

@@ -61,7 +61,7 @@ pub enum Command {
     Continue,
     /// `migrate-set-parameters` of `max-bandwidth`: the limit for writing a state.
     SetMigrateBandwidth { bytes_a_second: u64 },
-    /// `getfd`: stores the file descriptor that is sent with these bytes.
+    /// `getfd`: stores the file descriptor that is sent with this command.
     GetFile {
         /// QEMU's name for the file.
         name: &'static str,

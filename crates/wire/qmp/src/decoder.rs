@@ -7,11 +7,11 @@ use crate::{Error, Message};
 
 /// The longest line that is stored. The longest answer to pinhead's commands is the answer to
 /// `query-cpus-fast`, with about 300 bytes a CPU. The 248 CPUs of an s390x guest need less than a
-/// tenth of 1 MiB. Parsed JSON takes up to some thirty times its text, so this also bounds the
-/// temporary memory of a hostile line.
+/// tenth of 1 MiB. Parsed JSON takes up to about thirty times the memory of its text, so the limit
+/// also bounds the temporary memory for a hostile line.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Splits a byte stream into lines and parses each as a [`Message`].
+/// Splits a byte stream into lines, and parses each line as a [`Message`].
 ///
 /// This iterator may continue after `None`, which only means that no complete line is left until
 /// the next [`feed`](Self::feed). If all messages are read after each feed, the buffer never

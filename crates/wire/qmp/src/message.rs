@@ -16,7 +16,7 @@ pub enum Message {
         /// The result.
         value: Value,
     },
-    /// A command failed, or QEMU could not parse a line. In that case there is no id.
+    /// A command failed, or QEMU could not parse a line. A line that was not parsed has no id.
     Failure {
         /// The command's id.
         id: Option<u64>,
@@ -58,12 +58,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The class of a malformed answer. QEMU has no such class. It prevents the caller from waiting
-    /// for an answer that has already arrived.
+    /// The class of a malformed answer, which QEMU itself never sends. With this class the caller
+    /// gets a result, and does not wait for an answer that has already arrived.
     pub const MISSHAPEN: &'static str = "Misshapen";
 }
 
-/// Wall-clock time of an event. QEMU sends -1 for both when its clock could not be read.
+/// Wall-clock time of an event. QEMU sends -1 for both fields if its clock could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     /// Seconds since 1970.

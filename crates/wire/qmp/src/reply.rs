@@ -36,14 +36,14 @@ pub struct RunState {
 pub struct Property {
     /// The name. A device in `/machine/peripheral` has its id here.
     pub name: String,
-    /// Its type, such as `bool` or `child<virtio-balloon-pci>`.
+    /// The property's type, such as `bool` or `child<virtio-balloon-pci>`.
     pub kind: String,
 }
 
 /// A character device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chardev {
-    /// Its id.
+    /// The device's id.
     pub label: String,
     /// The host's end, such as `disconnected:unix:/run/port,server=on`.
     pub filename: String,
@@ -81,7 +81,7 @@ pub enum Reply {
         /// The memory plugged since, if the machine supports it.
         plugged_bytes: Option<u64>,
     },
-    /// The answer to [`Command::QueryMemdev`]: the size of each piece, in bytes.
+    /// The answer to [`Command::QueryMemdev`]: the size of each memory backend, in bytes.
     Memdevs(Vec<u64>),
     /// The answer to [`Command::QueryMemoryDevices`].
     MemoryDevices {

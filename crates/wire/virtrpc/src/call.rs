@@ -13,9 +13,9 @@ pub(crate) const KIND_CALL: u32 = 0;
 
 /// Flag: only domains that run or are paused.
 const LIST_ACTIVE: u32 = 1;
-/// A flag: only calls that read.
+/// Flag: only calls that read.
 const READ_ONLY: u32 = 1;
-/// Value for all CPUs of a host together, or all cells of its memory.
+/// Value for all CPUs of a host together, or for all cells of its memory.
 const ALL: i32 = -1;
 /// The kinds of statistics: state, CPU time, balloon, interfaces and block devices. Statistics of
 /// virtual CPUs are left out, because QEMU before 8.1 interrupts each virtual CPU for them.
@@ -89,13 +89,13 @@ pub enum Call {
     NodeInfo,
     /// Times of all of the host's CPUs.
     NodeCpuStats {
-        /// Requested number of values. For 0 the host returns the correct number; any other wrong
-        /// number is refused.
+        /// Requested number of values. The host answers 0 with the correct number, and refuses any
+        /// other wrong number.
         count: u32,
     },
     /// The host's memory.
     NodeMemoryStats {
-        /// Requested number of values, as for CPUs.
+        /// Requested number of values, with the same rules as in `NodeCpuStats`.
         count: u32,
     },
     /// Statistics of some domains, without involving their guests.
@@ -104,7 +104,8 @@ pub enum Call {
     ListActive,
     /// A domain's current description.
     Xml(Domain),
-    /// A domain's description for its next start; a transient domain has only its current one.
+    /// A domain's description for its next start; a transient domain has only its current
+    /// description.
     ConfiguredXml(Domain),
     /// A domain's state and the reason for it.
     State(Domain),

@@ -6,8 +6,8 @@
 //!   body         what the procedure says
 //! ```
 //!
-//! Only a message's length leads to the next message. Therefore a message that is valid but too
-//! long for this crate is skipped, and an impossible length ends the stream.
+//! The next message is found only by the length of the current message. A valid message that is too
+//! long for this crate is therefore skipped, and an impossible length ends the stream.
 
 use crate::Error;
 use crate::xdr::Reader;
@@ -40,7 +40,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Encodes the message with this header and that body, preceded by its length.
+    /// Encodes a message: its length, this header and the body.
     pub(crate) fn encode(&self, body: &[u8]) -> Vec<u8> {
         let length = HEADER_BYTES + body.len();
         let mut bytes = Vec::with_capacity(length);
@@ -88,9 +88,9 @@ pub struct Decoder {
     buffer: Vec<u8>,
     /// Offset of the first message that was not returned yet.
     start: usize,
-    /// Number of coming bytes that belong to a skipped message.
+    /// Number of further bytes that belong to a skipped message.
     skip_bytes: usize,
-    /// Set after the framing is lost; it cannot be recovered.
+    /// True after an impossible length, which makes it impossible to find the next message.
     is_lost: bool,
 }
 
@@ -109,7 +109,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the number of bytes that wait for the rest of their message or were not taken yet.
+    /// Returns the number of bytes that wait for the rest of their message, or were not returned
+    /// yet.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }

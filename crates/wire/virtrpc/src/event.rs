@@ -74,9 +74,9 @@ pub enum Event {
         /// The current size.
         actual_kib: u64,
     },
-    /// A round of its migration is complete.
+    /// A round of the domain's migration is complete.
     MigrationIteration(Domain),
-    /// Its migration, save or dump has ended, in any way.
+    /// The domain's migration, save or dump has ended, in any way.
     JobCompleted(Domain),
     /// A virtio-mem device of the domain has changed its size.
     MemoryDeviceSize(Domain),

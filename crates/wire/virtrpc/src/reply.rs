@@ -56,7 +56,7 @@ pub struct Info {
 /// The state of the connection to a domain's hypervisor: `domain_get_control_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// 0 if it is free, 1 or 2 if a command is open, 3 if its monitor is lost.
+    /// 0 if the connection is free, 1 or 2 if a command is open, 3 if the monitor is lost.
     pub state: u32,
     /// Time since the state began.
     pub state_ms: u64,
@@ -118,9 +118,9 @@ pub enum Reply {
         /// The reason; its meaning depends on the state.
         reason: i32,
     },
-    /// The state of the connection to its hypervisor.
+    /// The state of the connection to a domain's hypervisor.
     Control(Control),
-    /// Statistics of its memory.
+    /// Statistics of a domain's memory.
     MemoryStats(Vec<MemoryStat>),
     /// A host's CPUs and memory.
     NodeInfo(NodeInfo),
@@ -128,12 +128,12 @@ pub enum Reply {
     NodeStats {
         /// Number of statistics.
         count: u32,
-        /// The statistics, if as many were requested.
+        /// The statistics; empty unless `count` values were requested.
         values: Vec<Value>,
     },
     /// Statistics of domains.
     Stats(Vec<DomainStats>),
-    /// The number in events of this registration.
+    /// The number of a registration, which is also in its events.
     Callback(i32),
 }
 
@@ -221,10 +221,10 @@ fn value(reader: &mut Reader<'_>) -> Result<Option<Value>, Error> {
     let name = reader.text("params.field", VALUE_NAME_MAX)?.to_owned();
     const VALUE: &str = "params.value";
     let value = match reader.u32("params.type")? {
-        // A number of one word, signed or unsigned, or a boolean;
+        // 1 and 6: a signed number of one word, and a boolean. 2: an unsigned number of one word.
         1 | 6 => u64::try_from(reader.i32(VALUE)?).ok(),
         2 => Some(reader.u32(VALUE)?.into()),
-        // of two words; a fraction; a text.
+        // 3 and 4: numbers of two words. 5: a fraction. 7: a text.
         3 => i64::try_from(reader.u64(VALUE)?).ok().map(i64::unsigned_abs),
         4 => Some(reader.u64(VALUE)?),
         5 => reader.u64(VALUE).map(|_| None)?,
@@ -263,7 +263,8 @@ impl Failure {
     /// libvirt's error code for a client that did not authenticate.
     pub const AUTH_FAILED: i32 = 45;
 
-    /// Only the first members are read: the rest repeats the message for other programs.
+    /// Reads the first members of an error. The other members repeat the message for other
+    /// programs.
     pub(crate) fn read(body: &[u8]) -> Result<Failure, Error> {
         let mut reader = Reader::new(body, "remote_error");
         let code = reader.i32("code")?;

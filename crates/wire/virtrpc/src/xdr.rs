@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(&bytes[..length]).map_err(|_| self.wrong(member))
     }
 
-    /// Reads an optional value: a word before it is 1 if it is present.
+    /// Reads an optional value. The word before the value is 1 if the value is present.
     pub(crate) fn optional<T>(
         &mut self,
         member: &'static str,
@@ -96,8 +96,8 @@ impl Writer {
         self.bytes.extend(value.to_be_bytes());
     }
 
-    /// Writes a constant text, or a name that was read with a bound, so that its length fits a
-    /// word.
+    /// Writes a text. Its length fits a word, because the text is a constant or was read with a
+    /// bound.
     pub(crate) fn text(&mut self, text: &str) {
         self.u32(u32::try_from(text.len()).unwrap_or(u32::MAX));
         self.bytes.extend(text.as_bytes());

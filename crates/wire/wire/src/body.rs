@@ -16,8 +16,8 @@ pub(crate) trait Body: Sized {
     fn read(from: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// Defines a body with fields that are sent in their order. Numbers that may be missing can follow
-/// the others by name; a text may have its own length limit.
+/// Defines a body. Its fields are sent in the order of their definition. Numbers that may be
+/// missing can follow the other fields, by name only. A text may have its own length limit.
 macro_rules! body {
     (@write $out:ident, $value:expr) => { $crate::body::Body::write(&$value, $out) };
     (@write $out:ident, $value:expr, $most:ident) => { $out.text_within(&$value, $most) };
@@ -49,7 +49,7 @@ macro_rules! body {
 
         $(#[allow(dead_code, reason = "bodies of a fixed length need no sum")]
         impl $Name {
-            /// Number of its numbers that may be missing.
+            /// Number of the body's numbers that may be missing.
             pub(crate) const NUMBERS: usize = [$(stringify!($number)),+].len();
 
             #[cfg(test)]

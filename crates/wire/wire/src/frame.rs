@@ -38,8 +38,8 @@ pub struct Dropped {
     pub frames: u64,
 }
 
-/// Finds the messages of one end in a stream; messages of the other end count as unknown. It never
-/// holds more than one incomplete frame, for any input.
+/// Finds the messages of one end in a stream; messages of the other end count as unknown. The
+/// decoder never holds more than one incomplete frame, for any input.
 #[derive(Debug)]
 pub struct Decoder<M> {
     buffer: Vec<u8>,
@@ -69,7 +69,7 @@ impl<M: Message> Decoder<M> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns the number of bytes that wait for the rest of their frame or were not taken yet.
+    /// Returns the number of bytes that wait for the rest of their frame, or were not returned yet.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }

@@ -40,7 +40,7 @@ impl Body for Duration {
 
     fn read(from: &mut Reader<'_>) -> Option<Duration> {
         let (seconds, ns) = (from.u64()?, from.u32()?);
-        // Larger values would be seconds, and would overflow the largest number.
+        // A larger number of nanoseconds would be added to the seconds, and the sum could overflow.
         (ns < 1_000_000_000).then(|| Duration::new(seconds, ns))
     }
 }

@@ -47,5 +47,5 @@ pub use to_host::{
     Alarm, CameFrom, Chunk, Hello, Identified, PoolKind, PoolRequest, Pressure, Status,
 };
 
-/// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.
+/// The name of the port. The port of QEMU's own agent is `org.qemu.guest_agent.0`.
 pub const PORT: &str = "org.pinhead.0";

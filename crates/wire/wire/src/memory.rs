@@ -3,9 +3,10 @@
 use crate::body::body;
 
 body! {
-    /// A guest's memory at one moment, as its kernel shows it. Sizes are current values; all else
-    /// counts from the guest's boot, so that two samples give a rate and a lost one costs nothing.
-    /// `None` for values that the kernel does not show, sent as the greatest number.
+    /// A guest's memory at one moment, as its kernel shows it. Sizes are current values. All other
+    /// values count from the guest's boot, so that any two samples give a rate, and a lost sample
+    /// costs nothing. A value that the kernel does not show is `None`, and is sent as the greatest
+    /// number.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Memory {
         /// The number of the answered request; 0 without a request.
@@ -37,9 +38,10 @@ body! {
         swap_out_pages;
         /// File pages that were read again soon after they had been dropped.
         refault_file;
-        /// The same for anonymous pages, which come back from swap.
+        /// Anonymous pages that were read again, from swap, soon after they had been dropped.
         refault_anon;
-        /// Times that a task had to free memory itself before it got some, in all zones.
+        /// Number of times that a task had to free memory itself before it got memory, in all
+        /// zones.
         stalls;
         /// Processes killed for lack of memory.
         oom_kills;

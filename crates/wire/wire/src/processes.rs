@@ -1,4 +1,4 @@
-//! The tasks of a guest and their dispatches: the response about the tasks that wake it.
+//! The tasks of a guest and their dispatches, which show the tasks that wake the guest.
 
 use crate::body::{Body, MAX_BODY, Reader, Writer, body, place};
 
@@ -18,7 +18,7 @@ body! {
     pub struct Scan {
         /// Returned with the response; 0 is not allowed.
         pub sequence: u32;
-        /// Number of tasks to report: this many by their dispatches, and this many by their CPU
+        /// Number of tasks to report by their dispatches, and also of tasks to report by their CPU
         /// time.
         pub top: u8;
     }
@@ -41,8 +41,8 @@ base::named! {
 place!(TaskKind);
 
 body! {
-    /// A task of the guest. Times and counts are since its start; `None` if unknown. Children are
-    /// those of its process that have ended.
+    /// A task of the guest. Times and counts are since the task's start; `None` if unknown.
+    /// Children are the ended child processes of the task's process.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Task {
         /// The task's id.
@@ -60,27 +60,27 @@ body! {
         numbers:
         /// Start time, in ticks since the boot.
         start_ticks;
-        /// Ticks in user mode; of a process, those of all its threads.
+        /// Ticks in user mode; for a process, the ticks of all its threads.
         user_ticks;
-        /// The same in the kernel.
+        /// Ticks in the kernel; for a process, the ticks of all its threads.
         system_ticks;
         /// User-mode ticks of children that have ended.
         child_user_ticks;
         /// Kernel ticks of children that have ended.
         child_system_ticks;
-        /// Nanoseconds that it ran.
+        /// Nanoseconds that the task ran.
         run_ns;
-        /// Times that it was dispatched.
+        /// Dispatches of the task.
         dispatches;
-        /// Nanoseconds that it had run when the previous request was answered.
+        /// Nanoseconds that the task had run when the previous request was answered.
         run_before_ns;
-        /// Times that it had been dispatched by then.
+        /// Dispatches of the task when the previous request was answered.
         dispatches_before;
-        /// Its process's memory, in KiB.
+        /// Resident memory of the task's process, in KiB.
         resident_kib;
         /// Page faults that had to read.
         major_faults;
-        /// Threads of its process.
+        /// Threads of the task's process.
         threads;
     }
 }
@@ -114,9 +114,9 @@ body! {
         steal_ticks;
         /// Tasks that exist.
         tasks;
-        /// CPUs counted in the first two: those that are online.
+        /// CPUs that `dispatches` and `run_ns` count: the online CPUs.
         cpus;
-        /// Dispatches since the previous request of the tasks that are not reported.
+        /// Dispatches of all unreported tasks since the previous request.
         rest_dispatches;
         /// Microseconds that the scan took.
         scan_us;
@@ -129,7 +129,8 @@ body! {
     pub struct Processes {
         /// The number of the answered request.
         pub sequence: u32;
-        /// The request before, for which the tasks' earlier counts are; 0 for none.
+        /// The number of the previous request, to which the tasks' earlier counts belong; 0 for
+        /// none.
         pub previous: u32;
         /// The part's index, from 0.
         pub part: u8;

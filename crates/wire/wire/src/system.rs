@@ -3,11 +3,11 @@
 use crate::body::body;
 
 body! {
-    /// A guest's load, its root file system and its network. Counts are since its boot; `None` if
-    /// unknown.
+    /// A guest's load, its root file system and its network. Counts are since the guest's boot;
+    /// `None` if unknown.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct System {
-        /// The number of the request that it answers.
+        /// The number of the answered request.
         pub sequence: u32;
         numbers:
         /// The load average of the last minute, in thousandths.
@@ -20,17 +20,17 @@ body! {
         running;
         /// Tasks that wait for storage.
         blocked;
-        /// The size of its root file system, in KiB.
+        /// The size of the root file system, in KiB.
         root_total_kib;
-        /// The available part of it, in KiB, for any user.
+        /// The part of the root file system that is available to any user, in KiB.
         root_available_kib;
         /// Bytes received on all interfaces but the loopback.
         received_bytes;
-        /// Packets received on them.
+        /// Packets received on these interfaces.
         received_packets;
-        /// Bytes sent on them.
+        /// Bytes sent on these interfaces.
         sent_bytes;
-        /// Packets sent on them.
+        /// Packets sent on these interfaces.
         sent_packets;
     }
 }

@@ -11,7 +11,7 @@ body! {
         pub memory_pages: u64;
         /// Set if pool requests are answered.
         pub grants: bool;
-        /// Set if the host schedules the daemon's looks.
+        /// Set if the host schedules the daemon's samples.
         pub paces: bool;
     }
 }
@@ -24,7 +24,7 @@ body! {
         pub sequence: u32;
         /// The size granted, in pages.
         pub pages: u64;
-        /// The reason if it differs from the request; empty otherwise.
+        /// The reason if the size differs from the request; empty otherwise.
         pub reason: String;
     }
 }

@@ -41,11 +41,11 @@ body! {
         pub boot_id: [u8; 16];
         /// CPUs present.
         pub cpus_present: u32;
-        /// Milliseconds between two looks.
+        /// Milliseconds between two samples.
         pub update_ms: u32;
         /// The kind of pool.
         pub pool: PoolKind;
-        /// Set if it answers a welcome, and needs none in return.
+        /// Set if the message answers a welcome, and needs no welcome in return.
         pub reply: bool;
         /// The daemon's version.
         pub version: String;
@@ -53,7 +53,7 @@ body! {
 }
 
 body! {
-    /// The previous host's name, if the daemon had got another one before.
+    /// The previous host's name, sent if the daemon had received another name before.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CameFrom {
         /// The previous host's name.
@@ -136,7 +136,7 @@ body! {
         /// The number of the answered request.
         pub sequence: u32;
         numbers:
-        /// Milliseconds until then; `None`: not within a day, as far as known.
+        /// Milliseconds until that time; `None` if no such time is known within a day.
         in_ms;
     }
 }

@@ -3,7 +3,8 @@
 //! The kernel increments one counter before it changes a buffer, and another counter afterwards. A
 //! copy in which the two counters differ is inconsistent. Sizes are in KiB, times in the kernel's
 //! own ticks. The number of ticks per second depends on the kernel's configuration, 100 in most
-//! distributions and 250 in Debian. It is not part of the records ([`System::ticks_a_second`]).
+//! distributions and 250 in Debian. This number is not part of the records
+//! ([`System::ticks_a_second`]).
 
 use crate::Error;
 use crate::layout::{Layout, record};
@@ -238,9 +239,9 @@ impl System {
         bytes
     }
 
-    /// Returns the number of ticks per second of this kernel, from an earlier copy and a majority
-    /// of CPUs. The sum of all times of a CPU is the time for which it was online. Returns `None`
-    /// if the copies are inconclusive.
+    /// Returns the number of ticks per second of this kernel. The number is derived from an earlier
+    /// copy, and a majority of CPUs must agree. The sum of all times of a CPU is its time online.
+    /// Returns `None` if the copies are inconclusive.
     pub fn ticks_a_second(&self, earlier: &System) -> Option<u64> {
         let passed_ns = ns_of_ticks(self.os.timestamp.checked_sub(earlier.os.timestamp)?);
         let pairs = self.cpus.iter().zip(&earlier.cpus);

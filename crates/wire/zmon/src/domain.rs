@@ -10,7 +10,7 @@ use crate::layout::{Layout, record};
 use crate::text::from_ebcdic;
 
 record! {
-    /// Domain 0, record 2: a processor. One record each.
+    /// Domain 0, record 2: a processor. Each processor has its own record.
     Processor, 96, {
         address: u16 = 20;
         /// Time running the guests' own code.
@@ -39,7 +39,7 @@ record! {
     Users, 28, {
         /// Users that are logged on.
         logged_on: u32 = 20;
-        /// Dormant ones among them.
+        /// Logged-on users that are dormant.
         dormant: u32 = 24;
     }
 }
@@ -141,9 +141,9 @@ record! {
 /// Data of an application, with their owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application<'a> {
-    /// Guest that the data are from.
+    /// Guest that provides the data.
     pub user: String,
-    /// True if these are the last data, which are no longer copied.
+    /// True if these are the last data of the application, because CP has stopped copying them.
     pub is_over: bool,
     /// Application of the data.
     pub product: ProductId,

@@ -1,5 +1,5 @@
-//! MONWRITE files, which consist of directory pages, each followed by the pages that its entries
-//! name.
+//! MONWRITE files. A file consists of directory pages, and each directory page is followed by the
+//! pages that its entries name.
 //!
 //! ```text
 //!   4096: 40 bytes of IUCV's message | entries of 12 bytes, up to 338
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 const MESSAGE_BYTES: usize = 40;
 /// Maximum number of entries that fit after the message.
 pub const ENTRIES_MAX: usize = (FRAME_BYTES - MESSAGE_BYTES) / Entry::BYTES;
-/// Maximum number of frames of an entry: those of a segment of 64 MiB.
+/// Maximum number of frames of an entry: the frames of a segment of 64 MiB.
 const FRAMES_MAX: usize = 16_384;
 
 /// An invalid part of a file.
@@ -39,12 +39,12 @@ pub struct Gap {
 pub struct Reader {
     /// Offset of the next page.
     at: u64,
-    /// Parts with records, of the pages still expected.
+    /// Parts of the expected pages that contain records.
     expected: VecDeque<(usize, usize)>,
     gaps: Vec<Gap>,
 }
 
-/// Returns the entries of a directory page, or `None` if the page is not one.
+/// Returns the entries of a directory page, or `None` for any other page.
 fn entries(page: &[u8]) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();
     for bytes in page.get(MESSAGE_BYTES..)?.chunks_exact(Entry::BYTES) {
@@ -79,7 +79,8 @@ fn lost_in(part: &[u8]) -> usize {
 }
 
 impl Reader {
-    /// Processes the next page, and passes each of its records on. The last page may be shorter.
+    /// Processes the next page, and passes each of its records to `each`. The last page may be
+    /// shorter.
     pub fn page(&mut self, page: &[u8], mut each: impl FnMut(Found<'_>)) {
         let at = self.at;
         self.at += page.len() as u64;
@@ -153,7 +154,8 @@ impl Reader {
     }
 }
 
-/// Writer of a file. The records of an interval are passed together, with its end last.
+/// Writer of a file. The records of an interval are passed together, and the last record marks the
+/// interval's end.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,

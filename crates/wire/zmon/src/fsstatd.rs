@@ -6,8 +6,8 @@ use crate::{Error, texts};
 
 /// Application number of mon_fsstatd.
 pub const APPLICATION: u16 = 1;
-/// Possible lengths of a write, head included. The first is used if the data fit, and otherwise the
-/// second.
+/// Possible lengths of a write, head included. The first length is used if the data fit, and
+/// otherwise the second length.
 pub const BYTES: [usize; 2] = [602, DATA_MAX];
 
 record! {

@@ -53,8 +53,8 @@ impl Guest {
         from_ebcdic(&self.name)
     }
 
-    /// Returns the number of running virtual CPUs. The number is not reported for a user with an
-    /// absolute share; then all CPUs count.
+    /// Returns the number of running virtual CPUs. For a user with an absolute share, the number is
+    /// not reported, and all virtual CPUs count.
     pub fn cpus(&self) -> u32 {
         if self.cpu_max == 0 { self.virtual_cpus } else { self.operating }
     }
@@ -187,7 +187,7 @@ record! {
         weight: u16 = 6;
         /// CPU time including the hypervisor's work for the processor.
         used_us: u64 = 8;
-        /// CPU time without it.
+        /// CPU time without the hypervisor's work.
         partition_us: u64 = 16;
         weight_min: u16 = 24;
         weight_now: u16 = 26;
@@ -208,8 +208,8 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Returns the partition's name, or its number if it has none, as inactive partitions may.
-    /// Every name is therefore unique.
+    /// Returns the partition's name. A partition without a name, which may be inactive, gets a name
+    /// with its number, so that every name is unique.
     pub fn name(&self) -> String {
         match from_ebcdic(&self.head.name) {
             name if name.is_empty() => format!("LPAR{}", self.head.number),

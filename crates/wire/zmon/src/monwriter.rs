@@ -7,7 +7,7 @@ use crate::layout::{Layout, record};
 pub const DATA_MAX: usize = 4_010;
 
 record! {
-    /// Head of a write. The device checks the length in it against the write's.
+    /// Head of a write. The device compares the length in the head with the length of the write.
     Head, 13, {
         /// Function to perform.
         function: u8 = 0;

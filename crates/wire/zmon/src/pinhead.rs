@@ -5,7 +5,7 @@ use crate::layout::{Layout, record};
 use crate::monwriter::{Function, Head, Stamp};
 use crate::{Error, texts};
 
-/// Pinhead's application number: "ph" in ASCII. IBM's own are 1 and 2.
+/// Pinhead's application number: "ph" in ASCII. IBM's application numbers are 1 and 2.
 pub const APPLICATION: u16 = 0x7068;
 /// Value of an unknown number, with all bits set.
 pub const UNKNOWN: u64 = u64::MAX;
@@ -23,7 +23,8 @@ record! {
         /// CPUs online and CPUs present.
         cpus: u32 = 0;
         present: u32 = 4;
-        /// Pages of the kernel's pool, and of the timed pool, which it returns after a while.
+        /// Pages of the kernel's pool, and of the timed pool, which the kernel empties after a
+        /// while.
         pool_pages: u64 = 8;
         timed_pages: u64 = 16;
         /// KiB available to programs without swapping.
@@ -34,7 +35,8 @@ record! {
         /// OOM kills.
         killed: u64 = 48;
         flags: u32 = 56;
-        /// CPUs plugged and unplugged by the rules, and times that they took and returned memory.
+        /// Number of CPUs plugged and unplugged by the rules, and of times that the pool grew and
+        /// shrank.
         plugs: u64 = 60;
         unplugs: u64 = 68;
         grows: u64 = 76;

@@ -10,9 +10,9 @@ pub const APPLICATION: u16 = 2;
 pub const SUMMARY: u8 = 0;
 /// Record number of a task.
 pub const TASK: u8 = 1;
-/// Possible lengths of a task's write, head included. The first is used if the data fit, and
-/// otherwise the second. The modification number is even for the first length, and odd for the
-/// second.
+/// Possible lengths of a task's write, head included. The first length is used if the data fit, and
+/// otherwise the second length. The modification number is even for the first length, and odd for
+/// the second.
 pub const TASK_BYTES: [usize; 2] = [512, 1_500];
 /// Nanoseconds in a hundredth of a second, the unit of tasks' times.
 pub const NS_PER_CENTI: u64 = 10_000_000;

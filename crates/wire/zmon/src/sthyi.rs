@@ -33,7 +33,8 @@ const LPAR_GROUP: u8 = 0x08;
 const HYPERVISOR_THREADS: u8 = 0x20;
 
 record! {
-    /// Places of the sections: pairs of an offset from the head and a length. 0 means none.
+    /// Places of the sections: pairs of an offset from the head and a length. 0 means that there is
+    /// no section.
     Head, 48, {
         flags: u8 = 0;
         /// Number of hypervisors described.
@@ -60,7 +61,7 @@ record! {
 }
 
 record! {
-    /// The machine. Names are EBCDIC; CPUs are general ones (CP) and those for Linux (IFL).
+    /// The machine. Names are EBCDIC; CPUs are general CPUs (CP) or CPUs for Linux (IFL).
     Machine, 64, {
         flags: u8 = 0;
         valid: u8 = 2;
@@ -77,7 +78,7 @@ record! {
 }
 
 record! {
-    /// An LPAR. Caps are in 1/65536 of a CPU, and 0 if there is none.
+    /// An LPAR. Caps are in 1/65536 of a CPU; 0 means no cap.
     Lpar, 56, {
         flags: u8 = 0;
         valid: u8 = 2;
@@ -382,8 +383,8 @@ impl Lpar {
 }
 
 impl Hypervisor {
-    /// Returns the threads of a core, if it runs several. If the kinds differ, the higher number
-    /// counts.
+    /// Returns the threads of a core, if a core runs several threads. If the kinds of CPU differ,
+    /// the higher number counts.
     fn threads(&self) -> Option<u64> {
         let threads = u64::from(self.threads_cp.max(self.threads_ifl));
         (self.flags & HYPERVISOR_THREADS != 0 && threads > 0).then_some(threads)

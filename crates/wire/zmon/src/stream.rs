@@ -106,7 +106,7 @@ impl Stream {
                 }
                 None
             }
-            // The driver reports this before the next set begins.
+            // The driver reports an overflow before the next set begins.
             Read::Overflow => {
                 let bytes = std::mem::take(self).bytes;
                 (!bytes.is_empty()).then_some(Set::Part(bytes))

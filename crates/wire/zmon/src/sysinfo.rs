@@ -14,7 +14,7 @@ pub struct Level {
     pub reserved: Option<u64>,
     /// True if `configured` leaves out CPUs for Linux (IFL), as in a machine's /proc/sysinfo.
     pub is_general_only: bool,
-    /// Threads of a core, each a CPU, if the counts and the cap are in cores.
+    /// Threads of a core, if the counts and the cap are in cores. Each thread is a CPU.
     pub threads: Option<u64>,
     /// Dedicated and shared CPUs of an LPAR.
     pub dedicated: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Bound<'a> {
 /// Maximum number of levels; the hardware supports no more than 8 nested guests.
 const LEVELS_MAX: usize = 16;
 
-/// Returns all levels, the machine first. On another architecture there are none.
+/// Returns all levels, the machine first. On another architecture there are no levels.
 pub fn levels(text: &str) -> Vec<Level> {
     let mut machine = Level { what: "machine".to_owned(), ..Level::default() };
     let mut lpar = Level { what: "LPAR".to_owned(), ..Level::default() };

@@ -19,7 +19,7 @@ pub type File = (String, String);
 /// Contents of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// Guests of a z/VM. Each of them has the number of z/VM's CPUs.
+    /// Guests of a z/VM. The record of each guest has the number of z/VM's CPUs.
     Guests(Vec<Guest>),
     /// Partitions of a machine, with its number of processors.
     Partitions(u16, Vec<Partition>),

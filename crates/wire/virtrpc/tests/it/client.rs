@@ -221,7 +221,8 @@ fn answers_find_their_calls_in_any_order_and_once_only() {
     let outcome = Ok(Reply::Auths(vec![]));
     assert_eq!(got, [Ok(Incoming::Reply { ticket: tickets[1].clone().unwrap(), outcome })]);
     assert_eq!(heard(&mut client, &answer), [Err(Error::UnknownSerial { serial: 2 })]);
-    // An answer to another call under an open number would be misread.
+    // An answer to another kind of call under an open number is refused, because it would be
+    // misread.
     let other = reply(14, 1, &Body::default().text("<domain/>"));
     assert_eq!(heard(&mut client, &other), [Err(Error::UnknownSerial { serial: 1 })]);
     assert_eq!(client.open_calls(), 2);

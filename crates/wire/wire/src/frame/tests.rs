@@ -163,7 +163,7 @@ fn from_host() -> Vec<ToGuest> {
     ]
 }
 
-/// Returns these messages, and one that is full of beginnings of frames.
+/// Returns these messages, and a message that is full of beginnings of frames.
 fn talk() -> Vec<ToHost> {
     let (sequence, offset, bytes) = (9, 4096, vec![0x9D; MAX_CHUNK]);
     let chunk = Chunk { sequence, file: File::Vmstat, offset, last: true, bytes };

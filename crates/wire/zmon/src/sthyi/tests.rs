@@ -32,7 +32,7 @@ fn info() -> Info {
         shared_cp: 4,
         shared_ifl: 2,
         name: to_ebcdic("LP12"),
-        // Caps of 3.5 and of 3 out of 4: the lower counts. The 2 IFLs are not capped.
+        // Caps of 3.5 and of 3 out of 4: the lower cap counts. The 2 IFLs are not capped.
         weight_cap_cp: 0x3_8000,
         cap_cp: 0x3_0000,
         ..Lpar::default()
@@ -113,7 +113,7 @@ fn the_levels_of_sysinfo_get_what_they_lack_and_a_cap_bounds() {
     assert_eq!(alone[0].name.as_deref(), Some("8561"));
 }
 
-/// Levels without /proc/sysinfo, with the words that the table shows.
+/// Returns the levels without /proc/sysinfo: kind, name and cap of each level.
 fn alone(info: &Info) -> Vec<(String, Option<String>, Option<u64>)> {
     let mut levels = Vec::new();
     info.add_to(&mut levels);
@@ -172,7 +172,8 @@ fn report_g03_caps_and_counts_of_cores_become_those_of_threads() {
     let threads: Vec<_> = chain.iter().map(|level| level.threads).collect();
     assert_eq!(threads, [Some(2), Some(2), Some(2), None]);
     let least = |at| bound(std::slice::from_ref(&chain[at])).expect("a bound").cpus;
-    // 10 cores; 5 of 6 by the cap; 6; and a cap of 1.5 cores on 4 CPUs, which are threads.
+    // 10 cores; 5 of 6 cores, by the cap; 6 cores; and 4 CPUs, which are threads, with a cap of 1.5
+    // cores.
     assert_eq!([0, 1, 2, 3].map(least), [20_000, 10_000, 12_000, 3_000]);
 }
 

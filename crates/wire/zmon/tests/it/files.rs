@@ -143,7 +143,7 @@ fn a_set_of_the_device_is_handed_out_when_it_is_certain() {
     assert_eq!(stream.take(Read::Overflow), Some(Set::Part(whole.clone())));
     stream.take(Read::Bytes(&whole));
     assert_eq!(stream.take(Read::Bytes(&[])), Some(Set::Whole(whole)));
-    // An entry that names more than was read.
+    // An entry that names more bytes than were read.
     let short = [entry, records[..10].to_vec()].concat();
     let (found, end) = parts(&short);
     assert!(end.is_err() && found.into_iter().flatten().count() == 0);
@@ -154,7 +154,7 @@ fn a_set_of_the_device_is_handed_out_when_it_is_certain() {
 fn records_go_over_frames_as_their_entry_says() {
     let at = Tod::of_ms(0).expect("a time");
     let one = record((0, 8), at, &Users { logged_on: 1, dormant: 0 });
-    // The first frame ends 30 bytes after its record, so the rest begins in the next frame.
+    // The first frame ends 30 bytes after its record, so the second record is in the next frame.
     let from = (FRAME_BYTES - one.len() - 30) as u32;
     let records = [one.clone(), vec![0; 30], one.clone()].concat();
     let entry = Entry::of_samples(from, from + records.len() as u32 - 1).bytes();

@@ -8,13 +8,13 @@ use zmon::layout::Layout;
 use zmon::monwriter::{Head, Series};
 use zmon::procd::{Record, Summary, Task};
 
-/// Two tasks, the daemon itself, and the guest as a whole, twice.
+/// Output of mon_procd: two tasks, the daemon itself, and two summaries of the guest.
 const PROCD: &[u8] = include_bytes!("../data/mon_procd.bin");
-/// Root file system of the guest.
+/// Output of mon_fsstatd about the root file system of the guest.
 const FSSTATD: &[u8] = include_bytes!("../data/mon_fsstatd.bin");
 
 /// Output of IBM's daemons and of pinheadd about the same guest in the same second: seven tasks,
-/// the guest as a whole, and its root.
+/// the guest as a whole, and its root file system.
 const BESIDE: [&[u8]; 2] =
     [include_bytes!("../data/beside_mon_procd.bin"), include_bytes!("../data/beside_pinheadd.bin")];
 
@@ -35,7 +35,8 @@ fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     writes
 }
 
-/// Returns the series in the state before a head, because not all written records are kept here.
+/// Returns the series as it was before this head was written. Not all written records are kept
+/// here.
 fn before(head: &Head) -> Series {
     let mut series = Series::default();
     (0..head.modification / 2).for_each(|_| _ = series.next(head.modification % 2 == 1));

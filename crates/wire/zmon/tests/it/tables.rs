@@ -67,7 +67,8 @@ fn tasks_and_file_systems_round_trip_with_texts_of_any_length() {
         let write = procd::Record::Task(Box::new(task.clone())).write(1_700_000_000, &mut tasks);
         let (head, data, rest) = monwriter::Head::split(&write).expect("a write");
         assert!(rest.is_empty() && procd::TASK_BYTES.contains(&write.len()), "{}", write.len());
-        // Each of the two lengths has its own numbers, which the last bit distinguishes.
+        // Each of the two lengths has its own modification numbers. The last bit of a number shows
+        // the length.
         let is_long = write.len() == procd::TASK_BYTES[1];
         let count = &mut counts[usize::from(is_long)];
         assert_eq!(head.modification, *count * 2 + u16::from(is_long));

@@ -71,8 +71,8 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
     assert_eq!((system.cpus.len(), system.has_steal), (2, true));
     assert_eq!((system.cpus[1].steal, system.cpus[1].number), (Some(256), Some(1)));
     assert_eq!(system.os.load_1, LOAD_ONE * 3 / 2);
-    // Before steal time was counted, an entry had the CPU's number in that place, and in even
-    // earlier kernels no number.
+    // Kernels without steal time have the CPU's number in its place. Even earlier kernels have no
+    // number.
     for (each, number) in [(32, Some(9)), (28, None)] {
         let old = bytes(
             52 + 32,
@@ -101,11 +101,12 @@ fn a_write_of_the_daemon_is_as_long_as_the_originals() {
     let write = procd::Record::Summary(Box::new(summary)).write(1, &mut Series::default());
     // 13 bytes of head, 12 of stamp, 166 of fields.
     assert_eq!(write.len(), 191);
-    // Start, application 2, record 0, version 0, release 0, modification 0, 178 bytes, 13.
+    // Start, application 2, record 0, version 0, release 0, modification 0, 178 bytes of data, 13
+    // bytes of head.
     assert_eq!(write[..13], [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 178, 13]);
-    // One second since 1970, 166 bytes, which begin 12 bytes on.
+    // One second since 1970, and 166 bytes of fields at offset 12.
     assert_eq!(write[13..25], [0, 0, 0, 0, 0, 0, 0, 1, 0, 166, 0, 12]);
-    // Uptime at 0, steal at 68.
+    // Uptime at offset 0, steal time at offset 68.
     assert_eq!(write[25..33], [0, 0, 0, 0, 0, 0, 0, 5]);
     assert_eq!(write[25 + 68..25 + 70], [0x27, 0x10]);
     let stop = Head::of(Function::Stop, 2, 1, 3).with(&Stamp::with(0, &[], 0));
@@ -116,7 +117,7 @@ fn a_write_of_the_daemon_is_as_long_as_the_originals() {
 fn header(length: u16, domain: u8, number: u16) -> Vec<u8> {
     let [a, b] = length.to_be_bytes();
     let [c, d] = number.to_be_bytes();
-    // 1970 and 1 s.
+    // One second after the start of 1970.
     let tod = (0x7d91_048b_ca00_0000_u64 + 4_096_000_000).to_be_bytes();
     [&[a, b, 0, 0, domain, 0, c, d][..], &tod, &[0; 4]].concat()
 }
@@ -134,10 +135,10 @@ fn a_user_is_read_whatever_release_wrote_the_record() {
     record.extend(bytes(
         340,
         &[
-            // LINUX01 from 20 on, 28 is its CPU.
+            // At offset 20 the name LINUX01, at 28 its CPU.
             (0, &[0xd3, 0xc9, 0xd5, 0xe4, 0xe7, 0xf0, 0xf1, 0x40]),
             (8, &[0, 2]),
-            // 32: a second of the clock; 64: 1,000 pages; 72: 600; 216: its storage.
+            // At offset 32 one second, at 64 1,000 pages, at 72 600 pages, at 216 the storage.
             (12, &4_096_000_000_u64.to_be_bytes()),
             (44, &1_000_u32.to_be_bytes()),
             (52, &600_u32.to_be_bytes()),
@@ -169,7 +170,8 @@ fn an_applications_data_are_where_the_record_says() {
     record.extend(bytes(
         43,
         &[
-            // 20: the data begin at 60; 22: three bytes; 24: TCPIP; 32: the kernel's memory.
+            // At offset 20 the place of the data, 60; at 22 their length, 3; at 24 the name TCPIP;
+            // at 32 the id of the kernel's memory record.
             (0, &[0, 60]),
             (2, &[0, 3]),
             (4, &[0xe3, 0xc3, 0xd7, 0xc9, 0xd7, 0x40, 0x40, 0x40]),
