@@ -14,16 +14,17 @@ use crate::parse::task::TaskStat;
 use crate::tasks::{TaskDir, TaskSeen};
 
 /// Gap between two checks above which the observer itself was delayed, for example by a pause of
-/// the whole machine. The use of that time is unknown, so the whole time is granted again. This
-/// happens only once, because on a host that thrashes each check may be late.
+/// the whole machine. The use of that time is unknown, so the process gets its full time again. It
+/// gets the time again only once, because on a host that thrashes each check may be late.
 const LATE_MS: u64 = 5_000;
-/// Maximum time before a later late check that counts in part. The machine may be paused twice.
+/// Maximum gap before a further late check, of which a part counts. The machine may be paused
+/// twice.
 const LATE_MAX_MS: u64 = 60_000;
-/// Minimum time between two checks. Below it the kernel's counters are too coarse, and both checks
-/// count as one.
+/// Minimum time between two checks. For a shorter time the kernel's counters are too coarse, and
+/// both checks count as one check.
 const STEP_MS: u64 = 200;
-/// Divisor for the part of the time that always counts. Otherwise the wait for a process that stays
-/// stopped, or has lost its disk, would never end.
+/// Divisor for the part of the time that always counts. Without this part, the wait for a process
+/// that stays stopped or has lost its disk would never end.
 const LEAST_PART: u64 = 10;
 /// Maximum number of threads of a process that are read.
 const THREADS_MAX: usize = 1_024;
@@ -38,7 +39,7 @@ pub struct Work {
     pub delay_ns: u64,
     /// True if a thread waits for a disk, according to the kernel.
     pub waits_for_disk: bool,
-    /// True if it was stopped by a signal or a debugger.
+    /// True if the process was stopped by a signal or a debugger.
     pub is_stopped: bool,
 }
 
@@ -82,7 +83,7 @@ impl Work {
     }
 
     /// Returns the part of the last `passed_ms` in which the process could make progress: it ran,
-    /// or waited for neither a CPU nor a disk.
+    /// or did not wait for a CPU or a disk.
     pub fn had_ms(&self, before: Option<Work>, passed_ms: u64) -> u64 {
         let Work { run_ns, delay_ns, waits_for_disk, is_stopped } = *self;
         let before = before.unwrap_or(*self);
@@ -100,18 +101,19 @@ impl Work {
 pub struct Chance {
     seen: Option<(u64, Option<Work>)>,
     had_ms: u64,
-    /// Set after all of the time was granted again.
+    /// True after the process got its full time again.
     is_given_again: bool,
 }
 
 impl Chance {
-    /// Starts the time now.
+    /// Starts to count time now.
     pub fn since(now_ms: u64) -> Chance {
         Chance { seen: Some((now_ms, None)), ..Chance::default() }
     }
 
     /// Returns the milliseconds in which the process could make progress, given its work until now.
-    /// If the work is unknown, all time counts. The first call starts the time, unless `since` did.
+    /// If the work is unknown, all time counts. The first call starts to count, unless `since` has
+    /// already started.
     pub fn look(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> u64 {
         let (then_ms, before) = self.seen.unwrap_or((now_ms, None));
         let passed_ms = now_ms.saturating_sub(then_ms);
@@ -134,7 +136,7 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// Checks a process with this work per second once a second, and returns the time until ten
+    /// Checks a process once a second, with this work per second. Returns the second at which ten
     /// seconds have counted.
     fn ten_after(run_ms: u64, delay_ms: u64, work: Work) -> Option<u64> {
         let mut chance = Chance::since(0);

@@ -30,8 +30,8 @@
 //!   from the same source, so the interval does not contain the jump, with one exception. The
 //!   kernel computes the line `cpu` first, and the lines of the online CPUs after that. If another
 //!   program plugs a CPU between these two steps, that CPU is in the lines one reading before it is
-//!   in the sum. In the interval after a change the sum must therefore agree with the lines, or it
-//!   counts as changed too.
+//!   in the sum. In the interval after a change the sum must therefore agree with the lines. If
+//!   they differ, the set counts as changed in this interval too.
 //! - *A CPU that went and came back between two readings* leaves the set unchanged. It is detected
 //!   by a field that falls by more than [`MAX_FALL_TICKS`] or leaps by more than
 //!   [`MAX_LEAP_TICKS`]. Small steps back are usual for the kernel (its idle time is not monotonic)
@@ -42,13 +42,13 @@
 //! `tests/recorded` has readings of real guests (6.1 kernels under emulation). On x86-64 the sum's
 //! idle time falls by 16 ticks when a CPU comes back, in a guest 20 seconds old, while the idle
 //! time of every CPU grows. On s390x each CPU that comes online has 407,125,408,511 more ticks of
-//! `system` and 43,234,554,231 more of `steal` than when it went. Even the busy fields are
+//! `system` and 43,234,554,231 more of `steal` than when it went offline. Even the busy fields are
 //! therefore not reliable across a plug.
 
 use crate::parse::stat::{FIELDS, IDLE, IOWAIT, Stat, Ticks};
 
 /// Ticks a second in /proc/stat. The kernel shows 100 to user space on every architecture that
-/// pinhead runs on, independent of its own rate.
+/// pinhead runs on, independent of the kernel's own tick rate.
 pub const USER_HZ: f64 = 100.0;
 
 /// Maximum fall of a field in one interval that counts as the kernel's usual inexactness: ten
@@ -141,7 +141,7 @@ impl CpuClock {
             for (field, step) in steps(&before, now).enumerate() {
                 let other_origin = is_new && (field == IDLE || field == IOWAIT);
                 // A step slightly beyond the elapsed time is reduced to that time, because the
-                // reading was late. A step far beyond it is not work at all.
+                // reading was late. A step far beyond the elapsed time is not work at all.
                 let leapt = step > limit.saturating_add(MAX_FALL_TICKS);
                 if !other_origin && !leapt {
                     self.add(field, step.clamp(0, limit));

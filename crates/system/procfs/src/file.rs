@@ -64,7 +64,7 @@ impl ProcFile {
         ProcFile::Pressure(PsiResource::Io),
     ];
 
-    /// Returns its index in [`ProcFile::ALL`].
+    /// Returns the file's index in [`ProcFile::ALL`].
     pub fn index(self) -> usize {
         match self {
             ProcFile::Stat => 0,
@@ -78,7 +78,7 @@ impl ProcFile {
         }
     }
 
-    /// Returns its path below the root.
+    /// Returns the file's path below the root.
     pub fn relative(self) -> &'static str {
         match self {
             ProcFile::Stat => "proc/stat",

@@ -14,7 +14,7 @@ const WHOLE_MAX: usize = 1 << 20;
 /// Bytes requested at once. The kernel writes most of the files read here in one piece.
 const PIECE: usize = 16 << 10;
 
-/// A buffer for texts, reused for each.
+/// A buffer that is reused for each text.
 #[derive(Debug, Default)]
 pub struct Buffer(Vec<u8>);
 

@@ -26,9 +26,9 @@ pub enum Shortage {
     /// No control group of the process had reached its limit.
     Host,
     /// A control group with other members had reached its limit, because of this process or of
-    /// another.
+    /// another member.
     Either,
-    /// Unknown, because the killed process may be another.
+    /// Unknown, because the killed process may be another process.
     Unknown,
 }
 
@@ -52,8 +52,8 @@ pub struct KillWatch {
     process: String,
     /// The groups that count, from the process's own upwards.
     groups: Vec<(MemoryGroup, Kills)>,
-    /// True if other processes were in its group at that time. When the process has ended, they may
-    /// be gone, too, and one of them may have been the killed process.
+    /// True if the process's group had other members at that time. They may end together with this
+    /// process, and one of them may have been the killed process.
     had_others: bool,
     /// Count of the whole system, used if groups do not include the groups below them.
     system: Option<SystemKills>,
@@ -136,8 +136,8 @@ impl KillWatch {
         self.look_for_others();
     }
 
-    /// Returns the shortage because of which the ended process was killed since the recorded
-    /// counts. Its own group may be gone, too; in version 2 the nearest existing group then counts.
+    /// Returns the shortage because of which the ended process was killed after the counts were
+    /// recorded. If its own group is gone, too, the nearest existing group counts in version 2.
     /// Missing counts prove nothing.
     pub fn killed(&self) -> Option<Shortage> {
         let now = |(group, then): &(MemoryGroup, Kills)| Some((group.kills()?, *then));

@@ -51,14 +51,14 @@ pub(crate) struct Kills {
     pub(crate) killed_own: u64,
     /// Number of times that this group, or in version 2 a group below it, had no more memory.
     pub(crate) missing: Option<u64>,
-    /// Times that this group alone had no more memory.
+    /// Number of times that this group alone had no more memory.
     pub(crate) missing_own: Option<u64>,
 }
 
 impl MemoryGroup {
-    /// Returns all groups of a process (`self` for this one), from its own up to the visible top.
-    /// In a container the top is the container's group, and a process outside the container is in
-    /// none of the visible groups.
+    /// Returns all groups of a process (`self` for the current process), from its own group up to
+    /// the visible top. In a container the top is the container's group, and a process outside the
+    /// container is in none of the visible groups.
     pub fn all(root: &Path, process: &str, buffer: &mut Buffer) -> Vec<MemoryGroup> {
         let file = Kept::open(&root.join("proc").join(process).join("cgroup"));
         let Some(text) = file.whole(buffer) else { return Vec::new() };
@@ -172,9 +172,9 @@ impl MemoryGroup {
         })
     }
 
-    /// Returns true if another process is visible in the group, or another group than `below`.
-    /// Groups inside a process's own group, which has no `below`, do not count, because they are
-    /// for threads. The kernel lists the process itself until all its memory is freed.
+    /// Returns true if the group has another visible process, or a group other than `below`. A
+    /// process's own group has no `below`; the groups inside it are for threads, and do not count.
+    /// The kernel lists the process itself until all its memory is freed.
     pub(crate) fn has_others(&self, process: &str, below: Option<&MemoryGroup>) -> bool {
         let mut buffer = Buffer::default();
         let others = |text: &[u8]| {

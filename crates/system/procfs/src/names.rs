@@ -9,7 +9,8 @@ use crate::parse::table::Style;
 use crate::source::{Fs, Source};
 use crate::window::Window;
 
-/// Maximum number of names in a file. Kernels have about 60 and 200.
+/// Maximum number of names in a file. Kernels have about 60 names in /proc/meminfo, and 200 in
+/// /proc/vmstat.
 const MAX_NAMES: usize = 4096;
 
 /// Reads the names in /proc/meminfo and /proc/vmstat, and checks whether pressure can be read. The

@@ -57,8 +57,8 @@ impl Reader<Fs> {
 }
 
 impl<S: Source> Reader<S> {
-    /// Creates a reader of `source`. It reads everything once to find the lines' positions; that
-    /// reading does not count for the CPU clock.
+    /// Creates a reader of `source`. The reader reads all files once to find the lines' positions.
+    /// This first reading does not count for the CPU clock.
     pub fn with_source(source: S, wanted: &[Counter]) -> Result<Reader<S>, Error> {
         let mut reader = Reader {
             plan: Plan::new(wanted, &source),

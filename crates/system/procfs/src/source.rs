@@ -29,7 +29,7 @@ pub struct Fs {
 }
 
 impl Fs {
-    /// Creates a source of the files below `root`, without opening any.
+    /// Creates a source of the files below `root`, without opening a file.
     pub fn new(root: &Root) -> Fs {
         Fs { root: root.clone(), open: Default::default() }
     }
@@ -68,7 +68,7 @@ pub struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// Creates a source from the four files of /proc and the number of online CPUs. Recordings
-    /// contain only that number, which suffices for the counter.
+    /// contain only the number of these CPUs and not their list, which suffices for the counter.
     pub fn new(
         stat: &'a str,
         loadavg: &'a str,

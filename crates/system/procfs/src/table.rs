@@ -10,7 +10,7 @@ use crate::parse::table::{Style, skip_lines, value};
 /// Bytes by which numbers may grow until the next reading without a second system call.
 const ASK_SLACK_BYTES: usize = 192;
 
-/// The line of a name that was not found yet.
+/// The line number of a name that was not found yet.
 const UNKNOWN: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Want {
 #[derive(Debug)]
 pub(crate) struct Table {
     style: Style,
-    /// In the order of their lines, once these are known.
+    /// The wanted names, in the order of their lines as soon as the lines are known.
     wants: Vec<Want>,
     /// Length of the wanted lines in bytes, with some slack. The kernel formats only the requested
     /// part of /proc/vmstat.
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn lines_are_found_once_and_then_known() {
-        // Out of the file's order, and one of them twice.
+        // Names out of the file's order, and one name twice.
         let mut table = table(&["last", "pgpgin", "pswpin", "pgpgin"]);
         let mut row = [f64::NAN; 4];
         assert!(!table.fill(TEXT, true, &mut row), "nothing is learned yet");

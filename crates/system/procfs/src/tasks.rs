@@ -26,7 +26,7 @@ const OWN_LINKS: u64 = 2;
 /// A task, with its counts when it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSeen {
-    /// The id of its process.
+    /// The id of the task's process.
     pub pid: u32,
     /// The task's id.
     pub tid: u32,
@@ -266,7 +266,7 @@ impl TaskPath {
         self.length = end;
     }
 
-    /// Returns `None` if it is too long.
+    /// Returns the path, or `None` if the path is too long.
     fn text(&self) -> Option<&CStr> {
         CStr::from_bytes_with_nul(self.bytes.get(..=self.length)?).ok()
     }

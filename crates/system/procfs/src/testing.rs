@@ -24,7 +24,7 @@ use crate::file::{ProcFile, Root};
 use crate::parse::cpulist::{self, CpuList};
 use crate::source::Source;
 
-/// Shown in the fake /proc/stat for each CPU.
+/// The counts of each CPU in the fake /proc/stat.
 pub const STAT_LINE: &str = "100 10 50 1000 20 5 5 3 2 1";
 
 /// The fake /proc/meminfo.
@@ -67,7 +67,7 @@ pub struct FakeKernel {
 
 impl FakeKernel {
     /// Creates a kernel with `present` CPUs of which the first `online` are online. As on x86, cpu0
-    /// has no `online` file; there is no `configure` and no `dispatching`.
+    /// has no `online` file; there are no files `configure` and `dispatching`.
     pub fn new(online: u32, present: u32) -> FakeKernel {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl FakeKernel {
         }
     }
 
-    /// Replaces a file by a directory: every read and write of it fails, also for root, which
+    /// Replaces a file by a directory: every read and write of the file fails, even for root, which
     /// ignores permissions. An open handle still has the old file; [`Faulty`] makes reads of such a
     /// handle fail.
     pub fn break_file(&self, relative: &str) {
@@ -207,11 +207,11 @@ pub struct Faulty<S> {
     inner: S,
     /// Number of reads tried.
     pub reads: usize,
-    /// Fails this read, counted from 0.
+    /// Number of the read that fails, counted from 0.
     pub fail_at: Option<usize>,
     /// Maximum number of bytes returned at once.
     pub most_bytes: usize,
-    /// Interrupts every other read with EINTR.
+    /// True if every other read is interrupted with EINTR.
     pub interrupts: bool,
 }
 

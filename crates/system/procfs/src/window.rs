@@ -1,8 +1,8 @@
 //! The one buffer for every file, and all rules of reading.
 //!
-//! A short read is not the end of a kernel file: /proc/vmstat has separate records as lines, and
-//! returns at most a page a read, for any request. Only a read of 0 bytes marks the end. That read
-//! costs a system call, so it is made only if the parser needs more bytes.
+//! A short read is not the end of a kernel file. Each line of /proc/vmstat is a separate record,
+//! and one read returns at most a page, whatever its length. Only a read of 0 bytes marks the end.
+//! That read costs a system call, so it is made only if the parser needs more bytes.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::source::Source;
 const START_BYTES: usize = 8 * 1024;
 
 /// Maximum number of bytes read of a file, because an endless file must not use up the guest's
-/// memory. 8192 CPUs with 100 bytes each in /proc/stat stay below it.
+/// memory. 8192 CPUs with 100 bytes each in /proc/stat stay below the maximum.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 /// The start of one file, as far as it was requested.
@@ -54,7 +54,7 @@ impl Window {
         self.read_once(source, file, ask)
     }
 
-    /// Makes one more read at the end of the last one. The kernel continues a file exactly there
+    /// Makes one more read, where the last read ended. The kernel continues a file exactly there
     /// without breaking a line, as long as the same handle is not read elsewhere meanwhile.
     pub(crate) fn more<S: Source>(&mut self, source: &mut S, file: ProcFile) -> Result<(), Error> {
         if self.at_end {

@@ -25,7 +25,7 @@ impl ZfsCache {
         let text = Kept::open(&root.join(ARCSTATS));
         let text = text.whole(buffer)?;
         let size = value_of(text, b"size").map(Bytes)?;
-        // A cache without a known minimum is not known to shrink.
+        // If the minimum is unknown, the cache is not assumed to shrink.
         let least = value_of(text, b"c_min").map_or(size, Bytes);
         Some(ZfsCache { size, gives: size.less(least) })
     }

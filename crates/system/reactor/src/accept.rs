@@ -10,8 +10,8 @@ use rustix::net::{SocketFlags, accept_with};
 
 /// Clients accepted in one turn, so that other descriptors are served too.
 pub const ACCEPTS_A_TURN: usize = 8;
-/// Pause after a client could not be accepted because descriptors ran out. Without it, poll would
-/// report the client again at once.
+/// Pause after a client could not be accepted because descriptors ran out. Without this pause, poll
+/// would report the client again at once.
 const PAUSE_MS: u64 = 1000;
 
 /// Accepts a client of a listening socket, of any address family, because all byte streams are used

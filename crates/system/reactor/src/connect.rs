@@ -1,4 +1,4 @@
-//! Connections to unix sockets that never block, or only for a limited time.
+//! Connections to unix sockets, opened without blocking or within a limited time.
 
 use std::io;
 use std::os::unix::net::UnixStream;

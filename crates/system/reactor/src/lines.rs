@@ -46,7 +46,7 @@ impl Lines {
         self.bytes.len()
     }
 
-    /// Returns true if there are no such bytes.
+    /// Returns true if all bytes were returned as lines.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -51,7 +51,7 @@ impl Users {
         self.ask(at, nowhere).filter(|socket| socket.listens).map(|socket| socket.user)
     }
 
-    /// Returns the socket at the first address, connected to the second or listening.
+    /// Returns the socket at address `at` that is connected to `to`, or that listens.
     fn ask(&self, at: SocketAddr, to: SocketAddr) -> Option<Socket> {
         let kernel = self.0.as_ref()?;
         send(kernel, &question(at, to), SendFlags::empty()).ok()?;
@@ -114,7 +114,8 @@ fn socket_in(answer: &[u8]) -> Option<Socket> {
     };
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let (state, user, inode) = (*answer.get(17)?, number(80)?, number(84)?);
-    // A socket without an inode no longer belongs to a process, and is reported as root's.
+    // A socket without an inode no longer belongs to a process, and the kernel reports root as its
+    // user.
     (kind == BY_FAMILY && inode != 0).then_some(Socket { user, listens: state == LISTEN })
 }
 

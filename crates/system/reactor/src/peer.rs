@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use crate::sys;
 
-/// The process that connected, or that listened, at that moment.
+/// The process that connected or listened, as it was at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The user id.
@@ -22,8 +22,8 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     sys::credentials(stream).map(peer_of)
 }
 
-/// Returns the process that listened at the other end, even if its id belongs to another process by
-/// now. Before Linux 6.5 the error is `ENOPROTOOPT`.
+/// Returns a descriptor of the process that listened at the other end, even if another process has
+/// its id now. Before Linux 6.5 the error is `ENOPROTOOPT`.
 pub fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     sys::pidfd(stream)
 }

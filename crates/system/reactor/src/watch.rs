@@ -7,7 +7,7 @@
 //!
 //! `poll` checks every descriptor at every wait. A manager waits five times a second and has three
 //! connections for each of a hundred guests, of which hardly any is active. These checks of sockets
-//! outside of the CPU's caches took a quarter of its CPU time.
+//! outside of the CPU's caches took a quarter of the manager's CPU time.
 
 use std::io;
 use std::ops::Deref;
@@ -19,8 +19,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFlags, Timespec};
 
-/// The number of the next connection. Numbers are never reused, unlike descriptors, for which the
-/// kernel's registration may then belong to another file.
+/// The number of the next connection. Numbers are never reused. Descriptors are reused, and a
+/// registration for a descriptor may then belong to another file.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// A stream that is polled often, and rarely active.

@@ -119,7 +119,7 @@ where
     }
 }
 
-/// Converts one of some values, by its name.
+/// Converts a name to the value in `all` that has this name.
 pub fn one_of<T: Copy>(
     what: &'static str,
     all: &'static [T],
@@ -135,7 +135,7 @@ pub fn one_of<T: Copy>(
     }
 }
 
-/// Converts a value of this type for which a condition holds.
+/// Converts a value, and checks a condition on the result.
 pub fn checked<T>(
     convert: impl Fn(&DeValue<'_>) -> Converted<T>,
     holds: impl Fn(&T) -> bool,
@@ -153,8 +153,8 @@ pub fn path(value: &DeValue<'_>) -> Converted<PathBuf> {
     words(value).map(PathBuf::from)
 }
 
-/// Accepts a list of tables. Their content has positions of its own: [`crate::Reader::nested`]
-/// reads it.
+/// Accepts a list of tables. [`crate::Reader::nested`] reads the contents of the tables, which have
+/// their own positions.
 pub fn tables<T>(help: &'static str) -> impl Fn(&DeValue<'_>) -> Converted<Vec<T>> {
     move |value| match value {
         DeValue::Array(_) => Ok(Vec::new()),

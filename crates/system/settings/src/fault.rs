@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Maximum number of errors that are reported. A file with more errors is of another kind.
 pub const ERRORS_MAX: usize = 50;
 
-/// An error in a file's text. Quotes in it come from the file, escaped.
+/// An error in a file's text. Parts that are quoted from the file are escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The line, from 1.

@@ -24,7 +24,7 @@ pub fn in_force(text: &str, sections: &[Section]) -> String {
                     add(&mut out, &format!("[[{name}]]"), section.keys, Some(table));
                 }
             }
-            // An entry of a list has keys without a default.
+            // A section with keys that need a value describes the entries of a list.
             _ if section.keys.iter().any(|key| key.default == NEEDED) => {}
             _ => add(&mut out, &format!("[{name}]"), section.keys, None),
         }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The owner defines the content of a file: structs that [`table!`] defines with a row for each
-//! key. Unknown names are refused with the nearest known one.
+//! key. An unknown name is refused, and the error has the nearest known name.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

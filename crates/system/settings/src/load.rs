@@ -44,7 +44,8 @@ pub enum LoadError {
         /// A way to convert the file.
         help: &'static str,
     },
-    /// The text has errors. The message has the first; [`LoadError::faults`] has all.
+    /// The text has errors. The message has the first error; [`LoadError::faults`] returns all
+    /// errors.
     #[error("{path}{}", first(.faults))]
     Wrong {
         /// The file.

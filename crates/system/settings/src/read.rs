@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use crate::convert::{Converted, kind, shown};
 use crate::fault::{ERRORS_MAX, Fault};
 
-/// Default, in words, of a key that has none.
+/// Description in place of the default, for a key that has no default.
 pub(crate) const NEEDED: &str = "needed";
 
 /// A table of the file, such as `[host]`.
@@ -118,8 +118,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reports an error of the first key, at the position of the first given key without an error
-    /// of its own. If there is none, nothing is reported, because defaults are not at fault.
+    /// Reports an error of the first of `keys`. The position is that of the first of `keys` that is
+    /// in the file and has no error of its own. Without such a key nothing is reported, because
+    /// defaults are not at fault.
     pub fn refuse(&mut self, at: &Entries<'_, '_>, keys: &[&str], message: String, help: &str) {
         let span = keys.iter().find_map(|key| self.place(at, key));
         if let (Some(span), [key, ..]) = (span, keys) {
@@ -238,7 +239,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes one key; `None` if it is missing, or is wrong, which is reported.
+    /// Takes one key. Returns `None` if the key is missing, or if it is wrong and was reported.
     pub fn take<T>(
         &mut self,
         at: &Entries<'_, '_>,

@@ -4,8 +4,8 @@
 /// field, the conversion of its value, and its default.
 ///
 /// The key has the field's name, unless another name follows the field in brackets. The default is
-/// read as if it were in the file. After `else` it is only described, and the field has its
-/// `Default`.
+/// read as if it were in the file. After `else` the default is only described, and the field has
+/// the `Default` of its type.
 #[macro_export]
 macro_rules! table {
     (

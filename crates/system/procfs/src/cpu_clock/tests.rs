@@ -45,14 +45,14 @@ fn texts_without_any_line_of_a_cpu_are_raw_too() {
 
 #[test]
 fn unplugged_cpus_sleep_leaves_the_sum_but_not_the_total() {
-    // cpu1 has slept 50,000 ticks; its tick counter has 300 of them.
+    // cpu1 has slept 50,000 ticks; its tick counter has counted only 300 of these ticks.
     let readings = [
         stat((2000, 90_000), &[(0, 1500, 40_000), (1, 500, 50_000)]),
         stat((2010, 90_190), &[(0, 1508, 40_092), (1, 502, 50_098)]),
         stat((2025, 40_480), &[(0, 1520, 40_180)]),
         stat((2035, 40_570), &[(0, 1530, 40_270)]),
     ];
-    // Only cpu0 counts in the interval of the change: 12 busy, 88 idle.
+    // Only cpu0 counts in the interval of the change: 12 busy ticks and 88 idle ticks.
     assert_eq!(run(&readings), [(2000, 90_000), (2010, 90_190), (2022, 90_278), (2032, 90_368)]);
 }
 
@@ -60,7 +60,7 @@ fn unplugged_cpus_sleep_leaves_the_sum_but_not_the_total() {
 fn plugged_cpu_adds_its_work_since_last_seen_and_no_idle_time() {
     let readings = [
         stat((2010, 90_190), &[(0, 1508, 40_092), (1, 502, 50_098)]),
-        // cpu1 worked 3 ticks more before it went.
+        // cpu1 worked 3 ticks more before it went offline.
         stat((2025, 40_480), &[(0, 1520, 40_180)]),
         // cpu1 is back, works 40 ticks, and its sleep begins at 0.
         stat((2075, 40_600), &[(0, 1530, 40_270), (1, 545, 55)]),
@@ -83,7 +83,8 @@ fn cpu_never_seen_before_adds_nothing_until_its_second_reading() {
 fn the_fields_of_a_change_stay_within_the_time_that_passed() {
     let readings = [
         stat((100, 900), &[(0, 50, 500), (3, 50, 400)]),
-        // cpu3 went offline, and cpu0 was late: one second has 100 ticks and 2 ticks of slack.
+        // cpu3 went offline, and cpu0's line was read late. One second has 100 ticks and 2 ticks of
+        // slack.
         stat((100, 900), &[(0, 950, 499)]),
     ];
     assert_eq!(run(&readings)[1], (202, 900));
@@ -117,7 +118,8 @@ fn the_numbers_of_cpus_need_not_be_contiguous() {
         stat((33, 310), &[(0, 11, 190), (9, 12, 191)]),
         stat((36, 400), &[(2, 7, 7), (4, 15, 3), (9, 13, 280)]),
     ];
-    // Second: cpu0 and cpu9. Third: cpu9, and cpu4's work since it was last seen.
+    // In the second reading cpu0 and cpu9 count. In the third reading cpu9 counts, and cpu4's work
+    // since cpu4 was last seen.
     assert_eq!(run(&readings), [(30, 300), (33, 481), (39, 570)]);
 }
 

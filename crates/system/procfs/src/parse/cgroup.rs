@@ -7,7 +7,7 @@ use super::lines;
 /// Possible directories of version 2 below a root: alone, or together with version 1.
 pub const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// Text in place of the controllers for version 2: empty.
+/// Text in the place of the controllers in the line of version 2, which is empty.
 pub const UNIFIED_NAME: &str = "";
 
 /// Returns the path of the process's group in version 2, without its first slash. The root does not

@@ -1,4 +1,4 @@
-//! The counts of the whole system in /proc/stat, besides the lines of single CPUs.
+//! The counts of the whole system in /proc/stat, without the lines of single CPUs.
 
 use super::stat::{Ticks, all_cpus};
 use super::{lines, number, words};
@@ -41,7 +41,7 @@ pub fn parse(text: &[u8]) -> SystemCounts {
             b"procs_blocked" => counts.blocked = next(),
             b"softirq" => {
                 counts.soft_interrupts = next();
-                // The second kind is the timers.
+                // The second kind of soft interrupts is the timers.
                 next();
                 counts.timers = next();
             }

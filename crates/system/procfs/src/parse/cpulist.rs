@@ -70,8 +70,8 @@ pub fn parse(bytes: &[u8]) -> Result<CpuList, Malformed> {
     Ok(cpus.into_iter().collect())
 }
 
-/// Returns the number of CPUs in a list of the kernel. It does not create the list, because it runs
-/// in every interval.
+/// Returns the number of CPUs in a list of the kernel. The function runs in every interval, and
+/// therefore does not create the list.
 pub fn count(bytes: &[u8]) -> Result<u32, Malformed> {
     let mut cpus = 0;
     each_range(bytes, |first, last| cpus += last - first + 1)?;

@@ -23,7 +23,7 @@ pub struct Malformed {
     pub what: &'static str,
 }
 
-/// Returns the lines of a text, without their newlines. The last may lack one.
+/// Returns the lines of a text, without their newlines. The last line may lack a newline.
 pub fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let is_there = !bytes.is_empty();

@@ -1,13 +1,13 @@
-//! /proc/PID/schedstat, that of a thread, and /proc/schedstat.
+//! The file schedstat of a process, of a thread, and of the whole system.
 
 use super::{lines, number, numbers, words};
 
 /// A task's counts since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schedstat {
-    /// Nanoseconds that it ran.
+    /// Nanoseconds that the task ran.
     pub run_ns: u64,
-    /// Nanoseconds that it was runnable and waited for a CPU.
+    /// Nanoseconds that the task was runnable and waited for a CPU.
     pub delay_ns: u64,
     /// Number of times that the task got a CPU.
     pub dispatches: u64,
@@ -19,8 +19,9 @@ pub fn parse(text: &[u8]) -> Option<Schedstat> {
     Some(Schedstat { run_ns, delay_ns, dispatches })
 }
 
-/// Returns the sum of all CPUs in /proc/schedstat, and their number. The last three of a CPU's nine
-/// numbers are its tasks' counts. `None` without CPUs, because not every kernel provides the file.
+/// Returns the sum of all CPUs in /proc/schedstat, and the number of CPUs. The last three of a
+/// CPU's nine numbers are the counts of its tasks. `None` without CPUs, because not every kernel
+/// provides the file.
 pub fn all_cpus(text: &[u8]) -> Option<(Schedstat, u64)> {
     let mut found = None;
     for line in lines(text).filter(|line| line.starts_with(b"cpu")) {

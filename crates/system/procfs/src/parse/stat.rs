@@ -3,7 +3,7 @@
 
 use super::{Malformed, skip_blanks, unsigned};
 
-/// Number of fields in a CPU line. Old kernels print fewer; the absent ones are 0.
+/// Number of fields in a CPU line. Old kernels print fewer fields; the absent fields are 0.
 pub const FIELDS: usize = 10;
 
 /// Index of the `idle` field.

@@ -47,7 +47,7 @@ pub fn value(rest: &[u8], at_end: bool) -> Option<u64> {
 }
 
 /// Returns the offset just after the `count`-th newline at or after `from`. `None` if there are
-/// fewer.
+/// fewer newlines.
 ///
 /// The search takes eight bytes at a time, because a byte-wise search of a whole /proc/vmstat costs
 /// more than all other parsing together.

@@ -19,10 +19,10 @@ pub enum StatField {
     /// The same children's ticks in the kernel.
     ChildSystemTicks = 17,
     Threads = 20,
-    /// When it started, in ticks since the boot.
+    /// Start time, in ticks since the boot.
     StartTicks = 22,
     ResidentPages = 24,
-    /// The CPU that it ran on last.
+    /// The CPU that the task ran on last.
     Processor = 39,
     BlockIoTicks = 42,
     GuestTicks = 43,

@@ -32,7 +32,7 @@ pub struct TcpSocket {
 
 /// Returns all sockets; the heading and malformed lines are skipped. The kernel returns the table
 /// in pieces of a page and finds the next piece by counting sockets. A socket may be in several
-/// pieces if others are added meanwhile, or in none if others are removed.
+/// pieces if other sockets are added meanwhile, or in no piece if other sockets are removed.
 pub fn parse(text: &[u8]) -> impl Iterator<Item = TcpSocket> {
     lines(text).filter_map(socket)
 }
@@ -47,7 +47,7 @@ fn socket(line: &[u8]) -> Option<TcpSocket> {
         b"0A" => TcpState::Listen,
         _ => TcpState::Passing,
     };
-    // Queues, a timer, retries, the user and a timeout precede it.
+    // Queues, a timer, retries, the user and a timeout precede the inode.
     let inode = number(words.nth(5)?)?;
     Some(TcpSocket { local: end(local)?, remote: end(remote)?, state, inode })
 }

@@ -116,6 +116,6 @@ fn a_cpu_that_is_plugged_does_not_make_the_total_jump() {
     let stat = kernel.read("proc/stat").replacen(" 1000 ", " 900000 ", 1);
     kernel.write("proc/stat", &stat.replacen(" 1000 ", " 1040 ", 1));
     reader.read(2.0, &mut row).unwrap();
-    // cpu0 was idle for 40 ticks more; the sum's 899,000 have another origin.
+    // cpu0 was idle for 40 ticks more; the sum's 899,000 ticks have another origin.
     assert_eq!((row[0], row[4]), (1040.0, 3.0));
 }

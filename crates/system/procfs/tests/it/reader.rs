@@ -11,7 +11,8 @@ fn psi(resource: PsiResource, line: PsiLine, field: PsiField) -> Counter {
     Counter::Psi(resource, line, field)
 }
 
-/// Returns one counter of each kind, out of every file's order, some twice.
+/// Returns one counter of each kind. The counters are not in the order of the files, and some occur
+/// twice.
 fn one_of_each() -> Vec<Counter> {
     vec![
         Counter::vmstat("pswpout"),

@@ -25,8 +25,8 @@ fn sum(ticks: &Ticks) -> i64 {
     ticks.iter().sum()
 }
 
-/// Returns true if the elapsed ticks are possible: not negative, and at most those of all CPUs in
-/// that time. The uptime was read a moment before the ticks.
+/// Returns true if the elapsed ticks are possible: not negative, and at most the ticks of all CPUs
+/// in that time. The uptime was read a moment before the ticks.
 fn is_possible(before: &Ticks, after: &Ticks, seconds: f64, cpus: usize) -> bool {
     let most = ((seconds + 0.15) * USER_HZ * cpus as f64) as i64;
     let falls = before.iter().zip(after).any(|(b, a)| a < b);
