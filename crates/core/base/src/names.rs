@@ -9,7 +9,7 @@ const LISTED: usize = 20;
 /// a comparison grows with the product of the lengths.
 const LONGEST: usize = 64;
 
-/// Returns the known names nearest to `wanted`, nearest first; none if nothing is near.
+/// Returns the known names nearest to `wanted`, nearest first; no names if none is near.
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     if wanted.len() > LONGEST {
         return Vec::new();

@@ -24,8 +24,8 @@ const GONE_MS: i64 = 75_000;
 /// reported about once a minute.
 const STALE_MS: i64 = 900_000;
 /// Maximum time for which little use of a process is postponed to a later row. A hundred idle
-/// guests have two thousand such processes, and a row a minute for each process would take twice as
-/// much space as all other rows.
+/// guests have two thousand such processes. A row a minute for each of these processes would take
+/// twice as much space as all other rows.
 const LATER_MS: i64 = 600_000;
 /// CPU time below which use is little: a sixty-thousandth of a CPU over a minute.
 const LITTLE_NS: u64 = 1_000_000;

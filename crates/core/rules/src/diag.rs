@@ -139,8 +139,8 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// Returns the line and column of a byte offset, both counted from 1. Columns count bytes, like
-/// those of compilers, because rules are ASCII.
+/// Returns the line and column of a byte offset, both counted from 1. Columns count bytes, as in
+/// compilers, because rules are ASCII.
 pub fn line_column(text: &[u8], offset: u32) -> (usize, usize) {
     let before = &text[..text.len().min(offset as usize)];
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;

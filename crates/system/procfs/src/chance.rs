@@ -83,7 +83,7 @@ impl Work {
     }
 
     /// Returns the part of the last `passed_ms` in which the process could make progress: it ran,
-    /// or did not wait for a CPU or a disk.
+    /// or waited for no CPU and no disk.
     pub fn had_ms(&self, before: Option<Work>, passed_ms: u64) -> u64 {
         let Work { run_ns, delay_ns, waits_for_disk, is_stopped } = *self;
         let before = before.unwrap_or(*self);

@@ -9,8 +9,8 @@
 //! differ by the time that the CPU was idle without ticks. Kernels before 6.8 (or a stable release
 //! with the same fix) also lose the record when the CPU goes offline. At each plug and unplug the
 //! sum therefore jumps, forward or back, by up to all the idle time since boot. A rule on `idle` or
-//! on `total_ticks` then gets a meaningless value in the interval after the daemon has acted, and
-//! acts again because of it.
+//! on `total_ticks` then gets a meaningless value in the interval after the daemon has acted. The
+//! daemon acts again because of this value.
 //!
 //! # The correction
 //!
@@ -40,10 +40,10 @@
 //! # Seen
 //!
 //! `tests/recorded` has readings of real guests (6.1 kernels under emulation). On x86-64 the sum's
-//! idle time falls by 16 ticks when a CPU comes back, in a guest 20 seconds old, while the idle
-//! time of every CPU grows. On s390x each CPU that comes online has 407,125,408,511 more ticks of
-//! `system` and 43,234,554,231 more of `steal` than when it went offline. Even the busy fields are
-//! therefore not reliable across a plug.
+//! idle time falls by 16 ticks when a CPU comes back, in a guest 20 seconds old. The idle time of
+//! every single CPU grows meanwhile. On s390x each CPU that comes online has 407,125,408,511 more
+//! ticks of `system` and 43,234,554,231 more of `steal` than when it went offline. Even the busy
+//! fields are therefore not reliable across a plug.
 
 use crate::parse::stat::{FIELDS, IDLE, IOWAIT, Stat, Ticks};
 
@@ -55,8 +55,8 @@ pub const USER_HZ: f64 = 100.0;
 /// seconds.
 pub const MAX_FALL_TICKS: i64 = 1000;
 
-/// Maximum leap of a field of one CPU beyond the elapsed time while the set of CPUs stays the same:
-/// nearly three hours of that CPU. Recordings made by hand run faster than their clock, but by much
+/// Maximum leap of a CPU's field beyond the elapsed time while the set of CPUs stays the same:
+/// nearly three hours of the CPU. Recordings made by hand run faster than their clock, but by much
 /// less. A timer without a start value leaps by far more.
 pub const MAX_LEAP_TICKS: i64 = 1_000_000;
 

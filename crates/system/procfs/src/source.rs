@@ -43,8 +43,8 @@ impl Source for Fs {
             None => slot.insert(File::open(self.root.join(file.relative()))?),
         };
         let read = handle.read_at(buf, at);
-        // A handle of a vanished object (a proc that was remounted, a device that was removed)
-        // fails forever, so the file is opened again next time.
+        // A handle of a vanished object fails forever, for example after a remount of /proc or the
+        // removal of a device. The file is therefore opened again next time.
         if read.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted) {
             *slot = None;
         }

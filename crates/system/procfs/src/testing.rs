@@ -57,9 +57,9 @@ pub const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276
 /// The fake boot id.
 pub const BOOT_ID: &str = "0e0e9a3c-7f6b-4a58-9d5e-5d2f3a1b7c44";
 
-/// A directory with the parts of /proc and /sys that pinhead reads. It is removed when it is
-/// dropped. Its files do not react to writes. [`FakeKernel::settle`] does what a kernel does after
-/// a CPU's `online` file was written.
+/// A directory with the parts of /proc and /sys that pinhead reads. The directory is removed when
+/// this value is dropped. Its files do not react to writes. [`FakeKernel::settle`] does what a
+/// kernel does after a CPU's `online` file was written.
 #[derive(Debug)]
 pub struct FakeKernel {
     dir: PathBuf,

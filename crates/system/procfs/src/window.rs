@@ -1,8 +1,8 @@
 //! The one buffer for every file, and all rules of reading.
 //!
 //! A short read is not the end of a kernel file. Each line of /proc/vmstat is a separate record,
-//! and one read returns at most a page, whatever its length. Only a read of 0 bytes marks the end.
-//! That read costs a system call, so it is made only if the parser needs more bytes.
+//! and one read returns at most a page, for any requested length. Only a read of 0 bytes marks the
+//! end. That read costs a system call, so it is made only if the parser needs more bytes.
 
 use std::io;
 

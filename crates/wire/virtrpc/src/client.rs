@@ -1,8 +1,8 @@
 //! The client's side of a conversation with libvirt, as a state machine.
 //!
 //! Calls may be made at any time and are answered in any order; a serial number in the header
-//! matches answers to calls. The owner of the connection must authenticate and open a hypervisor in
-//! the right order, because it has to report errors of these steps to the user.
+//! matches answers to calls. The owner of the connection authenticates and then opens a hypervisor,
+//! because it has to report errors of these steps to the user.
 
 use std::collections::VecDeque;
 

@@ -80,7 +80,7 @@ pub struct Message {
 
 /// Splits a byte stream into messages.
 ///
-/// The decoder is an iterator that may continue after `None`, which only means that no complete
+/// The decoder is an iterator that may continue after `None`. `None` only means that no complete
 /// message is left until the next [`feed`](Self::feed). If all messages are taken after each feed,
 /// the decoder never holds more than one message and the last input.
 #[derive(Debug, Default)]

@@ -11,11 +11,11 @@
 //! ```
 //!
 //! This crate converts bytes to messages and back, without I/O. The messages are rows of one table,
-//! which generates the two enums [`ToHost`] and [`ToGuest`], so a new message does not compile
-//! until its receivers handle it. Both ends may start, stop and restart at any time on a port that
-//! stays open, so a stream may begin in the middle of a frame. The decoder searches for the next
-//! whole frame and counts the dropped bytes. Everything that a guest sends is untrusted: lengths
-//! are bounded before a byte is kept, and the receiver checks the numbers.
+//! which generates the two enums [`ToHost`] and [`ToGuest`]. A new message therefore does not
+//! compile until its receivers handle it. Both ends may start, stop and restart at any time on a
+//! port that stays open. A stream may therefore begin in the middle of a frame. The decoder
+//! searches for the next whole frame and counts the dropped bytes. Everything that a guest sends is
+//! untrusted: lengths are bounded before a byte is kept, and the receiver checks the numbers.
 //!
 //! The header has its own check so that a frame with a broken body is dropped whole. No byte is
 //! checksummed twice, for any garbage from a guest.

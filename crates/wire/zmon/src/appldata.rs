@@ -2,8 +2,8 @@
 //!
 //! The kernel increments one counter before it changes a buffer, and another counter afterwards. A
 //! copy in which the two counters differ is inconsistent. Sizes are in KiB, times in the kernel's
-//! own ticks. The number of ticks per second depends on the kernel's configuration, 100 in most
-//! distributions and 250 in Debian. This number is not part of the records
+//! own ticks. The number of ticks per second depends on the kernel's configuration: it is 100 in
+//! most distributions and 250 in Debian. This number is not part of the records
 //! ([`System::ticks_a_second`]).
 
 use crate::Error;

@@ -17,7 +17,7 @@ record! {
         guest_time: u64 = 24;
         /// Time working for a guest, CP's work included.
         user_time: u64 = 32;
-        /// System time, for all users or none.
+        /// System time: CP's work for all users together, or for no user.
         system_time: u64 = 40;
         /// Wait time.
         wait_time: u64 = 68;

@@ -1,7 +1,8 @@
 //! Recorded fields of a guest.
 
 crate::field::fields! {
-    /// A raw field of a guest: first those seen from the host, last those reported by its daemon.
+    /// A raw field of a guest. Fields seen from the host come first, fields reported by the guest's
+    /// daemon come last.
     GuestField {
         VcpuRun = "vcpu_run_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "run time of the virtual CPUs";

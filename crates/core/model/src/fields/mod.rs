@@ -3,7 +3,7 @@
 //!
 //! Values are kept as read. Rates, shares and waits are derived from two rows, by the same code
 //! everywhere. The names here are the columns of the store, the keys of CSV and JSON, and the base
-//! of metric names. They do not change once published, and new fields are added at the end.
+//! of metric names. Published names do not change, and new fields are added at the end.
 
 mod guest;
 mod host;

@@ -34,7 +34,8 @@ impl Reservations {
     }
 
     /// Satisfies the reservations that fit into free memory, in their order, and drops expired
-    /// reservations. Returns the ids of newly satisfied reservations, and the ids of failed ones.
+    /// reservations. Returns the ids of newly satisfied reservations, and the ids of failed
+    /// reservations.
     pub fn settle(&mut self, mut free: Bytes, now_ms: u64) -> (Vec<u64>, Vec<u64>) {
         let (mut held, mut failed) = (Vec::new(), Vec::new());
         for one in self.0.iter_mut().filter(|r| !r.held) {

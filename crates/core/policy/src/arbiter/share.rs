@@ -8,7 +8,7 @@ use base::Bytes;
 pub struct Part {
     /// Maximum size of the part.
     pub cap: Bytes,
-    /// Weight against the others; 0 counts as 1.
+    /// Weight against the other parts; 0 counts as 1.
     pub weight: u64,
 }
 

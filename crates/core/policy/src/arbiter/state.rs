@@ -87,7 +87,7 @@ pub struct HostBudget {
 }
 
 impl HostBudget {
-    /// Adds the host's numbers to those of a decision. `fall` is the fall of free memory in a
+    /// Adds the host's numbers to the numbers of a decision. `fall` is the fall of free memory in a
     /// second.
     pub fn note(&self, fall: Bytes, inputs: &mut Inputs) {
         inputs.host_coming = Some(self.coming);

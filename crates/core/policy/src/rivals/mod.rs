@@ -5,9 +5,10 @@
 //!                                                  └─────► targets of balloons       (the model)
 //! ```
 //!
-//! Each rule follows its published formula, named in its file, and is as unsafe as the original: it
-//! shrinks a starved guest if the original would do so. Only a guest's own minimum and maximum are
-//! respected. The rules are pure. Time is an argument, and all arithmetic is in whole numbers.
+//! Each rule follows its published formula, which is named in the rule's file. The rule is as
+//! unsafe as the original: it shrinks a starved guest if the original would do so. Only a guest's
+//! own minimum and maximum are respected. The rules are pure. Time is an argument, and all
+//! arithmetic is in whole numbers.
 
 mod mom;
 mod pi;

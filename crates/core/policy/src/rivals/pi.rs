@@ -1,14 +1,14 @@
 //! The balloon of qemus' containers (github.com/qemus/qemu, docs/ballooning.md): a PI controller
 //! that keeps four fifths of the host in use.
 //!
-//! Each guest has its own controller, like each container of the original. It runs every 5 s, with
-//! `target = actual − (0.5 e + 0.05 ∫e) × maximum`. Here `e = 0.2 − free / total`, and its integral
-//! over seconds is limited to ±1. The floor is a third of the maximum, or the guest's used memory
-//! without cache if that is more. The used memory does not count if less than a tenth of the host
-//! is free. While tasks on the host wait for memory for 10 to 50 % of the time, the ceiling falls
-//! from the maximum to a third of the maximum. At a bound the integral is reset to the value that
-//! leads to that bound. Changes below 128 MiB are not made, unless they reach a bound. The cap of a
-//! container's own group has no counterpart here.
+//! Each guest has its own controller, like each container of the original. The controller runs
+//! every 5 s, with `target = actual − (0.5 e + 0.05 ∫e) × maximum`. Here `e = 0.2 − free / total`,
+//! and the integral of `e` over seconds is limited to ±1. The floor is a third of the maximum, or
+//! the guest's used memory without cache if that is more. The used memory does not count if less
+//! than a tenth of the host is free. The ceiling falls from the maximum to a third while tasks on
+//! the host wait for memory for 10 to 50 % of the time. At a bound the integral is reset to the
+//! value that leads to that bound. Changes below 128 MiB are not made, unless they reach a bound.
+//! The cap of a container's own group has no counterpart here.
 
 use super::scene::{Beat, Order, Scene, part, used_permille};
 use crate::arbiter::{GuestSample, Key};

@@ -5,8 +5,8 @@
 //! memory above the minimum is then in proportion to their shares, with a change of at most 100 MiB
 //! a guest. A difference of up to 10 MiB is ignored. A guest is roomy if its free memory exceeds a
 //! quarter of its minimum. If memory is short, roomy guests shrink first; if there is a surplus,
-//! the others grow first. If these guests cannot change at all, all guests take part. A guest above
-//! its part may have to shrink while others grow.
+//! the other guests grow first. If these guests cannot change at all, all guests take part. A guest
+//! above its part may have to shrink while others grow.
 
 use super::scene::{Beat, Order, Scene, used_permille};
 use crate::arbiter::GuestSample;

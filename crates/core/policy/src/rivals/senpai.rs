@@ -1,5 +1,5 @@
 //! senpai (github.com/facebookincubator/senpai, senpai.py), the origin of the plugin of that name
-//! in facebookincubator/oomd. It reclaims memory until some task begins to wait for memory.
+//! in facebookincubator/oomd. senpai reclaims memory until some task begins to wait for memory.
 //!
 //! Once a second, the rule adds up the time `t` for which the tasks of a guest waited for memory.
 //! If `t` exceeds 10 ms, the rule backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s

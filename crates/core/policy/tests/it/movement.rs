@@ -102,8 +102,8 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
             let now_ms = second * 1000;
             let taken = Bytes::mib(if asked && second == 3 { 200 } else { 0 });
             let actual = gib(9).less(taken);
-            // The guest uses over 7 GiB, so it counts as strained below about 1 GiB of cold memory,
-            // or below 2 GiB if its balloon rests.
+            // The guest uses over 7 GiB. It counts as strained below about 1 GiB of cold memory, or
+            // below 2 GiB if its balloon rests.
             let available = if second < 3 { gib(2) } else { Bytes::mib(cold) };
             let mut one = GuestSample { request, ..guest(1, actual, available, now_ms) };
             one.limits.max = gib(12);

@@ -1,8 +1,9 @@
 //! From the text of a rules file to its settings, variables and rules.
 //!
-//! The layout of the file is the original daemon's: one `name="value"` a line, all white space
-//! dropped, the value between the first and the last quote. Reading never fails. Errors become
-//! diagnostics, and the usable part of the file is kept, so that one run reports several mistakes.
+//! The layout of the file is that of the original daemon. Each line has one `name="value"`. All
+//! white space is dropped, and the value is the text between the first and the last quote. Reading
+//! never fails. Errors become diagnostics, and the usable part of the file is kept, so that one run
+//! reports several mistakes.
 //!
 //! ```text
 //!   bytes ─► lines (name, value) ─► settings (numbers, texts kept) ─► uses (trees of what

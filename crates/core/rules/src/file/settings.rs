@@ -56,7 +56,7 @@ impl FileReader {
         let parsed: Option<u64> = value.str(0, value.len()).parse().ok().filter(|_| digits);
         let label = name.name();
         self.file.unread[name as usize] = true;
-        // Larger numbers do not fit the kernel's own type for them.
+        // The kernel's own type has no room for larger numbers.
         let value = match parsed {
             Some(value) if value <= i64::MAX as u64 => value,
             Some(_) => return self.error("number", at, format!("{label} is too large"), ""),

@@ -71,8 +71,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the counters that a wrong name may have meant: counters of the same name in any family,
-/// or else counters of a similar name in the given family, or else in all families.
+/// Returns the counters that a wrong name may have meant. These are counters of the same name in
+/// any family, or else similar names in this family, or else similar names in all families.
 fn near(family: &str, name: &str) -> Vec<&'static str> {
     let named = |wanted: &str| -> Vec<&'static str> {
         let own = |(_, own): &(&str, &str)| *own == wanted;

@@ -1,6 +1,6 @@
 //! From the text of one value to a tree.
 //!
-//! The grammar is that of the original daemon, including its surprises: a unary `-` or `!` takes
+//! The grammar is that of the original daemon, including its surprises. A unary `-` or `!` takes
 //! everything that binds tighter than the operator on its left. The parser never fails: an
 //! unreadable part becomes a `Broken` leaf and a diagnostic.
 

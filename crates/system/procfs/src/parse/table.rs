@@ -62,7 +62,7 @@ pub fn skip_lines(bytes: &[u8], from: usize, count: u32) -> Option<usize> {
     let (words, tail) = bytes.get(from..)?.as_chunks::<8>();
     for word in words {
         // Zero bytes of `x` are newlines of the word. The sum carries into the top bit of each byte
-        // with nonzero low bits, and never out of the byte, so that exactly the zero bytes are
+        // with nonzero low bits, and never out of the byte. Exactly the zero bytes are therefore
         // marked.
         let x = u64::from_le_bytes(*word) ^ NEWLINES;
         let mut marks = !(((x & LOW7) + LOW7) | x | LOW7);
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn lines_are_skipped_as_a_plain_search_skips_them() {
         // The test takes all texts of up to 18 bytes with newlines in a bit pattern, from all
-        // offsets, so that every alignment of a newline to the words occurs.
+        // offsets. Every alignment of a newline to the words therefore occurs.
         for pattern in 0_u32..1 << 12 {
             let text: Vec<u8> = (0..18)
                 .map(|i| if pattern >> (i % 12) & 1 == 1 { b'\n' } else { b'\n' ^ (1 << (i % 8)) })

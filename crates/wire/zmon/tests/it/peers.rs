@@ -13,8 +13,8 @@ const PROCD: &[u8] = include_bytes!("../data/mon_procd.bin");
 /// Output of mon_fsstatd about the root file system of the guest.
 const FSSTATD: &[u8] = include_bytes!("../data/mon_fsstatd.bin");
 
-/// Output of IBM's daemons and of pinheadd about the same guest in the same second: seven tasks,
-/// the guest as a whole, and its root file system.
+/// Output of IBM's daemons and of pinheadd about the same guest in the same second. It covers seven
+/// tasks, the guest as a whole, and its root file system.
 const BESIDE: [&[u8]; 2] =
     [include_bytes!("../data/beside_mon_procd.bin"), include_bytes!("../data/beside_pinheadd.bin")];
 
@@ -86,7 +86,7 @@ fn a_file_system_is_read_as_it_was_and_written_as_it_came() {
     let (stamp, system) = FileSystem::read(data).expect("a file system");
     assert_eq!(system.write(stamp.seconds, &mut before(head)), *whole);
     assert_eq!(system.texts, [b"rootfs".to_vec(), b"/".to_vec(), b"rootfs".to_vec()]);
-    // stat -f /: blocks of 4,096 bytes, 12,670 of them; as many inodes.
+    // stat -f /: 12,670 blocks of 4,096 bytes, and as many inodes.
     let numbers = &system.numbers;
     assert_eq!((numbers.block_bytes, numbers.blocks, numbers.files), (4_096, 12_670, 12_670));
     assert_eq!((numbers.free, numbers.files_free), (11_698, 12_544));
@@ -150,8 +150,8 @@ fn kernel_buffers_match_proc_and_round_trip() {
     let told = System::read(system).expect("CPUs and load");
     assert_eq!(told.bytes(), system);
     assert_eq!((told.cpus.len(), told.has_steal, told.os.cpu_bytes), (4, true, 36));
-    // /proc/stat had 4, 409 to 411 and 214 to 224 hundredths of user, system and idle time of CPU
-    // 0: this kernel has 250 ticks per second.
+    // /proc/stat had these hundredths of a second for CPU 0: 4 of user time, 409 to 411 of system
+    // time, and 214 to 224 of idle time. This kernel has 250 ticks per second.
     let cpu = &told.cpus[0];
     assert_eq!((cpu.user, cpu.system, cpu.idle), (11, 1_024, 549));
     assert_eq!(told.cpus.iter().map(|cpu| cpu.number).collect::<Vec<_>>(), [0, 1, 2, 3].map(Some));

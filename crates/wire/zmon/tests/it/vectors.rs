@@ -170,8 +170,8 @@ fn an_applications_data_are_where_the_record_says() {
     record.extend(bytes(
         43,
         &[
-            // At offset 20 the place of the data, 60; at 22 their length, 3; at 24 the name TCPIP;
-            // at 32 the id of the kernel's memory record.
+            // At offset 20 the place of the data, 60. At 22 their length, 3. At 24 the name TCPIP.
+            // At 32 the id of the kernel's memory record.
             (0, &[0, 60]),
             (2, &[0, 3]),
             (4, &[0xe3, 0xc3, 0xd7, 0xc9, 0xd7, 0x40, 0x40, 0x40]),

@@ -6,8 +6,8 @@ use base::Bytes;
 const RETRY_MS: u64 = 10_000;
 /// Longest wait between two attempts to inflate a stuck balloon.
 const TAKE_MS_MAX: u64 = 600_000;
-/// Longest wait between two attempts to deflate a stuck balloon. It is shorter, because the guest
-/// may be in need.
+/// Longest wait between two attempts to deflate a stuck balloon. This wait is shorter than the wait
+/// for an inflation, because the guest may be in need.
 const GIVE_MS_MAX: u64 = 60_000;
 /// Limit for granted memory that has not arrived: the amount that arrives within this time at the
 /// measured speed. Without this limit, a slow balloon could withhold memory from other guests for
