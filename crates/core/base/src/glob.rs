@@ -6,7 +6,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     fits(pattern.as_bytes(), name.as_bytes(), next_character)
 }
 
-/// Returns true if a name that need not be text matches a pattern. `?` matches one byte.
+/// Returns true if a name of any bytes matches a pattern. `?` matches one byte.
 pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
     fits(pattern, name, |_, at| at + 1)
 }

@@ -40,11 +40,11 @@ const REST_MS: u64 = 10 * 60_000;
 
 /// Sleep after a scan of `pages_to_scan` pages.
 const SLEEP_MS: u64 = 20;
-/// Pages a turn at the start, which is the kernel's own pace.
+/// Pages per turn at the start, which is the kernel's own pace.
 const PAGES_START: u64 = 100;
-/// Fewest pages a turn. With fewer pages, the thread would mostly wake and hardly scan.
+/// Fewest pages per turn. With fewer pages, the thread would mostly wake and hardly scan.
 const PAGES_MIN: u64 = 16;
-/// Most pages a turn. More pages would occupy a core for longer than a guest should wait.
+/// Most pages per turn. More pages would occupy a core for longer than a guest should wait.
 const PAGES_MAX: u64 = 20_000;
 /// Least time between two changes of the pace.
 const PACE_MS: u64 = 2000;
@@ -58,7 +58,7 @@ const CPU_MIN_US: u64 = 10_000;
 pub struct Settings {
     /// True if KSM scans. Merged pages stay merged in both cases.
     pub runs: bool,
-    /// Pages a turn.
+    /// Pages per turn.
     pub pages_to_scan: u64,
     /// Sleep between turns.
     pub sleep_ms: u64,
@@ -211,7 +211,7 @@ impl Ksm {
         }
     }
 
-    /// Adjusts the pages a turn towards the phase's share of a core.
+    /// Adjusts the pages per turn towards the phase's share of a core.
     fn pace(&mut self, mark: Mark) -> Settings {
         let pages = self.pages_to_scan.unwrap_or(PAGES_START);
         let target = self.phase.permille();

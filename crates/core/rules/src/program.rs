@@ -31,7 +31,8 @@ pub(crate) enum Op {
     Max,
     /// Replacement of 0 by 1: the original's guard for intervals in which no tick has passed.
     OneIfZero,
-    /// Leaves a false (true) value as the result and skips ahead; drops it otherwise.
+    /// Skips ahead and leaves the value as the result if the value is false (or true). Otherwise
+    /// drops the value.
     SkipIfFalse(u16),
     SkipIfTrue(u16),
 }

@@ -263,7 +263,7 @@ fn file_of(counter: &Counter) -> Option<ProcFile> {
 fn cpu_value(total: &Ticks, field: CpuField) -> f64 {
     match field {
         CpuField::TotalTicks => total.iter().fold(0_i64, |sum, t| sum.saturating_add(*t)) as f64,
-        // The fields are indexed in the order of the line, the sum after them.
+        // The indexes of the fields follow the order of the line, and the sum is the last field.
         _ => total[(field as usize).min(FIELDS - 1)] as f64,
     }
 }

@@ -97,7 +97,7 @@ impl Table {
             for want in self.wants.iter_mut().filter(|want| want.line == UNKNOWN) {
                 let Some(rest) = self.style.after(line, &want.name) else { continue };
                 row[want.slot] = value(rest, true).ok_or(Lack::Value(number + 1))? as f64;
-                // The text is at most MAX_FILE_BYTES long, and so has fewer lines.
+                // The text is at most MAX_FILE_BYTES long, so the number of its lines fits.
                 want.line = number as u32;
                 last_wanted = bytes;
             }

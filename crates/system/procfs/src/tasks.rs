@@ -147,7 +147,7 @@ impl TaskDir {
     }
 
     /// Returns the number of a process's tasks. Each task is a directory, and therefore a link of
-    /// the parent directory. `None` if links do not show it.
+    /// the parent directory. `None` if the links do not show the number.
     fn threads(&self, pid: u32) -> Option<u64> {
         let mut path = TaskPath::of(pid, None);
         path.push(b"task");

@@ -53,8 +53,8 @@ pub fn read_some(mut stream: impl Read, buffer: &mut [u8]) -> io::Result<usize> 
     }
 }
 
-/// Writes as much as a non-blocking stream accepts now, and returns the number of bytes. A stream
-/// that is closed is an error.
+/// Writes as much as a non-blocking stream accepts now, and returns the number of bytes. A closed
+/// stream is an error.
 pub fn write_some(mut stream: impl Write, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {

@@ -86,7 +86,7 @@ impl Outbox {
     }
 
     /// Writes as much as a non-blocking stream accepts now, and returns the number of bytes. A
-    /// stream that is closed is an error.
+    /// closed stream is an error.
     pub fn send(&mut self, stream: impl Write) -> io::Result<usize> {
         let sent = write_some(stream, &self.bytes)?;
         self.bytes.drain(..sent);

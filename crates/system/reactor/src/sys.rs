@@ -27,7 +27,7 @@ pub(crate) fn pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
 /// Reads an option of a socket. `T` is a plain value of the kernel, and any bits are valid.
 fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, mut value: T) -> io::Result<T> {
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value and its length outlive the call, and the length is the value's.
+    // SAFETY: the value and its length outlive the call, and the length is the size of the value.
     let done = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

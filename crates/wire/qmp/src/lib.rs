@@ -16,7 +16,7 @@
 
 #![forbid(unsafe_code)]
 
-/// Extension of the file of a monitor's socket while QEMU is stopped and greets no client.
+/// File extension of a monitor's socket while QEMU is stopped and greets no client.
 pub const HIDDEN: &str = "hidden";
 
 mod client;

@@ -13,8 +13,8 @@ const STEP_MIN: Bytes = Bytes::mib(32);
 /// Largest step outside an emergency, in thousandths of a guest.
 const STEP_MAX_PERMILLE: u64 = 250;
 
-/// Shrinks guests by the memory that the host, its guests in need and its reservations lack.
-/// Returns the guests that could not shrink, with their clauses.
+/// Shrinks guests to gain the memory that the host, guests in need and reservations lack. Returns
+/// the guests that could not shrink, with their clauses.
 pub(super) fn take(
     states: &mut [GuestState<'_>],
     budget: &mut HostBudget,
@@ -33,7 +33,7 @@ struct Claim {
     urgency: Urgency,
     /// True if a guest or a reservation waits.
     is_urgent: bool,
-    /// Memory that guests have to give up.
+    /// Memory that guests must give up.
     demand: Bytes,
     /// Expected gain of page-out, for which balloons wait.
     page_out: Bytes,
@@ -187,7 +187,7 @@ fn order(
     refused
 }
 
-/// The amount that a guest has to give up.
+/// The amount that a guest must give up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gift {
     size: Bytes,

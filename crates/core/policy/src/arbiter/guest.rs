@@ -30,9 +30,9 @@ struct Promise {
     until_ms: u64,
 }
 
-/// Time that a restarted guest has to boot.
+/// Time that a restarted guest gets for its boot.
 const BOOT_MS: u64 = 60_000;
-/// Shortest time between two boots with `BOOT_MS`, so that a guest gains nothing by repeated
+/// Shortest time between two boots that get `BOOT_MS`, so that a guest gains nothing by repeated
 /// restarts.
 const BOOT_REST_MS: u64 = 600_000;
 
@@ -50,7 +50,7 @@ enum Boot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Boots {
     now: Boot,
-    /// Start of the last boot with `BOOT_MS`.
+    /// Start of the last boot that got `BOOT_MS`.
     last_ms: Option<u64>,
 }
 

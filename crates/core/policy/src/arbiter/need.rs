@@ -26,9 +26,9 @@ impl Need {
         Need { size, most: size, why: Some(why) }
     }
 
-    /// Returns the need of a guest. `below` is its lack to its minimum, `had` its size at the
-    /// report, and `unmet` the number of its earlier needs that were not met. Granted memory that
-    /// has not arrived is not subtracted.
+    /// Returns the need of a guest. `below` is the amount that the guest lacks to its minimum,
+    /// `had` its size at the report, and `unmet` the number of its earlier needs that were not met.
+    /// Granted memory that has not arrived is not subtracted.
     pub(super) fn of_report(
         view: &MemoryView,
         sample: &GuestSample,

@@ -8,8 +8,8 @@ use super::sample::GuestSample;
 use super::state::MOVE_MIN;
 use base::Bytes;
 
-/// Ratio of the guest's loss to the host's gain up to which a guest shrinks together with the
-/// others.
+/// Largest ratio of a guest's loss to the host's gain at which the guest shrinks together with the
+/// other guests.
 const THIN: u64 = 4;
 
 /// The kinds of memory that a guest gives up, in this order.

@@ -3,16 +3,17 @@
 use super::sample::Memory;
 use base::{Bytes, PAGE_BYTES};
 
-/// Part of the time with a waiting task above which the guest counts as waiting, in thousandths.
+/// Share of the time with a waiting task, in thousandths. Above this share the guest counts as
+/// waiting.
 const PSI_STRAINED_PERMILLE: u64 = 10;
-/// Pages a second from swap that count as strain. One process that is swapped in occasionally stays
-/// below.
+/// Pages read from swap per second that count as strain. A single process that is swapped in
+/// occasionally causes fewer.
 const SWAP_IN_STRAINED: u64 = 32;
-/// Pages a second to swap that count as strain.
+/// Pages written to swap per second that count as strain.
 const SWAP_OUT_STRAINED: u64 = 256;
-/// Refaults a second that count as strain: 1 MiB.
+/// Refaults per second that count as strain: 1 MiB.
 const REFAULT_STRAINED: u64 = 256;
-/// Major faults a second that count as strain, in a guest that reports no better value.
+/// Major faults per second that count as strain, in a guest that reports no better value.
 const MAJOR_FAULTS_STRAINED: u64 = 100;
 /// Shortest time over which rates of a guest's counters are meaningful.
 const WINDOW_MS_MIN: u64 = 50;

@@ -121,7 +121,7 @@ fn a_need_is_granted_from_what_is_free_above_the_reserve() {
     let decided = pass(&mut arbiter, free, &[starved(1, gib(2), 1000)], 1000);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Need));
     assert_eq!(command(&decided, 1), Some(gib(2).plus(Bytes::mib(100))));
-    // A grant is not free memory, although the host still reports it as free.
+    // Granted memory is not free, although the host still reports it as free.
     let again = pass(&mut arbiter, free, &[starved(1, gib(2), 2000)], 2000);
     assert!(command(&again, 1).is_none_or(|to| to <= gib(2).plus(Bytes::mib(100))));
 }

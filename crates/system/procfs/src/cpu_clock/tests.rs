@@ -130,7 +130,7 @@ fn cpu_that_left_and_came_back_is_detected_by_its_fall() {
         stat((220, 30_130), &[(0, 110, 30_090), (1, 110, 40)]),
         stat((240, 30_310), &[(0, 120, 30_180), (1, 120, 130)]),
     ];
-    // cpu1's idle time of the second interval is lost; nothing falls.
+    // cpu1's idle time of the second interval is lost; no field falls.
     assert_eq!(run(&readings), [(200, 60_000), (220, 60_090), (240, 60_270)]);
 }
 

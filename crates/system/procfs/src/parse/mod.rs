@@ -110,7 +110,7 @@ pub fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// Parses a number with an optional decimal fraction at the start of `bytes`, and returns it and
-/// the rest. Nine digits of the fraction count; the kernel prints two.
+/// the rest. Only the first nine digits of the fraction are read; the kernel prints two digits.
 ///
 /// Both parts form one integer, which is divided once by a power of ten. Below 2^53 the result is
 /// the number nearest to the text, as with `strtod`.

@@ -114,7 +114,7 @@ fn a_counter_that_the_kernel_lacks_is_named_at_the_start() {
         missing("vmstat.kswapd_steal", "proc/vmstat"),
     );
     check(
-        // A part of a name is not the name.
+        // A part of a counter's name does not name the counter.
         open_error(&kernel, Counter::meminfo("MemFre")),
         missing("meminfo.MemFre", "proc/meminfo"),
     );

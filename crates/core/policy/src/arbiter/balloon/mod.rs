@@ -26,10 +26,10 @@ use motion::{Motion, Target};
 
 /// Time without movement after which a balloon counts as stuck.
 pub const STUCK_MS: u64 = 5_000;
-/// Time that a guest has to report pressure after its balloon deflated by itself.
+/// Time that a guest gets to report pressure after its balloon deflated by itself.
 const TOLD_MS: u64 = 3_000;
 
-/// Sizes that a balloon may still pass after its target was replaced.
+/// Sizes that a balloon may still pass through after its target was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turning {
     low: Bytes,
@@ -164,7 +164,7 @@ impl BalloonTracker {
         self.turning = Some(Turning { low: Bytes::ZERO, high: Bytes(u64::MAX), until_ms });
     }
 
-    /// Returns the memory that the balloon has still to return to the host.
+    /// Returns the memory that the balloon must still return to the host.
     pub fn coming(&self, actual: Bytes) -> Bytes {
         let Some(target) = self.motion.target().filter(|t| t.shrinks()) else {
             return Bytes::ZERO;
