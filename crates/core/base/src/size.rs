@@ -38,7 +38,7 @@ fn is_unit(name: &str, text: &str) -> bool {
     text.eq_ignore_ascii_case(name) || text.eq_ignore_ascii_case(letter)
 }
 
-/// Returns the possible meaning of `4 GB`, which counts in steps of 1000 elsewhere.
+/// Returns a correction for a unit such as `GB`, which counts in steps of 1000 elsewhere.
 fn unit_help(number: &str, unit: &str) -> Option<Bad> {
     let letter = unit.chars().next()?.to_ascii_uppercase();
     let is_usual = unit.len() == 2 && !number.is_empty();

@@ -27,8 +27,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Number of measurements needed for an interval. With fewer, even the whole range contains the
-    /// true median in less than 95 of 100 cases.
+    /// Number of measurements needed for an interval. With fewer measurements, even the whole range
+    /// contains the true median in less than 95 of 100 cases.
     pub const ENOUGH: usize = 6;
 
     /// Returns the median and range of values in any order, ignoring NaN and infinities; `None`

@@ -95,7 +95,7 @@ impl<F: Field> Row<F> {
     }
 
     /// Creates a row from values in the order of the columns. Fields unknown to an older version
-    /// are missing, and extra values of a newer one are left out.
+    /// are missing, and extra values of a newer version are left out.
     pub fn of_values(values: &[Option<u64>]) -> Row<F> {
         let mut row = Row { values: Vec::with_capacity(values.len()), ..Row::default() };
         for (field, value) in F::ALL.iter().zip(values) {

@@ -287,7 +287,7 @@ fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }
 
-/// Returns true if the change is worth a write. A change by up to a tenth is not.
+/// Returns true if the change is worth a write. A change by up to a tenth is not worth a write.
 fn differs(last: Settings, settings: Settings) -> bool {
     let gap = last.pages_to_scan.abs_diff(settings.pages_to_scan);
     last.runs != settings.runs || (settings.runs && gap * 10 > last.pages_to_scan)

@@ -119,7 +119,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Warns of counters that the original's rules cannot use, because its names of counters
+    /// Warns of counters that the original cannot use, because the original's names of counters
     /// contain only letters and `_`.
     fn counter(&mut self, expr: &Expr) {
         let ExprKind::Counter(Counter::Meminfo(name) | Counter::Vmstat(name), _) = &expr.kind

@@ -1,5 +1,5 @@
-//! Only the system calls that the standard library lacks: paths relative to an open directory, and
-//! directory entries in a reused buffer.
+//! System calls that the standard library lacks: paths relative to an open directory, and directory
+//! entries in a reused buffer.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -43,8 +43,8 @@ pub(crate) fn list(dir: &File, entries: &mut [u8]) -> io::Result<usize> {
 
 /// Returns the name of the first of these entries, and the entries behind it.
 pub fn next_name(entries: &[u8]) -> Option<(&[u8], &[u8])> {
-    // A number and an offset of eight bytes each, the entry's length, its type; the name ends
-    // in a zero.
+    // Offset of the name, behind a number and an offset of eight bytes each, the entry's length and
+    // its type. The name ends in a zero.
     const NAME: usize = 19;
     let length = usize::from(u16::from_ne_bytes(*entries.get(16..)?.first_chunk()?));
     let (entry, rest) = entries.split_at_checked(length)?;

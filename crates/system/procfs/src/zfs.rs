@@ -31,7 +31,7 @@ impl ZfsCache {
     }
 }
 
-/// Returns a value of a text with lines of a name, the number of a type, and the value.
+/// Returns the value of a name. Each line has a name, the number of a type, and a value.
 fn value_of(text: &[u8], name: &[u8]) -> Option<u64> {
     lines(text).find_map(|line| {
         let mut words = words(line);

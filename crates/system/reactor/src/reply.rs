@@ -43,7 +43,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// A stream that accepts three bytes a write, and no bytes every second time.
+    /// A stream that accepts three bytes in one write, and no bytes in the next write.
     struct Slow(Vec<u8>, bool);
 
     impl Write for Slow {

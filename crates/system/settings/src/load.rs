@@ -62,8 +62,8 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns every error of the file on a line, with its position; `None` if the text was not
-    /// read.
+    /// Returns all errors of the file, each on its own line with its position. `None` if the text
+    /// was not read.
     pub fn faults(&self) -> Option<String> {
         let LoadError::Wrong { path, faults } = self else { return None };
         let lines: Vec<String> =

@@ -1,4 +1,4 @@
-//! The memory statistics of a guest, by which a manager of many guests decides.
+//! The memory statistics of a guest, on which a manager of many guests bases its decisions.
 
 use crate::body::body;
 

@@ -18,8 +18,8 @@ body! {
     pub struct Scan {
         /// Returned with the response; 0 is not allowed.
         pub sequence: u32;
-        /// Number of tasks to report by their dispatches, and also of tasks to report by their CPU
-        /// time.
+        /// Number of tasks to report: this many with the most dispatches, and this many with the
+        /// most CPU time.
         pub top: u8;
     }
 }

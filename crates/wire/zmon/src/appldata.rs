@@ -1,4 +1,4 @@
-//! Records that a Linux kernel has CP copy into the monitor: memory, CPUs and network of a guest.
+//! Records that CP copies into the monitor for a Linux kernel: memory, CPUs and network of a guest.
 //!
 //! The kernel increments one counter before it changes a buffer, and another counter afterwards. A
 //! copy in which the two counters differ is inconsistent. Sizes are in KiB, times in the kernel's

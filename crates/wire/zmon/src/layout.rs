@@ -75,10 +75,10 @@ pub trait Layout: Sized {
     /// Fields of the record.
     const ROWS: &'static [Row];
 
-    /// Reads the record from the first of some bytes. The rest is ignored.
+    /// Reads the record from the beginning of some bytes. The rest is ignored.
     fn read(bytes: &[u8]) -> Result<Self, Error>;
 
-    /// Writes the record over the first of some bytes.
+    /// Writes the record over the beginning of some bytes.
     fn write(&self, bytes: &mut [u8]);
 
     /// Returns the bytes of the record, with zeros between fields.

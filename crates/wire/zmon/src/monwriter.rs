@@ -102,7 +102,7 @@ impl Series {
         modification
     }
 
-    /// Returns the writes that stop the records of an earlier series that this series lacks.
+    /// Returns the writes that stop those records of an earlier series that this series lacks.
     pub fn ends(
         self,
         before: Series,

@@ -29,7 +29,7 @@ record! {
         timed_pages: u64 = 16;
         /// KiB available to programs without swapping.
         available: u64 = 24;
-        /// Total waits for memory of some and of all tasks, since the start.
+        /// Total times since the start in which some tasks, or all tasks, waited for memory.
         some_us: u64 = 32;
         full_us: u64 = 40;
         /// OOM kills.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! CP overwrites data that are not yet acknowledged. Only the empty read at the end of a set
-//! confirms that the data are intact, so nothing is returned before.
+//! confirms that the data are intact, so nothing is returned before this read.
 
 use crate::Error;
 use crate::frame::{FRAME_BYTES, Records};

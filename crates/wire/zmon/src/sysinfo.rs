@@ -81,7 +81,7 @@ pub fn levels(text: &str) -> Vec<Level> {
     machine.is_general_only = machine.configured.is_some();
     lpar.threads = threads.of_a_core();
     machine.threads = lpar.threads;
-    // The kernel numbers the level next above itself 0.
+    // The kernel gives the number 0 to the level next above itself.
     let guests = guests.into_iter().rev().filter(|level| *level != Level::default());
     let first = is_machine.then_some(machine).into_iter().chain(is_lpar.then_some(lpar));
     first.chain(guests).collect()

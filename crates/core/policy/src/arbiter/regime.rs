@@ -3,7 +3,7 @@
 /// The urgency of a request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// The host is short of memory, without one of the conditions below.
+    /// The host is short of memory, and none of the conditions below applies.
     None,
     /// The host is half-way from its set point to its reserve.
     Low,

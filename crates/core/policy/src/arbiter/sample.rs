@@ -61,8 +61,8 @@ pub struct HostSample {
     pub total: Bytes,
     /// Memory available now without swapping.
     pub available: Bytes,
-    /// True if the host swaps or some task on it waits for memory, whatever it reports as
-    /// available.
+    /// True if the host swaps, or if some task on the host waits for memory, regardless of
+    /// `available`.
     pub strained: bool,
     /// Memory that page-out is expected to gain soon if the host is short of memory, without a
     /// request to any guest.

@@ -129,7 +129,7 @@ fn bounds_that_contradict_each_other() {
     // If CPUs are not managed, their number does not matter.
     let (program, _) = compiled(&with("CPU_MIN=\"3\"\nHOTPLUG=\"\"\n"), &few);
     assert!(program.is_some_and(|p| p.cpu.is_none() && p.memory.is_some()));
-    // A maximum that no machine reaches is no maximum.
+    // A maximum that no machine reaches means no maximum.
     let (program, _) = compiled(&with("CPU_MAX=\"99999999999\"\n"), &few);
     assert_eq!(program.and_then(|p| p.cpu).map(|c| c.max), Some(u32::MAX));
 }

@@ -69,7 +69,8 @@ fn processes_are_read_as_they_were_and_written_as_they_came() {
     assert_eq!((kernel.numbers.time, kernel.numbers.resident, kernel.numbers.cpu), (2, 0, 1));
     assert_eq!(text(own, 5), "mon_procd -a -i 4 ");
     let [first, second] = &summaries[..] else { panic!("{} summaries", summaries.len()) };
-    // /proc/meminfo: 110,956 kB in all; 54 tasks on two CPUs, four seconds apart.
+    // /proc/meminfo: 110,956 kB in all. 54 tasks ran on two CPUs. The summaries are four seconds
+    // apart.
     assert_eq!((first.memory_total, first.tasks, first.cpus), (110_956, 54, 2));
     assert_eq!(first.memory_used + first.memory_free, first.memory_total);
     assert_eq!((first.uptime_s, second.uptime_s), (3, 7));
@@ -144,7 +145,8 @@ fn kernel_buffers_match_proc_and_round_trip() {
     let [memory, system, network] = KERNEL;
     let told = Memory::whole(memory).expect("memory");
     assert_eq!(told.bytes(), memory);
-    // MemTotal 241,260 kB, Shmem 2,524 kB, which the record has in pages; no swap space.
+    // MemTotal was 241,260 kB, and Shmem 2,524 kB, which the record has in pages. There was no swap
+    // space.
     assert_eq!((told.total, told.shared * 4, told.swap_total), (241_260, 2_524, 0));
 
     let told = System::read(system).expect("CPUs and load");

@@ -57,7 +57,7 @@ fn memory_is_read_where_the_kernel_has_it() {
 
 #[test]
 fn cpus_are_read_by_the_length_that_the_kernel_tells() {
-    // Two CPUs, entries of 36 bytes from 52 on; a load of 1.5.
+    // Two CPUs with entries of 36 bytes from offset 52 on, and a load of 1.5.
     let head: &[(usize, &[u8])] = &[
         (16, &[0, 0, 0, 2]),
         (20, &[0, 0, 0, 36]),
@@ -277,8 +277,9 @@ fn sthyi_is_read_where_each_section_is() {
             (7, &[1]),
             (8, &[0, 236]),
             (10, &[0, 48]),
-            // Offsets and lengths of the oldest release: the machine at 48 with 64 bytes, the LPAR
-            // at 112 with 56, a hypervisor at 168 with 32, its guest at 200 with 36.
+            // Offsets and lengths in the oldest release. The machine is at 48 with 64 bytes, and
+            // the LPAR at 112 with 56. A hypervisor is at 168 with 32 bytes, and its guest at 200
+            // with 36.
             (12, &[0, 48, 0, 64]),
             (16, &[0, 112, 0, 56]),
             (20, &[0, 168, 0, 32]),
