@@ -16,8 +16,8 @@ const FILES_MAX: usize = 256;
 const BYTES_MAX: u64 = 64 * 1024;
 /// Maximum number of entries of /proc that are searched.
 const PROCESSES_MAX: usize = 8_192;
-/// Time span that is searched for due lines, in minutes. The host asks again before later lines are
-/// due.
+/// Time span that is searched for due lines, in minutes. The host sends its next request before the
+/// span has passed.
 const MINUTES_MAX: i64 = 24 * 60;
 const MS_MAX: u64 = MINUTES_MAX.unsigned_abs() * 60_000;
 
@@ -36,7 +36,7 @@ pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
     [cron, systemd_ms(root)].into_iter().flatten().min()
 }
 
-/// Returns true if a cron runs, because cron's tables have no effect otherwise.
+/// Returns true if a cron daemon runs. Without a cron daemon, cron's tables have no effect.
 fn runs_cron(root: &Root) -> bool {
     let is_cron = |process: &DirEntry| {
         let comm = text(&process.path().join("comm"));
@@ -68,7 +68,7 @@ pub fn times(table: &str) -> Vec<Times> {
     let mut is_elsewhere = false;
     let mut times = Vec::new();
     for line in table.lines() {
-        // `CRON_TZ` is a setting of cronie. Lines after it use the time of another zone.
+        // In cronie's tables, the lines after a `CRON_TZ` setting use the time of another zone.
         is_elsewhere |= line.trim_start().starts_with("CRON_TZ");
         let line = Times::of(line);
         times.extend(line.map(|line| if is_elsewhere { line.in_any_zone() } else { line }));

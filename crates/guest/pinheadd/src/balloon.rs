@@ -22,7 +22,7 @@ pub struct BalloonFile {
 }
 
 impl BalloonFile {
-    /// Creates the writer. The file does not exist yet.
+    /// Creates the writer, but not the file. The first grant creates the file.
     pub fn new(run_dir: &Path) -> BalloonFile {
         BalloonFile { path: run_dir.join(NAME), last: None }
     }

@@ -102,14 +102,15 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
         };
         let value = |text: &str| {
             let named = names.iter().position(|name| name.eq_ignore_ascii_case(text));
-            // Months count from 1 and days of the week count from 0, and so do their names.
+            // Numbers and names of months begin with 1, and numbers and names of weekdays begin
+            // with 0.
             let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + range.start());
             named.or_else(|| text.parse().ok()).filter(|value| range.contains(value))
         };
         let (from, to) = match (of.split_once('-'), of.split_once('~')) {
             _ if of == "*" => (*range.start(), *range.end()),
             (Some((from, to)), _) => (value(from)?, value(to)?),
-            // cronie picks a random value of a range, which only cronie itself knows.
+            // For a range with `~`, cronie runs the line at one random value, known to cronie only.
             (None, Some((from, to))) => {
                 let or = |text: &str, all| if text.is_empty() { Some(all) } else { value(text) };
                 let (from, to) = (or(from, *range.start())?, or(to, *range.end())?);
@@ -122,7 +123,8 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
             (None, None) => (value(of)?, value(of)?),
         };
         if from > to {
-            // busybox continues at the first value after the last.
+            // In busybox, a range of this kind goes on from the field's last value to its first
+            // value.
             for value in (from..=*range.end()).chain(*range.start()..=to) {
                 bits |= 1_u64 << value;
             }

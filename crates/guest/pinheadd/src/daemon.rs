@@ -139,13 +139,13 @@ impl Daemon {
         &mut self.log
     }
 
-    /// Adopts the record of an earlier daemon of this boot that did not restore the state. Without
-    /// such a record, the current state is recorded.
+    /// Adopts the undo record that an earlier daemon of this boot left, because that daemon did not
+    /// restore the state. Without an earlier record, records the current state.
     fn remember(&mut self) -> Result<(), plug::Error> {
         let path = self.args.run_dir.join("pinheadd.undo");
         let earlier = match UndoRecord::load(&self.root, &path) {
             Ok(earlier) => earlier,
-            // A record of another boot is no longer useful, and a broken record never was.
+            // A record from another boot is useless, and so is a broken record.
             Err(error) => {
                 self.log.info(format_args!("{}; it is not used", chain(&error)));
                 None
@@ -309,8 +309,8 @@ impl Daemon {
         }
     }
 
-    /// Sets the clock forward after a stop of the vCPUs, which the guest cannot measure. The clock
-    /// is never set back, because a delayed message contains a past time.
+    /// Sets the clock forward after the vCPUs were stopped. The guest cannot measure how long the
+    /// stop lasted. The clock is never set back, because a delayed message contains a past time.
     fn set_clock(&mut self, time: Duration) {
         if time.as_secs_f64() - self.clock.epoch_s() < CLOCK_BEHIND_S {
             return;

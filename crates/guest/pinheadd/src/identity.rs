@@ -1,8 +1,9 @@
 //! Change of identity for a guest that starts from another guest's state. The host sends the new
 //! identity.
 //!
-//! The daemon does this because it already runs and has a port. A separate process would cost an
-//! emulated guest more time, and more memory for translated code, than the rest of its start.
+//! The daemon changes the identity because it already runs and has a port. A separate process would
+//! cost an emulated guest more time, and more memory for translated code, than the rest of its
+//! start.
 
 use crate::interface::Interfaces;
 use crate::sys;

@@ -59,7 +59,8 @@ impl Balloon {
             let granted = Pages(grant.pages);
             self.granted = Some(granted);
             self.last_grant = Some(grant.clone());
-            // A change without a request may mean that the host has more memory available again.
+            // If the host changes a grant without a request, it may have more memory available
+            // again.
             self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
         }
     }
@@ -123,23 +124,23 @@ impl Link {
         }
     }
 
-    /// Sends a message. If the port is full the message is lost. The host is slow then, and the
-    /// next status repeats everything.
+    /// Sends a message. The message is lost if the port is full, that is, if the host is slow. The
+    /// next status repeats all values.
     pub fn send(&mut self, message: &ToHost) -> io::Result<()> {
         self.out.clear();
         wire::encode(message, &mut self.out);
         let sent = self.port.write(&self.out)?;
         if sent < self.out.len() {
-            // The rest of a started frame must be sent, because half a frame would also destroy the
-            // next one.
+            // The rest of a started frame must be sent, because after half a frame the host cannot
+            // read the next frame either.
             return self.port.write_all(&self.out[sent..]);
         }
         Ok(())
     }
 
     /// Sends an answer that the host requests only once. If the port does not accept it yet, the
-    /// answer is kept. When one host directly follows another, messages can arrive before the
-    /// kernel has opened the port for writing. An older answer of the same kind is dropped.
+    /// answer is kept. Messages of a new host can arrive before the kernel has opened the port for
+    /// writing. An older answer of the same kind is dropped.
     pub fn answer(&mut self, message: ToHost) {
         self.owed.retain(|owed| discriminant(owed) != discriminant(&message));
         self.owed.push(message);
@@ -250,7 +251,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use wire::Identified;
 
-    /// Returns a full port, which accepts nothing until the host reads, and the host's end.
+    /// Returns a full port and the host's end of it. The port accepts nothing until the host reads.
     fn full_port() -> (Link, UnixStream) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         guest.set_nonblocking(true).unwrap();

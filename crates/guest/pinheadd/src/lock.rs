@@ -40,7 +40,7 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
     let (path, pid_path) = (run_dir.join(who.lock), run_dir.join(who.pid));
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(&path);
     let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
-    // An older daemon may have made it readable.
+    // A daemon of an older version may have made the file readable.
     file.set_permissions(Permissions::from_mode(MODE))
         .map_err(|e| format!("Cannot keep lock file {} from others: {e}", path.display()))?;
     match file.try_lock() {

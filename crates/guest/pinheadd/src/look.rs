@@ -291,7 +291,7 @@ impl Guest {
     fn notice_loss(&mut self, pool: Option<Pages>, log: &Log) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
         let before = self.tally.summary.pool;
-        // A pool that is still shrinking is larger than the requested size, which is no such case.
+        // A pool that is still shrinking is larger than the requested size, so it has lost nothing.
         if pool >= before || pool >= asked {
             return false;
         }
@@ -303,9 +303,9 @@ impl Guest {
         true
     }
 
-    /// Accepts a balloon size that the host set without a request. Without a host, a later host may
-    /// have set it. Such a change does not mean that the kernel took memory back. The rules
-    /// continue from the new size, and the old size is not requested again.
+    /// Accepts a balloon size that the host set without a request. Such a change does not mean that
+    /// the kernel took memory back. The rules continue from the new size, and the old size is not
+    /// requested again.
     pub fn balloon_is_set(&mut self, size: Option<Pages>) {
         if self.cmm.is_none() {
             self.asked = size;

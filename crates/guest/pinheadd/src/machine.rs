@@ -91,9 +91,9 @@ mod arm {
         has_it.then_some(bytes[EXTENSION] & IS_VIRTUAL != 0)
     }
 
-    /// Returns true if no hypervisor is named and none is present. The firmware's bit must be
-    /// clear, or there must be only a device tree. Without either, an unnamed hypervisor may be
-    /// that of an unknown cloud.
+    /// Returns true if no hypervisor is named and none is present. In addition, the firmware's bit
+    /// must be clear. A machine without that bit must be Amazon's metal, or have a device tree and
+    /// no DMI. Any other machine may be a guest of an unknown cloud.
     pub(super) fn is_host(root: &Path) -> bool {
         let tree = root.join("proc/device-tree");
         let field = |name| read_to_string(root.join("sys/class/dmi/id").join(name)).ok();

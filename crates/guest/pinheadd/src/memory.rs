@@ -1,7 +1,7 @@
 //! The guest's memory statistics, for a host that requests them.
 //!
-//! Without requests the daemon needs no memory for this. The first request opens the files. The
-//! files stay open, with their buffers.
+//! Before the first request, the daemon uses no memory for the statistics. The first request opens
+//! the files, which then stay open with their buffers.
 
 use crate::rate::Rate;
 use model::counters::{Counter, PsiField, PsiLine, PsiResource};
@@ -40,7 +40,7 @@ const VMSTAT: [(&str, Slot); 7] = [
     ("pgmajfault", |memory| &mut memory.major_faults),
 ];
 
-/// Prefix of the line about stalls that each zone has in /proc/vmstat.
+/// Prefix of the lines about stalls in /proc/vmstat. Each zone has one such line.
 const STALLS: &str = "allocstall";
 
 /// Reader of memory statistics, which answers a host's requests.

@@ -22,8 +22,8 @@ use zmon::fsstatd::Numbers;
 /// linked with glibc.
 const ST_VALID: u64 = 0x20;
 
-/// The monitor's device, opened once for each writer. Each open file has its own records there,
-/// which end when the file is closed in any way.
+/// The monitor's device, opened once for each writer. The device keeps separate records for each
+/// open file, and ends them when the file is closed.
 #[derive(Debug)]
 pub struct Devices {
     processes: File,

@@ -63,7 +63,7 @@ pub struct Pacer {
     quick_ms: u64,
     next_ms: u64,
     last_ms: Option<u64>,
-    /// Set while the rows include one from before a long sleep.
+    /// Set while the rows include a row from before a long sleep.
     stale: bool,
     calm: u32,
     settled: bool,
@@ -102,7 +102,7 @@ impl Pacer {
         self.next_ms
     }
 
-    /// Returns true if nothing changes any more by this guest's own counters.
+    /// Returns true if this guest's own counters no longer change.
     pub fn is_settled(&self) -> bool {
         self.settled
     }

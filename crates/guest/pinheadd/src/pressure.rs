@@ -9,11 +9,13 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, RawFd};
 use wire::{Pressure, Welcome};
 
-/// Trigger for memory stalls of 100 ms within one second. Every program start causes shorter ones.
+/// Trigger for memory stalls of 100 ms within one second. Every program start causes shorter
+/// stalls.
 const MEMORY: &str = "some 100000 1000000";
 /// Trigger for the same share of stalls within half a second, the shortest window that the kernel
 /// accepts. A host with spare memory should be notified of pressure soon. The kernel checks ten
-/// times in this half second, but only while tasks wait, so a guest without pressure has no cost.
+/// times in this half second, but only while tasks wait. A guest without pressure therefore has no
+/// cost.
 const MEMORY_FOR_HOST: &str = "some 50000 500000";
 /// Trigger for waits for a CPU of 300 ms within one second.
 const CPU: &str = "some 300000 1000000";

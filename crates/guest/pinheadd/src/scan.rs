@@ -23,8 +23,8 @@ const APART_MS: u64 = 10_000;
 const KEEP_MS: u64 = 300_000;
 /// Maximum number of tasks that are read. A longer table would be larger than the daemon.
 const TASKS_MAX: usize = 8192;
-/// Maximum number of tasks reported with the kernel function in which they wait, because this needs
-/// another file for each.
+/// Maximum number of tasks reported with the kernel function in which they wait, because the
+/// function is in another file of each task.
 const PLACES_MAX: usize = 20;
 /// Milliseconds per tick in /proc, on every known architecture.
 const TICK_MS: u64 = 10;
@@ -131,7 +131,8 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     let mut tasks = Vec::with_capacity(before.len().max(112) + 16);
     let visit = |now: TaskSeen| {
         let place = before.binary_search_by_key(&(now.pid, now.tid), |task| (task.pid, task.tid));
-        // The id may belong to another task now. The counts of a new task are usually lower.
+        // The id may belong to another task now. A new task usually has lower counts than the old
+        // one.
         let before =
             place.ok().and_then(|place| before.get(place)).map(|task| task.ran).filter(|before| {
                 before.dispatches <= now.ran.dispatches && before.run_ns <= now.ran.run_ns
@@ -183,8 +184,8 @@ fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>
         (false, None) => TaskKind::Process,
         (false, Some(_)) => TaskKind::Thread,
     };
-    // A task that has started since had no counts. The earlier counts of other tasks may be
-    // unknown.
+    // A task that has started since the last request has earlier counts of 0. The earlier counts of
+    // other tasks may be unknown.
     let is_new = then_ms.is_some_and(|then| start.saturating_mul(TICK_MS) > then);
     let before = if is_new { Some(Schedstat::default()) } else { before };
     let wchan = if place < PLACES_MAX && state == b'S' { waits_at(dir, pid, tid) } else { None };
@@ -246,7 +247,7 @@ fn parts(sequence: u32, previous: u32, totals: Totals, rows: Vec<Task>) -> Vec<P
     let part = |(part, tasks): (usize, &[Task])| Processes {
         sequence,
         previous,
-        // There are at most two times 255 tasks, so the part's number fits.
+        // The report has at most 510 tasks, so the part's number fits into a byte.
         part: part as u8,
         last: part + 1 == count,
         totals,
@@ -268,7 +269,7 @@ mod tests {
         let stat = format!(
             "{tid} ({name}) S 1 1 1 0 -1 {flags} 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n"
         );
-        // Each written file may belong to a new task.
+        // Each file written here may be that of a new task.
         static STARTED: AtomicU32 = AtomicU32::new(1000);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
         kernel.write("proc/loadavg", &format!("0.00 0.00 0.00 1/9 {started}\n"));
@@ -345,7 +346,7 @@ mod tests {
         task(&kernel, 9, 9, "ends", 70, 7);
         let mut scanner = Scanner::default();
         assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(3));
-        // No process has run that could have started this task.
+        // This task is not found, because no process that could have started it has run.
         kernel.write("proc/10/schedstat", "80 8 8\n");
         kernel.write("proc/7/task/8/schedstat", "99 6 9\n");
         kernel.remove("proc/9");

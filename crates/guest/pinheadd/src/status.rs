@@ -17,13 +17,13 @@ pub struct StatusFile {
 }
 
 impl StatusFile {
-    /// Creates the writer. The file does not exist yet.
+    /// Creates the writer, but not the file. The first summary creates the file.
     pub fn new(run_dir: &Path) -> StatusFile {
         StatusFile { path: run_dir.join(NAME), last: None }
     }
 
-    /// Writes the summary if it has changed. Counters that always grow are left out. A file that
-    /// changes with every sample would cost more than it is worth.
+    /// Writes the summary if it has changed. Counters that always grow are left out, because they
+    /// would change the file with every sample.
     pub fn write(&mut self, summary: &Summary) -> io::Result<()> {
         if self.last.as_ref() == Some(summary) {
             return Ok(());

@@ -199,8 +199,8 @@ pub fn detach() -> io::Result<Starter> {
 }
 
 /// Replaces this program by another one, with the same arguments. The other program's path is this
-/// program's path plus `more`. The call returns only on an error. The code is a separate function,
-/// because its large stack frame would otherwise exist as long as the daemon.
+/// program's path plus `more`. The call returns only on an error. This code is a separate function.
+/// In the caller, its large stack frame would exist as long as the daemon.
 #[inline(never)]
 pub fn become_program(more: &CStr) -> io::Error {
     const WORDS_MAX: usize = 32;
@@ -235,8 +235,8 @@ pub fn become_program(more: &CStr) -> io::Error {
 /// Returns the milliseconds since the boot, including suspended time.
 pub fn uptime_ms() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure lives until the call returns. The clock is there on every kernel
-    // since 2.6.39, and zeroes would be reported if it were not.
+    // SAFETY: the structure lives until the call returns. Every kernel since 2.6.39 has this clock.
+    // Without it, the call would leave zeroes.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
     let ms = i128::from(time.tv_sec) * 1000 + i128::from(time.tv_nsec) / 1_000_000;
     u64::try_from(ms).unwrap_or(0)
@@ -308,8 +308,8 @@ pub fn local_time(epoch_s: i64) -> Option<libc::tm> {
     }
 }
 
-/// Formats a time as C's `ctime` does, in the local time zone, without the newline. The function of
-/// C itself would add all of `printf` to the program.
+/// Formats a time as C's `ctime` does, in the local time zone, without the newline. C's own
+/// function would add all of `printf` to the program.
 pub fn ctime(epoch_s: f64) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] =

@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use wire::{System, Totals};
 
-/// Maximum number of network interfaces that are added up. Hosts of containers have more
-/// interfaces, but these only carry traffic of the counted interfaces.
+/// Maximum number of network interfaces that are added up. Hosts of containers may have more
+/// interfaces. The additional interfaces only carry traffic that the counted interfaces carry, too.
 const INTERFACES_MAX: usize = 256;
 
 /// Returns the kernel's counts for all tasks, and for the whole system.
@@ -71,8 +71,8 @@ fn thousandths(text: &str) -> Option<u64> {
 }
 
 /// Adds up the traffic of all interfaces except the loopback. Each line has eight numbers of
-/// received traffic and then eight of sent traffic. The first two of each eight are bytes and
-/// packets.
+/// received traffic and then eight of sent traffic. In each group of eight, the first number counts
+/// bytes and the second packets.
 fn network(text: &str, system: &mut System) {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     for (_, rest) in lines.filter(|(name, _)| name.trim() != "lo").take(INTERFACES_MAX) {

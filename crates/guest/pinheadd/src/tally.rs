@@ -28,7 +28,7 @@ pub struct Summary {
     pub pool: Pages,
     /// Numbers of changes.
     pub actions: Actions,
-    /// True if nothing changes any more.
+    /// True if the guest's counters no longer change.
     pub settled: bool,
     /// Last change and its reason.
     pub reason: String,

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// Record of this daemon's changes, and its path.
 #[derive(Debug)]
 pub struct Undo {
-    /// State found at the start. The pool is only recorded before its first change. Until then the
-    /// pool may be another manager's, and must stay as that manager left it.
+    /// State found at the start. The pool's size is recorded only just before its first change.
+    /// Until then another manager may change the pool, and its size must stay.
     pub record: UndoRecord,
     path: PathBuf,
 }

@@ -11,8 +11,8 @@ use crate::files::{Captured, Captures};
 use crate::question::{AlarmQuestion, SampleQuestion};
 use crate::tasks::{TaskGather, TaskScan};
 
-/// CPU usage above which a settled daemon gets a message to check its guest. An idle kernel runs
-/// occasionally anyway, and each check would keep it awake.
+/// CPU usage above which a settled daemon gets a message to check its guest. An idle kernel also
+/// runs occasionally, and a message each time would keep the guest awake.
 pub const BUSY_PERCENT: f64 = 10.0;
 /// The shortest time between two messages to check, independent of the daemon's rules. The daemon's
 /// own clock decides the time of its check, and this value only limits the messages.
@@ -39,7 +39,7 @@ pub enum DaemonEvent {
     /// The daemon has sent its status: see [`Agent::status`].
     Status,
     /// The guest's memory statistics, and the earliest time at which they were valid. The time is
-    /// `None` for the answer to a request that was repeated before the answer.
+    /// `None` if the request was repeated before this answer arrived.
     Sample(Box<Memory>, Option<u64>),
     /// The daemon's rules want a pool of this size.
     PoolRequest(PoolRequest),
@@ -51,7 +51,7 @@ pub enum DaemonEvent {
     Files(Captured),
     /// Milliseconds until the guest's next timer; `None` if that is more than a day away.
     Alarm(Option<u64>),
-    /// The guest has accepted its identity, or the reason for a failure.
+    /// The guest has accepted its identity, or reports the reason why it failed.
     Named(Result<(), String>),
     /// The name of the guest's previous host.
     CameFrom(String),
@@ -102,7 +102,7 @@ pub struct Agent {
     files: Captures,
     alarm: AlarmQuestion,
     looked_ms: u64,
-    /// Numbers of requests to it.
+    /// Numbers of requests to the daemon.
     pub asked: AskCounts,
 }
 
@@ -219,7 +219,7 @@ impl Agent {
                 self.alarm.is_answered_by(sequence).then_some(DaemonEvent::Alarm(in_ms))
             }
             ToHost::CameFrom(came) => Some(DaemonEvent::CameFrom(came.host)),
-            // The guest already has its identity, so this confirmation is not expected.
+            // The guest already has its identity, so this confirmation means nothing.
             ToHost::Identified(_) => None,
         };
         (None, event)
@@ -239,7 +239,7 @@ impl Agent {
 
     fn take_name(&mut self, message: ToHost) -> Option<DaemonEvent> {
         let ToHost::Identified(Identified { refusal }) = message else { return None };
-        // A daemon that was not sent an identity cannot confirm an identity.
+        // Only a daemon that has received an identity can confirm it.
         if self.naming != Naming::Sent {
             return None;
         }

@@ -3,13 +3,14 @@
 use base::{Bytes, PAGE_BYTES};
 use wire::Status;
 
-/// The smallest default floor of a guest, and its smallest share of the guest's memory. Debian's
-/// Linux 6.12 uses 42 of 96 MiB itself. With 48 MiB it would leave less than 1 MiB for programs.
+/// Lower limits of a guest's default floor: an amount, and a share of the guest's memory. Debian's
+/// Linux 6.12 itself uses 42 MiB of a guest's 96 MiB. A floor of 48 MiB would leave programs less
+/// than 1 MiB.
 const FLOOR: Bytes = Bytes::mib(64);
 const FLOOR_PERMILLE: u64 = 150;
 
-/// Returns the default floor. A guest keeps at least this memory, whatever it requests. A guest
-/// without a floor could give up memory that its kernel needs to respond at all.
+/// Returns the default floor. A guest keeps at least this memory, however large a pool its rules
+/// request. A guest without a floor could give up memory that its kernel needs to respond at all.
 pub fn floor(memory: Bytes) -> Bytes {
     memory.permille(FLOOR_PERMILLE).max(FLOOR).min(memory)
 }

@@ -2,12 +2,11 @@
 
 use wire::{Capture, Chunk, File};
 
-/// The longest file that is accepted from a guest.
+/// Maximum length of a file from a guest, in bytes.
 const FILE_MAX: usize = 64 * 1024;
 /// Time after which an incomplete file is dropped.
 const PATIENCE_MS: u64 = 5_000;
-/// The most files that are requested from one guest at once, which is twice the number of all
-/// files.
+/// Maximum number of open requests for files to one guest: two requests for each file.
 const OPEN_MAX: usize = 2 * File::ALL.len();
 
 /// Files of a guest that were requested together.
@@ -34,14 +33,14 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     open: Vec<Open>,
-    /// Requests of which some files are still open.
+    /// Requests for all files of which some files have not arrived yet.
     begun: Vec<Captured>,
     last: u32,
 }
 
 impl Captures {
-    /// Starts all files, and returns the number of the request with the requests to send. Returns
-    /// `None` while too many files are open.
+    /// Starts a request for all files. Returns its number and one request for each file, to be
+    /// sent. Returns `None` while too many files are open.
     pub(crate) fn begin(&mut self, now_ms: u64) -> Option<(u32, Vec<Capture>)> {
         if self.open.len() + File::ALL.len() > OPEN_MAX {
             return None;
@@ -59,7 +58,7 @@ impl Captures {
     }
 
     /// Handles a piece. Pieces arrive in order. A piece out of order ends its file. Returns the
-    /// files once none of the request is open.
+    /// files of a request when the last of them has ended.
     pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
         let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
         let open = &mut self.open[place];

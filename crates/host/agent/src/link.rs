@@ -59,9 +59,9 @@ impl AgentLink {
         self.is_lost = true;
     }
 
-    /// Returns the connection and its events while the port is open. It returns `None` without a
-    /// budget, because a closed other end would otherwise be reported repeatedly until the port may
-    /// be read.
+    /// Returns the connection and its events while the port is open. Returns `None` while the
+    /// budget is used up. Until the port may be read again, a closed other end would otherwise be
+    /// reported repeatedly.
     pub fn connection(&self) -> Option<(&Connection, PollFlags)> {
         let port = self.port.as_ref()?;
         Some((port.connection(), port.flags())).filter(|(_, flags)| !flags.is_empty())

@@ -53,8 +53,8 @@ impl Port {
         })
     }
 
-    /// Connects to the socket of a port without blocking. A socket with a full queue gives
-    /// `WouldBlock`, and so does a socket that serves another client.
+    /// Connects to the socket of a port without blocking. Returns `WouldBlock` if the socket's
+    /// queue is full, or the socket serves another client.
     pub fn connect(path: &Path, now_ms: u64) -> io::Result<Port> {
         Port::new(connect(path)?, now_ms)
     }

@@ -46,8 +46,8 @@ impl SampleQuestion {
         self.unanswered = 0;
     }
 
-    /// Returns the earliest time at which an answer was valid, which is the time of its request. It
-    /// is `None` for the answer to a request that was repeated since. Such an answer is ignored.
+    /// Returns the earliest time at which an answer was valid, which is the time of its request.
+    /// Returns `None` if the request was repeated since, because this answer may be older.
     pub(crate) fn true_at(&self, sequence: u32, now_ms: u64) -> Option<u64> {
         match sequence {
             0 => Some(now_ms),

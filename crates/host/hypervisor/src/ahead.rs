@@ -19,8 +19,8 @@ use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
 
-/// Most resident pages for which a set is recorded. A process with more pages was not paged out
-/// before. Its pages then do not show its needs at a wake-up.
+/// Maximum number of resident pages of a recorded process. A process with more resident pages was
+/// not paged out before, so its pages do not show what it needs at a wake-up.
 const PAGES_MAX: u64 = 8192;
 /// Pages in one call. Each call first checks the process, and skips a stopped process. The kernel
 /// accepts 1,024 pages.
@@ -74,7 +74,7 @@ impl InMemory {
         PageRun::pages(&self.runs)
     }
 
-    /// Fetches the pages that are in swap. The process is checked before each 512 pages. The pages
+    /// Fetches the pages that are in swap. The process is checked before every 512 pages. The pages
     /// of a stopped process are skipped, and an ended process is an error.
     pub fn fetch(&self, process: ProcessId) -> Result<(), PageOutError> {
         let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;

@@ -23,7 +23,7 @@ pub struct ProcessId {
 /// Capabilities of a guest, as its hypervisor reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// True if the guest has a balloon device. Only its use shows if a driver responds.
+    /// True if the guest has a balloon device. Only use of the device shows if a driver responds.
     pub balloon: bool,
     /// True if the balloon reports statistics.
     pub statistics: bool,
@@ -190,7 +190,8 @@ pub fn balloon_row(
     let pages = |field| row.get(field).map(|bytes| bytes / PAGE_BYTES);
     let own = [
         (G::OwnFree, of(G::BalloonFree)),
-        // A driver before Linux 4.6 does not report available memory. Free memory surely is.
+        // A driver before Linux 4.6 does not report available memory. Free memory is always part of
+        // it.
         (G::OwnAvailable, of(G::BalloonAvailable).or(of(G::BalloonFree))),
         (G::OwnCached, of(G::BalloonCached)),
         (G::OwnSwapIn, pages(G::BalloonSwapIn)),

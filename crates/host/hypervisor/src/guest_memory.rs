@@ -15,7 +15,7 @@ use base::{Bytes, PageRun};
 use crate::pagemap::Pagemap;
 use crate::{ProcessId, ProcessView};
 
-/// Pages with entries read at once.
+/// Number of pagemap entries read at once.
 const PAGES_AT_ONCE: u64 = 64 * 1024;
 
 /// A guest's memory. Pages are counted from the first page.
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!((read.len(), read[0]), (3 * page, 2));
         (read[0], read[page], read[3 * page - 1]) = (3, 4, 5);
         guest.write(&runs, &read).unwrap();
-        // Without this, the compiler would not expect a change of the memory.
+        // Without this call, the compiler would assume that the memory did not change.
         std::hint::black_box(&mut memory);
         let at = |page_number: usize| memory[offset + page_number * page];
         assert_eq!((at(2), at(4), memory[offset + 6 * page - 1], at(9)), (3, 4, 5, 9));
@@ -160,7 +160,7 @@ mod tests {
         assert!(guest.write(&runs, &read[1..]).is_err());
     }
 
-    /// Another process may have got the same number by then.
+    /// After a process has ended, another process may get its number.
     #[test]
     fn finding2_13_memory_of_a_process_that_ended_is_nobodys() {
         let mut qemu = Command::new("sleep").arg("1000").spawn().unwrap();

@@ -7,9 +7,9 @@
 //!   /srv/open/g1.qmp, anybody writes    nobody's: any user could have put it there
 //! ```
 //!
-//! Claims of the guest or its QEMU do not count, nor does the number of a process, because the user
-//! controls both. This process may manage guests of root and of its own user. It manages another
-//! user's guests only if that user is named.
+//! Claims of the guest or its QEMU do not count, because a user controls these programs. The number
+//! of a process does not count either. This process may manage guests of root and of its own user.
+//! It manages another user's guests only if that user is named.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -389,8 +389,8 @@ mod tests {
             let access = PortAccess { owner, user, monitor: dir.map(|dir| dir.join("g1.qmp")) };
             access.connect(port).is_ok()
         };
-        // The socket is named by another user's monitor, and then by a QEMU of this user that runs
-        // without rights.
+        // The socket is named by another user's monitor, by a QEMU of this user that runs as
+        // another user, and by a QEMU of an unknown user.
         assert!(!opens(OTHER, Some(OTHER), Some(&dir), &path));
         assert!(!opens(Owner::own(), Some(OTHER), Some(&dir), &path));
         assert!(!opens(OTHER, None, Some(&dir), &path));

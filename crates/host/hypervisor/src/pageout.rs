@@ -26,7 +26,7 @@ use crate::sys::{self, Stretch};
 const SLICE: usize = 8 << 20;
 /// Most stretches in one slice. The kernel accepts 1,024 stretches.
 const STRETCHES_MAX: usize = 512;
-/// Most slices of a process, which are two TiB of addresses. No guest's process has more.
+/// Most slices of a process: two TiB of addresses. No guest's process has more.
 const SLICES_MAX: usize = 1 << 18;
 /// Path prefixes of files that exist only in memory, behind shared mappings.
 pub(crate) const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];

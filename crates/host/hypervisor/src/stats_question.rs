@@ -25,10 +25,11 @@ const PATIENCE_MS: u64 = 2_000;
 /// Time after which the request is sent once more. Statistics carry the second of their arrival, so
 /// an equal response in the same second cannot be recognized.
 const AGAIN_MS: u64 = 1_000;
-/// Age up to which a response is returned again. Such a response is as useful as a new one, and
-/// wakes no guest.
+/// Age up to which a response is returned again. Such a response is as useful as a new response,
+/// and its guest is not woken.
 const FRESH_MS: u64 = 500;
-/// Shortest time between a response and the next request, for the same reason as `AGAIN_MS`.
+/// Shortest time between a response and the next request. Two responses in the same second could
+/// not be distinguished.
 const DISTINCT_MS: u64 = 1_000;
 
 /// Timing of the polls for a response. A running guest responds within a millisecond or two. The
@@ -82,7 +83,7 @@ pub(crate) struct StatsQuestion {
     /// Period of the guest outside of requests; `None` if it is read for each request.
     home_s: Option<u32>,
     restore_s: u32,
-    /// True if the guest has another period now.
+    /// True if the guest's present period is not its period outside of requests.
     is_away: bool,
 }
 
@@ -255,7 +256,8 @@ impl StatsQuestion {
         }
     }
 
-    /// Drops the statistics from before a reboot. A request that waits for them to age is over.
+    /// Drops the statistics from before a reboot. Also ends a request that is held because these
+    /// statistics are too recent.
     pub(crate) fn forget(&mut self) {
         self.last = None;
         if self.phase == Phase::Held {

@@ -10,7 +10,7 @@ use std::fs;
 pub const NAME_MAX: usize = 64;
 /// File of logged-in users. Recent releases of systemd have none.
 const LOGINS: &str = "run/utmp";
-/// Length of an entry: C libraries use 64-bit times there on s390x only.
+/// Length of an entry, in bytes. C libraries store 64-bit times in an entry only on s390x.
 const LOGIN_BYTES: usize = if cfg!(target_arch = "s390x") { 400 } else { 384 };
 /// Type of a user's entry.
 const USER_PROCESS: i16 = 7;

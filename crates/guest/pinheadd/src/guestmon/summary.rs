@@ -9,7 +9,7 @@ use zmon::procd::Summary;
 /// Number of fields in the CPUs' line: user, nice, system, idle, I/O wait, both kinds of
 /// interrupts, and steal.
 const FIELDS: usize = 8;
-/// Parts of a whole.
+/// Hundredths of a percent in a whole.
 const HUNDREDTHS: u64 = 10_000;
 
 /// Fields of the CPUs' line at the last reading.
@@ -47,8 +47,8 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
     }
     if let Ok(found) = text.read(root, "proc/vmstat") {
         let of = |name| value_of(found, name).unwrap_or(0);
-        // The kernel counts these two in KiB, but mon_procd takes them for pages. Readers of its
-        // records divide by the same factor.
+        // The kernel counts these two in KiB, but mon_procd multiplies them by the page size as if
+        // they were pages. Readers of the records divide by the page size.
         summary.paged_in = of("pgpgin").saturating_mul(page_kib);
         summary.paged_out = of("pgpgout").saturating_mul(page_kib);
         summary.swapped_in = of("pswpin");

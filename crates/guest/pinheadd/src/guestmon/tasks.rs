@@ -11,7 +11,7 @@ use std::fs;
 use zmon::monwriter::Series;
 use zmon::procd::{APPLICATION, Numbers, Record, Summary, TASK, TASKS_MAX, Task};
 
-/// Parts of a whole, of which no task has all.
+/// Hundredths of a percent in a whole.
 const HUNDREDTHS: u64 = 10_000;
 const US_PER_S: u64 = 1_000_000;
 
@@ -28,7 +28,7 @@ impl Now {
         self.us / US_PER_S
     }
 
-    /// Returns the time since an earlier one, with mon_procd's precision.
+    /// Returns the time since an earlier start, with mon_procd's precision.
     fn since(self, before: Now) -> f32 {
         let seconds = self.seconds() as f64 - before.seconds() as f64;
         let rest = (self.us % US_PER_S) as f32 - (before.us % US_PER_S) as f32;
@@ -136,7 +136,7 @@ impl Round<'_> {
         Some(Seen { pid, state, weight })
     }
 
-    /// Returns a task's share of all CPUs since the last round.
+    /// Returns a task's share of all CPUs since the last round. The share is always below 100 %.
     fn percent(&self, pid: u32, ran: u64) -> u16 {
         let ran = ran.saturating_sub(self.before.get(&pid).copied().unwrap_or(0));
         let used = ran.saturating_mul(HUNDREDTHS) / USER_HZ as u64;
@@ -167,7 +167,7 @@ impl Round<'_> {
         let status = self.of.text.read(&root, &file("status")).ok()?;
         let [user, effective] = ids(status, b"Uid:");
         let [_, group] = ids(status, b"Gid:");
-        // The record has 32 bits for the id, of which mon_procd uses half.
+        // mon_procd fills in only 16 of the record's 32 bits for the id.
         let effective = effective & 0xffff;
         task.numbers.user = effective as u32;
         task.texts[0] = users.of(user);
@@ -222,7 +222,7 @@ fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
     Some(ran)
 }
 
-/// Returns the real and the effective id after a name in /proc/PID/status.
+/// Returns the real and the effective id from the line of /proc/PID/status that begins with `name`.
 pub fn ids(status: &[u8], name: &[u8]) -> [u64; 2] {
     let line = lines(status).find_map(|line| line.strip_prefix(name));
     let mut ids = words(line.unwrap_or_default()).filter_map(number);

@@ -1,4 +1,4 @@
-//! Files read as by IBM's daemons: with one call, into 4 KiB.
+//! Reads of files as in IBM's daemons: one call reads at most 4 KiB.
 
 use procfs::Root;
 use std::fs::File;

@@ -11,9 +11,9 @@ const DEFLATE_ON_OOM: usize = 2;
 const MAX_DEVICES: usize = 64;
 
 /// Returns true if the guest below `root` may take pages back from its balloon rather than kill
-/// processes. Its MemTotal then does not change while the balloon grows, as with a CMM pool. `None`
-/// without a balloon that has a driver, or if its features cannot be read. Of several balloons the
-/// first counts.
+/// processes. Its MemTotal then does not change while the balloon grows, as with a CMM pool.
+/// Returns `None` if no balloon has a driver, or if the features cannot be read. If there are
+/// several balloons, the first one counts.
 pub fn balloon_deflates_on_oom(root: &Root) -> Option<bool> {
     let mut devices =
         fsio::entries(&root.join("sys/bus/virtio/drivers/virtio_balloon"), MAX_DEVICES);

@@ -1,8 +1,8 @@
 //! Other programs and settings in the guest that change its CPUs or its pool.
 //!
-//! A conflict does not stop the daemon; `check` reports it, and it is logged at the start. Each is
-//! a sentence with the conflict and its remedy. The work is bounded, because users that can start
-//! processes or create cgroups in the guest control the number of conflicts.
+//! A conflict does not stop the daemon; `check` reports it, and it is logged at the start. Each
+//! conflict is described in a sentence with its remedy. The work is bounded, because users that can
+//! start processes or create cgroups in the guest control the number of conflicts.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const MAX_PROCESSES: usize = 4096;
 /// not help.
 const MAX_REPORTED: usize = 16;
 
-/// Depth below the root cgroup that is searched, and maximum number of groups.
+/// Maximum depth below the root cgroup, and maximum number of groups, that are searched.
 const MAX_DEPTH: usize = 3;
 const MAX_GROUPS: usize = 1024;
 
@@ -115,7 +115,7 @@ fn process(root: &Root, pid: u32) -> Option<Process> {
 }
 
 /// Returns true for a kernel thread. The kernel pins many of its threads, one to each CPU, and
-/// moves them when the CPU goes. They have no command line, like processes that have ended.
+/// moves them when the CPU goes offline. Kernel threads and ended processes have no command line.
 fn is_kernel_thread(root: &Root, pid: u32) -> bool {
     let cmdline = fsio::read(&root.join(&format!("proc/{pid}/cmdline")));
     cmdline.is_ok_and(|cmdline| cmdline.is_empty())
@@ -152,7 +152,7 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
     }
 }
 
-/// Describes a group with its own CPUs.
+/// Describes a group that is limited to some CPUs.
 fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     let group = group.display().to_string();
     let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
@@ -199,8 +199,8 @@ fn cpus_of(group: &Path) -> Option<String> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// Returns the conflict with a sender of pool sizes to the kernel's CMM. The module names a sender
-/// under every hypervisor, but only z/VM delivers messages.
+/// Returns the conflict with a sender of pool sizes to the kernel's CMM. The kernel module names a
+/// sender under every hypervisor, but only z/VM delivers a sender's messages.
 fn cmm_sender(root: &Root) -> Option<String> {
     let sender = fsio::read(&root.join("sys/module/cmm/parameters/sender")).ok()?;
     let sender = String::from_utf8_lossy(sender.trim_ascii()).into_owned();

@@ -130,8 +130,8 @@ impl Cpus {
         all.into_iter().collect()
     }
 
-    /// Returns the CPUs that are online or can be. Unconfigured CPUs are left out, and so are
-    /// offline CPUs in a kernel that cannot plug.
+    /// Returns the CPUs that are online or can be brought online. Unconfigured CPUs are left out,
+    /// and so are offline CPUs in a kernel that cannot plug.
     pub fn usable(&self) -> Result<CpuList, Error> {
         let online = self.online()?;
         Ok(chosen(&self.present()?, &|cpu| {
@@ -140,8 +140,8 @@ impl Cpus {
         }))
     }
 
-    /// Returns true if the CPU can change. A captured tree may have only the lists, and then
-    /// nothing prevents a change.
+    /// Returns true if the CPU can change. In a captured tree with only the lists of CPUs, every
+    /// CPU counts as changeable.
     fn can_become(&self, cpu: u32, online: bool) -> bool {
         let is_other_now = matches!(self.is_online(cpu), Ok(Some(now)) if now != online);
         is_other_now || !self.file(cpu, "").exists()
@@ -178,7 +178,7 @@ impl Cpus {
         }
     }
 
-    /// Returns the reason why [`Cpus::unplug_one`] found none.
+    /// Returns the reason why [`Cpus::unplug_one`] found no CPU.
     pub fn nothing_to_unplug(&self) -> String {
         let isolated = self.isolated();
         match isolated.is_empty() {
@@ -201,9 +201,9 @@ impl Cpus {
     }
 
     /// Takes one CPU offline: the highest that is online and can go offline. CPUs with low numbers
-    /// come last, because cpu0 handles the interrupts that were not moved and, on s390x, could go
-    /// offline like any other CPU. The last CPU and isolated CPUs stay. `None` and errors are as
-    /// for [`Cpus::plug_one`].
+    /// come last, because cpu0 handles the interrupts that were not moved. On s390x even cpu0 could
+    /// go offline. The last CPU and isolated CPUs stay. Returns `None` and errors like
+    /// [`Cpus::plug_one`].
     pub fn unplug_one(&self) -> Result<Option<u32>, Error> {
         let online = without(&self.online()?, &self.isolated());
         if online.len() < 2 {
@@ -220,7 +220,7 @@ impl Cpus {
 
     /// Brings exactly the CPUs of `wanted` online. Does as much as possible, and returns the
     /// errors. CPUs are added before others are removed, so that the guest never has fewer CPUs
-    /// than both before and after.
+    /// than the smaller of the old and the new set.
     pub fn restore(&self, wanted: &CpuList) -> Vec<Error> {
         let online = match self.online() {
             Ok(online) => online,
@@ -247,7 +247,8 @@ impl Cpus {
         errors
     }
 
-    /// Returns `None` if the CPU cannot be plugged or unplugged at all.
+    /// Returns true if the CPU is online. Returns `None` if the CPU can never be plugged or
+    /// unplugged.
     fn is_online(&self, cpu: u32) -> Result<Option<bool>, Error> {
         let path = self.file(cpu, "online");
         match fsio::read_if_there(&path)? {
@@ -256,8 +257,8 @@ impl Cpus {
         }
     }
 
-    /// Returns true if the CPU is configured. On s390x a CPU can be taken from the guest without
-    /// leaving its list. Without this file every CPU is configured.
+    /// Returns true if the CPU is configured. On s390x a CPU that was taken from the guest can stay
+    /// in the guest's list. If the file is missing, every CPU is configured.
     fn is_configured(&self, cpu: u32) -> Result<bool, Error> {
         let path = self.file(cpu, "configure");
         match fsio::read_if_there(&path)? {

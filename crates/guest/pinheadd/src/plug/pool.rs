@@ -35,7 +35,7 @@ impl CmmPool {
         path.exists().then_some(CmmPool { path, open: None })
     }
 
-    /// Returns its file.
+    /// Path of the pool's file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,7 +1,7 @@
 //! The state found at the start, in a file that outlives the daemon.
 //!
-//! A killed daemon cannot restore anything. Before its first change it therefore saves a record.
-//! The next daemon restores the values in the record. The record is text:
+//! A killed daemon cannot restore anything. Every daemon therefore saves a record before its first
+//! change. The next daemon restores the values in the record. The record is text:
 //!
 //! ```text
 //! pinhead-undo 1                                  format and version
@@ -11,9 +11,8 @@
 //! end                                             nothing is missing
 //! ```
 //!
-//! It is written to a separate file, synced to disk and renamed, so that a crash leaves the old
-//! record or the new one. A record that is not valid to its last line is never applied, not even in
-//! part.
+//! The record is written to a separate file, synced to disk and renamed, so that a crash leaves the
+//! old record or the new one. No part of a record is applied unless all of its lines are valid.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -72,8 +71,8 @@ fn boot_id_in(text: &[u8]) -> Option<String> {
 impl UndoRecord {
     /// Parses the text of a record.
     pub fn parse(text: &[u8]) -> Result<UndoRecord, BadRecord> {
-        // A list of CPUs is the only long part. The limit is one byte below that of the reader, so
-        // that a record truncated by the reader is refused as too long.
+        // Only the list of CPUs can be long. The limit is one byte below the reader's limit, so a
+        // record that the reader truncated is refused as too long.
         if text.len() as u64 >= fsio::MAX_BYTES {
             return Err(BadRecord { line: 1, what: "is the first of too many" });
         }
@@ -91,7 +90,7 @@ impl UndoRecord {
         let boot_id = boot_id_in(rest).ok_or(bad)?;
         let (rest, bad) = next("cpus ", "has no list of CPUs")?;
         let cpus = cpulist::parse(rest).map_err(|_| bad)?;
-        // A record without any CPU was never written.
+        // The daemon never writes a record without CPUs.
         ensure(!cpus.is_empty(), bad)?;
         let (rest, bad) = next("pool ", "has no size of a pool")?;
         let pool = match (rest, unsigned(rest)) {

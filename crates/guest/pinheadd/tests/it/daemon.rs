@@ -43,8 +43,8 @@ fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     output
 }
 
-/// A running daemon. The daemon ends with its test even if the test fails. Otherwise it would keep
-/// the test run's output open.
+/// A running daemon. The daemon ends with its test even if the test fails. A remaining daemon would
+/// keep the test run's output open.
 struct Running(Child);
 
 impl Running {
@@ -167,8 +167,8 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
 fn a_port_without_a_host_costs_nothing() {
     let (closed_ns, none_ns) = (three_intervals_ns(Port::Closed), three_intervals_ns(Port::None));
     println!("{closed_ns} ns of CPU in two seconds with a closed port, {none_ns} without one");
-    // Half a percent of a core is enough to open the port, to be refused, and to notice that the
-    // port is closed.
+    // The limit, half a percent of a core, is enough to open the port and to find that it is
+    // closed.
     assert!(closed_ns <= none_ns + 10_000_000, "{closed_ns} ns with a port, {none_ns} without");
 }
 
@@ -223,7 +223,8 @@ fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("pinheadd.balloon is not a daemon's"));
 }
 
-/// As long as the rules have not changed the pool, it stays as another manager left it.
+/// As long as the rules have not changed the pool, the pool keeps the size that another manager
+/// set.
 #[test]
 fn a_pool_that_was_not_changed_is_not_put_back() {
     let kernel = FakeKernel::new(2, 4);

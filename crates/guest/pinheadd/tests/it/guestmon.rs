@@ -110,7 +110,7 @@ fn a_system_is_told_with_its_tasks() {
     assert_eq!((summary.uptime_s, summary.users, summary.cpus), (3_605, 0, 2));
     assert_eq!((&summary.load_1, &summary.load_5), (b"0.15\0\0", b"10.25\0"));
     assert_eq!((summary.tasks, summary.running, summary.sleeping), (2, 1, 1));
-    // Shares of 1,000 ticks since the start.
+    // Shares of the 1,000 ticks since the boot, in hundredths of a percent.
     assert_eq!((summary.user, summary.system, summary.idle), (1_000, 1_000, 7_000));
     assert_eq!(
         (summary.io_wait, summary.irq, summary.soft_irq, summary.steal),
@@ -121,7 +121,7 @@ fn a_system_is_told_with_its_tasks() {
         (100_000, 60_000, 20_000)
     );
     assert_eq!((summary.swap_used, summary.swapped_in, summary.swapped_out), (1_000, 3, 4));
-    // mon_procd multiplies a number of KiB by the KiB of a page.
+    // mon_procd multiplies these numbers, which are in KiB, by the page size in KiB.
     assert_eq!((summary.paged_in, summary.paged_out), (40, 80));
 
     let mut tasks = first.tasks;
@@ -136,10 +136,10 @@ fn a_system_is_told_with_its_tasks() {
     assert_eq!((numbers.shared, numbers.text, numbers.data), (200, 80, 1_200));
     assert_eq!((numbers.cpu_percent, numbers.memory_percent), (0, 100));
     let texts = texts.clone().map(|text| String::from_utf8(text).unwrap());
-    // Two bytes that are not ASCII became blanks, and so did the zeros.
+    // The two bytes that are not ASCII became blanks, and so did the zero bytes.
     assert_eq!(texts, ["ann", "root", "staff", "wait", "a (b) c", "a (b) c -x  "]);
 
-    // 30 seconds later it has run for 3 more, on two CPUs: a twentieth of all.
+    // In the next 30 seconds the task runs for 3 seconds: a twentieth of the time of two CPUs.
     fake.task(7, "a (b) c", 'D', 400, 250);
     fake.end(9);
     fake.write("proc/stat", "cpu  100 0 100 1700 50 10 20 20 0 0\n");
@@ -159,7 +159,7 @@ fn hundred_largest_tasks_are_written_and_all_are_counted() {
     for pid in 1..=130 {
         fake.task(pid, "t", 'S', 0, if pid > 125 { 2_500 } else { 25 });
     }
-    // A directory that is no task, one without files, and a line longer than a record.
+    // A directory that is no task, a task without files, and a command line longer than a record.
     fake.write("proc/self/stat", "x");
     fs::create_dir_all(fake.0.join("proc/4000")).unwrap();
     fake.write("proc/130/cmdline", &"y".repeat(9_000));
@@ -169,7 +169,7 @@ fn hundred_largest_tasks_are_written_and_all_are_counted() {
     let mut first: Vec<u32> = round.tasks[..5].iter().map(|(_, task)| task.numbers.pid).collect();
     first.sort_unstable();
     assert_eq!(first, [126, 127, 128, 129, 130]);
-    // The long record has the first odd number, and the others have consecutive even ones.
+    // The long record has the number 1. The other records have consecutive even numbers.
     let (odd, even): (Vec<u16>, Vec<u16>) =
         round.tasks.iter().map(|(n, _)| *n).partition(|n| n % 2 == 1);
     assert_eq!(odd, [1]);

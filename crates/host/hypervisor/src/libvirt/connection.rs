@@ -18,8 +18,8 @@ pub(super) struct Up {
     /// User that runs the daemon and owns its guests.
     pub(super) owner: Owner,
     pub(super) socket: PathBuf,
-    /// True if the domains were listed, or the last list is used because the new one is late.
-    /// Before that no guest gets a request.
+    /// True if the domains were listed, or if their list is late and the last list is used instead.
+    /// Until then no guest gets a request.
     pub(super) is_listed: bool,
     /// Time of the next list.
     pub(super) list_ms: Option<u64>,

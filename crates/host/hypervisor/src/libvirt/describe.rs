@@ -127,8 +127,8 @@ fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
     number.checked_mul(unit).map(Bytes)
 }
 
-/// Returns the maximum size and the plugged memory of each memory device. A device without the
-/// second value is off and has plugged nothing.
+/// Returns the maximum size and the plugged memory of each memory device. A device without a
+/// plugged size is off, and its plugged memory is 0.
 fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Bytes, Bytes)> {
     let is_it = move |device: &Node<'_, '_>| device.attribute("model") == Some(model);
     children(devices, "memory").filter(is_it).filter_map(|device| {

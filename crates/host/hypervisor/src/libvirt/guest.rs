@@ -1,8 +1,8 @@
 //! State of one domain, and the choice of the next request to it.
 //!
-//! A hung hypervisor blocks forever each call that reaches it, and libvirt serves five calls per
-//! client at once. Therefore a guest has at most one open call. After a guest has stopped
-//! responding, it only gets the call that does not reach its hypervisor.
+//! A call that reaches a hung hypervisor blocks forever, and libvirt serves only five calls per
+//! client at once. Therefore a guest has at most one open call. A guest that has stopped responding
+//! only gets the call that does not reach its hypervisor.
 
 use base::Bytes;
 use virtrpc::{Call, Domain};
@@ -14,13 +14,13 @@ use crate::{BALLOON_MIN, Id, ProcessId, RunState};
 
 /// Wait before a guest that did not respond is probed again.
 pub(super) const PROBE_MS: u64 = 2_000;
-/// Each poll is a call to libvirt's daemon, which queries QEMU when its turn comes. The daemon
-/// serves five calls of a client at once, over all guests.
+/// Pace of polls for statistics. Each poll is a call to libvirt's daemon, which queries QEMU when
+/// the turn of the call comes. The daemon serves five calls of a client at once, over all guests.
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
 /// Interval between two requests for a description, which find a newly attached port.
 const DEVICES_MS: u64 = 60_000;
-/// The same interval once libvirt has reported a change of memory.
+/// Interval between two requests for a description once libvirt has reported a change of memory.
 pub(super) const CHANGED_MS: u64 = 10_000;
 
 /// Purpose of a call for a guest.
@@ -81,7 +81,7 @@ pub(super) struct Turn {
     pub(super) armed_ms: Option<u64>,
     /// Time of the last request for the description.
     pub(super) described_ms: u64,
-    /// True if libvirt has reported another memory size since then.
+    /// True if libvirt has reported another memory size since the last request.
     pub(super) is_stale: bool,
     pub(super) ram_pace: RamPace,
     /// Arrival of the guest, while its configuration is still to be read.
@@ -156,8 +156,8 @@ impl LibvirtGuest {
         }
     }
 
-    /// Requests the configuration, until it is read, once the domain has fully arrived. A migrating
-    /// domain receives its configuration last.
+    /// Requests the configuration of a domain that has fully arrived, until the configuration is
+    /// read. A migrating domain receives its configuration last.
     pub(super) fn look_at_configuration(&mut self) {
         let moves = self.state.is_none_or(|state| state == RunState::Migrating);
         self.wants.configured = self.is_reported && !moves && self.turn.came.is_some();

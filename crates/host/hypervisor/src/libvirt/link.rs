@@ -21,8 +21,8 @@ const ANSWER_MS: u64 = 5_000;
 /// stays free, so that this program's own calls never block the connection.
 const OPEN_MAX: usize = 4;
 
-/// Number of late calls at which the connection is replaced. Too few calls would remain for the
-/// guests that respond.
+/// Number of late calls at which the connection is replaced. With so many late calls, too few calls
+/// remain for the guests that respond.
 const LATE_MAX: usize = 3;
 
 /// Most bytes read per turn, so that a flooding daemon gets no more than its share of time. A list
@@ -100,8 +100,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects without waiting. Each step has the given timeout. A list has the same timeout,
-    /// unless guests wait for the list. In that case it has the timeout of a guest's call.
+    /// Connects without waiting. Each step has the given timeout. The list of domains has the same
+    /// timeout. If guests wait for the list, it has the timeout of a guest's call instead.
     pub(super) fn to(
         socket: &Path,
         owner: Owner,

@@ -11,8 +11,8 @@
 //! is described by three calls and looked up in /proc, and only then reported as found.
 //!
 //! When the connection is lost the guests still exist. They count as not responding until a new
-//! connection has listed them again. A domain is the same as before if its UUID, its number and its
-//! process are unchanged.
+//! connection has listed them again. A domain counts as the same one if its UUID, its number and
+//! its process are unchanged.
 
 mod connection;
 mod describe;
@@ -60,8 +60,8 @@ pub fn describe_domain(xml: &str) -> Result<DomainParts, String> {
 /// URI of a user's own guests.
 pub const SESSION_URI: &str = "qemu:///session";
 
-/// Sockets of libvirt's daemons below their directory: the QEMU daemon and the common daemon. If
-/// both exist, the first has the guests.
+/// Sockets of libvirt's QEMU daemon and of its common daemon, as names in the directory of sockets.
+/// If both exist, the QEMU daemon has the guests.
 const SOCKETS: [&str; 2] = ["virtqemud-sock", "libvirt-sock"];
 
 /// One libvirt connection, identified by its URI.

@@ -43,8 +43,8 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
     }
 }
 
-/// Returns the arrival of a domain, by the detail of the event. A domain that woke up existed
-/// before.
+/// Returns the arrival of a domain, by the detail of the event. Returns `None` for a domain that
+/// booted, or that existed before and woke up.
 pub(super) fn came(detail: i32) -> Option<Came> {
     match detail {
         // A domain from a snapshot has the snapshot's configuration.

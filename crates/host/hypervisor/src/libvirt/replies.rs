@@ -73,7 +73,7 @@ impl Libvirt {
                 self.has_now(id, info.memory_kib, now_ms);
             }
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
-            // An event follows. The state is requested in case it does not.
+            // An event follows. The state is also requested, in case the event is lost.
             (Ask::Running(_), _) => guest.wants.state = true,
             (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
@@ -91,8 +91,8 @@ impl Libvirt {
         match ask {
             Ask::Xml if guest.is_reported && guest.reach.is_known => {}
             Ask::Xml => self.is_not_described(id, &failure.message, now_ms),
-            // These calls are only repeated here. An immediate retry would flood a daemon that
-            // refuses them.
+            // These calls are only repeated after a wait. An immediate retry would flood a daemon
+            // that refuses them.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
             Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),
@@ -102,7 +102,8 @@ impl Libvirt {
         }
     }
 
-    /// Handles a guest's description, or checks with it that the guest is still the same.
+    /// Handles a guest's description. The first description is stored. On a new connection, the
+    /// description shows whether the domain is still the same.
     fn is_described(&mut self, id: Id, description: Description, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         if !guest.reach.is_known {
@@ -243,7 +244,7 @@ impl Libvirt {
         let mut actual = told;
         if let Some(description) = &guest.description {
             if !description.can.balloon {
-                // libvirt counts the maximum of all virtio-mem devices.
+                // Without a balloon, libvirt's size includes the maximum of all virtio-mem devices.
                 actual = told.min(description.memory);
             }
             // The change may come from virtio-mem.
@@ -266,7 +267,7 @@ impl Libvirt {
             return;
         };
         if state == RunState::Paused(Pause::NotStarted) {
-            // libvirt reports the arrival of the domain once it is complete.
+            // The domain is still arriving. libvirt reports it again when it is complete.
             guest.state = None;
             guest.due_ms = Some(now_ms + PROBE_MS);
             return;

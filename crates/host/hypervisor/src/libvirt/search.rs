@@ -60,7 +60,7 @@ impl Search {
         }
     }
 
-    /// Finds the process of a domain that is known since `since_ms`.
+    /// Finds the process of a domain that has been known since `since_ms`.
     pub(super) fn find(&mut self, name: &str, uuid: Uuid, since_ms: u64, now_ms: u64) -> Outcome {
         if let Some(process) = self.by_file(name, uuid) {
             return Outcome::Is(process);

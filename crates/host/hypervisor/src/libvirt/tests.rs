@@ -389,7 +389,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
-    // One domain was restarted in that time, and another domain has ended.
+    // While the connection was lost, one domain was restarted and another one ended.
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
     let events = scene.at(1_100);
     let again = Event::Gone(found[1], "it was restarted".into());

@@ -11,7 +11,8 @@ use crate::{Capabilities, Pinned};
 /// Most serial ports that are probed. QEMU's own bus has room for 31.
 const PORTS_MAX: usize = 8;
 const PORT_NAME: &str = "org.pinhead.0";
-/// Parents of devices in QEMU's object tree: of devices with an id, and of devices without.
+/// Parents of devices in QEMU's object tree. The first has the devices with an id, and the second
+/// the devices without an id.
 const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
 /// Prefix of the types of passed-through devices, which can access all guest memory.
 const PASSED_DEVICE: &str = "child<vfio-pci";

@@ -1,8 +1,8 @@
 //! Search for sockets by patterns such as `/run/pinhead/up/*/*.qmp`, with their owners.
 //!
 //! A directory of an untrusted user costs one check of its owner. The cost of a trusted user's
-//! directories is bounded per user, so that a full directory of one user hides no guests of
-//! another.
+//! directories is bounded per user, so that a full directory of one user hides no guests of another
+//! user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -26,9 +26,10 @@ const ENTRIES_MAX: usize = 16_384;
 /// Most entries read for one pattern. A user with write access to a matching directory can create
 /// any number of links there to one full directory.
 const LOOKED_MAX: usize = 65_536;
-/// The same limit for a named user, enough for some hundred guests.
+/// Most entries read for one pattern in a named user's directories, enough for some hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// The same limit for an untrusted user, because only the presence of a socket matters.
+/// Most entries read for one pattern in an untrusted user's directories. Few are enough, because
+/// only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
 /// Most untrusted users that are recorded. It is enough to know that there are several.
 const OTHERS_MAX: usize = 64;

@@ -20,8 +20,8 @@ use crate::{BALLOON_MIN, BlockStats, Event, Id, Machine, ProcessId, RunState, ba
 const SILENT_MS: u64 = 5_000;
 /// Interval of requests for the machine, because QEMU has no event for a plugged DIMM or vCPU.
 const MACHINE_MS: u64 = 60_000;
-/// The same interval after a sign of a change. It is not 0, because a QEMU could show such signs
-/// all the time.
+/// Interval of requests for the machine after a sign of a change. The interval is not 0, because a
+/// QEMU could show such signs all the time.
 const CHANGED_MS: u64 = 10_000;
 /// Longest text of QEMU that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
@@ -83,7 +83,7 @@ pub(super) struct QmpGuest {
     reported: RunState,
     news: News,
     watched: Watched,
-    /// The newest target, while QEMU works on an older one.
+    /// The newest target, while QEMU works on an older target.
     wanted: Option<Bytes>,
     question: StatsQuestion,
     is_silent: bool,

@@ -53,7 +53,7 @@ pub(super) enum Purpose {
     Chardevs,
     Migration,
     Blocks,
-    /// The devices with an id, or the devices without.
+    /// The devices with an id, or the devices without an id.
     Devices(&'static str),
     DeflateOnOom,
     /// Presence of balloon statistics.
@@ -157,7 +157,8 @@ impl Link {
         self.open.iter().map(|open| open.asked_ms).min()
     }
 
-    /// Restarts the timeouts of all open requests, because a stopped QEMU does not hang.
+    /// Restarts the timeouts of all open requests. The time for which QEMU was stopped does not
+    /// count.
     pub(super) fn wait_anew(&mut self, now_ms: u64) {
         self.open.iter_mut().for_each(|open| open.asked_ms = now_ms);
     }

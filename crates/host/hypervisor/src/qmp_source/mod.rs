@@ -41,7 +41,7 @@ const SCAN_MS: u64 = 2_000;
 /// Most sockets of one pattern that are managed. Each socket needs a descriptor, and a process may
 /// open some thousands.
 const PLACES_MAX: usize = 4_096;
-/// The same limit for one named user.
+/// Most sockets of one pattern that are managed for one named user.
 const PLACES_OF_OTHERS: usize = 256;
 /// Most new connections per turn, so that existing connections are served soon.
 const CONNECTS_A_TURN: usize = 64;
@@ -160,8 +160,9 @@ impl QmpSource {
         }
     }
 
-    /// Chooses the sockets of one pattern to manage, and returns the owners with too many of them.
-    /// Above the limit connected sockets stay. New sockets replace sockets without a QEMU.
+    /// Chooses the sockets of one pattern to manage, and returns the owners with too many sockets.
+    /// Above the limit, connected sockets keep their place. New sockets replace sockets without a
+    /// QEMU.
     fn chosen(&self, mut sockets: Vec<Socket>) -> (Vec<Socket>, BTreeMap<Owner, Crowd>) {
         let rank = |socket: &Socket| self.places.get(&socket.path).map_or(1, Place::rank);
         let most =

@@ -31,9 +31,9 @@ const ANSWER_MAX_MS: u64 = 30_000;
 const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
 /// Wait before the second check of the listener. The kernel reports the process that called listen
-/// last. A launcher that passes a listening socket to QEMU is reported until QEMU itself calls
-/// listen, right at its start. Afterwards the second check finds QEMU, a lying QEMU, or a program
-/// in front of QEMU.
+/// last. If a launcher passes a listening socket to QEMU, the launcher is reported until QEMU
+/// itself calls listen, right at its start. Afterwards the second check finds QEMU, a lying QEMU,
+/// or a program in front of QEMU.
 const SECOND_LOOK_MS: u64 = 200;
 /// Age from which a guest counts as stable.
 const STEADY_MS: u64 = 10_000;
@@ -220,7 +220,7 @@ impl Place {
             }
             Err(error) => {
                 self.is_dead = error.kind() == io::ErrorKind::ConnectionRefused;
-                // A guest that ends removes its socket, which the next scan finds out.
+                // An ending guest removes its socket, and the next scan notices that.
                 if error.kind() != io::ErrorKind::NotFound {
                     let (trouble, words) = refused(&self.path, owner, &error);
                     common.troubles.report(owner, trouble, words, now_ms, events);
@@ -269,7 +269,8 @@ impl Place {
                 self.retry_later(now_ms);
             }
             (_, End::Twice) => {
-                // The next attempt is late but needed, because the other socket may vanish.
+                // The next attempt may be late. But an attempt is needed, because the guest's other
+                // socket may vanish.
                 self.next_try_ms = now_ms + RETRY_MAX_MS;
             }
             (_, End::Stranger) => {

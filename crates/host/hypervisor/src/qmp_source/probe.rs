@@ -20,7 +20,8 @@ pub(super) struct Probe {
     memory: Option<u64>,
     ram: Vec<Bytes>,
     actual: Option<u64>,
-    /// Memory that the balloon does not count. It is 0 for a QEMU without that command.
+    /// Memory that the balloon does not count. The value is 0 for a QEMU that lacks the command to
+    /// query it.
     beside: u64,
     status: Option<qmp::RunState>,
     is_moving: bool,
@@ -168,7 +169,7 @@ pub(super) fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> 
     view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))
 }
 
-/// Returns the name for a guest without a name, which is its socket's.
+/// Returns the name of the socket, for a guest without a name of its own.
 fn stem(socket: &Path) -> String {
     cut(&socket.file_stem().unwrap_or_default().to_string_lossy()).to_owned()
 }

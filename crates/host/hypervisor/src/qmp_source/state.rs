@@ -24,8 +24,8 @@ fn pause(word: &str) -> Pause {
     }
 }
 
-/// Returns the run state after an event, if the event alone decides. The state before matters,
-/// because a guest that has shut down is stopped afterwards, and is still dead.
+/// Returns the run state after an event, if the event alone decides. The current state matters,
+/// because a guest is also stopped after a shutdown, and must stay dead.
 pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     match name {
         "SHUTDOWN" | "GUEST_PANICKED" => Some(RunState::Dead),

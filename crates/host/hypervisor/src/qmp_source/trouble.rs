@@ -14,11 +14,11 @@ use crate::{Event, Owner};
 /// Maximum number of stored problems. Each of them is reported only once. Problems beyond this
 /// limit are not reported.
 const TROUBLES_MAX: usize = 1_024;
-/// Connections to the sockets of one named user per second, and at once.
+/// Maximum number of connections to one named user's sockets, per second and at once.
 const CONNECTS_A_SECOND: u64 = 16;
 const CONNECTS_AT_ONCE: u64 = 64;
-/// Cost of one new guest or one problem for a named user. The limit is one per ten seconds, and 32
-/// at once.
+/// Cost of one new guest or one problem for a named user. The limit is one guest or problem per ten
+/// seconds, and 32 at once.
 const NEWS: u64 = 1_000;
 const NEWS_A_SECOND: u64 = 100;
 const NEWS_AT_ONCE: u64 = 32 * NEWS;

@@ -7,8 +7,9 @@
 //!                                          turn() ─► Answer ◄─────┘
 //! ```
 //!
-//! `CMM SHRINK n` sets the pool of the kernel's `cmm` module to this size, whatever its size was. 0
-//! returns all of the pool. (`CMM RELEASE n` would add n more pages to the pool for a while.)
+//! `CMM SHRINK n` sets the pool of the kernel's `cmm` module to this size, whatever its size was. A
+//! size of 0 returns all of the pool. (`CMM RELEASE n` would add n more pages to the pool for a
+//! while.)
 
 use super::name::UserId;
 use crate::Id;
@@ -22,12 +23,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Timeout of the program, which counts only time in which the program could run. CP answers a
-/// message at once, so a slower program hangs.
+/// Timeout of the program. Only time in which the program could run counts. CP answers a message at
+/// once, so a slower program hangs.
 const DEADLINE_MS: u64 = 5_000;
 /// Interval of the checks for the program's end if the kernel has no pidfd.
 const LOOK_MS: u64 = 50;
-/// Interval of the checks of the timeout otherwise.
+/// Interval of the checks of the timeout if the kernel has a pidfd.
 const TIME_LOOK_MS: u64 = 1_000;
 /// Bytes read of a failed program's output, which also limits the characters shown.
 const WORDS_BYTES: usize = 1_024;

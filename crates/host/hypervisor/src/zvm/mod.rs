@@ -50,8 +50,8 @@ pub struct ZvmOptions {
     /// Name patterns of the users with managed memory. Without patterns, users are shown but not
     /// managed.
     pub managed: Vec<String>,
-    /// The user that this process runs in, if known. It is only shown, because this process would
-    /// have to wait for itself.
+    /// The user that this process runs in, if known. This user is shown but not managed, because
+    /// this process would have to wait for itself.
     pub own: Option<String>,
     /// Memory of z/VM for all users together.
     pub memory: Option<Bytes>,
@@ -164,8 +164,8 @@ impl Zvm {
         gone.into_iter().for_each(|id| self.gone(id, "it has logged off", events));
     }
 
-    /// Returns true if this is the known user, which has not logged off since, with an unchanged
-    /// size.
+    /// Returns true if the counters belong to the known user. The user must not have logged off
+    /// since, and its size must be unchanged.
     fn is_same(&self, id: Id, counted: &Guest) -> bool {
         self.users.get(&id).is_some_and(|user| {
             counted.elapsed_us >= user.counted.elapsed_us

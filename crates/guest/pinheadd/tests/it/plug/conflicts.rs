@@ -15,7 +15,7 @@ fn found(kernel: &FakeKernel) -> Vec<String> {
     found
 }
 
-/// Checks that exactly these are found, by the beginnings of the sentences.
+/// Checks that the conflicts found begin with exactly these texts.
 fn check(kernel: &FakeKernel, expected: &[&str]) {
     let found = found(kernel);
     let begins = found.iter().zip(expected).all(|(text, expected)| text.starts_with(expected));
@@ -29,8 +29,8 @@ fn a_plain_guest_has_none() {
     kernel.add_process(OWN, "pinheadd", "pinheadd", "0");
     // Kernel threads are pinned by the hundred.
     kernel.add_process(20, "ksoftirqd/1", "", "1");
-    // A cpuset that the kernel narrowed to the CPUs online, with offline CPUs that the machine may
-    // get one day.
+    // The kernel narrowed the first process's cpuset to the CPUs online. The second process may
+    // also use CPUs that the machine may get one day.
     kernel.add_process(30, "sshd", "sshd", "0-1");
     kernel.add_process(31, "sshd", "sshd", "0-63");
     check(&kernel, &[]);
@@ -85,7 +85,7 @@ fn groups_of_the_new_hierarchy_are_found_when_they_have_cpus() {
     kernel.write(&format!("{base}/a.slice/b/c/cpuset.cpus"), "1\n");
     kernel.write(&format!("{base}/a.slice/b/c/d/cpuset.cpus"), "1\n");
     symlink(kernel.path(base), kernel.path(&format!("{base}/loop"))).unwrap();
-    // Without the marker file it is not a hierarchy.
+    // Without the marker file, the directory is not a hierarchy of cgroups.
     check(&kernel, &[]);
     kernel.write(&format!("{base}/cgroup.controllers"), "cpuset cpu memory\n");
     // Groups deeper than three levels are not searched.
@@ -121,7 +121,7 @@ fn other_owners_of_the_pool_are_found() {
     let kernel = FakeKernel::s390x(1, 1, 0);
     kernel.write("proc/sys/vm/cmm_timed_pages", "12\n");
     kernel.write("sys/module/cmm/parameters/sender", "VMRMSVM\n");
-    // The sender is set under every hypervisor, but only z/VM delivers messages.
+    // The kernel module names a sender under every hypervisor, but only z/VM delivers messages.
     kernel.write("proc/sysinfo", "VM00 Control Program: KVM/Linux\n");
     check(&kernel, &["CMM holds 12 pages on a timer"]);
     kernel.write("proc/sysinfo", "VM00 Control Program: z/VM    7.3.0\n");
@@ -138,7 +138,7 @@ fn report_g11_isolated_cpus_are_one_sentence_and_pin_nobody() {
     }
     kernel.add_process(90, "control", "control", "3");
     check(&kernel, &["CPUs 2-3 are isolated"]);
-    // A process without some of the other CPUs still counts as pinned.
+    // A process that may not use all CPUs for ordinary work still counts as pinned.
     kernel.add_process(91, "worker", "worker", "1-2");
     check(&kernel, &["CPUs 2-3 are isolated", "Process 91 (worker) is pinned to CPUs 1-2"]);
 }

@@ -11,7 +11,7 @@ fn set(cpus: &[u32]) -> CpuSet {
 fn the_lowest_offline_cpu_is_plugged_until_there_is_none() {
     let kernel = FakeKernel::new(2, 12);
     let cpus = Cpus::new(&kernel.root());
-    // By number, not by name: cpu2 before cpu10.
+    // CPUs are plugged in the order of their numbers: cpu2 before cpu10.
     for expect in 2..12 {
         assert_eq!(cpus.plug_one().unwrap(), Some(expect));
         kernel.settle();
@@ -50,7 +50,7 @@ fn a_cpu_that_is_not_configured_is_not_plugged() {
     assert_eq!(cpus.plug_one().unwrap(), Some(2));
     kernel.write_cpu(3, "configure", "0\n");
     assert_eq!(cpus.plug_one().unwrap(), None);
-    // Without this file there is nothing to configure.
+    // A CPU without this file need not be configured.
     kernel.remove("sys/devices/system/cpu/cpu1/configure");
     assert_eq!(cpus.plug_one().unwrap(), Some(1));
 }
@@ -109,7 +109,7 @@ fn cpu_that_fails_to_restore_is_an_error_and_others_restore() {
     let cpus = Cpus::new(&kernel.root());
     kernel.break_file("sys/devices/system/cpu/cpu1/online");
     kernel.break_file("sys/devices/system/cpu/cpu4/online");
-    // cpu9 has left the machine; cpu1 is to go and does not; cpu4 cannot be brought online.
+    // cpu9 has left the machine. cpu1 cannot go offline, and cpu4 cannot be brought online.
     let errors = cpus.restore(&set(&[0, 3, 4, 9]));
     let file = |cpu: u32| kernel.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
     assert_eq!(errors.len(), 3);
@@ -190,7 +190,7 @@ fn report_g11_isolated_cpus_are_neither_plugged_nor_unplugged() {
     assert_eq!(cpus.isolated(), set(&[2, 3, 4]));
     assert_eq!(cpus.unplug_one().unwrap(), Some(1));
     kernel.settle();
-    // cpu0 is the last one for ordinary work.
+    // cpu0 is the last CPU for ordinary work.
     assert_eq!(cpus.unplug_one().unwrap(), None);
     let why = "no CPU but the isolated ones (2-4) can be changed";
     assert_eq!(cpus.why_no_unplug().as_deref(), Some(why));
@@ -199,7 +199,7 @@ fn report_g11_isolated_cpus_are_neither_plugged_nor_unplugged() {
         kernel.settle();
     }
     assert_eq!(kernel.online(), [0, 1, 2, 3, 5]);
-    // Kernels without isolated CPUs show it in two ways.
+    // A kernel without isolated CPUs has an empty list, or no valid list.
     kernel.write("sys/devices/system/cpu/isolated", "\n");
     kernel.write("sys/devices/system/cpu/nohz_full", "(null)\n");
     assert!(cpus.isolated().is_empty());
@@ -222,7 +222,7 @@ fn present_cpus_are_those_of_the_last_good_look() {
     kernel.write(FILE, "\n");
     let mut present = PresentCpus::open(&kernel.root()).unwrap();
     assert_eq!(present.cpus().len(), 0);
-    // Longer than the buffer of one call, and different only at its end.
+    // The list is longer than the buffer of one call, and changes only at its end.
     let every_other = |count: u32| {
         let numbers: Vec<String> = (0..count).map(|number| (2 * number).to_string()).collect();
         format!("{}\n", numbers.join(","))

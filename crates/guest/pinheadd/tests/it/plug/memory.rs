@@ -117,8 +117,8 @@ fn cut_or_changed_record_is_refused_or_means_itself() {
             }
         }
     }
-    // Other hexadecimal digits of the boot id, other CPUs, other sizes. A much larger number would
-    // mean that something is not checked.
+    // The changed records that are valid have another digit in the boot id, other CPUs or another
+    // size. A much larger number would mean that a part of the record is not checked.
     assert!((36 * 22..1000).contains(&taken), "{taken}");
 }
 

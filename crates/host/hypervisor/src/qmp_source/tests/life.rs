@@ -110,7 +110,7 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
     assert_eq!(found.vcpu_tids, [71]);
     world.tree.file(&format!("proc/{}/task/73/schedstat", std::process::id()), "");
     qemu.tids = vec![71, 73];
-    // QEMU has no event for this, so it is found within a minute.
+    // QEMU has no event for a plugged vCPU, so the next request for the machine finds it.
     world.now_ms += 60_000;
     world.source.ask_actual(id, world.now_ms);
     world.talk(&mut qemu);
@@ -348,7 +348,7 @@ fn events_report_how_a_guest_runs() {
     assert_eq!(after(&mut qemu, "RESUME", "running"), state(RunState::Running));
     let events = after(&mut qemu, "RESET", "running");
     assert_eq!(events, [Event::Rebooted(id), Event::Actual(id, Bytes(512 * MIB))]);
-    // The guest has migrated away, which the event does not contain.
+    // The guest has migrated away. Only QEMU's status shows this, and the event does not.
     let events = after(&mut qemu, "STOP", "postmigrate");
     assert_eq!(events.last(), Some(&Event::State(id, RunState::Migrating)));
     assert_eq!(after(&mut qemu, "SHUTDOWN", "shutdown"), state(RunState::Dead));
@@ -417,7 +417,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     second.greet();
     world.talk(&mut second);
     assert_eq!(world.take_events(), []);
-    // The second monitor replaces the first when that is closed.
+    // The second monitor replaces the first monitor when the first one is closed.
     drop(first);
     world.turn(0);
     assert!(matches!(world.take_events().as_slice(), [Event::Gone(gone, _)] if *gone == id));

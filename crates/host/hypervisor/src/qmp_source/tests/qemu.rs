@@ -22,7 +22,7 @@ pub(super) struct Qemu {
     pub(super) tids: Vec<u32>,
     /// Memory that was plugged at run time.
     pub(super) plugged: u64,
-    /// Memory beyond it that the balloon claims.
+    /// Memory that the balloon claims in addition to the memory that exists.
     pub(super) balloon_lies: u64,
     /// Received commands.
     pub(super) asked: Vec<String>,

@@ -156,7 +156,7 @@ fn finding_08_full_directory_of_named_user_delays_no_other() {
     let listener = UnixListener::bind(tree.path().join("user/root/g.qmp")).unwrap();
     let mut source = source(&tree, Trust::naming([Stranger::OWNER]));
     let (mut events, mut now_ms) = (Vec::new(), 0);
-    // The names are new each time, as often as the manager searches.
+    // Each search of the manager finds sockets with new names.
     for round in 0..10 {
         for number in 0..300 {
             let path = dir.join(format!("{round}-{number}.qmp"));
@@ -183,7 +183,7 @@ fn finding_08_a_link_of_another_user_leads_nowhere() {
         base::skipped!("only root can be somebody else");
         return;
     };
-    // A monitor of root's that the patterns do not match.
+    // A monitor of root that matches none of the patterns.
     tree.file("secret/README", "");
     let secret = tree.path().join("secret/a.qmp");
     let listener = UnixListener::bind(&secret).unwrap();
