@@ -7,8 +7,8 @@ use std::path::Path;
 /// Longest list that is read, in bytes.
 const LIST_MAX: u64 = 4 << 20;
 
-/// Finds a user or a group by its number, or by its name in such a list. Users and groups of a
-/// directory service are not in such a list, and need a number.
+/// Finds a user or a group by its number, or by its name in a list such as /etc/passwd. Users and
+/// groups of a directory service are in no such list, so they need a number.
 pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     if let Ok(number) = name.parse() {
         return Ok(Some(number));

@@ -90,7 +90,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         state: state(guest),
         unusable: match sample.usable {
             Usable::No(why) => Some(why.to_owned()),
-            // Only management needs the balloon's numbers.
+            // Only a managed guest needs the balloon's statistics.
             Usable::Yes => {
                 let is_managed = guest.limits.mode == Mode::Managed;
                 (is_managed && guest.memory.is_mute()).then(|| MUTE.to_owned())

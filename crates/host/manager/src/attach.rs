@@ -25,7 +25,8 @@ const ANSWER_MAX: u64 = 256 * 1024;
 /// Bytes that a `pinhead up` may send a second after its first response. They are requests for the
 /// next timers of guests that it is about to park.
 const BYTES_A_SECOND: u64 = 16 * 1024;
-/// Least cost of a read, in these bytes: single bytes would keep the manager reading too.
+/// Minimum cost of a read, in bytes of the budget. Without a minimum, a sender of single bytes
+/// would keep the manager reading.
 const READ_COST: u64 = 256;
 /// Bytes of an unfinished request, at most.
 const REQUEST_MAX: usize = 4 * 1024;
@@ -35,8 +36,8 @@ const REQUEST_MAX: usize = 4 * 1024;
 const ANSWER_MS: u64 = 5_000;
 /// Time after which a failed or refused request is repeated.
 const AGAIN_MS: u64 = 10_000;
-/// Shortest interval between two complaints about a user's guests. Otherwise a user's process could
-/// fill the log, because it may agree and refuse in turn, in any number of directories.
+/// Shortest interval between two complaints about a user's guests. Without this limit, a user's
+/// processes could fill the log, by handovers and refusals in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
 /// Maximum number of farms of one named user that are queried for guests that were not found yet.
 const FARMS_OF_OTHERS: usize = 8;
@@ -49,8 +50,8 @@ const REASON_MAX: usize = 200;
 pub type Classes = Arc<BTreeMap<String, String>>;
 
 /// State of the handover of guests by `pinhead up`. Until the handover `pinhead up` keeps the
-/// guests' ports and balloons. If silence counted as consent, two managers would move the same
-/// balloon.
+/// guests' ports and balloons. Silence is not consent, because two managers could then move the
+/// same balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
     /// The guest was not started by a `pinhead up`, or it needs no change.
@@ -105,7 +106,7 @@ pub struct Answers {
 
 impl Attachments {
     /// Sends a request for the guest's port to the `pinhead up` that started the guest, if there is
-    /// such a process. It may have handed over its guests already.
+    /// such a process. That process may have handed over its guests already.
     pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
         match run_dir(found) {
             Some(dir) => self.attach_dir(dir, found.owner, now_ms),
@@ -113,8 +114,8 @@ impl Attachments {
         }
     }
 
-    /// Sends the same request for the guests in the directory of a `pinhead up`. The manager in
-    /// that process may hold their monitors, so that none is found before.
+    /// Sends the same request for the guests in the directory of a `pinhead up`. None of these
+    /// guests may be known before, because the manager in `pinhead up` may hold their monitors.
     pub fn attach_dir(&mut self, dir: &Path, owner: Owner, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {
@@ -329,8 +330,8 @@ fn of_socket(socket: &Path) -> Option<&Path> {
     socket.parent().and_then(of_dir)
 }
 
-/// Returns the directories of `pinhead up` that contain monitors without a known guest. Of one
-/// named user there are few, because any number of directories costs that user nothing.
+/// Returns the directories of `pinhead up` that contain monitors without a known guest. The number
+/// of one named user's directories is limited, because that user can create any number of them.
 pub fn farms_to_ask(
     unclaimed: &BTreeSet<(PathBuf, Owner)>,
 ) -> impl Iterator<Item = &(PathBuf, Owner)> {

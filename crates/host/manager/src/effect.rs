@@ -1,5 +1,5 @@
-//! Events and effects of owners. An owner decides and changes only itself. It returns effects,
-//! which the loop carries out in order.
+//! Events and effects of owners. An owner decides, and changes only its own state. It returns
+//! effects, which the loop carries out in order.
 
 use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, NextTimer, Peer, Return};
@@ -154,8 +154,7 @@ pub(crate) enum ParkEvent {
     State(Id, RunState),
     /// Virtual CPUs could not be stopped or resumed, with the reason.
     Stays(Id, String),
-    /// A guest is gone, or only its monitor is. In that case the process may live on and be found
-    /// again.
+    /// A guest is gone. If only its monitor is gone, its process may live on and be found again.
     Gone(Id, Option<ProcessId>),
     /// A guest was found.
     Found(Id),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Version 1 may also limit memory and swap together. Paged-out memory still counts against that
-//! limit. Page-out therefore makes no room below that limit, and a guest that faults such memory in
-//! again takes no room.
+//! limit. Page-out therefore makes no room below that limit. A guest that faults paged-out memory
+//! in again takes no room either.
 //!
 //! A group that contains the manager and all of its guests is treated like the host.
 
@@ -94,7 +94,7 @@ impl Member<'_> {
 struct Room {
     limit: Bytes,
     free: Bytes,
-    /// Memory of the group's guests that does not count yet.
+    /// Memory of the group's guests that the group's usage does not contain yet.
     untouched: Bytes,
 }
 
@@ -103,9 +103,9 @@ impl Room {
         Room { limit, free: limit.less(used), untouched: Bytes::ZERO }
     }
 
-    /// Returns the most memory that one of `guests` may have, if `counted` of its memory already
-    /// counts. An overcommitted group is treated like an overcommitted host, so memory that a guest
-    /// has not touched does not reduce the room of others.
+    /// Returns the maximum size of a guest in a group of `guests` guests. The group's usage already
+    /// contains `counted` of the guest's memory. An overcommitted group is treated like an
+    /// overcommitted host: a guest's untouched memory does not reduce the room of other guests.
     fn most(&self, actual: Bytes, counted: Bytes, guests: u64) -> Bytes {
         let free = self.free.less(self.limit.permille(KEPT_PERMILLE).max(KEPT_MIN));
         let part = |free: Bytes| Bytes(free.0 / guests.max(1));
@@ -165,7 +165,7 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Reads the usage of these guests' groups, if their guests may grow. The groups `own` contain
+    /// Reads the usage of the groups that contain guests that may grow. The groups `own` contain
     /// the manager.
     pub(crate) fn of(members: &[Member<'_>], own: &Groups) -> Rooms {
         let read = members.iter().filter(|member| member.may_grow).map(|member| member.groups);
@@ -276,7 +276,8 @@ mod tests {
         group("memsw.usage_in_bytes", 295);
         assert_eq!(most(190, 60), Some(250 + 35 - 16), "swapped memory counts");
         assert_eq!(most(190, 50), Some(250 + 35 - 16 - 10));
-        // The host pages out 150 MiB of the guest, and the limit has no more room for that.
+        // The host pages out 150 MiB of the guest. This makes no room below the limit that includes
+        // swap.
         group("usage_in_bytes", 50);
         assert_eq!(most(40, 210), Some(250 + 35 - 16));
         group("memsw.usage_in_bytes", 320);

@@ -12,8 +12,8 @@ use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
-/// The lease of this manager's targets. A dry run has nothing to restore, and farms take back their
-/// guests themselves, so these have no keeper.
+/// The lease of this manager's targets. A dry run has no keeper, because there is nothing to
+/// restore. The manager of a farm has no keeper, because the farm takes its guests back itself.
 #[derive(Debug)]
 pub struct Lease {
     keeper: Option<keeper::Lease>,
@@ -87,7 +87,8 @@ impl Lease {
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
         let restore = guest.restore();
-        // The maximum is left out, because the next manager may have another maximum.
+        // The recorded size is not limited to the maximum, because the next manager may have
+        // another maximum.
         let again = Some(guest.memory.restore()).filter(|found| size < *found);
         match guest.found.process {
             Some(process) => self.written.set_size(process, again),

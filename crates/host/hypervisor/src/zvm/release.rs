@@ -7,8 +7,8 @@ use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Time after which the messages of a killed manager have been sent. Its message program may
-/// outlive it.
+/// Time after which all messages of a killed manager have arrived. The manager's message program
+/// may outlive the manager.
 const SURE_MS: u64 = 6_000;
 
 /// Empties the pools of some users. After a killed manager each pool is emptied a second time, when

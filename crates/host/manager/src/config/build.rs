@@ -119,7 +119,8 @@ fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<User
     users
 }
 
-/// Checks reserve < set point, hysteresis < set point - reserve, set point < all.
+/// Checks that the reserve is below the set point, the hysteresis below the difference of the two,
+/// and the set point below the host's memory.
 fn check_set_point(
     reader: &mut Reader<'_>,
     at: &Entries<'_, '_>,

@@ -24,7 +24,7 @@ pub struct Place {
     pub state_dir: Option<PathBuf>,
     /// Memory of the host, to compare shares with sizes.
     pub host_total: Option<Bytes>,
-    /// Budget of the command line, which precedes that of the file.
+    /// Budget of the command line, which overrides the budget of the file.
     pub budget: Option<Share>,
 }
 

@@ -1,7 +1,7 @@
 //! Conversion of JSON lines to requests, and of responses to lines.
 //!
-//! Requests are parsed without serde, so that a response names the wrong member and the right form.
-//! A request cannot contain an unread member.
+//! Requests are parsed without serde, so that the response to an invalid request names the wrong
+//! member and the right form. A request cannot contain an unread member.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

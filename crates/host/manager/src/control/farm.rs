@@ -38,9 +38,9 @@ pub struct FarmGuest {
     pub arch: String,
     /// Accelerator that executes its instructions.
     pub accelerator: String,
-    /// Most CPUs.
+    /// Maximum number of CPUs.
     pub cpus: u32,
-    /// Most memory, in MiB.
+    /// Maximum memory, in MiB.
     pub memory_mib: u64,
     /// Weight relative to other guests.
     pub shares: u32,

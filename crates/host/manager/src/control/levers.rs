@@ -38,8 +38,8 @@ pub struct LeverRow {
     pub cost_percent: Option<f64>,
     /// Reclaimed memory that became resident again.
     pub came_back_bytes: Option<u64>,
-    /// Part of that memory that became resident after the first check that follows a page-out:
-    /// promotion.
+    /// Part of the memory that came back: memory resident again only after the first check that
+    /// follows a page-out (promotion).
     pub promoted_bytes: Option<u64>,
     /// Number of pauses because tasks of the host waited for memory.
     pub alarms: Option<u64>,

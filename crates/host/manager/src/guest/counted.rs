@@ -14,10 +14,10 @@ use policy::arbiter::Memory;
 use zmon::hypfs::Guest;
 use zvm::CountedUser;
 
-/// Part of the last samples that found a user waiting for a page, in thousandths, from which the
-/// user counts as waiting. One of the newest samples must be among them.
+/// Minimum share of recent samples that found a user waiting for a page, in thousandths. With this
+/// share a user counts as waiting, if one of the newest samples also found the user waiting.
 const WAITS_PERMILLE: u32 = 50;
-/// Number of last samples.
+/// Number of recent samples above which older samples count half.
 const SAMPLES: u32 = 20;
 /// Time in which the user's needed size decays to zero.
 const FORGET_MS: u64 = 3_600_000;
@@ -36,8 +36,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Handles a reading of a user with a pool that leaves it `actual`. Returns the memory at that
-    /// time.
+    /// Handles a reading of a user. The user's pool leaves the user `actual` memory. Returns the
+    /// state of the user's memory at that time.
     pub(super) fn take(&mut self, user: &Guest, actual: Bytes, now_ms: u64) -> Memory {
         self.user.add(user);
         let kib = |size: u64| Bytes(size.saturating_mul(KIB));

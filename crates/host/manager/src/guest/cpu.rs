@@ -11,7 +11,8 @@ use hypervisor::{Found, ThreadRan, Usage, Vcpus};
 /// CPU time since a sample below which a guest gets no new request. A kernel's housekeeping and the
 /// response to the last request use less.
 const IDLE_MS: f64 = 20.0;
-/// The same limit as a share of the time since the sample, in percent of one CPU.
+/// CPU usage since a sample below which a guest gets no new request, in percent of one CPU. The
+/// larger of this limit and `IDLE_MS` applies.
 const IDLE_PERCENT: f64 = 2.0;
 /// Interval between readings of a guest that sleeps soundly.
 pub(crate) const SOUND_TICK_MS: u64 = 1_000;
@@ -83,7 +84,8 @@ impl CpuWatch {
         self.take(usage, before, now_ms)
     }
 
-    /// Adds the usage from `before` until now; `None` if it could not be read.
+    /// Adds the usage from `before` until now. The usage is `None` if the threads could not be
+    /// read.
     fn take(&mut self, usage: Option<Usage>, before: u64, now_ms: u64) -> Option<f64> {
         self.is_watched = usage.is_some();
         let Some(usage) = usage else {

@@ -89,8 +89,8 @@ struct Restore {
     settles_ms: u64,
     /// True if the size is known from a manager on this host.
     is_certain: bool,
-    /// Target before a rise of the balloon. A driver that was only reloaded inflates the balloon to
-    /// this target again.
+    /// Target before the guest's size rose without a request. If the balloon's driver was only
+    /// reloaded, the balloon inflates to this target again.
     risen_from: Option<Bytes>,
 }
 
@@ -149,7 +149,7 @@ impl GuestMemory {
         self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
-    /// Returns the actual size, or the target if the balloon is shrinking to it or returning to it.
+    /// Returns the actual size, or a smaller target that the balloon is moving to or returning to.
     pub fn least(&self) -> Bytes {
         self.target.or(self.restore.risen_from).unwrap_or(self.actual).min(self.actual)
     }
@@ -163,8 +163,9 @@ impl GuestMemory {
         (self.target, self.restore.risen_from) = (Some(size), None);
     }
 
-    /// Returns the largest size observed by the host before a request to shrink, up to a new
-    /// target. The guest's own report is not trusted as a measure of the reclaimed memory.
+    /// Returns the largest size that the host observed before its requests to shrink the guest, if
+    /// `size` is the newest request. The guest's own report is not trusted as a measure of the
+    /// reclaimed memory.
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
             // Memory shared with a template counts too, because the guest would need it after a
@@ -379,7 +380,7 @@ mod tests {
         assert_eq!((memory.target, memory.least()), (None, Bytes::mib(94)));
         memory.actual = Bytes::mib(94);
         assert_eq!(memory.restore(), Bytes::mib(256), "the driver has gone back to its target");
-        // Others have raised the size, and lowered it again.
+        // Another manager has raised the size, and lowered it again.
         memory.left_at(Bytes::mib(200), true, false, SETTLE_MS);
         memory.actual = Bytes::mib(150);
         memory.left_at(Bytes::mib(150), false, false, SETTLE_MS);

@@ -185,7 +185,7 @@ impl ManagedGuest {
     }
 
     /// Serves the daemon's port and reads the virtual CPUs, up to four times a second. Returns the
-    /// daemon's responses that are late.
+    /// events of requests for files that were not answered in time.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         let late = match self.lent {
             Lent::No => Vec::new(),
@@ -216,14 +216,14 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns the guest's name at its `pinhead up`, which is that of its monitor's socket. Here
-    /// another user's guest has that user's name as a prefix.
+    /// Returns the guest's name at its `pinhead up`, which is the name of its monitor's socket. In
+    /// this manager, the names of another user's guests have the user's name as a prefix.
     pub fn farm_name(&self) -> Option<&str> {
         Path::new(&self.found.source).file_stem()?.to_str()
     }
 
-    /// Returns the daemon's status in a guest of a farm, once after each report, with the directory
-    /// of the farm and the guest's name there.
+    /// Returns a new status of the daemon in a farm's guest, once. The directory of the farm and
+    /// the guest's name in the farm come first.
     pub(crate) fn take_status(&mut self) -> Option<(PathBuf, String, wire::Status)> {
         let is_new = std::mem::take(&mut self.daemon.has_status);
         let status = self.daemon.link.agent().status().filter(|_| is_new)?;
@@ -354,7 +354,8 @@ impl ManagedGuest {
         }
     }
 
-    /// Returns the process for the arbiter, which has none for a user of z/VM.
+    /// Returns the state of the guest's process for the arbiter. A user of z/VM has no process, and
+    /// therefore no private memory.
     fn process(&self) -> Process {
         let held = self.memory.held;
         let of_process = held.filter(|_| self.memory.counted.is_none());
@@ -387,7 +388,7 @@ impl ManagedGuest {
     }
 
     /// Returns true if the guest has less than before it was managed, so that its balloon may be
-    /// released, also in its sleep.
+    /// released, even while the guest sleeps.
     pub(crate) fn may_be_released(&self) -> bool {
         let is_managed = self.limits.mode == Mode::Managed && self.demand.request.is_none();
         is_managed && self.memory.actual < self.restore()

@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(one.restore(), Bytes::mib(160));
         one.guests.react(one.id, DaemonEvent::CameFrom("x".into()), now(2));
         assert_eq!(one.restore(), Bytes::mib(160));
-        // A transient domain has only its current size as configuration, so that report changes
+        // A transient domain has only its current size as configuration, so this event changes
         // nothing.
         one.step(GuestEvent::Source(0, Event::Configured(one.id, small)), 3);
         assert_eq!(one.restore(), Bytes::mib(160));

@@ -7,7 +7,8 @@ use procfs::{AllKills, Root, Shortage};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Turns in which each sleeping guest is read once. A hundred of them cost two reads a second.
+/// Number of turns in which each sleeping guest is read once. A hundred sleeping guests cost two
+/// reads a second.
 const SLEEPERS: u64 = 12;
 
 /// Looks up the manager's own groups with their limits.
@@ -16,8 +17,8 @@ pub(super) fn own() -> Groups {
 }
 
 /// Reads the processes of guests. For a sleeping guest, only the kernel's kills are counted, and
-/// occasionally the pages merged by KSM. Kills of other processes during its sleep do not explain
-/// its end.
+/// occasionally the pages merged by KSM. Kills of other processes while a guest sleeps do not
+/// explain the guest's end.
 pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
     let kills = AllKills::read(&Root::default());
     for guest in guests.values_mut() {
@@ -38,7 +39,8 @@ pub(super) fn renew(guest: &mut ManagedGuest) {
 }
 
 /// Reads the room in limited groups, for guests that are awake, must grow or may be released. Other
-/// sleeping guests need no memory, and each guest of a farm has such a group.
+/// sleeping guests need no memory. Their groups are not read, because each guest of a farm has a
+/// limited group.
 pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms: u64) -> Rooms {
     let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms) || guest.may_be_released();
     let members: Vec<Member<'_>> =
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(most(pinned(Bytes::mib(512)), 200), Some(752));
         let released = Override { mode: Some(Mode::Released), ..Override::default() };
         assert_eq!(most(released, 100), Some(512 + 100 - 60));
-        // A sleeper with a balloon may be released, and not beyond the room of its group.
+        // A sleeper with a balloon may be released, but not beyond the room of its group.
         one.step(GuestEvent::Override(id, Override::default()), 9);
         bound(600);
         let guest = one.guests.guests.get_mut(&id).unwrap();
@@ -137,7 +139,8 @@ mod tests {
         assert_eq!(looks.count(), 2, "one turn in twelve");
     }
 
-    /// Returns the note about a guest's end, in a group with other kills since its last check.
+    /// Returns the note about the end of a guest. A process in the guest's group was killed before
+    /// the end. With `is_looked_at`, the manager has counted this kill before the end.
     fn end(is_shut_down: bool, is_looked_at: bool) -> String {
         let kernel = FakeKernel::new(1, 1);
         let kills = |count: u64| {

@@ -78,8 +78,8 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// Returns an empty set for a host of this name. Guests of `users` are managed as well as the
-    /// manager's own.
+    /// Returns an empty set for a host of this name. Guests of `users` are managed in addition to
+    /// guests of the manager's own user.
     pub(crate) fn new(users: Users, host_name: String) -> Guests {
         Guests { users, host_name, ..Guests::default() }
     }
@@ -458,8 +458,8 @@ impl Guests {
             }
             DaemonEvent::Need(Pressure::Memory) => {
                 guest.demand.is_urgent = true;
-                // The daemon sends a sample with the need. This request covers the case that it
-                // does not.
+                // The daemon sends a sample with the need. This request is for the case that the
+                // sample is missing.
                 guest.daemon.link.ask_sample(now.ms);
             }
             DaemonEvent::Alarm(in_ms) => {

@@ -86,7 +86,7 @@ impl JournalWriter {
         }
     }
 
-    /// Writes waiting entries. Returns a message about a change, once.
+    /// Writes waiting entries. Returns a message once if writing fails, or works again.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let news = self.writer.flush()?;
         Some(self.heard(&news))
@@ -147,7 +147,7 @@ impl JournalWriter {
         };
         let passed_ms = i64::try_from(now.ms.saturating_sub(then_ms)).unwrap_or(i64::MAX);
         let before_ms = gone_ms.saturating_add(passed_ms.saturating_mul(AGES)).min(old_ms);
-        // A clock that is set back restores nothing.
+        // If the clock is set back, entries that were removed stay removed.
         self.gone = Some((now.ms, gone_ms.max(before_ms)));
         Ok(Some(before_ms))
     }

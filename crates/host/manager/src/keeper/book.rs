@@ -87,7 +87,7 @@ impl Book {
 
     /// Returns the action that is due now. It must be called after all received messages were
     /// applied. `has_ended` is set if the manager's end of the pipe is closed, and `work` returns
-    /// the work of its loop.
+    /// the CPU work of the manager's loop.
     pub fn verdict(
         &mut self,
         has_ended: bool,

@@ -1,8 +1,8 @@
 //! The manager's end of the pipe.
 //!
 //! The lease never blocks. The newest state of each guest is stored until the keeper reads it. A
-//! hung keeper costs a bounded amount of memory. A dead keeper is replaced and gets everything
-//! again.
+//! hung keeper costs a bounded amount of memory. A dead keeper is replaced, and the new keeper gets
+//! the state of all guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -223,8 +223,8 @@ impl Lease {
     }
 
     /// Ends the manager's side, so that the keeper restores everything. The exit status shows
-    /// whether it could. The manager must have closed its connections before, because a QEMU
-    /// monitor serves one client.
+    /// whether the keeper succeeded. The manager must have closed its connections before, because a
+    /// QEMU monitor serves one client.
     pub fn finish(self) -> io::Result<ExitStatus> {
         self.end(false)
     }

@@ -78,7 +78,7 @@ pub struct Rescue {
     chance: Chance,
     /// Free memory at the last grant, and the least free memory observed since.
     seen: Option<(Bytes, Bytes)>,
-    /// Memory granted and not yet in use at that time.
+    /// Memory granted and not yet in use at the last grant.
     pending: Bytes,
     stepped_ms: Option<u64>,
     /// True if a guest was reached or has failed since the last step.
@@ -95,7 +95,7 @@ impl Patient {
         self.missing().plus(self.given)
     }
 
-    /// Returns the part of that gap that the manager reclaimed.
+    /// Returns the part of the guest's missing memory that the manager reclaimed.
     fn taken(&self) -> Bytes {
         self.own.less(self.level.less(self.given))
     }
@@ -286,7 +286,7 @@ impl Rescue {
         targets
     }
 
-    /// Returns the part of `pot` that each counted guest is due.
+    /// Returns the part of `pot` for each guest that `counts` selects.
     fn due(&self, pot: Bytes, counts: &dyn Fn(&&Patient) -> bool) -> BTreeMap<u64, Bytes> {
         let all: Vec<(&u64, &Patient)> =
             self.patients.iter().filter(|(_, patient)| counts(patient)).collect();

@@ -51,7 +51,8 @@ impl Sources {
         Sources { sources, places: BTreeMap::new() }
     }
 
-    /// Returns the descriptors to wait for. The owner of each is the source's index.
+    /// Returns the descriptors to wait for. The owner of each descriptor is the index of its
+    /// source.
     pub(super) fn poll_set(&self) -> PollSet<'_> {
         let mut set = PollSet::new();
         for (at, source) in self.sources.iter().enumerate() {
