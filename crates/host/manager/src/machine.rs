@@ -150,8 +150,8 @@ impl Machine {
         }
     }
 
-    /// Returns the reading of a host that runs this machine as its guest. That host's counters do
-    /// not include swap, and this machine's own counters are not about that host's guests.
+    /// Returns the reading of a host that runs this machine as its guest. The host reports no
+    /// counters of swap. This machine's own counters say nothing about the host's guests.
     pub(crate) fn in_guest_of(&self, total: Bytes, available: Bytes) -> Machine {
         Machine { all: total, total, available, own: self.own, ..Machine::default() }
     }
@@ -163,8 +163,8 @@ impl Machine {
         Machine { total, available, huge_pages: Bytes::ZERO, zfs: None, ..self }
     }
 
-    /// Returns the arbiter's input. With a budget, all guests together may use that much, of which
-    /// `used` is in use.
+    /// Returns the arbiter's input. A budget limits the memory of all guests together, and `used`
+    /// is the part of the budget in use.
     pub fn sample(
         &self,
         budget: Option<Bytes>,
@@ -187,8 +187,8 @@ const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages per second swapped in that show a shortage while tasks wait for memory.
 const HOST_SWAP_IN: f64 = 256.0;
 /// Part of the time with some task waiting for memory, in thousandths, that shows a shortage if the
-/// host swaps in too. Alone it means little, because a container at its own limit also waits, and
-/// memory reclaimed from guests would not help it.
+/// host swaps in too. Waiting alone means little, because tasks of a container at its own limit
+/// also wait. Memory reclaimed from guests would not help such a container.
 const HOST_PSI: f64 = 100.0;
 
 /// Rates of the host's counters.
@@ -215,7 +215,8 @@ impl HostRates {
         }
     }
 
-    /// Returns true if the host is short of memory, because it swaps, or its tasks wait for memory.
+    /// Returns true if the host is short of memory, because it swaps out, or swaps in while tasks
+    /// wait for memory.
     fn is_strained(&self) -> bool {
         let over = |rate: Option<f64>, limit: f64| rate.is_some_and(|rate| rate >= limit);
         over(self.swap_out_s, HOST_SWAP_OUT)

@@ -50,8 +50,8 @@ const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// Largest guest that is measured. In larger guests the hypervisor's part is relatively small, and
 /// a walk over their pages is slow: a millisecond for 100 MiB of small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
-/// Interval between two measurements. Each two equal measurements double it, because a walk over
-/// the pages is most of the cost of an idle guest.
+/// Interval between two measurements. The interval doubles after a measurement that equals the
+/// measurement before it, because a walk over the pages is most of the cost of an idle guest.
 const OWN_MS: u64 = 60_000;
 /// Largest number of doublings.
 const OWN_DOUBLINGS_MAX: u32 = 2;
@@ -62,13 +62,13 @@ const OWN_WRONG_MS: u64 = 5_000;
 const OWN_SAME: Bytes = Bytes::mib(8);
 
 impl Own {
-    /// Estimates the own part of a process with `private` memory, because a small guest has a small
-    /// hypervisor.
+    /// Estimates the own part of a process with `private` memory. The estimate is at most half of
+    /// that memory, because a small guest has a small hypervisor.
     fn estimated(private: Bytes) -> Own {
         Own { size: OWN_ESTIMATE.min(Bytes(private.0 / 2)), is_measured: false }
     }
 
-    /// Returns the possible error of the own part. An estimate may be half of the true size.
+    /// Returns the possible error of the own part. The true size may be twice the estimate.
     pub fn doubtful(&self) -> Bytes {
         if self.is_measured { Bytes::ZERO } else { self.size }
     }
@@ -178,7 +178,7 @@ impl Outside {
     }
 
     /// Returns the time of the last measurement of the own part; `None` if it could be measured but
-    /// was not yet.
+    /// has not been measured yet.
     pub fn own_since(&self) -> Option<u64> {
         match self.ram {
             Some(_) if self.is_measured => self.own.map(|(_, at_ms)| at_ms),
@@ -215,7 +215,7 @@ impl Outside {
     }
 
     /// Returns the guest's place in the order of measurements. Measurements made wrong by page-out
-    /// come first, then the oldest ones.
+    /// come first, then the oldest measurements.
     pub fn own_turn(&self) -> (bool, Option<u64>) {
         (self.since_own != Since::PagedOut, self.own_since())
     }

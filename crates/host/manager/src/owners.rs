@@ -51,9 +51,9 @@ impl Owners {
         Owners { guests: self.guests.less(saved.min(self.merged)), ..self }
     }
 
-    /// Returns the owners with invisible guests, on a host with `handed_out` memory in use in all.
-    /// Invisible guests may report any size, and count for at most the memory that no visible owner
-    /// has.
+    /// Returns the owners with invisible guests. `handed_out` is all memory in use on the host.
+    /// Invisible guests may report any size. They count for at most the memory in use that no
+    /// visible owner has.
     pub(crate) fn with_unseen(self, handed_out: Option<Bytes>) -> Owners {
         // Pages of files on disk count as available.
         let seen = self.sum().less(self.in_files);

@@ -2,15 +2,17 @@
 //! manager.
 //!
 //! ```text
-//!   SOCKET.PID.parked    a guest that is parked: its process's number, when that started, and
-//!                        `ran` with what its virtual CPUs had run when they stood still
-//!                        the same with `size`: the bytes of memory to restore to a guest
+//!   SOCKET.PID.parked    a parked guest: process ID, start time, and `ran` with the CPU time of
+//!                        the virtual CPUs at the stop
+//!                        a smaller guest: process ID, start time, and `size` with the bytes to
+//!                        restore
 //! ```
 //!
 //! The keeper wakes and restores the guests at the manager's end. If both processes are killed, or
-//! memory is short, the next manager does that. The next manager holds the socket's lock, so other
-//! such files belong to dead managers. If a listed guest's virtual CPUs have run since, it was
-//! resumed by hand. If such a guest is stopped, it was paused by hand.
+//! memory is short, the next manager wakes and restores the guests. The next manager holds the
+//! socket's lock, so all other such files belong to dead managers. If a listed guest's virtual CPUs
+//! have run since the stop, the guest was resumed by hand. If they are stopped again, the guest was
+//! then paused by hand.
 //!
 //! A dead manager's keeper may change the manager's file while the next manager takes over the
 //! file. Both lock the file, and then check whether it still exists.

@@ -28,8 +28,8 @@ use store::kinds::{PARKED, WOKEN};
 const PATIENCE_MS: u64 = 4_000;
 /// Time after which a hypervisor has answered or is known to be silent.
 const SURE_MS: u64 = 6_000;
-/// CPU time since the park above which the guest was resumed in between. A resumed kernel runs
-/// longer in its first second. Requests to a stopped QEMU cost microseconds.
+/// CPU time since the park from which on the guest has been resumed in between. A resumed kernel
+/// uses more CPU time in its first second. Requests to a stopped QEMU cost microseconds.
 const LET_RUN_NS: u64 = 10_000_000;
 
 /// A pending request and its start.

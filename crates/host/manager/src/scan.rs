@@ -193,11 +193,11 @@ pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSi
 }
 
 /// Returns the processes of a response for the record, by name and number. Counts of a process's
-/// threads are added up, without unreported threads.
+/// reported threads are added up.
 ///
-/// A process that started after the previous response begins at zero, which its counts were then.
-/// The next response therefore adds all of its time. A process that ends before the next response
-/// adds nothing, because its parent's count of children contains its time.
+/// A process that started after the previous response is recorded with counts of zero, as at the
+/// previous response. The next response therefore adds all of its time. A process that ends before
+/// the next response adds nothing, because its parent's count of children contains its time.
 pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessField>> {
     let mut rows: BTreeMap<u32, (String, Row<ProcessField>)> = BTreeMap::new();
     let mut new = Vec::new();

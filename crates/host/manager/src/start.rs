@@ -91,7 +91,8 @@ pub(crate) fn in_force(
     options: Options,
 ) -> Result<Loaded, LoadError> {
     let mut loaded = match options.for_farms && !place.is_root {
-        // The users of a host share its file of settings, and with it the places that it names.
+        // All users of a host share one settings file and the paths in it. A user's farms therefore
+        // get the default settings.
         true => config::defaults(place)?,
         false => config::load(path, place)?,
     };
@@ -157,9 +158,10 @@ pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
     notes
 }
 
-/// Raises the limit of descriptors to its maximum. A guest costs its monitor, its port, four files
-/// of its process and one for each virtual CPU. The usual 1,024 descriptors last for a hundred
-/// guests. The keeper inherits the limit, and needs one descriptor for each guest.
+/// Raises the limit of descriptors to its maximum. A guest needs descriptors for its monitor, its
+/// port, four files of its process, and one file of each virtual CPU. The usual 1,024 descriptors
+/// last for a hundred guests. The keeper inherits the limit, and needs one descriptor for each
+/// guest.
 fn take_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // A refused limit only means that fewer guests can be managed.
@@ -231,7 +233,7 @@ fn own_user() -> Option<String> {
     level.name.filter(|_| level.what.starts_with("z/VM"))
 }
 
-/// Returns the monitor. The manager continues without a monitor that cannot start.
+/// Returns the monitor. If the monitor cannot start, the manager continues without it.
 fn monitor(settings: &Settings, notices: &mut Vec<String>) -> Option<Monitor> {
     let sink = sink(&settings.monitor, notices);
     let (sink, trouble) = pushing(&settings.metrics, sink);

@@ -3,8 +3,8 @@
 //!
 //! The input of an active engine is the real state of the guests. A shadow (a second policy, or a
 //! dry run) decides but changes nothing. A shadow's input shows the guests as if its own targets
-//! had been met. Memory that it would have reclaimed is then free on the host, and not available in
-//! the guest.
+//! had been met. Memory that the shadow would have reclaimed counts as free on the host, and not as
+//! available in the guest.
 
 use super::rules::{GuestContext, OperatorRules};
 use crate::Error;
@@ -43,8 +43,8 @@ pub(super) struct Seen {
     pub(super) guests: Vec<(Key, Row<PassGuestField>)>,
 }
 
-/// Returns the active engine, which only decides in a dry run. If a shadow is configured, its
-/// engine and settings follow.
+/// Returns the active engine, and the engine and settings of the shadow if one is configured. In a
+/// dry run the active engine decides, but changes nothing.
 pub(crate) fn engines(
     loaded: &Loaded,
     acts: bool,
@@ -249,7 +249,8 @@ mod tests {
         assert_eq!(moves(&mut engine), 5);
         let imagined = engine.imagined.as_ref().and_then(|sizes| sizes.get(&Key(1)).copied());
         assert_eq!(imagined, Some(Bytes::mib(500)));
-        // An engine with the same rules keeps their state. Other rules start from scratch.
+        // An engine with the same rules inherits the state of the rules. Other rules start from
+        // scratch.
         let remembered = engine.rival.clone();
         assert_ne!(remembered, Rival::of(Kind::Proxmox));
         let mut next = dry(config, Rival::of(Kind::Proxmox));

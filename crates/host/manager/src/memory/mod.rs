@@ -67,8 +67,8 @@ impl Memory {
         self.records.get(&guest)
     }
 
-    /// Returns any guest's inputs of the last pass, from which a caller reads the values of the
-    /// host.
+    /// Returns the inputs of the last pass for any one guest. The values of the host are the same
+    /// in the inputs of all guests.
     pub(crate) fn newest(&self) -> Option<&policy::arbiter::Inputs> {
         self.records.values().find_map(|record| record.recent.front())
     }
@@ -199,7 +199,8 @@ impl Memory {
             if let (Some(size), false) = (decision.command, world.acts) {
                 self.dry_run.count(&guest.found.name, decision.from, size);
             }
-            // If nothing moves there is no outcome, so each step is recorded.
+            // A further step of a move belongs to the journal's entry of the move. A decision that
+            // moves nothing has no outcome, so it gets an entry of its own.
             effects.push(match decision.goes_on && command.is_some() {
                 true => Effect::GoesOn(id),
                 false => Effect::Decided {
@@ -249,8 +250,8 @@ impl Memory {
         }
     }
 
-    /// Records the reason for stale data of guests that get no decision, once it is clear that
-    /// their balloons report no numbers.
+    /// Records a decision with the reason for a guest's stale data, once it is clear that the
+    /// guest's balloon reports no statistics.
     fn tell_mute(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let Some(guest) = world.guests.get(*id) else { continue };
@@ -273,7 +274,8 @@ impl Memory {
         }
     }
 
-    /// Stops managing guests with balloons moved by another manager, and reports that.
+    /// Reports the guests with balloons that another manager has begun to move. The arbiter does
+    /// not manage such guests.
     fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let is_foreign = self.engine.arbiter.is_foreign(Key(id.0), now.ms);

@@ -64,9 +64,9 @@ impl OperatorRules {
         }
     }
 
-    /// Returns the rules' verdicts for a guest. Until the history is full there are none, except
-    /// that rules against shrinking already forbid it. A rule without a value forbids shrinking,
-    /// because data is missing.
+    /// Returns the rules' verdicts for a guest. Until the history is full there are no verdicts,
+    /// except that rules against shrinking already forbid shrinking. A rule without a value forbids
+    /// shrinking, because data is missing.
     pub fn verdicts(&mut self, key: Key, inputs: &Inputs, context: &GuestContext) -> RuleVerdicts {
         let program = &self.program;
         let history = self.histories.entry(key).or_insert_with(|| program.history());

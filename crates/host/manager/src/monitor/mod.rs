@@ -154,7 +154,8 @@ impl Monitor {
         })
     }
 
-    /// Sends values of the manager. A late monitor does not get them: the manager does not wait.
+    /// Sends values of the manager. If the monitor is late, the values are dropped, because the
+    /// manager does not wait.
     pub(crate) fn send(&mut self, known: Known) {
         let sent = self.queue.as_ref().map(|queue| queue.try_send(Box::new(known)));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {

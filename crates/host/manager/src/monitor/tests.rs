@@ -83,8 +83,8 @@ fn live_data_is_the_last_two_moments() {
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
-    // The last moment becomes live only after the sink has handled it. The end waits for that, and
-    // records once more.
+    // The last moment becomes live only after the sink has handled it. The monitor's end waits for
+    // the sink, and records once more.
     scene.go.send(None).unwrap();
     scene.monitor.end();
     let live = scene.monitor.live().unwrap();

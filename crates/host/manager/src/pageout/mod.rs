@@ -76,8 +76,8 @@ pub(crate) struct PageOuts {
 }
 
 impl PageOuts {
-    /// Returns true if page-out has written to the host's swap since the last call, computed from
-    /// the number of slices paged out so far. Such swapping does not show that the host is short of
+    /// Returns true if page-out has written to the host's swap since the last call. `slices` is the
+    /// number of slices paged out so far. Such swapping does not show that the host is short of
     /// memory.
     pub(crate) fn take_worked(&mut self, slices: u64) -> bool {
         let has_worked = std::mem::replace(&mut self.slices, slices) != slices;
@@ -166,8 +166,8 @@ impl PageOuts {
         let guests: Vec<GuestSample> =
             world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
         let mut effects = Vec::new();
-        // A running page-out ends early if it could not start now, because its guest wakes or swap
-        // fills up.
+        // A running page-out ends early if it could not start now. For example, its guest has woken
+        // or swap is full.
         let config = config(&world.settings.page_out);
         let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);

@@ -244,8 +244,8 @@ impl Work {
     }
 
     /// Pages out slice after slice. Page-out ends early if it is cancelled, or if the memory stored
-    /// so far compresses badly. A part starts with the guest's memory measured before the page-out.
-    /// It ends when the memory has shrunk by the part's limit.
+    /// so far compresses badly. The page-out of a part also ends when the guest's memory has shrunk
+    /// by the part's limit since `Held` was measured.
     fn hand_over(
         &mut self,
         process: ProcessId,

@@ -172,7 +172,7 @@ fn put_working_set(row: &mut Row<G>) {
     let [actual, available, active] =
         [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));
     let used = actual.zip(available).map(|(actual, available)| actual.saturating_sub(available));
-    // The sum may exceed the guest's size: some of the active cache is not even available.
+    // The sum may exceed the guest's size, because active cache that is not available counts twice.
     row.set(G::OwnWorkingSet, used.zip(active).map(|(used, active)| used.saturating_add(active)));
 }
 

@@ -94,8 +94,8 @@ impl Manager {
         }
     }
 
-    /// Repeats requests for the guests of `pinhead up`, and requests guests that its own manager
-    /// has.
+    /// Repeats requests for the guests of `pinhead up`. Also requests guests that were not found,
+    /// because the manager in `pinhead up` holds their monitors.
     pub(super) fn attach(&mut self, now: Now) {
         let unclaimed = match self.run.options.dry_run {
             true => BTreeSet::new(),

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const DIR: &str = "PINHEAD_TEST_DIR";
-/// Environment variable with the name of a QEMU, or with the process IDs of both.
+/// Environment variable with the name of a QEMU, or with the process IDs of both QEMUs.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
 const GUESTS: [&str; 2] = ["a", "b"];
 /// File that exists while the guests are stopped, and the file that lists them.
@@ -159,7 +159,7 @@ impl Scene {
         self.targets_while(&|_| true)
     }
 
-    /// Returns the same targets. The manager must have ended before any guest got one.
+    /// Returns the guests' targets. The manager must have ended before any guest got a target.
     fn targets_after_its_end(&self) -> BTreeMap<&'static str, u64> {
         self.targets_while(&|lives| !lives)
     }
@@ -350,7 +350,8 @@ fn report_h10_keeper_strikes_out_only_restored_guests() {
     }
 }
 
-/// A farm hides the socket of a guest that it has parked, and returns the memory when it wakes it.
+/// A farm hides the socket of a guest that it has parked, and returns the memory when the guest
+/// wakes.
 #[test]
 fn keeper_leaves_a_parked_guest_to_its_farm() {
     let dir = Scene::dir("hidden");

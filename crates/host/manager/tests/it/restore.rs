@@ -70,7 +70,7 @@ fn report_h10_guest_is_to_have_what_it_was_found_with() {
     scene.run(1_000);
     let guest = add_found(&mut scene, found);
     scene.run(5_000);
-    // Its pin ended with it, so the guest is released, and not to its maximum.
+    // The pin has ended, so the guest is released. It gets its former size, not its maximum.
     assert_eq!(scene.actual(guest), 2048);
     assert_eq!((scene.written(), scene.held()), (Vec::new(), 0));
 }

@@ -197,8 +197,8 @@ impl Scene {
 }
 
 /// A connection to the control socket. Dropping it ends the connection at once. Closing the
-/// descriptor would not do, because a process forked by another test has a copy until it executes
-/// its program.
+/// descriptor is not enough, because a process forked by another test keeps a copy until it
+/// executes its program.
 pub struct Client(UnixStream);
 
 impl Deref for Client {

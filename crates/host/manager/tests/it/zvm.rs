@@ -278,7 +278,7 @@ fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
     let mut scene = Scene::new("twenty", 200);
     assert_eq!(scene.free_mib(), 0, "users have more than z/VM");
     scene.run(60_000);
-    // The set point is a tenth, less the hysteresis of a hundredth.
+    // The set point is a tenth of all memory, and the hysteresis is a hundredth.
     let wanted = ALL_MIB * 9 / 100;
     assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
     let quiet = scene.messages().len();
