@@ -1,7 +1,7 @@
 //! Next time at which a job of this guest is due: a line of cron's tables, or a systemd timer on
 //! the time of day. A host that is about to stop the guest requests this time, and wakes the guest
-//! in time. Timers on the guest's running time do not count, because they stand still while the
-//! guest is stopped.
+//! in time. Timers on other clocks are left out, because these clocks stand still while the guest
+//! is stopped.
 
 use crate::cron::{Minute, Times};
 use crate::sys;

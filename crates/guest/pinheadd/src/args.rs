@@ -1,5 +1,4 @@
-//! The command line, with the original's options as `getopt_long` parses them, and with options of
-//! pinhead.
+//! Command line: the original's options, parsed as by `getopt_long`, and options of pinhead.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! A file with the host's balloon in this guest and the host's reason, and its output for users.
+//! File with the size of the host's balloon in this guest and the host's reason, and the file's
+//! output for users.
 
 use crate::sys::ctime;
 use base::{Pages, is_plain};

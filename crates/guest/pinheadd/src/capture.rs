@@ -1,4 +1,5 @@
-//! Files of this guest that are sent to its host, which explains rules with the guest's values.
+//! Files of this guest that are sent to the host. The host explains the guest's rules with the
+//! values in these files.
 
 use crate::config::Loaded;
 use crate::link::Link;

@@ -1,6 +1,6 @@
-//! Due times of cron's tables. The times are parsed, but not the commands. A minute counts if any
-//! of the different crons would run the line in it, because waking a guest for nothing costs
-//! little.
+//! Due times of cron's tables. The times are parsed, but not the commands. The crons differ. A
+//! minute counts if any of them would run the line in that minute, because waking a guest for
+//! nothing costs little.
 
 use std::ops::RangeInclusive;
 

@@ -262,7 +262,7 @@ impl Daemon {
             self.log.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
-            // If a full port loses this status, the next one repeats its values.
+            // If a full port loses this status, the next status repeats its values.
             let _ = link.send(&ToHost::Status(tally.status()));
         }
     }
@@ -385,7 +385,7 @@ impl Daemon {
         }
     }
 
-    /// Reports the memory to the host. If a full port loses the answer, the next one repeats its
+    /// Reports the memory to the host. If a full port loses the answer, the next answer repeats its
     /// values.
     fn report_memory(&mut self, sequence: u32) {
         let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };

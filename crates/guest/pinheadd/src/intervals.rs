@@ -1,5 +1,5 @@
-//! Display of each interval with `-V -f`. Scripts parse these lines, so they are the same as the
-//! original's.
+//! Display of each interval with `-V -f`. Scripts parse these lines, so the lines equal those of
+//! the original daemon.
 
 use crate::config::Loaded;
 use crate::sys::ctime;

@@ -10,9 +10,8 @@
 //! it samples, decides and acts. `pace` is a pure step, and `sys` has the system calls that the
 //! standard library lacks.
 //!
-//! The writer of records for z/VM's monitor is a separate program, because a hundred guests load
-//! the daemon and only a few load the writer. The daemon's program replaces itself with the writer
-//! by exec.
+//! The writer of records for z/VM's monitor is a separate program. All guests load the daemon, and
+//! only a few load the writer. The daemon's program replaces itself with the writer by exec.
 
 mod alarm;
 mod args;

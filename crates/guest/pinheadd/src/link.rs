@@ -46,7 +46,7 @@ pub struct Balloon {
     cap: Option<Pages>,
     /// Size granted last.
     granted: Option<Pages>,
-    /// Size by the guest kernel's own count, if it has one.
+    /// Size by the guest kernel's own count, if the kernel has such a count.
     counted: Option<Pages>,
     /// Last grant of the host, until it is written to the file.
     pub last_grant: Option<Grant>,

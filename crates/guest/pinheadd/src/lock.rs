@@ -1,5 +1,5 @@
-//! Lock that allows only one daemon in a guest and ends with the daemon's process, and a file with
-//! the process id for scripts.
+//! Lock that allows only one daemon in a guest, and file with the process id for scripts. The lock
+//! ends with the daemon's process.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -125,7 +125,7 @@ impl Guest {
     pub fn pool_size(&mut self, link: Option<&mut Link>) -> Option<Pages> {
         match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.size().ok(),
-            // If the balloon's size is unknown, this daemon has never requested one.
+            // If the balloon's size is unknown, this daemon has never requested a size.
             (None, Some(link)) if link.grants() => Some(link.size().unwrap_or_default()),
             (None, _) => None,
         }
@@ -172,8 +172,8 @@ impl Guest {
         }
     }
 
-    /// Returns the number of these CPUs without the isolated ones, for comparison with the bounds
-    /// of the rules.
+    /// Returns the number of these CPUs without isolated CPUs, for comparison with the bounds of
+    /// the rules.
     fn ours(&self, cpus: &CpuSet) -> u32 {
         plug::without(cpus, &self.isolated).len() as u32
     }
@@ -207,7 +207,7 @@ impl Guest {
             return Outcome::Acted;
         }
         log.works(Topic::Read);
-        // CPUs may be added while the daemon runs. If the list cannot be read, the previous one is
+        // CPUs may be added while the daemon runs. If the list cannot be read, the previous list is
         // used.
         let _ = self.present.renew();
         self.count_balloon(link.as_deref_mut());
@@ -253,8 +253,8 @@ impl Guest {
         }
     }
 
-    /// Adjusts MemTotal so that it means the guest's memory without a pool, for every kind of pool.
-    /// The kernel subtracts the size of a balloon that it cannot deflate.
+    /// Adjusts MemTotal to the guest's memory without a pool, for every kind of pool. The kernel
+    /// subtracts the size of a balloon that it cannot deflate.
     fn present_total(&mut self, pool: Option<Pages>) {
         if let (true, Some(slot), Some(pool)) = (self.total_shrinks, self.slots.total, pool) {
             self.history.newest()[slot] += (pool.0 * PAGE_KIB) as f64;

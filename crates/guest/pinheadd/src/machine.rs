@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::args::Args;
 
-/// Returns an error for a machine that is not a guest, unless the arguments allow it. s390x always
-/// has a hypervisor.
+/// Returns an error for a machine that is not a guest, unless the arguments allow such a machine.
+/// s390x always has a hypervisor.
 pub fn check(args: &Args) -> Result<(), String> {
     if cfg!(target_arch = "s390x") {
         return Ok(());

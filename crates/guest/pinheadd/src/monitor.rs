@@ -1,5 +1,5 @@
-//! Records of this guest for z/VM's monitor, written by a separate process. Its requests to a file
-//! system may block forever, and the rules must not wait for them.
+//! Records of this guest for z/VM's monitor, written by a separate process. Requests to a file
+//! system may block that process forever, and the rules must not wait for it.
 
 use crate::args::Args;
 use crate::clock::Clock;

@@ -142,8 +142,8 @@ impl Pacer {
     pub fn looked(&mut self, outcome: Outcome, now_ms: u64) {
         let last = self.last_ms.replace(now_ms).unwrap_or(now_ms);
         if self.pace == Pace::Fixed {
-            // Looks follow a fixed grid. A late look does not delay the later ones, and missed
-            // looks are not repeated.
+            // Looks follow a fixed grid. A late look does not delay later looks, and missed looks
+            // are not repeated.
             self.next_ms += self.update_ms;
             if self.next_ms <= now_ms {
                 self.next_ms = now_ms + self.update_ms;

@@ -23,8 +23,8 @@ const APART_MS: u64 = 10_000;
 const KEEP_MS: u64 = 300_000;
 /// Maximum number of tasks that are read. A longer table would be larger than the daemon.
 const TASKS_MAX: usize = 8192;
-/// Maximum number of tasks reported with the kernel function in which they wait, because the
-/// function is in another file of each task.
+/// Maximum number of tasks reported with the kernel function in which they wait. Reading the
+/// function needs one more file for each task.
 const PLACES_MAX: usize = 20;
 /// Milliseconds per tick in /proc, on every known architecture.
 const TICK_MS: u64 = 10;

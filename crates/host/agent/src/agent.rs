@@ -112,7 +112,7 @@ impl Agent {
         Agent { bounds, grants, ..Agent::default() }
     }
 
-    /// Creates the same state for a clone that has no identity yet.
+    /// Creates the state of a daemon in a clone that has no identity yet.
     pub fn unnamed(bounds: GuestBounds, grants: PoolGrants) -> Agent {
         Agent { naming: Naming::Due, ..Agent::new(bounds, grants) }
     }
@@ -132,7 +132,7 @@ impl Agent {
         self.hello.as_ref().filter(|_| self.is_here)
     }
 
-    /// Returns its last status, capped at the guest's limits.
+    /// Returns the daemon's last status, capped at the guest's limits.
     pub fn status(&self) -> Option<&Status> {
         self.status.as_ref().filter(|_| self.is_here)
     }
@@ -306,8 +306,8 @@ impl Agent {
         Some((number, requests.into_iter().map(ToGuest::Capture).collect()))
     }
 
-    /// Returns the message with the memory that the guest keeps, and the reason. It is `None` if no
-    /// daemon is connected, or if the guest's kernel has its own pool.
+    /// Returns the message with the memory that the guest keeps, and the reason. Returns `None` if
+    /// no daemon is connected, or if the guest's kernel has its own pool.
     pub fn grant(&self, sequence: u32, keeps: Bytes, reason: String) -> Option<ToGuest> {
         self.hello().filter(|hello| hello.pool != PoolKind::Cmm)?;
         let pages = self.bounds.memory.less(keeps).0 / PAGE_BYTES;

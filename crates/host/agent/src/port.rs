@@ -17,8 +17,8 @@ const READ_COST: u64 = 2 * 1024;
 /// The cost of a message in addition to its bytes, because some messages cause a QEMU request or a
 /// pass. A daemon sends two or three messages a second.
 const MESSAGE_COST: u64 = 512;
-/// The most bytes that wait for a guest that does not read. Further messages are dropped, because
-/// each message is independent, and a later message replaces it.
+/// The most bytes that wait for a guest that does not read. Further messages are dropped. Each
+/// message is independent, and a later message replaces a dropped message.
 const OUT_MAX: usize = 16 * 1024;
 /// The most bytes read from one guest in one turn, so that other guests are served too.
 const TURN: usize = 8 * 1024;
@@ -69,8 +69,8 @@ impl Port {
         &self.stream
     }
 
-    /// Returns the events to poll for. A guest without a budget is not read, and its messages wait
-    /// in its own memory.
+    /// Returns the events to poll for. A guest that has used up its budget is not read, and its
+    /// messages wait in the guest's own memory.
     pub fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if self.budget.left() > 0 {

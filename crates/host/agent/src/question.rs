@@ -46,7 +46,7 @@ impl SampleQuestion {
         self.unanswered = 0;
     }
 
-    /// Returns the earliest time at which an answer was valid, which is the time of its request.
+    /// Returns the earliest time at which an answer was valid, which is the time of the request.
     /// Returns `None` if the request was repeated since, because this answer may be older.
     pub(crate) fn true_at(&self, sequence: u32, now_ms: u64) -> Option<u64> {
         match sequence {

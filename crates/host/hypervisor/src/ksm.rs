@@ -19,7 +19,8 @@ use procfs::parse::{number, schedstat};
 /// Directory of the files, below the root.
 const DIR: &str = "sys/kernel/mm/ksm";
 /// The settings that a driver changes, in the order of writing. The advisor of newer kernels
-/// refuses a number of pages while it chooses the number itself, so its mode is written first.
+/// refuses a number of pages while it chooses the number itself, so the advisor's mode is written
+/// first.
 const DRIVEN: [&str; 4] = [ADVISOR, "pages_to_scan", "sleep_millisecs", "run"];
 /// The setting that selects the advisor for the number of pages.
 const ADVISOR: &str = "advisor_mode";
@@ -84,8 +85,8 @@ impl KsmFiles {
         DRIVEN.iter().filter_map(found).collect()
     }
 
-    /// Returns true if the kernel's advisor chooses the number of pages. It must be off while a
-    /// driver runs.
+    /// Returns true if the kernel's advisor chooses the number of pages. The advisor must be off
+    /// while a driver runs.
     pub fn is_advised(&self) -> bool {
         self.setting(ADVISOR).is_some_and(|mode| mode != NO_ADVISOR)
     }

@@ -97,8 +97,8 @@ impl ThreadNumbers {
 pub struct Stat {
     /// Letter of the process state: `R`, `S`, `D`, or `T` for a process stopped by a signal.
     pub state: char,
-    /// Major faults of all threads since the start of the process. They show that its memory was
-    /// swapped out.
+    /// Major faults of all threads since the start of the process. Such faults show that memory of
+    /// the process was swapped out.
     pub major_faults: u64,
     /// Start time, in clock ticks since the host's boot.
     pub start_ticks: u64,
@@ -233,9 +233,9 @@ impl ProcessView {
         pages.checked_mul(self.page_bytes).map(Bytes)
     }
 
-    /// Returns the memory outside of the usual resident memory. The kernel formats the whole of
-    /// /proc/PID/status for this, at some ten times the cost of the other reads, so this must be
-    /// called rarely.
+    /// Returns the memory outside of the usual resident memory. For this read the kernel formats
+    /// the whole of /proc/PID/status, at some ten times the cost of the other reads. It must
+    /// therefore be rare.
     pub fn apart(&self) -> Option<Apart> {
         let mut room = [0; TEXT_MAX];
         let text = self.status.start(&mut room)?;
@@ -276,8 +276,8 @@ impl ProcessView {
     }
 
     /// Returns the microseconds for which some task of the process's cgroup has waited for memory
-    /// since the cgroup's creation. The cgroup may contain other processes. It is the process's
-    /// cgroup at the time of the open.
+    /// since the cgroup's creation. The cgroup may contain other processes. The cgroup is that of
+    /// the process at the time of the open.
     ///
     /// `None` means that the host has no cgroup v2 or no pressure accounting, or that the process
     /// has no cgroup of its own.

@@ -6,10 +6,10 @@
 //!     └── Restore the period ◄── news, or time is up ◄── Poll ──┘ once, after a second ◄─────┘
 //! ```
 //!
-//! QEMU has no command that requests statistics once. It requests statistics from the guest when
-//! their period becomes nonzero, and again one period after the guest's response. A period of about
-//! a day therefore makes one request. An idle guest is woken once for this request, and not again,
-//! even if this process dies before it has restored the period.
+//! QEMU has no command that requests statistics once. QEMU requests statistics from the guest when
+//! the period of requests becomes nonzero, and again one period after the guest's response. A
+//! period of about a day therefore makes one request. An idle guest is woken once for this request,
+//! and not again, even if this process dies before it has restored the period.
 
 use model::{GuestField, Row};
 
@@ -23,7 +23,7 @@ const OLD_MARK_S: u32 = 3_607;
 /// hangs.
 const PATIENCE_MS: u64 = 2_000;
 /// Time after which the request is sent once more. Statistics carry the second of their arrival, so
-/// an equal response in the same second cannot be recognized.
+/// a response with equal values in the same second is not recognized as new.
 const AGAIN_MS: u64 = 1_000;
 /// Age up to which a response is returned again. Such a response is as useful as a new response,
 /// and its guest is not woken.

@@ -77,7 +77,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
-    // z/VM's value does not include resident memory that is shared with others.
+    // z/VM's value does not include resident memory that is shared with other users.
     let held = guest.memory.held.filter(|_| guest.memory.counted.is_none());
     GuestRow {
         id: guest.id.0,

@@ -22,8 +22,8 @@ const SOCKET: &str = "control";
 /// guests. Any user may listen in a directory of this name, and an endless sender would keep the
 /// manager reading.
 const ANSWER_MAX: u64 = 256 * 1024;
-/// Bytes that a `pinhead up` may send a second after its first response. They are requests for the
-/// next timers of guests that it is about to park.
+/// Bytes that a `pinhead up` may send a second after its first response. These bytes are requests
+/// for the next timers of guests that it is about to park.
 const BYTES_A_SECOND: u64 = 16 * 1024;
 /// Minimum cost of a read, in bytes of the budget. Without a minimum, a sender of single bytes
 /// would keep the manager reading.
@@ -31,8 +31,8 @@ const READ_COST: u64 = 256;
 /// Bytes of an unfinished request, at most.
 const REQUEST_MAX: usize = 4 * 1024;
 
-/// Time after which a missing response from `pinhead up` is reported. It normally responds within a
-/// turn of its loop.
+/// Time after which a missing response from `pinhead up` is reported. `pinhead up` normally
+/// responds within a turn of its loop.
 const ANSWER_MS: u64 = 5_000;
 /// Time after which a failed or refused request is repeated.
 const AGAIN_MS: u64 = 10_000;
@@ -54,7 +54,7 @@ pub type Classes = Arc<BTreeMap<String, String>>;
 /// same balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
-    /// The guest was not started by a `pinhead up`, or it needs no change.
+    /// The guest was not started by a `pinhead up`, or this manager changes nothing.
     #[default]
     NotNeeded,
     /// There was no response, or a refusal.

@@ -1,4 +1,5 @@
-//! The keeper of this manager, with messages to it about each guest, and its failures.
+//! The keeper of this manager, the messages to the keeper about each guest, and the keeper's
+//! failures.
 
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
@@ -68,7 +69,8 @@ impl Lease {
         Lease { written: ParkedFile::beside(socket), ..self }
     }
 
-    /// Returns the guests that a dead manager had parked, and its dead keeper did not wake.
+    /// Returns the guests that a dead manager had parked, and that the dead manager's keeper did
+    /// not wake.
     pub(crate) fn left(&self) -> Vec<(Id, Stood)> {
         self.written.guests().collect()
     }

@@ -26,7 +26,8 @@ pub struct InHost {
     pub private: Bytes,
     /// Memory that other processes may share.
     pub shared: Bytes,
-    /// Shared memory in files on disk. The kernel counts it as cache, and so as available.
+    /// Shared memory in files on disk. The kernel counts such memory as cache, and therefore as
+    /// available.
     pub in_files: Bytes,
     /// Private memory in reserved huge pages, which are not available for general use.
     pub huge: Bytes,
@@ -120,7 +121,7 @@ pub struct Outside {
     pub(crate) apart: Apart,
     /// Measured own part of the private memory, and the time of the measurement.
     own: Option<(Bytes, u64)>,
-    /// Number of consecutive measurements that were equal to the one before.
+    /// Number of consecutive measurements that were equal to the measurement before.
     own_equal: u32,
     /// Change since the last measurement.
     since_own: Since,

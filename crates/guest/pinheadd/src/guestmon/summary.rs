@@ -47,8 +47,8 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
     }
     if let Ok(found) = text.read(root, "proc/vmstat") {
         let of = |name| value_of(found, name).unwrap_or(0);
-        // The kernel counts these two in KiB, but mon_procd multiplies them by the page size as if
-        // they were pages. Readers of the records divide by the page size.
+        // The kernel counts pgpgin and pgpgout in KiB, but mon_procd takes them for pages and
+        // multiplies them by the page size. Readers of the records divide by the page size.
         summary.paged_in = of("pgpgin").saturating_mul(page_kib);
         summary.paged_out = of("pgpgout").saturating_mul(page_kib);
         summary.swapped_in = of("pswpin");

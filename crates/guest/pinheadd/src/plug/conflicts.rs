@@ -87,8 +87,9 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
 }
 
 /// Returns true if a task cannot use all CPUs. A task in an unlimited cpuset is shown with exactly
-/// the CPUs online, because the kernel itself narrows the cpuset when a CPU goes offline. This is
-/// not pinning, but cannot be distinguished from pinning to exactly these CPUs.
+/// the CPUs online, because the kernel itself narrows the cpuset when a CPU goes offline. Such a
+/// task is not pinned, but cannot be distinguished from a task that is pinned to exactly these
+/// CPUs.
 fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
     let lacks = |set: &CpuList| set.iter().any(|cpu| !cpus.contains(cpu));
     let is_online_set =

@@ -117,7 +117,7 @@ impl Cpus {
     }
 
     /// Returns the CPUs that the kernel keeps for work bound to them (`isolcpus`, `nohz_full`).
-    /// Other work does not benefit from them, and bound work loses its CPU if that CPU goes
+    /// Other work does not benefit from these CPUs. Bound work loses its CPU if that CPU goes
     /// offline.
     pub fn isolated(&self) -> CpuList {
         let mut all = Vec::new();

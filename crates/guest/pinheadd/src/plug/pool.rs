@@ -29,7 +29,8 @@ pub struct CmmPool {
 }
 
 impl CmmPool {
-    /// Finds the pool below `root`. `None` if the kernel has none, or its module is not loaded.
+    /// Finds the pool below `root`. Returns `None` if the kernel has no such pool, or its module is
+    /// not loaded.
     pub fn find(root: &Root) -> Option<CmmPool> {
         let path = root.join("proc/sys/vm/cmm_pages");
         path.exists().then_some(CmmPool { path, open: None })

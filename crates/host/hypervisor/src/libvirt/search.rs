@@ -1,8 +1,8 @@
 //! Search for a domain's process.
 //!
-//! The protocol has no call for the process. libvirt writes its id to a file at once, which is
-//! cheap to read. But only root may read the file, and the file may be stale. The id is therefore
-//! accepted only if the process was started with the domain's UUID.
+//! The protocol has no call for the process. libvirt writes the process's id to a file at once, and
+//! the file is cheap to read. But only root may read the file, and the file may be stale. The id is
+//! therefore accepted only if the process was started with the domain's UUID.
 //!
 //! Without such a file all processes are searched for that UUID. A search takes some milliseconds
 //! for a thousand processes, so it is done rarely.

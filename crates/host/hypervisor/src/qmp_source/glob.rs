@@ -23,8 +23,8 @@ use crate::{Owner, Trust};
 /// two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Most entries read for one pattern. A user with write access to a matching directory can create
-/// any number of links there to one full directory.
+/// Most entries read for one pattern. A user that may write to a matching directory can create any
+/// number of links in it to one full directory.
 const LOOKED_MAX: usize = 65_536;
 /// Most entries read for one pattern in a named user's directories, enough for some hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;

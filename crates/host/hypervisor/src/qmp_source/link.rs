@@ -23,8 +23,8 @@ const READ_COST: u64 = 1024;
 /// none.
 const GARBAGE_MAX: u32 = 8;
 
-/// Reason for the end of a guest when its QEMU has closed the monitor's connection, which it does
-/// only when it exits.
+/// Reason for the end of a guest after its QEMU has closed the monitor's connection. QEMU closes
+/// this connection only when it exits.
 pub(super) const CLOSED: &str = "QEMU has exited";
 
 /// Formats an error. A QEMU that exits with a request unread resets the connection instead of

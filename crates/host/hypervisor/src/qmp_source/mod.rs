@@ -32,8 +32,8 @@ use glob::{Glob, Search, Socket};
 use place::{Common, Place};
 use trouble::Trouble;
 
-/// Sockets of guests of `pinhead up`, started by root and by other users. A monitor serves one
-/// client, so other sockets are only used if they are named.
+/// Sockets of guests of `pinhead up`, started by root and by other users. A monitor serves only one
+/// client, so sockets in other places are used only if the settings name them.
 pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pinhead/up/*/*.qmp"];
 
 /// Interval between two searches for new sockets.

@@ -23,8 +23,8 @@ use crate::{Event, IdSource, Owner, ProcessId, Trust};
 /// Time for a QEMU's greeting. QEMU serves one client at a time and keeps others waiting without a
 /// greeting. A missing greeting after this time means that another client uses the monitor.
 const GREETING_MS: u64 = 5_000;
-/// Time for a response during the probe. It doubles with each attempt, so that a QEMU on a busy
-/// host is found in the end.
+/// Time for a response during the probe. This time doubles with each attempt, so that a QEMU on a
+/// busy host is found in the end.
 const ANSWER_MS: u64 = 5_000;
 const ANSWER_MAX_MS: u64 = 30_000;
 /// First and longest wait before the next attempt. The wait doubles with each failure.

@@ -110,8 +110,8 @@ impl Probe {
         self.actual = Some(actual_bytes);
     }
 
-    /// Returns true if this process can be the guest's QEMU. It must have at least one of the vCPU
-    /// threads named by QEMU, if QEMU names any.
+    /// Returns true if this process can be the guest's QEMU. The process must have at least one of
+    /// the vCPU threads named by QEMU, if QEMU names any.
     pub(super) fn runs_in(&mut self, process: ProcessId, root: &Path) -> bool {
         let tids = &self.vcpu_tids;
         tids.is_empty() || !own_threads(tids, Some(process), &mut self.numbers, root).is_empty()

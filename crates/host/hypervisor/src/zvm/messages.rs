@@ -98,7 +98,8 @@ impl Messages {
     /// Returns the time at which a turn is due even without readiness.
     pub(crate) fn next_ms(&self) -> u64 {
         match &self.running {
-            // A killed program stuck in the kernel leaves nothing to do but wait for its end.
+            // If a killed program is stuck in the kernel, this process can only wait for the
+            // program's end.
             Some(running) if running.is_ended && running.descriptor.is_some() => u64::MAX,
             Some(running) => running.look_ms,
             None if self.waiting.is_empty() => u64::MAX,

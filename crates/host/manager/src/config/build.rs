@@ -94,7 +94,8 @@ fn default_socket(place: &Place) -> Option<PathBuf> {
     }
 }
 
-/// Reads the tables of users. Each user must also be named as a source, and has only one table.
+/// Reads the tables of users. Each user must also be named in `[sources] users`, and has only one
+/// table.
 fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<UserSettings> {
     let mut users: Vec<UserSettings> = Vec::new();
     for (user, at) in reader.tables::<UserSettings>(tree, USERS_MAX) {

@@ -58,7 +58,7 @@ impl Place {
 
 /// Returns the directory of this user's sockets: below /run for root, and in the session's
 /// directory for others. Without a session, it is a subdirectory of the directory for temporary
-/// files, which is created if missing. Another user may have created it first, which is an error.
+/// files. A missing subdirectory is created. A subdirectory created by another user is an error.
 pub fn own_dir() -> io::Result<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {

@@ -306,7 +306,7 @@ pub const SECTIONS: &[Section] = &[
 ];
 
 /// Totals of all guests of a user named in the settings. Each guest's part of the user's limit is
-/// computed from them.
+/// computed from these totals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPart {
     /// Name of the user in the settings.

@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Returns true if the client waits neither for a response nor for the rest of a response.
+    /// Returns true if the client has no open request, and no part of a response waits to be sent.
     pub(super) fn is_idle(&self) -> bool {
         self.open == 0 && self.out.is_empty()
     }

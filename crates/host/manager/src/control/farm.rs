@@ -62,13 +62,14 @@ impl FarmGuest {
     pub fn shown_state(&self) -> &str {
         match self.state.as_str() {
             "up" | "unmanaged" | "managed" if !self.ready => "starting",
-            // A guest that is configured without a daemon counts as up without it.
+            // A guest that is configured without a daemon counts as up.
             "unmanaged" => "up",
             state => state,
         }
     }
 
-    /// Returns the address for access to the given port of the guest, or else to its first port.
+    /// Returns the address for access to the guest's given port, or to the guest's first port if no
+    /// port is given.
     pub fn reached_at(&self, port: Option<u16>) -> Option<SocketAddr> {
         let found = self.ports.iter().find(|one| port.is_none_or(|port| one.guest == port))?;
         Some(SocketAddr::from((Ipv4Addr::LOCALHOST, found.host)))

@@ -15,7 +15,7 @@ use super::words::{GuestMode, GuestRunState};
 use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
 /// CPU time of a guest's virtual CPUs below which it counts as asleep, in percent of one CPU. An
-/// idle Linux stays below this, also under emulation, unless its kernel ticks without work.
+/// idle Linux stays below this usage, even under emulation, unless its kernel ticks without work.
 pub const ASLEEP_PERCENT: u64 = 2;
 
 /// A request that failed.
@@ -211,7 +211,8 @@ pub struct GuestRow {
     pub swapped_bytes: Option<u64>,
     /// Major faults of the guest's process, per second.
     pub host_major_faults_s: Option<f64>,
-    /// Time in which some task of its control group on the host waited for memory, in thousandths.
+    /// Time in which some task of the guest's control group on the host waited for memory, in
+    /// thousandths.
     pub host_psi_permille: Option<f64>,
     /// Memory returned by free page reporting.
     pub reported_bytes: u64,

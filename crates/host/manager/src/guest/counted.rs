@@ -1,10 +1,10 @@
 //! A user of z/VM: z/VM's counters, and the arbiter's view of them.
 //!
 //! z/VM reports a user's resident memory, and the number of samples that found the user waiting for
-//! a page. It does not report how much memory the user's kernel could spare. Half of the resident
+//! a page. z/VM does not report how much memory the user's kernel could spare. Half of the resident
 //! memory counts as in use while the user does not wait, and all of it once the user waits. The
-//! resident memory at that time then counts as the user's need, which is forgotten within an hour.
-//! The rest is requested in steps, which end when the user waits.
+//! resident memory at the time of a wait counts as the user's need, which decays to zero within an
+//! hour. Memory beyond the need is requested in steps, until the user waits.
 
 use crate::outside::{InHost, Own};
 use base::{Bytes, KIB};

@@ -102,7 +102,7 @@ impl GuestMemory {
     }
 
     /// Returns the size to restore at the manager's end: the size when the guest was found, or the
-    /// size that others have set since.
+    /// size that another manager has set since.
     pub fn restore(&self) -> Bytes {
         self.restore.size
     }
@@ -283,9 +283,9 @@ impl GuestMemory {
         self.resident_ms.is_none_or(|at| now_ms >= at + RESIDENT_MS)
     }
 
-    /// Handles a reading of resident memory. Memory that has left since the last reading was
-    /// returned by page reporting. This applies if the guest has page reporting, its balloon does
-    /// not inflate, and no page-out runs.
+    /// Handles a reading of resident memory. Memory that has left since the last reading counts as
+    /// returned by page reporting. This holds for a guest with page reporting, while its balloon
+    /// does not inflate and no page-out runs.
     pub fn read_held(&mut self, now: Option<InHost>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };

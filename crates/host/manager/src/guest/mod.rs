@@ -123,8 +123,8 @@ impl ManagedGuest {
     }
 
     /// Handles a daemon's report that the guest was on another host. The manager there reclaimed
-    /// the memory that the guest lacks. Returns true if the report counts. It counts only once, and
-    /// only if the hypervisor received a migration.
+    /// the memory that the guest lacks. Returns true if the report counts. A report counts only
+    /// once, and only if the hypervisor received a migration.
     pub(crate) fn has_come_from_elsewhere(&mut self, now_ms: u64) -> bool {
         let is_seen = self.found.state == RunState::Migrating;
         if is_seen {
@@ -238,8 +238,8 @@ impl ManagedGuest {
     }
 
     /// Returns true if the virtual CPUs have hardly run since the newest sample, which is then
-    /// still valid. This is not sleep. A guest that was busy a second ago and has a newer sample is
-    /// idle too. [`CpuWatch::is_asleep`] is the state for display.
+    /// still valid. An idle guest need not be asleep: it may have been busy a second ago, before
+    /// its newest sample. [`CpuWatch::is_asleep`] is the state for display.
     pub fn is_idle_since_sample(&self, now_ms: u64) -> bool {
         self.memory
             .settled_view()

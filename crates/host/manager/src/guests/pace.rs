@@ -23,10 +23,10 @@ impl Guests {
         if self.iter().all(rests) { SOUND_TICK_MS } else { TICK_MS }
     }
 
-    /// Measures hypervisors' own memory. A turn measures some unmeasured guests, or else one guest.
-    /// A guest that was paged out comes first, then the guest with the oldest measurement that has
-    /// run since. A guest with a moving balloon is skipped, so that the host's gain is not computed
-    /// from two measurements.
+    /// Measures hypervisors' own memory. A turn measures some unmeasured guests, or one guest if
+    /// all are measured. A guest that was paged out comes first, then the guest with the oldest
+    /// measurement that has run since. A guest with a moving balloon is skipped, so that the host's
+    /// gain is not computed from two measurements.
     pub(super) fn measure_own(&mut self, now: Now) {
         let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
         let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));

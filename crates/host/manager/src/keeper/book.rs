@@ -17,8 +17,8 @@ const LOOK_MS: u64 = 2000;
 /// Timeouts of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time without a heartbeat, in which the manager could have run, after which it counts as
-    /// hung.
+    /// Time without a heartbeat after which the manager counts as hung. Only time in which the
+    /// manager could have run counts.
     pub beat_ms: u64,
     /// Time after which a rescue is given up.
     pub rescue_ms: u64,

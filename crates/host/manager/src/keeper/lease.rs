@@ -23,8 +23,8 @@ use crate::ksm::Saved;
 pub const BEAT_MS: u64 = 2000;
 /// Time after which a dead keeper is replaced.
 const RESTART_MS: u64 = 1000;
-/// Time that a keeper could have run without reading its input, after which it counts as hung and
-/// is replaced.
+/// Time without reading its input after which a keeper counts as hung and is replaced. Only time in
+/// which the keeper could have run counts.
 const STUCK_MS: u64 = 30_000;
 
 /// Number of keepers that are started at the manager's end if each is killed.
@@ -95,7 +95,7 @@ pub struct Lease {
     out: Vec<u8>,
     beats: u64,
     next_ms: u64,
-    /// Time that the keeper could have run since it last read something, or since nothing waited
+    /// Time that the keeper could have run since it last read a message, or since no message waited
     /// for it.
     taken: Chance,
     /// Number of replaced keepers.

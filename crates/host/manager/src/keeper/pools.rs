@@ -1,6 +1,6 @@
 //! Release of z/VM users' CMM pools by the keeper.
 //!
-//! The users' memory is not memory of this host, and z/VM pages if it has too little. All users
+//! The users' memory is not memory of this host. If z/VM has too little memory, it pages. All users
 //! therefore get all of their memory at once, independent of this host's free memory.
 
 use super::{Book, Place};

@@ -199,7 +199,8 @@ impl Rescue {
         }
     }
 
-    /// Returns true if a guest lacks memory as far as is known, even if its groups limit it.
+    /// Returns true if the guest still lacks memory, as far as is known. A guest limited by its
+    /// control groups is included.
     pub fn is_left(&self, id: u64) -> bool {
         let is_over = |patient: &Patient| {
             matches!(patient.outcome, Some(Outcome::Restored | Outcome::Gone(_)))

@@ -114,7 +114,7 @@ impl Ksm {
         self.note.take()
     }
 
-    /// Reads the counters. It reads them at most once a second.
+    /// Reads the counters, at most once a second.
     pub fn read(&mut self, now_ms: u64) -> KsmCounters {
         self.counters = self.files.counters();
         self.count_cost(now_ms);

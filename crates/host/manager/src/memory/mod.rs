@@ -357,7 +357,7 @@ impl Memory {
 }
 
 /// Returns the effect that makes the keeper restore a guest's former size, with `size` as the
-/// current one.
+/// current size.
 fn hold(guest: &ManagedGuest, size: Bytes) -> Effect {
     Effect::Hold { guest: guest.id, size }
 }

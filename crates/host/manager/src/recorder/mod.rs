@@ -4,7 +4,7 @@
 //!
 //! Sizes are capped at the guest's maximum. Without a daemon, the balloon's statistics are recorded
 //! in the daemon's fields too, as far as they have the same meaning. A reader of
-//! `own_available_bytes` need not know which of the two a guest has.
+//! `own_available_bytes` need not know whether a guest has a daemon.
 
 #[cfg(test)]
 mod tests;

@@ -444,7 +444,7 @@ impl Manager {
     }
 
     /// Returns the missing free memory of the host or the budget. Page-out and the balloon use the
-    /// same value. Otherwise each could wait for the other.
+    /// same value. With different values, each could wait for the other.
     fn lack(&self) -> Bytes {
         let lack = self.memory.engine.arbiter.lack();
         self.host.machine().map_or(Bytes::ZERO, |_| lack)

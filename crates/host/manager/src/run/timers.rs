@@ -22,8 +22,8 @@ impl Crowd {
         self.reported.is_none()
     }
 
-    /// Returns true if a report of the number is due. This is so for the first number, and for a
-    /// new number that has stayed the same for this long.
+    /// Returns true if a report of the number is due. The first number is reported at once, and a
+    /// new number after it has been stable for `steady_ms`.
     pub fn is_news(&mut self, count: usize, steady_ms: u64, now_ms: u64) -> bool {
         if std::mem::replace(&mut self.seen, count) != count {
             self.since_ms = now_ms;
