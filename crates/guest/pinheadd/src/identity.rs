@@ -68,7 +68,7 @@ fn files(identity: &Identity) -> [(&'static str, String); 5] {
 
 /// Reseeds the kernel's random numbers, because two guests would otherwise generate the same
 /// secrets. The kernel mixes bytes written to the random device into its pool at once. Without a
-/// reseed, they affect its output up to a minute later.
+/// reseed, these bytes affect the random numbers up to a minute later.
 fn reseed(root: &Root, seed: &[u8]) -> io::Result<()> {
     let mut device = File::options().write(true).open(root.join(DEVICE))?;
     device.write_all(seed)?;

@@ -122,8 +122,8 @@ mod tests {
         let interfaces = Interfaces::open().unwrap();
         let one = Ipv4Addr::new(10, 1, 0, 7);
         let error = interfaces.set_address("no-such-one", one, one).unwrap_err();
-        // Without the privilege to set addresses, the kernel refuses the call before it searches
-        // for the interface.
+        // If this process may not set addresses, the kernel refuses the call before it searches for
+        // the interface.
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
         let error = interfaces.set_hardware("a-name-with-16-b", [2; 6]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

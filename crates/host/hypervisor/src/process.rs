@@ -234,8 +234,8 @@ impl ProcessView {
     }
 
     /// Returns the memory outside of the usual resident memory. For this read the kernel formats
-    /// the whole of /proc/PID/status, at some ten times the cost of the other reads. It must
-    /// therefore be rare.
+    /// the whole of /proc/PID/status, at some ten times the cost of the other reads. This method
+    /// must therefore be called rarely.
     pub fn apart(&self) -> Option<Apart> {
         let mut room = [0; TEXT_MAX];
         let text = self.status.start(&mut room)?;
@@ -276,8 +276,8 @@ impl ProcessView {
     }
 
     /// Returns the microseconds for which some task of the process's cgroup has waited for memory
-    /// since the cgroup's creation. The cgroup may contain other processes. The cgroup is that of
-    /// the process at the time of the open.
+    /// since the cgroup's creation. The cgroup may contain other processes. The cgroup is looked up
+    /// once, when the files are opened.
     ///
     /// `None` means that the host has no cgroup v2 or no pressure accounting, or that the process
     /// has no cgroup of its own.

@@ -26,7 +26,7 @@ const PATIENCE_MS: u64 = 2_000;
 /// a response with equal values in the same second is not recognized as new.
 const AGAIN_MS: u64 = 1_000;
 /// Age up to which a response is returned again. Such a response is as useful as a new response,
-/// and its guest is not woken.
+/// and the guest is not woken again.
 const FRESH_MS: u64 = 500;
 /// Shortest time between a response and the next request. Two responses in the same second could
 /// not be distinguished.
@@ -180,8 +180,8 @@ impl StatsQuestion {
         }
     }
 
-    /// Handles the statistics that were read. They are `None` if the guest has never sent any.
-    /// Returns the statistics if they are a response to this request.
+    /// Handles the statistics that were read. The statistics are `None` if the guest has never sent
+    /// any. Returns the statistics if they are a response to this request.
     pub(crate) fn known(
         &mut self,
         stats: Option<Row<GuestField>>,

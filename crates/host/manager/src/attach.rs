@@ -114,8 +114,8 @@ impl Attachments {
         }
     }
 
-    /// Sends the same request for the guests in the directory of a `pinhead up`. None of these
-    /// guests may be known before, because the manager in `pinhead up` may hold their monitors.
+    /// Sends the same request for the guests in the directory of a `pinhead up`. All of these
+    /// guests may be unknown before, because the manager in `pinhead up` may hold their monitors.
     pub fn attach_dir(&mut self, dir: &Path, owner: Owner, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {

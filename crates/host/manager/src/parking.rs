@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Network traffic for such a guest does not pass through the manager, so nothing else wakes the
-//! guest. The keeper gets the list of parked guests before a guest is parked. It can then wake
-//! them, however the manager ends. If both processes are killed, the next manager finds the list on
-//! disk.
+//! guest. A guest is added to the keeper's list of parked guests before the guest is parked. The
+//! keeper can therefore wake the guest, however the manager ends. If both processes are killed, the
+//! next manager finds the list on disk.
 //!
 //! A hung hypervisor may stop a guest long after the request. Requests to wake such a guest are
 //! repeated until it certainly runs. A guest with a lost monitor is still parked when it is found

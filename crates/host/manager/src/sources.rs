@@ -10,8 +10,8 @@ use std::path::PathBuf;
 /// Sources of guests.
 pub(crate) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// Time of each source's next turn, as of the last wait. It is stored, because a source checks
-    /// all of its guests to compute it.
+    /// Time of each source's next turn, as of the last wait. The time is stored, because a source
+    /// checks all of its guests to compute it.
     due_ms: Vec<u64>,
     /// Last problem of each source.
     troubles: BTreeMap<usize, String>,

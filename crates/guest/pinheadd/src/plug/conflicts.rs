@@ -135,8 +135,8 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
         if !base.join(marker).exists() {
             continue;
         }
-        // In version 1 each group has CPUs. A group with all CPUs corresponds to a version 2 group
-        // without its own list of CPUs.
+        // In version 1 of cgroups, each group has a list of CPUs. A group with all CPUs corresponds
+        // to a group of version 2 without a list of its own.
         let of_root = if is_v1 { cpus_of(&base) } else { None };
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };

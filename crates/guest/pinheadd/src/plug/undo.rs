@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The record is written to a separate file, synced to disk and renamed, so that a crash leaves the
-//! old record or the new one. No part of a record is applied unless all of its lines are valid.
+//! old record or the new one. A record is applied only if all of its lines are valid.
 
 use std::fmt;
 use std::fs::{self, File};

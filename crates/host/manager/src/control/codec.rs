@@ -1,7 +1,7 @@
 //! Conversion of JSON lines to requests, and of responses to lines.
 //!
 //! Requests are parsed without serde, so that the response to an invalid request names the wrong
-//! member and the right form. A request cannot contain an unread member.
+//! member and the right form. A request with an unknown member is invalid.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Owners of the host's memory. Each byte counts once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnersRow {
-    /// Memory in use, which is the sum of the following fields. It is the total less the available
-    /// memory, plus used memory that counts as available. Such memory is shared memory of guests in
-    /// files, and ZFS's shrinkable cache.
+    /// Memory in use, which is the sum of the following fields. Used memory that counts as
+    /// available is included: shared memory of guests in files, and ZFS's shrinkable cache.
     pub used_bytes: Option<u64>,
     /// Memory of guests, without shared memory.
     pub guests_bytes: u64,

@@ -197,7 +197,7 @@ impl GuestMemory {
 
     /// Returns the memory that the host gained by the balloon, at most the guest's missing memory.
     /// The gain is computed from the whole process, because the hypervisor's own part may have been
-    /// measured since.
+    /// measured only after the shrink.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.before.had);
         let both = self.before.held.zip(self.held);

@@ -135,7 +135,7 @@ impl ManagedGuest {
     }
 
     /// Handles a guest that was restored or has moved here, with `size` in its configuration. The
-    /// memory that it lacks was reclaimed elsewhere. Returns true if the size counts.
+    /// memory that the guest lacks was reclaimed elsewhere. Returns true if the size counts.
     pub(crate) fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
         if size <= self.memory.actual {
             // For a transient domain, libvirt returns the current size as the configuration.

@@ -39,8 +39,8 @@ pub(super) fn renew(guest: &mut ManagedGuest) {
 }
 
 /// Reads the room in limited groups, for guests that are awake, must grow or may be released. Other
-/// sleeping guests need no memory. Their groups are not read, because each guest of a farm has a
-/// limited group.
+/// sleeping guests need no memory. Their groups are not read, because a farm has a limited group
+/// for each of its guests.
 pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms: u64) -> Rooms {
     let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms) || guest.may_be_released();
     let members: Vec<Member<'_>> =

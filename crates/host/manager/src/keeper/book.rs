@@ -85,9 +85,9 @@ impl Book {
         }
     }
 
-    /// Returns the action that is due now. It must be called after all received messages were
-    /// applied. `has_ended` is set if the manager's end of the pipe is closed, and `work` returns
-    /// the CPU work of the manager's loop.
+    /// Returns the action that is due now. All received messages must have been applied before the
+    /// call. `has_ended` is set if the manager's end of the pipe is closed, and `work` returns the
+    /// CPU work of the manager's loop.
     pub fn verdict(
         &mut self,
         has_ended: bool,

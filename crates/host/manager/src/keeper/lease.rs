@@ -105,8 +105,9 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Starts a keeper: this program with these arguments, which must call [`run`](super::run) with
-    /// its standard input. The keeper's messages go to this process's standard error.
+    /// Starts a keeper: this program with these arguments. The new process must call
+    /// [`run`](super::run) with its standard input. The keeper's messages go to this process's
+    /// standard error.
     pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
         let taken = Chance::since(now_ms);
         let mut lease = Lease { program, arguments, next_ms: now_ms, taken, ..Lease::default() };
@@ -115,8 +116,8 @@ impl Lease {
         Ok(lease)
     }
 
-    /// Notes that a guest has less memory than its full size, or will have. It must be called
-    /// before the target is set. A guest with its full size is released.
+    /// Notes that a guest has less memory than its full size, or will have less. The call must
+    /// precede the change of the target. A guest with its full size is released.
     pub fn hold(&mut self, held: Held) {
         if held.held >= held.restore {
             return self.release(held.id);
@@ -224,13 +225,13 @@ impl Lease {
 
     /// Ends the manager's side, so that the keeper restores everything. The exit status shows
     /// whether the keeper succeeded. The manager must have closed its connections before, because a
-    /// QEMU monitor serves one client.
+    /// QEMU monitor serves only one client.
     pub fn finish(self) -> io::Result<ExitStatus> {
         self.end(false)
     }
 
-    /// Ends the manager's side. If the keeper was killed, for example by `killall` with the common
-    /// name of both, another keeper restores the guests.
+    /// Ends the manager's side. If the keeper was killed, for example by `killall` with the name
+    /// that the manager and the keeper share, another keeper restores the guests.
     fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
         let mut tries = 1..ENDS_MAX;
         loop {

@@ -7,10 +7,10 @@
 //!   Wakes: parked guests run again ─────────────────────────────────────────────► the guests
 //! ```
 //!
-//! The keeper is a separate process, so that it outlives the manager. It only waits, and has no
-//! connection to a guest before a rescue. A QEMU monitor serves one client, which is the manager.
-//! Its decisions are pure: [`Book`] decides the time of a rescue, [`Rescue`] the targets, and
-//! [`Wakes`] the guests to resume.
+//! The keeper is a separate process, so that it outlives the manager. Before a rescue the keeper
+//! only waits. It has no connection to a guest then, because a QEMU monitor serves only one client,
+//! the manager. The keeper's decisions are pure: [`Book`] decides the time of a rescue, [`Rescue`]
+//! the targets, and [`Wakes`] the guests to resume.
 
 mod book;
 mod groups;

@@ -308,8 +308,8 @@ impl Rescue {
         available.less(self.reserve).less(self.not_taken_up(available))
     }
 
-    /// Returns granted memory that guests do not use yet. A fall of free memory counts as its use.
-    /// A later rise does not count as its return.
+    /// Returns granted memory that guests do not use yet. A fall of the host's free memory counts
+    /// as use of granted memory. A later rise does not count as return of granted memory.
     fn not_taken_up(&self, available: Bytes) -> Bytes {
         let (start, least) = self.seen.unwrap_or((available, available));
         self.pending.less(start.less(least))

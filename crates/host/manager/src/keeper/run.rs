@@ -119,7 +119,8 @@ const NEVER: &str = "-1000";
 const LATE: &str = "-900";
 
 /// Leaves the manager's session, so that the keeper survives the session's end. Also makes the
-/// kernel kill other processes first when memory runs out. The keeper works without either.
+/// kernel kill other processes first when memory runs out. The keeper also works if one or both of
+/// these calls fail.
 fn settle(root: &Root) {
     // The call fails for the leader of a process group, which needs no new session.
     let _ = rustix::process::setsid();

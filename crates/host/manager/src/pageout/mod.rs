@@ -77,8 +77,8 @@ pub(crate) struct PageOuts {
 
 impl PageOuts {
     /// Returns true if page-out has written to the host's swap since the last call. `slices` is the
-    /// number of slices paged out so far. Such swapping does not show that the host is short of
-    /// memory.
+    /// number of slices paged out so far. Swapping by page-out does not show that the host is short
+    /// of memory.
     pub(crate) fn take_worked(&mut self, slices: u64) -> bool {
         let has_worked = std::mem::replace(&mut self.slices, slices) != slices;
         self.stalled = match has_worked || self.policy.taking().is_none() {

@@ -6,8 +6,8 @@
 //!
 //! The kernel compresses the memory within the call, which takes milliseconds for each slice of 8
 //! MiB, and seconds for a large guest. The manager's loop, which grants memory within milliseconds,
-//! must not wait for that. The thread holds no resource that other code needs. The worker may end
-//! at any moment, because a guest pages in its memory without help.
+//! must not wait for this call. The thread holds no resource that other code needs. The worker may
+//! end at any moment, because a guest pages in its memory without help.
 
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};

@@ -1,4 +1,4 @@
-//! Recorded values of the manager about guests and host, for the monitor once a second. They are
+//! Recorded values of the manager about guests and host, for the monitor once a second. These are
 //! the manager's own values, and unchanged reports of the hypervisor, the balloon and the daemon.
 //! The policy computes none of them.
 //!

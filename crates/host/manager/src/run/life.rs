@@ -197,7 +197,7 @@ impl Manager {
     }
 
     /// Returns the statuses that daemons of farms' guests have reported since the last call. Each
-    /// has the directory of the farm and the guest's name there.
+    /// status comes with the directory of the farm and the guest's name there.
     pub fn take_statuses(&mut self) -> Vec<(PathBuf, String, wire::Status)> {
         self.guests.iter_mut().filter_map(ManagedGuest::take_status).collect()
     }

@@ -130,7 +130,8 @@ fn held(id: u64, restore: u64, left: u64, taken: u64) -> Held {
 #[test]
 fn finding_04_taken_memory_is_restored_before_claimed_memory() {
     // The real guest lost 176 of 512 MiB. The other guest claims to have only 10 of 65,536 MiB,
-    // although its balloon was never inflated. It now reports that it has nothing at all.
+    // although its balloon was never inflated. The other guest now reports that it has nothing at
+    // all.
     let guests = [held(1, 512, 336, 176), held(2, 65_536, 10, 0)];
     let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
     rescue.reached(1, mib(336));
