@@ -389,8 +389,8 @@ mod tests {
             let access = PortAccess { owner, user, monitor: dir.map(|dir| dir.join("g1.qmp")) };
             access.connect(port).is_ok()
         };
-        // The socket is named by another user's monitor, by a QEMU of this user that runs as
-        // another user, and by a QEMU of an unknown user.
+        // The socket is named by another user's monitor, by this user's QEMU that runs as another
+        // user, or by an unknown user's QEMU.
         assert!(!opens(OTHER, Some(OTHER), Some(&dir), &path));
         assert!(!opens(Owner::own(), Some(OTHER), Some(&dir), &path));
         assert!(!opens(OTHER, None, Some(&dir), &path));

@@ -51,8 +51,8 @@ const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// Largest guest that is measured. In larger guests the hypervisor's part is relatively small, and
 /// a walk over their pages is slow: a millisecond for 100 MiB of small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
-/// Interval between two measurements. The interval doubles after a measurement that equals the
-/// measurement before it, because a walk over the pages is most of the cost of an idle guest.
+/// Interval between two measurements. A walk over the pages is most of the cost of an idle guest,
+/// so the interval doubles after two equal measurements.
 const OWN_MS: u64 = 60_000;
 /// Largest number of doublings.
 const OWN_DOUBLINGS_MAX: u32 = 2;
