@@ -6,8 +6,8 @@ use std::path::Path;
 use procfs::parse::number;
 use procfs::{Buffer, Kept};
 
-/// Maximum number of a process's descriptors that are searched for its virtual machine. QEMU opens
-/// that descriptor early.
+/// Maximum number of a process's descriptors that are searched for a virtual machine. QEMU opens
+/// the descriptor of its virtual machine early.
 const FDS_MAX: usize = 4096;
 /// Maximum number of virtual machines searched for a guest's statistics.
 const MACHINES_MAX: usize = 10_000;
@@ -19,7 +19,7 @@ const VM_LINK: &str = "anon_inode:kvm-vm";
 pub(crate) enum Accelerator {
     /// Hardware virtualisation, for which the kernel counts guest time.
     Kvm,
-    /// Emulation. The kernel's guest time is then 0, which is recorded as missing.
+    /// Emulation. The kernel then counts no guest time, and the guest time is recorded as missing.
     Emulated,
     /// Unknown, because the descriptors are not readable.
     Unknown,

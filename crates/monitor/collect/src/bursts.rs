@@ -5,11 +5,12 @@
 //! the whole second, its burst continues in the next reading. A trace of every burst would be
 //! exact, but would cost the host more than most guests do.
 
-/// Working time in percent above which a virtual CPU was never idle.
+/// Working time in percent above which a virtual CPU counts as never idle.
 const WHOLE_PERCENT: u64 = 95;
 /// Upper limits of the kinds of bursts, in nanoseconds.
 const ENDS_NS: [u64; 3] = [50_000_000, 200_000_000, 1_000_000_000];
-/// Idle times below this are pauses within one piece of work, such as a wait for a response.
+/// Length below which an idle time is a pause within one piece of work, such as a wait for a
+/// response.
 const REST_NS: u64 = 300_000_000;
 
 /// Totals of virtual CPUs.

@@ -20,7 +20,7 @@ const RETRY_MS: u64 = 10_000;
 pub struct GuestProcess {
     /// Id of the guest in the manager, never reused.
     pub id: u64,
-    /// Identity of the guest, which has a row in the moment.
+    /// Identity of the guest, under which the moment has the guest's row.
     pub who: Arc<GuestIdentity>,
     /// Process of the guest, if it is known.
     pub process: Option<ProcessId>,
@@ -54,8 +54,8 @@ struct Watched {
 }
 
 impl Collector {
-    /// Creates a collector with a limit on open files of guests. The manager shares the process's
-    /// limit and must not run out of descriptors.
+    /// Creates a collector that keeps at most about `files_max` files of guests open. The manager
+    /// runs in the same process, and must not run out of descriptors.
     pub fn open(root: &Path, files_max: usize) -> Collector {
         Collector {
             root: root.to_owned(),
@@ -84,8 +84,8 @@ impl Collector {
         if self.others.is_due(now_ms, moment.at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
-        // The host's sums are read right after the guests' values, because the monitor may have to
-        // wait for a busy CPU in between.
+        // The host's sums are read right after the counters that the manager has read. Later the
+        // monitor may have to wait for a busy CPU.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
         moment.tiers = self.tiers.read(&host, now_ms);
@@ -132,8 +132,8 @@ impl Collector {
         moment
     }
 
-    /// Returns the last moment, without the manager. All kernel counters are read once more, so
-    /// that the recorded run time is complete.
+    /// Returns the last moment, with the manager's values from the moment `before`. All kernel
+    /// counters are read once more, so that the recorded run time is complete.
     pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
         self.look_at_others(now_ms);
         let mut host = self.host.read(now_ms);

@@ -113,7 +113,7 @@ impl Images {
     }
 }
 
-/// Statistics of a tap device. The host's transmissions are the guest's receptions.
+/// Statistics of a tap device. The guest receives the packets that the host sends.
 const TAP_FILES: [(&str, GuestField); 4] = [
     ("tx_packets", GuestField::NetInPackets),
     ("tx_bytes", GuestField::NetInBytes),

@@ -70,8 +70,7 @@ impl Group {
         }
     }
 
-    /// Fills in the time throttled by its limit, the pressure stall times, and the reclaim of its
-    /// memory.
+    /// Fills in the group's throttled time, its pressure stall times, and the values of its memory.
     pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         let throttled = self.cpu_stat.once(buffer).and_then(|text| value_of(text, self.name));
         let throttled_ns = throttled.and_then(|time| time.checked_mul(self.unit_ns));

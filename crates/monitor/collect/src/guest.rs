@@ -19,12 +19,12 @@ use procfs::{Buffer, Kept};
 /// A guest counts as asleep if its virtual CPUs ran no longer than this since the last reading.
 /// Even an idle kernel runs occasionally.
 const SLEEP_NS: u64 = 20_000_000;
-/// The same limit, as a divisor of the elapsed time: one fiftieth of a CPU.
+/// Divisor of the elapsed time for the same limit, one fiftieth of a CPU. The larger limit counts.
 const SLEEP_PART: u64 = 50;
 /// Interval of readings of rare or costly values, while the guest runs.
 const SELDOM_MS: u64 = 5_000;
 /// Interval of readings of a sleeping guest, or of any guest on a host short of memory. Each
-/// reading includes the emulator's work since the last one.
+/// reading includes the emulator's work since the previous reading.
 const ASLEEP_MS: u64 = 15_000;
 /// Interval of scans for new threads, each of which reads a directory.
 const LIST_MS: u64 = 15_000;
@@ -163,7 +163,7 @@ impl GuestReader {
             Care::AsIfAwake => true,
         };
         if !(due || wanted) {
-            // Without this, a guest without threads would never be checked and removed.
+            // Without this check, the end of a guest without threads would never be noticed.
             return match (awake, self.vcpus.len()) {
                 (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,
@@ -254,8 +254,8 @@ impl GuestReader {
         self.devices.network(&mut self.row, buffer);
     }
 
-    /// Updates the other threads' run time from that of the whole process. If the guest sleeps, or
-    /// the host is short of memory, these threads have not been read for a while.
+    /// Updates the other threads' run time from the run time of the whole process. If the guest
+    /// sleeps, or the host is short of memory, these threads have not been read for a while.
     pub(crate) fn process_ran(&mut self, cpu_ns: Option<u64>) {
         let (vcpus, others) = (GuestField::VcpuRun, GuestField::OtherRun);
         if let (Some(cpu_ns), Some(ran_ns)) = (cpu_ns, self.row.get(vcpus))

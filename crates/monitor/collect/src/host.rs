@@ -228,7 +228,7 @@ impl HostReader {
     }
 }
 
-/// Returns the run time of threads. Returns `None` if there are no threads, or if one is not
+/// Returns the run time of threads. Returns `None` if there are no threads, or if a thread is not
 /// readable.
 fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     let mut sum = None;

@@ -5,12 +5,12 @@
 //!     ─► growth since the last reading, without guests and manager ─► two sums
 //! ```
 //!
-//! The run time of a process that starts and ends between two readings is not lost. Its parent
-//! waits for it, and the kernel adds its run time to the parent's children. Run time that was read
-//! while the process was alive is subtracted again, at the latest after the next reading. The delay
-//! is needed because a reading takes time, so a process may end before its parent's wait is
-//! visible. If a parent ignores its children, the kernel drops their run time, and the sum is too
-//! low.
+//! The run time of a process that starts and ends between two readings is not lost. When its parent
+//! waits for it, the kernel adds its run time to the run time of the parent's children. The part
+//! that was already read while the process was alive is subtracted again, at the latest after the
+//! next reading. The delay is needed because a reading takes time: a process may have ended before
+//! its parent's wait is visible. If a parent ignores its children, the kernel drops their run time,
+//! and the sum is too low.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ const APART_MS_EACH: u64 = 40;
 const APART_MIN_MS: u64 = 900;
 /// Maximum interval of readings. The row of each minute needs at least one reading.
 const APART_MAX_MS: u64 = 60_000;
-/// Length of a minute, and start of its last moment. That moment must include all run time.
+/// Length of a minute, and earliest time of its last moment. The last moment must include all run
+/// time.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 
@@ -52,7 +53,8 @@ struct Process {
     start_ticks: u64,
     /// CPU time of all threads.
     own_ns: u64,
-    /// CPU time of ended children that the process has waited for, with their own children.
+    /// CPU time of ended children that the process has waited for, including the children's own
+    /// children.
     children_ns: u64,
 }
 
@@ -68,8 +70,8 @@ pub(crate) struct Others {
     /// Run time of processes that had ended by the last reading, although their parents had not
     /// waited for them yet.
     late_ns: u64,
-    /// Run time counted twice. One reading saw these processes alive, and then their parents after
-    /// the wait for them.
+    /// Run time counted twice within one reading. The reading saw these processes alive, and later
+    /// saw their parents after the wait for them.
     twice_ns: u64,
     ran: Ran,
     buffer: Buffer,
@@ -129,7 +131,8 @@ impl Others {
     }
 
     /// Counts the run time of ended children, from parents' waits and from processes that have
-    /// disappeared. One reading may show the first, and the next reading the second.
+    /// disappeared. A reading may show only the wait or only the disappearance, and the next
+    /// reading the other.
     fn end(&mut self, children_ns: u64, gone_ns: u64) {
         let left_ns = children_ns.saturating_sub(self.late_ns);
         let (left_ns, gone_ns) = (left_ns.saturating_sub(gone_ns), gone_ns.saturating_sub(left_ns));
@@ -163,7 +166,7 @@ impl Others {
             }
             let mut path = self.proc.join(name);
             path.push("stat");
-            // The run time of a process that has just ended is included in its parent's.
+            // The parent's run time includes the run time of a process that has just ended.
             let text = Kept::open(&path);
             if let Some(process) = text.once(&mut self.buffer).and_then(Process::parse) {
                 all.insert(pid, process);
@@ -231,7 +234,7 @@ mod tests {
         others.look(1000, &guests);
         assert_eq!(ms(&others), (130, 20));
 
-        // The child has ended. Its run time now counts for its parent, as does that of another
+        // The child has ended. Its run time now counts for its parent, like the run time of another
         // child that was never read.
         tree.remove("proc/50");
         process(&tree, 20, 5, 110, 1000 + 4 + 50);

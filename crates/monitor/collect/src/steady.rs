@@ -7,7 +7,7 @@ use model::{Field, Kind, Row};
 /// next comparison.
 ///
 /// The kernel sums some counters from parts read at different moments, so idle time can fall
-/// slightly. Taken for a restart, such a fall would count all time since boot again.
+/// slightly. If such a fall were taken for a restart, all time since boot would count again.
 pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
     for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
         if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))

@@ -75,8 +75,8 @@ impl Threads {
         }
     }
 
-    /// Searches for new threads, except those counted `elsewhere`. Also opens each thread's file
-    /// with the name `stat`, unless that is empty.
+    /// Searches for new threads, except those counted `elsewhere`. Also opens the file named `stat`
+    /// of each thread, unless `stat` is empty.
     pub(crate) fn list(&mut self, elsewhere: &Threads, stat: &str) {
         let Ok(entries) = std::fs::read_dir(&self.tasks) else { return };
         for entry in entries.flatten() {

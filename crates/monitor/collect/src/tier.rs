@@ -19,7 +19,7 @@ const SECTOR_BYTES: u64 = 512;
 const BACKING_BYTES: u64 = 4096;
 /// Nanoseconds in a millisecond.
 const MS_NS: u64 = 1_000_000;
-/// Offset that is added to the recorded priority, which then is never negative.
+/// Offset added to a priority, so that the recorded value is never negative.
 const PRIORITY_BASE: i64 = 32_768;
 /// Interval of scans for devices, which seldom change.
 const LIST_MS: u64 = 10_000;
@@ -61,7 +61,7 @@ impl TierReader {
         }
     }
 
-    /// Returns all tiers by name. zswap's activity is part of the host's own counters.
+    /// Returns all tiers by name. The values of zswap come from the host's row.
     pub fn read(&mut self, host: &Row<HostField>, now_ms: u64) -> BTreeMap<String, Row<TierField>> {
         let mut tiers = self.swaps();
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {

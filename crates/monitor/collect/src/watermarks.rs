@@ -1,5 +1,5 @@
-//! Zones of the kernel: free memory at which it reclaims, and free memory on per-CPU lists, which
-//! the kernel does not count as free.
+//! Zones of the kernel: free memory at which the kernel reclaims, and memory on per-CPU lists. The
+//! kernel does not count memory on these lists as free.
 
 use model::{HostField, Row};
 use std::path::Path;
