@@ -9,9 +9,11 @@ use std::time::Duration;
 
 /// Timeout of a response. It is long because a server reads the data of many hosts from disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum size of a response with raw samples. Two thousand guests of a host need half of it.
+/// Maximum size of a response with raw samples. Two thousand guests of a host need half of this
+/// size.
 const SAMPLES_MAX: usize = 128 << 20;
-/// Maximum size of a response with sums. A thousand guests with a line each need a quarter of it.
+/// Maximum size of a response with sums. A thousand guests with a line each need a quarter of this
+/// size.
 const SUMS_MAX: usize = 32 << 20;
 
 /// Labels that are read from a value. An empty label counts as missing. All other labels are
@@ -153,8 +155,8 @@ fn post_form(
     times: &[(&str, i64)],
     answer_max: usize,
 ) -> Result<Vec<u8>, Error> {
-    // By default VictoriaMetrics holds back the data of the last half minute. Newer versions stop
-    // this with the first option, and version 1.79 with the second.
+    // By default VictoriaMetrics holds back the data of the last half minute. In newer versions the
+    // option `latency_offset` prevents this, and in version 1.79 the option `nocache`.
     let mut form = format!("latency_offset=1ms&nocache=1&query={}", form_encoded(query));
     for (name, ms) in times {
         let _ = write!(form, "&{name}={}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));

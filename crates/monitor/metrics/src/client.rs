@@ -14,7 +14,7 @@ const WORDS_MAX: usize = 300;
 /// An HTTP request.
 pub(crate) struct Call<'a> {
     pub(crate) url: &'a Url,
-    /// Path after the URL's own path.
+    /// Path that is appended to the URL's own path.
     pub(crate) path: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) body: &'a [u8],

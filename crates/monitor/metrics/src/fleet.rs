@@ -45,9 +45,9 @@ pub struct Loudest {
     pub most: usize,
     /// True if `most` applies to each host separately.
     pub of_each: bool,
-    /// Fields to rank the guests by. Their sum counts.
+    /// Fields to rank the guests by. The rank depends on the sum of these fields.
     pub by: Vec<GuestField>,
-    /// Text that a guest's name or class must contain. Upper and lower case are the same.
+    /// Text that a guest's name or class must contain. Case does not matter.
     pub like: String,
     /// Fields of the selected guests.
     pub fields: Vec<GuestField>,
@@ -56,7 +56,7 @@ pub struct Loudest {
 /// A host over the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// Time of the last sample before the time range. Without one, time of the first sample in it.
+    /// Time of the last sample before the time range, or else of the first sample in the range.
     pub first_ms: i64,
     /// Time of the last sample.
     pub last_ms: i64,
@@ -66,7 +66,7 @@ pub struct Host {
     pub guests: u64,
     /// Fields of the host.
     pub over: Over<HostField>,
-    /// Sums of its guests' fields.
+    /// Sums of the fields of the host's guests.
     pub together: Over<GuestField>,
     /// Selected guests of the host, with their fields.
     pub loudest: Vec<(GuestIdentity, Over<GuestField>)>,
@@ -88,10 +88,11 @@ pub struct Fleet {
     pub found: u64,
 }
 
-/// Minimum time that is searched before the time range. A sample found there proves that the guest
-/// existed before the range.
+/// Minimum length of the time before the range that is searched for samples of guests. Such a
+/// sample proves that the guest existed before the range.
 const BEFORE_MS: i64 = 3_600_000;
-/// Time before the time range. A host with a sample in it has data from the start of the range.
+/// Length of the time before the range in which a sample is searched. A host with such a sample has
+/// data from the start of the range.
 const LEAD_MS: i64 = 150_000;
 /// Maximum number of steps of a line.
 const STEPS_MAX: usize = 1_000;
@@ -312,10 +313,10 @@ fn hosts(
         }
         let host = hosts.entry(first.labels.host.clone()).or_default();
         host.first_ms = to_ms(first.value());
-        // The response of the server may lack the last moment.
+        // A host may be missing in the response with the last moments.
         host.last_ms = host.first_ms;
     }
-    // Counters grow from the last value before the time.
+    // The growth of counters is measured from the last value before the range.
     let before = format!("last_over_time({SAMPLED}[{LEAD_MS}ms] offset {span})");
     asker
         .of_hosts(&before, hosts, |host, value| host.first_ms = to_ms(value).min(host.first_ms))?;

@@ -2,8 +2,9 @@
 
 use model::{GuestIdentity, Moment};
 
-/// Choice between metrics with guests' processes and without them. Guests choose the processes'
-/// names, and each new name is a new series on the server, so this is for trusted guests only.
+/// Choice between metrics with guests' processes and without them. Guests choose the names of
+/// processes, and each new name is a new series on the server. Metrics of processes are therefore
+/// for trusted guests only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
     /// Processes have no metrics.
@@ -14,7 +15,8 @@ pub enum Processes {
 }
 
 /// Newest row of each subject. A moment lacks guests that have not run, and processes that were not
-/// reported. Their last rows remain valid, because a scrape without them would end their series.
+/// reported. The last rows of these subjects remain valid, because a scrape without a subject would
+/// end its series.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
     moment: Moment,

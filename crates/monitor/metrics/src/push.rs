@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Maximum number of queued moments. At four moments a minute they cover a quarter of an hour, and
-/// take about 6 MB for 100 guests.
+/// Maximum number of queued moments. At the default of twelve moments a minute they cover five
+/// minutes. For 100 guests they take about 6 MB.
 const QUEUE_MAX: usize = 60;
-/// Maximum total size of queued moments in bytes, enough for 1,000 guests. Without this limit
-/// guests could fill the memory by long names of theirs and of their processes.
+/// Maximum total size of queued moments in bytes, enough for 1,000 guests. Without this limit,
+/// guests could fill the memory by long names of guests and processes.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Fixed size of a subject in a moment, without texts and values.
 const OWN_BYTES: usize = 128;
@@ -197,7 +197,7 @@ fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
     }
 }
 
-/// Returns true if a retry can help. It cannot after an explicit refusal by the server.
+/// Returns true if a retry can help. After an explicit refusal by the server, a retry cannot help.
 fn passes(error: &Error) -> bool {
     match error {
         Error::Status { status, .. } => *status == 429 || *status >= 500,

@@ -33,15 +33,15 @@ pub struct Ask {
 const WINDOW_MS: i64 = 300_000;
 /// Minimum time span of a query. If a response is too large, the span is halved.
 const WINDOW_MIN_MS: i64 = 5_000;
-/// Time before the span in which counters are read as well, so that rarely reported values are
-/// known.
+/// Length of the time before the span for which samples are read as well, so that rarely reported
+/// values are known.
 const LEAD_MS: i64 = 150_000;
 /// Time after which a minute no longer changes.
 const TAIL_MS: i64 = 75_000;
 /// Maximum number of intervals of a host: a month of minutes.
 const STEPS_MAX: i64 = 50_000;
 /// Memory for the intervals of all hosts, in MiB. A day of a thousand guests in intervals of five
-/// minutes needs four fifths of it.
+/// minutes needs four fifths of this memory.
 const ROOM_MIB: usize = 256;
 /// Size of a host in bytes, without its name and its intervals.
 const HOST_BYTES: usize = 4_096;
@@ -120,7 +120,7 @@ pub fn moments(
         };
         for (host, moments) in found {
             let last_ms = last.entry(host.clone()).or_insert(i64::MIN);
-            // A window may contain a sample of the window before it, from another scrape.
+            // A window may repeat the last sample of the previous window, from another scrape.
             let mut moments: Vec<Moment> = moments.into_values().collect();
             moments.retain(|moment| moment.at_ms > *last_ms);
             *last_ms = moments.last().map_or(*last_ms, |moment| moment.at_ms);
@@ -257,7 +257,7 @@ fn spacing_ms(moments: &[Moment]) -> i64 {
     spans.get(spans.len() / 2).copied().unwrap_or(0)
 }
 
-/// Adds a minute within the sum's span, which does not change.
+/// Adds a minute to the sum. The sum's span already contains the minute, and does not change.
 fn add(sum: &mut Interval, minute: &Interval) {
     let length_ms = sum.length_ms;
     sum.add(minute);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 /// Memory for the result of one response, in MiB. A thousand guests over five seconds need a tenth
-/// of it.
+/// of this memory.
 pub const ROOM_MIB: usize = 48;
 /// Size of a moment in bytes, during assembly and in the result together.
 const MOMENT_BYTES: usize = 1_024;
@@ -54,7 +54,8 @@ struct Data {
     result: Built,
 }
 
-/// Series of a response. They are processed one by one, so that they are never all in memory.
+/// Result of the series of a response. The series are processed one by one, so that they are never
+/// all in memory.
 struct Built {
     hosts: Hosts,
     is_too_much: bool,
@@ -126,7 +127,7 @@ enum Meaning {
     Sampled,
 }
 
-/// Unit of a series: the metric's, or whole nanoseconds.
+/// Unit of a series: the metric's unit, or whole nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exactness {
     Scaled,
@@ -225,7 +226,7 @@ fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
         let (Some(at_ms), Ok(value)) = (milliseconds(seconds), text.parse::<f64>()) else {
             continue;
         };
-        // Both kinds of server mark the end of a series by NaN.
+        // Prometheus and VictoriaMetrics both mark the end of a series by NaN.
         if !value.is_finite() {
             continue;
         }
@@ -275,7 +276,8 @@ fn guest<'a>(guests: &'a mut BTreeMap<Rc<Key>, Guest>, key: &Rc<Key>) -> &'a mut
     guests.entry(Rc::clone(key)).or_default()
 }
 
-/// Sets a field. An exact value replaces the same value in seconds, but not the reverse.
+/// Sets a field. An exact value replaces a value in seconds. A value in seconds never replaces an
+/// exact value.
 fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     let metric: &Metric = &F::metrics()[field.index()];
     let scale = match exactness {

@@ -1,4 +1,4 @@
-//! URLs of servers: plain HTTP, since there is no TLS here.
+//! URLs of servers. Only plain HTTP is supported, without TLS.
 
 use crate::Error;
 use std::fmt;

@@ -140,7 +140,7 @@ mod tests {
             b"\x0a\x09\x0a\x04host\x12\x01h",
             b"\x12\x0c\x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\xac\x02",
         ];
-        // The length of the series is that of its fields.
+        // The length of the series is the total length of its fields.
         let inner: usize = expected[1..].iter().map(|part| part.len()).sum();
         assert_eq!(writer.request[1] as usize, inner);
         assert_eq!(writer.request[2..], expected[1..].concat());

@@ -13,7 +13,7 @@ struct Sum {
     total: u64,
     /// Last known counters, by device.
     last: BTreeMap<u16, u64>,
-    /// Counters of devices that were missing in the last query, but not in the one before.
+    /// Counters of devices that were missing in the last query, but not in the query before.
     missed: BTreeMap<u16, u64>,
 }
 

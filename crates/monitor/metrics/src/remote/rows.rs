@@ -11,8 +11,9 @@ use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
 
-/// Maximum number of counters that one host may report at a time, and that are kept of it. It
-/// allows 128 for each domain of libvirt's maximum. A disk and an interface take 8.
+/// Maximum number of counters that one host may report at a time, and that are kept for the host.
+/// It allows 128 counters for each domain, at libvirt's maximum number of domains. A disk and an
+/// interface together have 8 counters.
 pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
 /// Maximum number of digits of a device's number. QEMU's buses have fewer than 1,000 devices.
 const DEVICE_DIGITS_MAX: usize = 3;
@@ -63,8 +64,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Converts a moment. If a host has more counters than allowed, it is refused and its kept
-    /// counters are dropped.
+    /// Converts a moment. If a host has more counters than allowed, the moment is refused and the
+    /// host's kept counters are dropped.
     pub(crate) fn of(&mut self, told: &Told) -> Result<Moment, Error> {
         let mut rows = BTreeMap::new();
         let mut before = std::mem::take(&mut self.guests);
@@ -111,7 +112,8 @@ fn identity(domain: &Domain) -> GuestIdentity {
     GuestIdentity {
         uuid: parts.join("-"),
         name: domain.name.clone(),
-        // libvirt's id is new with each start, until the host itself restarts.
+        // libvirt gives each start of a domain a new id. When the host restarts, the ids begin
+        // again.
         boot: domain.id.to_string(),
         ..GuestIdentity::default()
     }
@@ -159,9 +161,10 @@ fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     row
 }
 
-/// Estimates the memory that is available without swapping: free memory and cache, without guests'
-/// memory in the cache. The kernel counts shared memory as cache, and libvirt does not report it.
-/// Guests' memory that does not fit into the rest of the host's memory must be in the cache.
+/// Estimates the memory that is available without swapping: free memory and cache, less the guests'
+/// memory that the kernel counts as cache. The kernel counts shared memory as cache, and libvirt
+/// does not report the amount of shared memory. Guests' memory that does not fit into the rest of
+/// the host's memory must be in the cache.
 fn available(told: &Told, total: Bytes, held: Bytes) -> Option<Bytes> {
     let [free, buffers, cached] =
         ["free", "buffers", "cached"].map(|name| find(&told.memory, name).map(bytes));

@@ -46,7 +46,7 @@ struct Known {
     vcpus: Option<u32>,
     /// Memory that the domain can have now, and true if virtio-mem may change this memory.
     memory: Option<(Bytes, bool)>,
-    /// Maximum memory of the domain at that time, as libvirt counts it.
+    /// Maximum memory of the domain at the last query, as libvirt counts it.
     maximum: Option<u64>,
     /// Round in which the domain was last queried.
     asked: u64,
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn finding2_06_session_has_one_time_limit_for_all_calls() {
-        // Never answers, as long as its input is open.
+        // The program never answers as long as its input is open.
         let mut session = session("tail", &["-f", "/dev/null"]);
         session.until = Until::after(Duration::ZERO);
         for _ in 0..2 {
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn finding2_06_session_ends_when_the_host_sends_too_much() {
-        // Sends a keep-alive message of libvirt again and again.
+        // The program sends a keep-alive message of libvirt again and again.
         let ping = [28, 0x6b65_6570, 1, 1, 2, 0, 0_u32].map(u32::to_be_bytes).concat();
         let octal: String = ping.iter().map(|byte| format!("\\{byte:03o}")).collect();
         let mut session = session("sh", &["-c", &format!("while printf '{octal}'; do :; done")]);

@@ -100,8 +100,8 @@ impl Uri {
 
     fn netcat_script(&self) -> String {
         let netcat = shell_word(self.netcat.as_deref().unwrap_or("nc"));
-        // Some versions of netcat end with their input only with this option. Others reject the
-        // option.
+        // Some versions of netcat need the option -q to end when their input ends. Other versions
+        // reject this option.
         let q = format!("q=; {netcat} -h 2>&1 | grep -q -e -q && q=\"-q 0\"; ");
         if let Some(socket) = &self.socket {
             return format!("{q}exec {netcat} $q -U {}", shell_word(socket));
