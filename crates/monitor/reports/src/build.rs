@@ -17,8 +17,8 @@ use crate::report::{Report, Table};
 use crate::sums::Timeline;
 use crate::{Error, advice, header, notes, processes};
 
-/// Maximum number of intervals. With more, a report is unreadable, and several intervals share a
-/// dot of a chart.
+/// Maximum number of intervals. With more intervals, a report is unreadable, and several intervals
+/// share a dot of a chart.
 const INTERVALS_MAX: usize = 20_000;
 
 /// Builds a report of one or more hosts.
@@ -35,7 +35,7 @@ pub fn build(
     }
     let needs = |scope| definition.parts.iter().any(|part| part.scope == scope);
     let of = |pattern| hosts.iter().map(|host| Timeline::of(&host.intervals, pattern)).collect();
-    // The host's own rows cover all of its guests, even if a pattern selects some.
+    // The host's own rows cover all of its guests, even if a pattern selects only some guests.
     let all: Vec<Timeline<'_>> = match options.pattern {
         Some(_) if needs(Scope::Host) => of(None),
         _ => Vec::new(),

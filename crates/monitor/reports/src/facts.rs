@@ -33,14 +33,14 @@ pub struct Facts<'a> {
     pub on: Option<f64>,
     /// Mean number of active guests.
     pub active: Option<f64>,
-    /// CPU time counted by the guest that belongs to no process in the report's list.
+    /// CPU time by the guest's count that belongs to no process in the report's list.
     pub unlisted_ns: Option<f64>,
     /// Wake-ups of guests that were not active.
     pub idle_wakes: Option<f64>,
 }
 
 impl Default for Facts<'_> {
-    /// Returns facts of nothing: all fields are missing.
+    /// Returns facts in which all fields are missing.
     fn default() -> Self {
         static HOST: LazyLock<Over<HostField>> = LazyLock::new(Over::default);
         static GUEST: LazyLock<Over<GuestField>> = LazyLock::new(Over::default);
@@ -78,18 +78,18 @@ pub struct Added {
 
 /// CPU time as guests count it and as the host measured it, in nanoseconds.
 ///
-/// A daemon reports processes now and then, with the run time of all tasks by its guest's count.
-/// The times of processes are parts of that run time. The host's count between the same two moments
-/// is the true value of that run time. Ticks in which the guest's CPUs were busy are less exact,
-/// because its kernel loses some of the stolen ticks. The ticks are used only if processes are not
-/// reported.
+/// A daemon reports processes now and then, with the run time of all tasks as its guest counts it.
+/// The times of processes are parts of this run time. The CPU time that the host measured between
+/// the same two reports is the true value of this run time. The busy ticks of the guest's CPUs are
+/// less exact, because the guest's kernel loses some of the stolen ticks. The ticks are used only
+/// if processes are not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnTime {
     /// CPU time received in the whole time.
     pub virtual_ns: u64,
-    /// CPU time received and counted between the reports of processes.
+    /// CPU time received between the reports of processes, and the guest's count of this time.
     pub reported: Option<(u64, u64)>,
-    /// CPU time received and busy ticks counted in the whole time.
+    /// CPU time received in the whole time, and the busy ticks that the guest counted.
     pub ticked: Option<(u64, u64)>,
 }
 
@@ -228,13 +228,14 @@ impl Facts<'_> {
         Some(wanted + waited.iter().filter_map(|field| self.g(*field)).sum::<f64>())
     }
 
-    /// Returns the CPU time by the guest's own count, of which process times are parts.
+    /// Returns the CPU time by the guest's own count. The times of processes are parts of this
+    /// time.
     pub(crate) fn own_ns(&self) -> Option<f64> {
         self.added.own_time?.best().map(|(_, own_ns)| own_ns as f64)
     }
 
-    /// Returns the true length of one second of the guest's own count. For several guests, only
-    /// those with a count of their own contribute.
+    /// Returns the true length of one second of the guest's own count. For several guests, only the
+    /// guests with an own count contribute.
     pub(crate) fn factor(&self) -> Option<f64> {
         let (got_ns, own_ns) = self.added.own_time?.best()?;
         crate::number::over(got_ns as f64, own_ns as f64)
@@ -242,7 +243,7 @@ impl Facts<'_> {
 
     /// Returns the true length of one second of process time. All CPU time that the guest received
     /// is divided among its processes, including the time before the first report and after the
-    /// last.
+    /// last report.
     pub(crate) fn scale(&self) -> Option<f64> {
         crate::number::over(self.added.own_time?.virtual_ns as f64, self.own_ns()?)
     }
@@ -253,7 +254,7 @@ impl Facts<'_> {
             return self.unlisted_ns;
         }
         let parts = self.p(ProcessField::User).zip(self.p(ProcessField::System));
-        // z/VM's monitor reports both as one value.
+        // z/VM's monitor reports user and system time as one value.
         parts.map(|(user, system)| user + system).or_else(|| self.p(ProcessField::Run))
     }
 
@@ -305,8 +306,9 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// One minute of a guest: the seconds that its virtual CPUs ran, the seconds run between
-    /// process reports, the guest's own count of the latter, and its busy ticks.
+    /// Returns the times of one minute of a guest. Its virtual CPUs ran for `ran` seconds, and for
+    /// `then` seconds between process reports. The guest counted `own` seconds between these
+    /// reports, and `ticks` busy seconds in the minute.
     fn minute(ran: u64, then: Option<u64>, own: Option<u64>, ticks: u64) -> Option<OwnTime> {
         let mut guest = Over { covered_ms: 60_000, ..Over::default() };
         let ns = |seconds: Option<u64>| seconds.map(|seconds| seconds * SECOND_NS);
@@ -319,13 +321,14 @@ mod tests {
 
     #[test]
     fn processes_are_measured_by_what_was_counted_with_them() {
-        // The first report of processes has no predecessor; the second minute has a complete one.
+        // In the first minute, no two reports of processes exist. The second minute has two
+        // reports.
         let minutes = [minute(30, None, None, 40), minute(30, Some(25), Some(50), 40)];
         let sum = minutes.into_iter().fold(None, |sum, next| both(sum, next, OwnTime::plus));
         let added = Added { own_time: sum, ..Added::default() };
         let facts = Facts { added: &added, ..Facts::default() };
         assert_eq!(facts.factor(), Some(0.5));
-        // The count is the only evidence of where the sixty seconds went.
+        // All sixty seconds are divided in proportion to the count between the two reports.
         assert_eq!(facts.own_ns().zip(facts.scale()).map(|(ns, scale)| ns * scale), Some(60e9));
         // A guest that never reports processes falls back to its ticks.
         let added = Added { own_time: minutes[0], ..Added::default() };

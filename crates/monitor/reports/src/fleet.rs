@@ -4,7 +4,8 @@ use crate::Single;
 use model::{GuestField, GuestIdentity, HostField as H, Interval, Over};
 use std::cmp::Ordering;
 
-/// A host without a sample for longer is silent; hosts push every five seconds.
+/// Time without a sample after which a host counts as silent. By default, hosts push every five
+/// seconds.
 const SILENT_MS: i64 = 60_000;
 
 /// Returns true if a host is silent. A host with a longer push interval has to miss two pushes.

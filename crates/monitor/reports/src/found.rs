@@ -1,4 +1,4 @@
-//! Requests for something that is not recorded, with what there is in its place.
+//! Errors of requests for data that are not recorded. Each error lists the data that are recorded.
 
 use crate::Error;
 use crate::gather::HostData;

@@ -25,8 +25,8 @@ pub struct HostData {
 
 impl HostData {
     /// Adds the next interval. Processes are most of a recording, but reports have no row of a
-    /// process for each interval. So each interval's processes are added to the first interval on
-    /// arrival.
+    /// process for each interval. On arrival, the processes of each interval are therefore added to
+    /// the first interval.
     pub fn add(&mut self, mut interval: Interval) {
         let processes = std::mem::take(&mut interval.processes);
         self.intervals.push(interval);
@@ -44,9 +44,10 @@ impl HostData {
 }
 
 impl HostData {
-    /// Removes the time before the first sample and after the last. Steps of a question begin at
-    /// round times, and the manager at any time; this is no gap of the recording. `recorded` has
-    /// the first and the last sample of all.
+    /// Removes the time before the first sample and after the last sample. The steps of a query
+    /// begin at round times, but a manager may start at any time. The time before its start is no
+    /// gap of the recording. `recorded` contains the times of the first and the last sample of all
+    /// recordings.
     pub fn only_sampled(&mut self, recorded: Option<(i64, i64)>) {
         let is_sampled = |interval: &Interval| {
             let guests = interval.guests.values().map(|guest| guest.covered_ms);
@@ -81,7 +82,7 @@ impl HostData {
     }
 }
 
-/// Returns the part of a time that may be cut from an interval, in whole seconds.
+/// Returns the part of `wanted_ms` that may be cut from an interval, in whole seconds.
 fn unsampled_ms(interval: &Interval, wanted_ms: u64) -> u64 {
     let lost_ms = interval.length_ms.saturating_sub(interval.host.covered_ms);
     let cut_ms = wanted_ms.min(lost_ms);
@@ -185,8 +186,8 @@ pub(crate) fn guests_of<'a>(
     found
 }
 
-/// Joins guests of one name that were there one after the other within the host's covered time: a
-/// guest that was started again. Otherwise it would count twice in a sum.
+/// Joins guests of one name that ran one after the other within the host's covered time. They are
+/// one guest that was started again, and would otherwise count twice in a sum.
 pub(crate) fn in_turn<'a>(
     guests: impl IntoIterator<Item = (&'a GuestId, &'a Measured<'a>)>,
     whole_ms: u64,
@@ -197,7 +198,7 @@ pub(crate) fn in_turn<'a>(
     for (id, guest) in guests {
         let is_again = last.is_some_and(|last| last.name == id.name && last.class == id.class);
         last = Some(id);
-        // Without any covered time, nothing shows that two guests were not there together.
+        // Without any covered time, the two guests may have run at the same time.
         let follows = |before: &Measured<'_>| {
             whole_ms > 0 && before.over.covered_ms + guest.over.covered_ms <= whole_ms
         };
@@ -209,10 +210,10 @@ pub(crate) fn in_turn<'a>(
     joined
 }
 
-/// Sums several guests of one interval, over the time in which guests were there. A field that the
-/// host always knows or that daemons report is summed over the guests that have it. Any other field
-/// is missing if one guest lacks it, because a quotient of sums over different guests would be
-/// wrong.
+/// Sums several guests of one interval, over the time with guests. If the host always knows a
+/// field, or if daemons report it, the field is summed over the guests that have it. Any other
+/// field is missing if one guest lacks it, because a quotient of sums over different guests would
+/// be wrong.
 pub(crate) fn together<'a>(
     guests: impl IntoIterator<Item = &'a Measured<'a>>,
 ) -> Measured<'static> {
@@ -248,8 +249,8 @@ fn sum_of(guests: &[&Measured<'_>], field: GuestField, covered_ms: u64) -> Optio
     sum
 }
 
-/// Longest time that a guest may lack and still count as present throughout. A sleeping guest is
-/// reported once a minute, so the last minute of it may be missing.
+/// Longest unreported time of a guest that still counts as present throughout. A sleeping guest is
+/// reported once a minute, so its last minute may be missing.
 pub(crate) const UNREPORTED_MS: u64 = 75_000;
 
 /// Weights a gauge by the part of the time in which it was present.
@@ -333,13 +334,13 @@ mod tests {
         let recorded = Some((52_000, 90_000));
         check(&[8_000, 30_000], recorded, (70_000, 80_000), (52_000, 8_000, 30_000, 1));
         check(&[0, 8_000], Some((112_000, 120_000)), (0, 10_000), (112_000, 8_000, 8_000, 0));
-        // The manager was stopped before, and for 20 s of the first recorded minute.
+        // The manager was stopped before the first recorded minute, and for 20 s of this minute.
         check(&[0, 40_000], Some((-90, 120_000)), (-90, 80_000), (80_000, 40_000, 40_000, 0));
         // A gap later in the first minute stays a gap.
         check(&[40_000], Some((0, 60_000)), (20_000, 40_000), (0, 60_000, 60_000, 1));
         // Sampling is not exact to the millisecond.
         check(&[59_500], Some((500, 60_000)), (20_000, 40_000), (0, 60_000, 60_000, 1));
-        // The recording is older than the report.
+        // The recording begins before the time of the report.
         check(&[8_000], Some((-90, 60_000)), (20_000, 72_000), (0, 60_000, 60_000, 1));
         check(&[8_000], None, (20_000, 72_000), (0, 60_000, 60_000, 1));
         let mut none = HostData { intervals: vec![minute(0, 0)], ..HostData::default() };

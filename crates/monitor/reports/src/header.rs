@@ -54,7 +54,8 @@ fn header(host: &HostData, timeline: &Timeline<'_>) -> HostHeader {
     }
 }
 
-/// Returns the unrecorded time and its gaps, both recorded and detected.
+/// Returns the length of the unrecorded time, and its gaps. Gaps are recorded, or detected between
+/// intervals.
 fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
     let mut missing_ms = 0;
     let mut seen = Vec::new();
@@ -76,7 +77,7 @@ fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
         }
         before = Some(end_of(interval));
     }
-    // A recorded gap has a reason, so it replaces a detected one.
+    // A recorded gap has a reason, so it replaces a detected gap.
     let overlaps = |a: &Gap, b: &Gap| a.from_ms < b.to_ms && b.from_ms < a.to_ms;
     seen.retain(|gap| !host.gaps.iter().any(|known| overlaps(known, gap)));
     let plainly = |gap: &Gap| Gap { reason: plain(&gap.reason), ..gap.clone() };

@@ -10,9 +10,9 @@
 //!                                               text, CSV, JSON, HTML ◄── render ◄─┘
 //! ```
 //!
-//! Nothing but [`recorded`] reads a file: intervals, host names and the time zone are arguments. A
-//! value that is not available is missing and never 0. Among available values, `0` means that
-//! nothing happened, and `0.0` that the value is below the resolution.
+//! Only [`recorded`] reads files. Intervals, host names and the time zone are arguments. A value
+//! that is not available is missing and never 0. Among available values, `0` means that nothing
+//! happened, and `0.0` that the value is below the resolution.
 
 #![forbid(unsafe_code)]
 

@@ -41,7 +41,8 @@ impl TableInput<'_> {
         Line { kind, from_ms, length_ms, covered_ms, labels, values: self.values(facts) }
     }
 
-    /// Returns the start of a host's recordings, their length, and the recorded part of it.
+    /// Returns the start and the length of a host's recordings, and the length of their recorded
+    /// part.
     pub(crate) fn whole_time(&self, at: usize) -> (i64, u64, u64) {
         let intervals = &self.hosts[at].intervals;
         let from = intervals.first().map_or(0, |interval| interval.from_ms);
@@ -161,8 +162,8 @@ impl TableInput<'_> {
                 let facts = facts_of(host, &step.sums.guests);
                 let labels = self.labels_saying(at, "all", width);
                 let mut line = self.line(LineKind::Interval, Some(interval), at, labels, &facts);
-                // Recording of the host begins before its first guest is found. Until then no data
-                // of guests exists, even if data of the host does.
+                // The recording of a host begins before its first guest is found. Until then there
+                // may be data of the host, but none of guests.
                 let longest = step.guests.values().map(|guest| guest.over.covered_ms).max();
                 line.covered_ms = line.covered_ms.min(longest.unwrap_or(0));
                 lines.push(line);

@@ -8,11 +8,13 @@ use crate::sums::Timeline;
 use crate::time::span_text;
 use model::GuestField;
 
-/// Excess in percent above which two states of virtual CPUs must count the same time.
+/// Excess of the states of virtual CPUs over the available time, in percent, above which two states
+/// must count the same time.
 const EXCESS_PERCENT: f64 = 0.5;
-/// Excess of listed processes over all of them above which some are counted twice.
+/// Ratio of the listed processes' CPU time to the CPU time of all processes, above which some
+/// processes are counted twice.
 const TWICE: f64 = 1.02;
-/// Maximum number of guests named that were not there the whole time.
+/// Maximum number of guests that a note names as not present the whole time.
 const PARTS_SHOWN: usize = 4;
 
 pub(crate) fn of(
@@ -71,8 +73,8 @@ fn empty_columns(report: &Report) -> Option<String> {
     })
 }
 
-/// Returns a note if processes are counted twice: once by themselves, and once by the parent of the
-/// same processes after their end.
+/// Returns a note if processes are counted twice: once by themselves, and after their end once more
+/// by their parents.
 fn counted_twice(table: &Table) -> Option<String> {
     let column = table.fields.iter().position(|field| field.id.starts_with("cpu_"))?;
     let sum = |kind| {

@@ -95,7 +95,7 @@ pub fn mib(bytes: Option<u64>) -> String {
 
 /// Distance from the middle of two numbers below which exact arithmetic is used.
 const NEAR: f64 = 1e-6;
-/// Below this, a float holds every whole number exactly, with room for a fraction.
+/// Limit below which a float holds every whole number exactly, with room for a fraction.
 const EXACT_MAX: f64 = 1e9;
 
 /// Formats a value with a fixed number of digits after the point, like `{:.n}` but ten times as

@@ -1,9 +1,9 @@
 //! Processes of guests, with CPU times by the host's measure.
 //!
 //! A guest counts CPU time by its own clock. If its virtual CPUs are delayed or emulated, its
-//! seconds differ from the host's. The guest's CPU times are therefore scaled: times the host CPU
-//! time that its vCPUs received, divided by the CPU time that the guest counted. Both values are
-//! taken when the guest reports its processes.
+//! seconds differ from the host's seconds. The guest's CPU times are therefore multiplied by a
+//! factor: the CPU time that its vCPUs received from the host, divided by the CPU time that the
+//! guest counted. Both times are taken when the guest reports its processes.
 
 use crate::Facts;
 use crate::gather::{By, GuestId, Measured, together};
@@ -14,7 +14,7 @@ use crate::sums::facts_of;
 use model::{GuestField, Over, ProcessField, ProcessName};
 use std::collections::BTreeMap;
 
-/// A process of a guest, or all of one name in several guests.
+/// A process of a guest, or all processes of one name in several guests.
 type Key = (GuestId, ProcessName);
 
 pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
@@ -92,7 +92,8 @@ fn labels(input: &TableInput<'_>, at: usize, id: &GuestId, name: &ProcessName) -
     }
 }
 
-/// Sums processes over the whole time. Processes of one name in several guests are one.
+/// Sums processes over the whole time. Processes of one name in several guests count as one
+/// process.
 fn over_time(input: &TableInput<'_>, at: usize) -> BTreeMap<Key, Over<ProcessField>> {
     let by = input.options.by;
     let mut found: BTreeMap<Key, Over<ProcessField>> = BTreeMap::new();

@@ -78,7 +78,7 @@ impl Single {
         id: &str,
     ) -> Option<f64> {
         let added = Added::of(guest);
-        // A process has its own reported time.
+        // The covered time of a process differs from that of its guest.
         let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
         let facts = Facts { guest: &guest, process, added: &added, ..self.facts() };
         field(Scope::Process, id)?.value(&facts)

@@ -58,10 +58,11 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     let total = mib(HostField::Total)?;
     let free = mib(HostField::Free)?;
     let anonymous = mib(HostField::Anonymous)?;
-    // A page shared through KSM is resident in each process but anonymous once.
+    // A page shared through KSM is resident in each process, but counts as anonymous memory only
+    // once.
     let saved = facts.h(HostField::KsmSharing).unwrap_or(0.0) * PAGE / MIB;
     let of_guests = |field| facts.g(field).map(|bytes| bytes / MIB);
-    // Old recordings have resident sets, in each of which the shared pages are included.
+    // Old recordings contain only resident sets, and each set includes the shared pages.
     let held = of_guests(GuestField::Private).or_else(|| of_guests(GuestField::Resident));
     let manager = known(HostField::OwnResident).min(anonymous);
     // Guest memory that is not anonymous is in huge pages, or in files that exist only in memory.

@@ -43,8 +43,8 @@ pub struct Part {
     pub has_intervals: bool,
     /// True if only compressed tiers are shown.
     pub only_compressed: bool,
-    /// True if the text is one table of the first columns that fit. The others have a line of
-    /// their values over the whole time.
+    /// True if the text is one table of the first columns that fit. For the other columns, a line
+    /// shows their values over the whole time.
     pub is_one_table: bool,
 }
 

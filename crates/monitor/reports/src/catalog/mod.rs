@@ -30,7 +30,8 @@ pub static REPORTS: &[Definition] = &[
     host::ADV,
 ];
 
-/// Returns the reports with a name, also by the name in other monitors: `ESAUSR2` has become two.
+/// Returns the reports with this name, here or in other monitors. A name of another monitor may
+/// stand for two reports, as `ESAUSR2` does.
 pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let of_name: Vec<_> = REPORTS.iter().filter(|report| is_it(report.name)).collect();

@@ -10,7 +10,7 @@ named! {
     pub enum Scope {
         /// The host.
         Host = "host",
-        /// A guest, or the sum of several.
+        /// A guest, or the sum of several guests.
         Guest = "guest",
         /// A tier of memory.
         Tier = "tier",

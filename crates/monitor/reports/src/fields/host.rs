@@ -11,8 +11,8 @@ fn part(facts: &Facts<'_>, part: fn(&Storage) -> f64) -> Option<f64> {
 }
 
 /// CPU time of the kernel: its threads, and interrupts that came while nothing ran. Most kernels
-/// count an interrupt both with the interrupted task and as interrupt time. Interrupts therefore
-/// explain no more than the unexplained remainder.
+/// count an interrupt both with the interrupted task and as interrupt time. Interrupt time
+/// therefore counts at most up to the busy time that has no other owner.
 fn kernel_ns(facts: &Facts<'_>) -> Option<f64> {
     let threads = facts.h(H::KernelRun)?;
     let ran = facts.cpu_ns()? + facts.h(H::OwnRun)? + facts.h(H::OthersRun)? + threads;
@@ -35,9 +35,9 @@ fn named_ns(facts: &Facts<'_>) -> Option<f64> {
     })
 }
 
-/// The busy time that shares are taken of: at least the CPU time with a known owner. A kernel may
-/// count less busy time than its tasks ran, because it counts ticks, or because a hypervisor below
-/// it stole a part.
+/// Busy time from which shares are computed: at least the CPU time with a known owner. A kernel may
+/// count less busy time than its tasks ran. The reason is that the kernel counts ticks, or that a
+/// hypervisor below the kernel stole time.
 fn shared_ns(facts: &Facts<'_>) -> Option<f64> {
     let busy_ns = facts.busy_ns()?;
     Some(named_ns(facts).map_or(busy_ns, |named_ns| named_ns.max(busy_ns)))

@@ -11,7 +11,7 @@ fn ticks(facts: &Facts<'_>) -> Option<f64> {
     Some(facts.g(G::OwnBusy)? + facts.g(G::OwnIdle)? + stolen)
 }
 
-/// Scales the CPU time of a process by its guest's count to the host's measure.
+/// Converts the CPU time of a process from the guest's count to the host's measure.
 fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
     Some(ns * facts.scale()?)
 }

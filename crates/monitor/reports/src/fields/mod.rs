@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// A column has one meaning, wherever it is: two fields of a subject never share a head.
+    /// A column head has one meaning in all tables: two fields of a subject never share a head.
     #[test]
     fn heading_names_one_field_of_its_subject() {
         let mut seen = BTreeMap::new();

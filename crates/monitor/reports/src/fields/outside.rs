@@ -12,7 +12,7 @@ fn bursts(facts: &Facts<'_>) -> Option<f64> {
     BURSTS.iter().map(|field| facts.g(*field)).sum()
 }
 
-/// Returns the percentage of bursts that have one of some durations.
+/// Returns the percentage of bursts with the given durations.
 fn burst_percent(facts: &Facts<'_>, kinds: &[G]) -> Option<f64> {
     let some: Option<f64> = kinds.iter().map(|field| facts.g(*field)).sum();
     over(some? * 100.0, bursts(facts)?)
@@ -25,7 +25,7 @@ pub(super) fn cache_hit_percent(facts: &Facts<'_>) -> Option<f64> {
     over((asked - fetched).max(0.0) * 100.0, asked)
 }
 
-/// Returns a network counter of the tap devices, or the daemon's if there is no tap device.
+/// Returns a network counter of the tap devices, or the daemon's counter if there is no tap device.
 fn network(facts: &Facts<'_>, tap: G, own: G) -> Option<f64> {
     facts.g_s(tap).or_else(|| facts.g_s(own))
 }

@@ -83,7 +83,7 @@ pub fn local(
 /// Returns the times of the first and the last sample of all recordings.
 fn sampled(records: &Records, host: &HostData) -> Result<Option<(i64, i64)>, store::Error> {
     let Some((first_ms, end_ms)) = records.extent()? else {
-        // The first minute is not over.
+        // Without an extent, the first minute is still running.
         let end_ms = host.intervals.last().map(end_of);
         let covered_ms: u64 = host.intervals.iter().map(|one| one.host.covered_ms).sum();
         return Ok(end_ms.map(|end_ms| (end_ms.saturating_sub_unsigned(covered_ms), end_ms)));
@@ -98,7 +98,7 @@ fn sampled(records: &Records, host: &HostData) -> Result<Option<(i64, i64)>, sto
         found.retain(|interval| interval.host.covered_ms > 0);
         Ok(found)
     };
-    // A known gap is a part of the recording, at its start or end as well.
+    // A known gap belongs to the recording, even at the recording's start or end.
     let lost_ms = |minute: &Interval| {
         let (from_ms, to_ms) = (minute.from_ms, end_of(minute));
         let inside = host.gaps.iter().filter(|gap| gap.from_ms < to_ms && gap.to_ms > from_ms);
@@ -108,7 +108,7 @@ fn sampled(records: &Records, host: &HostData) -> Result<Option<(i64, i64)>, sto
     // Older recordings have only quarters of an hour.
     let minutes = covered(first_ms, first_ms.saturating_add(QUARTER_MS), MINUTE_MS)?;
     let first = minutes.first().map(|one| one.from_ms.saturating_add_unsigned(lost_ms(one)));
-    // The current minute is behind the minutes that are over.
+    // The current minute follows the finished minutes.
     let to_ms = host.intervals.last().map_or(end_ms, end_of).max(end_ms.saturating_add(MINUTE_MS));
     let last = match covered(end_ms, to_ms, to_ms.saturating_sub(end_ms))?.last() {
         Some(running) => Some(end_of(running)),

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Renders the meaning of all columns of a report: the name in CSV and JSON, the unit, the formula
-/// and the raw fields. The sources of these follow. `metric` returns the metric of a raw field.
+/// and the raw fields. The sources of the raw fields follow. `metric` returns the metric of a raw
+/// field.
 pub fn legend(
     definition: &Definition,
     metric: &dyn Fn(Raw) -> &'static str,

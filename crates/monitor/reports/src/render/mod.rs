@@ -48,8 +48,8 @@ fn about(report: &Report, zone: &dyn Zone) -> String {
     format!("{first} to {last}, every {every}, by {}{chosen}", report.by.name())
 }
 
-/// Returns the labels that people need. A single host's name is left out, as is a class next to
-/// each guest, and a column without values.
+/// Returns the labels that are shown. The name of a single host, a class next to each guest, and a
+/// column without values are left out.
 fn labels_shown(table: &Table, report: &Report) -> Vec<usize> {
     let is_single = report.hosts.len() <= 1;
     let is_empty = |at: usize| table.lines.iter().all(|line| line.labels[at].is_empty());

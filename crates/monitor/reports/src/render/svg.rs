@@ -1,8 +1,8 @@
 //! Charts as self-contained SVG: lines, stacked areas, bars.
 //!
-//! A chart is as wide as its page has room for, and its text keeps its size. Places across are
-//! therefore percentages, and a nested picture stretches the lines and areas. Colours are CSS
-//! classes, so that the page's style chooses them for light and dark.
+//! A chart is as wide as its page, and its text keeps its size. Horizontal positions are therefore
+//! percentages, and a nested picture stretches the lines and areas. Colours are CSS classes, so
+//! that the page's style chooses them for light and dark.
 
 use crate::fields::Derived;
 use crate::number::shown;
@@ -17,9 +17,9 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 240.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
-/// Maximum number of times below a chart.
+/// Maximum number of time labels below a chart.
 const TIMES: i64 = 8;
-/// Possible distances between those times, in milliseconds.
+/// Possible distances between the time labels, in milliseconds.
 const STEPS_MS: [i64; 18] = [
     1_000,
     5_000,
@@ -175,7 +175,7 @@ impl Frame<'_> {
             };
             let x = self.x(at_ms);
             let place = if x > WIDTH - 30.0 { "end" } else { "mid" };
-            // A narrow page has room for every other time.
+            // A narrow page has room for every other time label only.
             let odd = if at % 2 == 1 { " odd" } else { "" };
             let _ = write!(
                 out,
@@ -280,13 +280,13 @@ fn stretched() -> String {
     )
 }
 
-/// Converts a place across to a percentage of the width.
+/// Converts a horizontal position to a percentage of the width.
 fn percent(x: f64) -> f64 {
     x / WIDTH * 100.0
 }
 
-/// Colours of the page's style for lines; two greys for unused resources follow them, and after
-/// those the further colours of families.
+/// Number of colours for lines in the page's style, and index of the first grey. Two greys for
+/// unused resources follow the colours for lines. The further colours of families follow the greys.
 const COLOURS: usize = 7;
 const UNUSED: usize = 7;
 const OTHER: usize = 8;
@@ -453,13 +453,13 @@ mod tests {
         let field = |id| crate::fields::field(crate::fields::Scope::Host, id).unwrap();
         let own = colours(&OWNERS.iter().map(|id| field(id)).collect::<Vec<_>>());
         assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), OWNERS.len(), "{own:?}");
-        // A chart of a few owners, and one in which the guests have no values.
+        // A chart of a few owners, and a chart in which the guests have no values.
         let few = colours(&[field("cache_mib"), field("free_mib")]);
         assert_eq!(few, [6, UNUSED]);
         let known = |id| (field(id), vec![Some(1.0)]);
         let series = Series::all(vec![(field("guests_mib"), vec![None]), known("cache_mib")]);
         assert_eq!(series.iter().map(|one| one.colour).collect::<Vec<_>>(), [6]);
-        // Fields of no family have the colours of their places.
+        // Fields without a family get colours by their position.
         let lines = colours(&[field("busy_percent"), field("cache_mib")]);
         assert_eq!(lines, [0, 1]);
     }

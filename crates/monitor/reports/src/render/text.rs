@@ -58,7 +58,7 @@ fn evidence(out: &mut String, table: &Table, width: usize) {
     }
 }
 
-/// Writes a sentence, broken between words. Further lines are indented by two more.
+/// Writes a sentence, broken between words. Further lines are indented by two more columns.
 pub(super) fn wrapped(out: &mut String, sentence: &str, width: usize) {
     let indent = sentence.chars().take_while(|c| *c == ' ').count();
     let rooms = [indent, indent + 2].map(|indent| width.saturating_sub(indent));
@@ -114,7 +114,7 @@ fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width
 
 /// Columns of a table, and how it is laid out.
 struct Layout<'a> {
-    /// Heads of all columns, above and below.
+    /// Heads of all columns: the upper and the lower line.
     heads: Vec<(&'a str, &'a str)>,
     /// Widths of all columns.
     widths: Vec<usize>,

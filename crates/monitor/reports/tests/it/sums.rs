@@ -198,7 +198,8 @@ fn shell_of_short_commands_is_first_and_little_is_unlisted() {
     }
 }
 
-/// Guests that start within a minute are recorded for a part of it, and a sleeping one for less.
+/// Guests that start within a minute are recorded for a part of the minute, and a sleeping guest
+/// for a smaller part.
 #[test]
 fn sum_of_a_young_recording_is_that_of_its_rows() {
     let guest = |name: &str, mib: u64, covered_ms: u64| {
