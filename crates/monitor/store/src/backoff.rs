@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns true if three attempts in a row have failed and the next retry is not soon.
+    /// Returns true if at least three attempts in a row have failed.
     pub fn is_lasting(&self) -> bool {
         self.is_failing && self.pause >= LASTING
     }

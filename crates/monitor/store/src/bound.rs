@@ -59,8 +59,8 @@ impl<K: PartialOrd> Order<K> {
     }
 }
 
-/// Converts a size or a count to SQLite's integer. Values beyond its range are clamped, but no
-/// machine reaches them.
+/// Converts a size or a count to SQLite's integer. Larger values are clamped, but no machine has
+/// such values.
 pub fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

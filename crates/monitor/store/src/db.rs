@@ -1,8 +1,8 @@
 //! Opening of a SQLite file: check of its owner, check of its version, and migration.
 //!
 //! A file carries `application_id`, which protects databases of other programs, and the version of
-//! its tables in `user_version`. A kind of store is a list of migrations. The n-th migrates version
-//! n to n + 1, and never changes once published.
+//! its tables in `user_version`. A kind of store is a list of migrations. The n-th migration leads
+//! from version n to n + 1, and never changes once it is published.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -201,7 +201,7 @@ pub fn open_if_begun(
     }
 }
 
-/// Checkpoints the log of a file into it, and checks the file. No companion file remains.
+/// Writes the log of a file into the file, and checks the file. No companion file remains.
 pub fn take_log_over(path: &Path) -> Result<(), Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(path, flags).and_then(|connection| {
@@ -273,8 +273,8 @@ fn looked_at(
 /// file. Such an object can expand a small file to gigabytes, by a computed column or a default
 /// value.
 ///
-/// Definitions that are not valid text are refused, because the library would abort on a request
-/// for the name of such a column.
+/// Definitions that are not valid text are refused, because the library aborts if it has to return
+/// the name of such a column.
 pub fn stranger(
     connection: &Connection,
     database: &str,

@@ -23,8 +23,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// Length in bytes from which a log must be blocked by a reader. An unblocked log is checkpointed
-/// at an eighth of this length.
+/// Length in bytes from which a log counts as blocked by a reader. A log that is not blocked is
+/// checkpointed at an eighth of this length.
 const LOG_HELD: u64 = 128 << 20;
 /// Free bytes of the file system that a copy must leave.
 const ROOM_LEFT: u64 = 256 << 20;
@@ -62,7 +62,7 @@ impl Failures {
     }
 
     /// Waits for a copy in progress before the last write, and returns the copy's news. Otherwise
-    /// the copy would lack the data of that write. The next turn is not skipped.
+    /// the copy would lack the data of the last write. The next turn is not skipped.
     pub fn finish(&mut self) -> Option<News> {
         self.backoff.try_soon();
         let copying = self.copying.take()?;
@@ -135,7 +135,8 @@ fn size(path: &Path) -> u64 {
 fn replace(path: &Path) -> Result<News, Error> {
     let path = &real(path)?;
     let by = holder(path);
-    // SQLite would take remains of a killed process's copy for a part of the new copy.
+    // A killed process may have left an unfinished copy. SQLite would take these files for a part
+    // of the new copy.
     db::clean(path);
     let copied = copy(path);
     if copied.is_err() {

@@ -22,8 +22,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies has
-/// more, but such a host has little memory left.
+/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies
+/// produces more records, but such a host has little memory left.
 pub const QUEUE_MAX: usize = 16_384;
 /// Maximum number of decisions without an outcome. Each guest has one move at a time.
 const AWAITED_MAX: usize = 16_384;
@@ -49,7 +49,7 @@ pub struct Writer {
     file: Option<(u64, u64)>,
     queue: VecDeque<Record>,
     next: u64,
-    /// Decisions of tickets, by row.
+    /// Rows of the decisions, by the numbers of their tickets.
     awaited: BTreeMap<u64, DecisionId>,
     /// Records lost since the start of the writer.
     lost: u64,
@@ -165,8 +165,8 @@ impl Writer {
     }
 
     /// Writes all waiting records at the writer's end, without a pause after a failure, and returns
-    /// the news. It first waits for a copy of the file, which would replace data written earlier.
-    /// Records still in the queue afterwards are lost.
+    /// the news. It first waits for a copy in progress, because the copy would replace data written
+    /// before the copy ends. Records still in the queue afterwards are lost.
     pub fn finish(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..LAST_FLUSHES {

@@ -22,7 +22,7 @@ pub fn encode(inputs: &[(Word, Option<f64>)]) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Returns a whole number without a decimal point.
+/// Converts a value to a JSON number. A whole number gets no decimal point.
 fn number(value: f64) -> Option<Number> {
     match value.fract() == 0.0 && value.abs() < EXACT {
         true => Some(Number::from(value as i64)),

@@ -28,7 +28,7 @@ use std::path::Path;
 /// An open journal.
 pub struct Journal {
     connection: Connection,
-    /// Guests already in the file, with the last time written for each.
+    /// Guests already in the file, each with the time that was last written for the guest.
     known: HashMap<GuestIdentity, (GuestKey, i64)>,
 }
 

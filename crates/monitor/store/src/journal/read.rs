@@ -67,8 +67,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns the decision that was in force at a time: the last one for any of these guests until
-    /// then.
+    /// Returns the decision in force at a time: the last decision for any of these guests at or
+    /// before the time.
     pub fn in_force(
         &self,
         guests: &[GuestKey],
@@ -188,8 +188,8 @@ impl Journal {
         let read = || -> rusqlite::Result<Decision> {
             let clause = text(row, 5, NAME_MAX)?;
             let detail = match Clause::of_name(&clause) {
-                // Rows from before 0.1.0 contain a whole sentence. Today the clause and the inputs
-                // give the sentence.
+                // Rows from before 0.1.0 contain a whole sentence. Later rows do not, because the
+                // clause and the inputs give the sentence.
                 Some(clause) if !clause.has_detail() => String::new(),
                 Some(_) | None => text(row, 6, SENTENCE_MAX)?,
             };

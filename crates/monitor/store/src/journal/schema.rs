@@ -9,9 +9,9 @@
 //!
 //! Times are in milliseconds since 1970, and sizes in bytes. `bounds` has names between commas, and
 //! `inputs` is a JSON object from names to numbers, with null for a missing value. `reason` has
-//! words only for a clause that needs them ([`model::clause::Clause::has_detail`]). Rows of before
-//! 0.1.0 have a whole sentence there. The operator may query the tables with SQL, so columns are
-//! only added.
+//! words only for a clause that needs them ([`model::clause::Clause::has_detail`]). In rows from
+//! before 0.1.0, `reason` is a whole sentence. The operator may query the tables with SQL, so
+//! columns are only added.
 
 use crate::db::Kind;
 

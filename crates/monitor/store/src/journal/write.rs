@@ -8,8 +8,8 @@ use crate::{Error, Journal, db};
 use model::GuestIdentity;
 use rusqlite::{OptionalExtension, params};
 
-/// Milliseconds until the time at which a guest was last seen is written again. To write it with
-/// every decision would double the amount of data.
+/// Minimum interval, in milliseconds, between two writes of the time at which a guest was last
+/// seen. A write with every decision would double the amount of data.
 const LAST_SEEN_MS: i64 = 60_000;
 /// Maximum number of guests cached as known. No machine runs as many at a time.
 const KNOWN_MAX: usize = 4_096;
@@ -175,7 +175,7 @@ impl Journal {
              (SELECT rowid FROM event WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)",
             [before_ms, PRUNE_ROWS],
         )?;
-        // A guest's last time may lag by a minute.
+        // The recorded time at which a guest was last seen may lag by a minute.
         transaction.execute(
             "DELETE FROM guest WHERE last_ms < ?1 \
              AND NOT EXISTS (SELECT 1 FROM decision WHERE guest = key) \

@@ -27,7 +27,7 @@ const BESIDE: [&str; 2] = ["-wal", "-shm"];
 pub fn is_damaged(path: &Path, error: &Error) -> bool {
     let source = match error {
         Error::Foreign { .. } => return !begins_as_database(path).unwrap_or(true),
-        // Readers refuse the file as long as the change is in it.
+        // Readers refuse an altered file until its writer has replaced the file.
         Error::Altered { .. } => return true,
         Error::Open { source, .. } | Error::Statement { source, .. } => source,
         _ => return false,

@@ -53,8 +53,8 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
 }
 
 /// Returns the first finished quarter of an hour that has minutes but no quarter row. An unreadable
-/// file does not block the others: it is skipped, and the first error is returned as well. All
-/// files share one lock timeout, because a reader may have locked every one of them.
+/// file is skipped, so that it does not block the other files. The first error is returned, too.
+/// All files share one lock timeout, because a reader may have locked every one of them.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
@@ -97,8 +97,8 @@ pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     Ok(Some(sum))
 }
 
-/// Removes one file: a file that is too old, if `by_age` is set, or else the oldest file if all
-/// files together are too large.
+/// Removes at most one file. If `by_age` is set, this is a file that is too old. Otherwise it is
+/// the oldest file, if all files together are too large.
 pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Option<Period>, Error> {
     let periods = periods(dir)?;
     let is_current =

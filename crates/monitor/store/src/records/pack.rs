@@ -35,8 +35,8 @@ const CHAIN_MAX: u64 = 64 << 20;
 const THINGS_MAX: usize = 200_000;
 /// Maximum number of fields in a row of a later version.
 const FIELDS_MAX: u64 = 1_024;
-/// Maximum number of values that one chain keeps. A thousand guests with a hundred processes each
-/// need a third of these values, which take 128 MB.
+/// Maximum number of values that one chain keeps. This number of values takes 128 MB. A thousand
+/// guests with a hundred processes each need a third of it.
 const VALUES_MAX: usize = 8 << 20;
 
 /// Damage of a chain, with its description.
@@ -375,7 +375,7 @@ impl Input<'_> {
 
 /// Packs a chain as a block.
 pub fn block(chain: &[u8]) -> Vec<u8> {
-    // Level 3 is twice as fast as the usual 6, and 4 % larger.
+    // Level 3 is twice as fast as the default level 6, and its result is 4 % larger.
     let mut encoder = DeflateEncoder::new(vec![VERSION], Compression::new(3));
     // Writing to memory does not fail.
     let _ = encoder.write_all(chain);

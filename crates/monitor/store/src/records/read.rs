@@ -119,8 +119,9 @@ impl Records {
         self.visit_fields(span, &parts.into(), visit)
     }
 
-    /// Visits the intervals with only the wanted fields of these parts. A report needs a dozen of a
-    /// guest's sixty fields, and to read all of them would be most of the work.
+    /// Visits the intervals with only the wanted parts, and in these parts only the wanted fields.
+    /// A report needs a dozen of a guest's sixty fields, and to read all of them would be most of
+    /// the work.
     pub fn visit_fields(
         &self,
         span: Span,

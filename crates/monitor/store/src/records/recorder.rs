@@ -7,10 +7,10 @@
 //!               └──────► each second's bytes ──────────────► raw.db
 //! ```
 //!
-//! Each second is committed before the next, so a killed process loses at most one second. The
-//! current minute is in `raw.db`, with the state before it, and the next recorder continues it. If
-//! a write fails, a bounded number of minutes wait in memory. The failure is reported once, and the
-//! minutes are written when possible.
+//! Each second is committed before the next, so a killed process loses at most one second. `raw.db`
+//! contains the current minute and the state before the minute, so the next recorder can continue
+//! the minute. If a write fails, a bounded number of minutes wait in memory. The failure is
+//! reported once, and the minutes are written when possible.
 
 use super::calendar::Period;
 use super::damage;
@@ -111,7 +111,7 @@ struct Files {
     day: Option<(Period, RowFile)>,
     month: Option<(Period, RowFile)>,
     raw: Option<RawFile>,
-    /// File that was opened or written last. It is the place of a failure.
+    /// File that was opened or written last. If a write fails, the failure belongs to this file.
     at: PathBuf,
 }
 
@@ -157,8 +157,8 @@ impl Recorder {
     }
 
     /// Records a moment, which must be later than the moment before. On return the moment is on
-    /// disk, unless there is news. A guest without changes may be missing in moments, but must be
-    /// in one of them in every minute.
+    /// disk, unless there is news. A guest without changes may be missing in some moments, but each
+    /// minute must have a moment with the guest.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
         let mut aside = None;
         let (waits, copied) = self.failures.turn();
@@ -288,7 +288,7 @@ impl Recorder {
         for moment in &moments {
             self.take(moment);
         }
-        // Only the end of the previous recording may be known. The gap starts there.
+        // If only the end of the previous recording is known, the gap starts at this end.
         if let (None, Some(at_ms)) = (self.folder.last_ms(), block_to_ms) {
             self.folder.know(&Moment { at_ms, ..Moment::default() });
         }

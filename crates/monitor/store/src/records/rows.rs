@@ -137,7 +137,7 @@ impl RowFile {
         (id / ROWS).saturating_mul(self.grain.length_ms()).saturating_add(self.base_ms)
     }
 
-    /// Returns the ids of the first rows of two times.
+    /// Returns the ids of the first rows at two times.
     pub(super) fn ids(&self, from_ms: i64, to_ms: i64) -> [i64; 2] {
         let number = |at_ms: i64| {
             let at_ms = at_ms.clamp(self.base_ms, self.to_ms) - self.base_ms;
@@ -151,7 +151,8 @@ impl RowFile {
         let done = self.try_write(span);
         if done.is_err() {
             // If the disk is full, SQLite has already ended the transaction, without its new
-            // columns and names. If these cannot be read again, the recorder reopens the file.
+            // columns and names. If the columns and names cannot be read again, the recorder
+            // reopens the file.
             let _ = self.connection.execute_batch("ROLLBACK");
             let _ = self.read_known();
         }

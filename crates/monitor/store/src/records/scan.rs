@@ -101,7 +101,7 @@ fn number(row: &SqlRow<'_>, place: usize) -> Option<i64> {
 /// Covered time of the spans of a file, by their numbers.
 type Covered = HashMap<i64, u64>;
 
-/// Sums of a process: of the current step, and of the steps before.
+/// Sums of a process over the current step, and over the earlier steps.
 struct Running {
     step: i64,
     now: Over<ProcessField>,

@@ -115,7 +115,8 @@ impl Table for ProcessField {
 static MINUTES: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Minute, 0x7069_6e6d));
 static QUARTERS: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Quarter, 0x7069_6e71));
 
-/// Creates a kind, which is leaked, because there are only two kinds.
+/// Creates a kind of file. The text of a kind is leaked, which is harmless because there are only
+/// two kinds.
 fn kind(grain: Grain, application_id: i32) -> Kind {
     let text: &'static str = version_1(grain).leak();
     Kind { application_id, migrations: vec![text].leak() }

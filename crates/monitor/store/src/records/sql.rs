@@ -169,7 +169,7 @@ fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Resu
             if !db::is_missing_log(path, &error) {
                 return Err(error);
             }
-            // The file may be attached although it is unreadable.
+            // SQLite may have attached the file although it is unreadable.
             let _ = connection.execute(&format!("DETACH {name}"), []);
             with("immutable=1")
         })

@@ -70,7 +70,7 @@ fn committed_decisions_survive_a_kill() {
                 line.strip_prefix("committed ").and_then(|n| n.parse().ok()).unwrap_or(committed);
         }
 
-        // A reader opens the unchanged log first, and then the next writer.
+        // First a reader opens the unchanged log, and then the next writer opens it.
         let journal = Journal::read_only(&dir.file()).expect("the journal opens for reading");
         let seen = read(&journal, &keys(&journal), EVER);
         drop(journal);

@@ -11,7 +11,7 @@ use store::{Decided, Decision, Event, Fate, Found, GuestRow, Journal, Outcome, P
 /// Environment variable that makes the test write the latest version's file again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 
-/// Fates that version 1 began with. The second fate was "partly", which no decision ever had.
+/// Fates of the first version 1. The second fate was "partly" then, which no decision ever had.
 const FATES: [Fate; 8] = [
     Fate::Reached,
     Fate::Stuck,
@@ -85,8 +85,9 @@ fn version_1_is_read() {
     write(&dir.file());
     let today = read(&dir.file());
     assert_eq!((today.0.len(), today.1.len(), today.2.len()), (2, 2, 2));
-    // The file has whole sentences as reasons, which the clause, inputs and bounds give again.
-    // The reader gets a copy, because it may create an index next to a file.
+    // The file has whole sentences as reasons. The clause, the inputs and the bounds give the same
+    // sentences. The reader gets a copy of the file, because a reader may create an index next to
+    // its file.
     let copy = dir.file().with_extension("copy");
     std::fs::copy(golden(1), &copy).expect("the golden file is there");
     assert_eq!(read(&copy), today);

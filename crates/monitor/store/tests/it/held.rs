@@ -240,7 +240,7 @@ fn recorder_waits_once_when_files_of_days_are_held() {
     let held: Vec<_> = (10..20).map(|day| hold(&dir, &format!("2026-11-{day}.db"))).collect();
     let (ended, end) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        // Three minutes pass, each with such files to sum.
+        // Three minutes pass. In each minute the recorder tries to sum rows of the locked files.
         let news = moments.by_ref().take(18).filter_map(|moment| recorder.record(&moment));
         let _ = ended.send(news.collect::<Vec<_>>());
         drop(held);

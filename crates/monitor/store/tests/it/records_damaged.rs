@@ -91,7 +91,8 @@ fn a_damaged_file_of_a_day_is_set_aside() {
     check("records-damaged-day-pages", spoil, DAY);
 }
 
-/// Otherwise a reader would refuse the file for as long as its writer used it.
+/// If the writer kept an altered file, readers would refuse the file for as long as the writer used
+/// it.
 #[test]
 fn finding2_07_altered_file_is_set_aside_by_its_writer() {
     let alter = |path: &Path| {

@@ -1,9 +1,9 @@
 //! Golden recordings of every released version.
 //!
 //! `write` below wrote `tests/data/records-v1` and the directories after it, each with the fields
-//! of its time. Version 2 is the first with all fields that a balloon and a daemon report. A later
-//! version adds another directory, and existing directories are never changed. Fields that are
-//! newer than a recording are missing in it.
+//! of its version. Version 2 is the first with all fields that a balloon and a daemon report. A
+//! later version adds another directory, and existing directories are never changed. Fields that
+//! are newer than a recording are missing in it.
 
 use crate::common::{Dir, START_MS};
 use crate::day;
@@ -113,7 +113,7 @@ fn is_read(version: u32, fields: Fields) {
     let (minutes, quarters, gaps, _) = &today;
     // The third minute is the current one, which has only samples.
     assert_eq!((minutes.len(), quarters.len(), gaps.len()), (3, 2, 1));
-    // The reader gets a copy, because it may create an index next to a file.
+    // The reader gets copies of the files, because a reader may create an index next to a file.
     std::fs::create_dir(&copy).expect("made");
     for name in ["2026-11-21.db", "2026-11.db", "raw.db"] {
         std::fs::copy(data.join(name), copy.join(name)).expect("the golden file is there");

@@ -1,5 +1,5 @@
-//! Tests of the current minute, of which the recorded part is read, and only once, and of
-//! restricted queries.
+//! Tests of the current minute and of restricted queries. The recorded part of the current minute
+//! must be read exactly once.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -74,7 +74,7 @@ fn the_running_minute_follows_the_others_and_is_counted_once() {
     // After the close, both the rows and the samples of the minute exist.
     recorder.close().expect("written");
     check("after it was closed");
-    // A recorder that continues has more of the minute than the rows.
+    // A recorder that continues the minute knows more of the minute than the rows.
     let dir_ends = minutes(&dir, MINUTE_MS)[2].host.covered_ms;
     let mut world = World::new(5, START_MS);
     let later: Vec<Moment> = (0..=175).map(|second| world.at(START_MS + second * 1_000)).collect();
