@@ -12,11 +12,11 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time between two requests to the manager, which samples as often.
+/// Time between two requests to the manager. The manager takes samples at the same interval.
 pub(super) const TURN: Duration = Duration::from_secs(1);
 
-/// Maximum number of responses that wait while a guest's console has the terminal. After that no
-/// further ones are requested.
+/// Maximum number of responses that wait while a guest's console has the terminal. If so many wait,
+/// no further responses are requested.
 const WAITING: usize = 4;
 
 type Answer = Result<sample::Sample, String>;
@@ -26,8 +26,8 @@ type Answer = Result<sample::Sample, String>;
 pub(super) struct Feed {
     answers: Receiver<Answer>,
     waker: UnixStream,
-    /// Guest for requests of processes. The processes of all guests would be ten times as much
-    /// data.
+    /// Guest of which the processes are requested. The processes of all guests would be ten times
+    /// as much data.
     looked_at: Arc<Mutex<Option<String>>>,
 }
 
@@ -86,7 +86,7 @@ impl Feed {
     }
 }
 
-/// Sleeps for a time. Signals that end the program still do so.
+/// Sleeps for a time. A signal can end the program during the sleep.
 pub(super) fn let_pass(time: Duration) {
     let timeout =
         Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };

@@ -93,7 +93,8 @@ pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error
     if look.is_text {
         return write_down(&manager, options, &view, &look);
     }
-    // Errors must be reported before the first screen is drawn. Otherwise it would hide them.
+    // Errors must be reported before the first screen is drawn. Otherwise the screen would hide the
+    // errors.
     let model = Model::after(decided_before(&manager)?);
     let feed = Feed::start(manager, options.seconds)
         .map_err(failed("Cannot start the thread that queries the manager"))?;

@@ -3,11 +3,11 @@
 use super::text::wrapped;
 use base::{columns, plain};
 
-/// Maximum number of lines of a page. Of a longer text the end is shown.
+/// Maximum number of lines of a page. A longer text is cut at its beginning.
 const LINES_MAX: usize = 20_000;
 /// Maximum width of a line that is not wrapped.
 const LINE_MAX: usize = 2_000;
-/// Maximum indentation that is kept on the lines that a wrapped line continues on.
+/// Maximum indentation that the further lines of a wrapped line keep.
 const INDENT_MAX: usize = 12;
 
 /// A text with a position in it.

@@ -12,7 +12,8 @@ use store::{GuestKey, Journal, Policy, Query, Range};
 /// Maximum number of decisions read, which limits the time to draw a screen.
 const READ_MAX: usize = 200_000;
 
-/// Key that distinguishes decisions, because the journal contains every pass.
+/// Key that distinguishes new decisions from repeated decisions. The journal contains the decisions
+/// of every pass.
 type Mark = (String, String, u64);
 
 /// Returns the decisions of a time range about guests with an id, newest first. If equal decisions

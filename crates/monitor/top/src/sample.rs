@@ -19,8 +19,8 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// Data of the last second, or of an interval of a recording. The guests have their states at its
-/// end.
+/// Data of the last second, or of an interval of a recording. The states of the guests are those at
+/// the end of this time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     single: Single,
@@ -56,7 +56,8 @@ impl Sample {
         self.single.host(id)
     }
 
-    /// Returns the memory that bounds the guests: the budget if there is one, else the host's.
+    /// Returns the memory that bounds the guests: the budget if there is one, else the host's
+    /// memory.
     pub(super) fn bound(&self) -> Bound {
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         let budget = self.ps.host.budget_bytes.map(mib);
@@ -132,7 +133,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Returns the guest's mode. A recorded guest counts as no longer managed.
+    /// Returns the guest's mode. The mode of a guest in a recording is `recorded`.
     pub(super) fn mode(&self) -> &'static str {
         if self.sample.is_recorded() { "recorded" } else { self.row.mode.name() }
     }
@@ -165,7 +166,7 @@ impl Seen<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Process {
     pub(super) name: String,
-    /// Process id in the guest. It is 0 for all processes of the same name.
+    /// Process id in the guest. The id is 0 for a group of all processes with the same name.
     pub(super) pid: u32,
     /// CPU time by the guest's count, in milliseconds per minute.
     pub(super) own_ms: Option<f64>,

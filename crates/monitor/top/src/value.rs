@@ -2,7 +2,7 @@
 
 use super::sample::Seen;
 
-/// Column that guests are sorted by.
+/// Column of the table of guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Column {
     Name,

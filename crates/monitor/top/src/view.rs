@@ -75,8 +75,8 @@ impl View {
         }
     }
 
-    /// Returns the guest that a key acts on: the open one, the marked one, or the guest of the top
-    /// decision.
+    /// Returns the guest that a key acts on: the open guest, the marked guest, or the guest of the
+    /// top decision.
     pub(super) fn marked<'a>(&self, model: &'a Model) -> Option<&'a GuestRow> {
         let rows = &model.sample.as_ref()?.ps.guests;
         let row = |id| rows.iter().find(|row| row.id == id);

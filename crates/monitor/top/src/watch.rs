@@ -111,7 +111,7 @@ pub(super) fn watch(
             step::step(&mut view, key, model, size);
             if view.order.is_some() {
                 // Keys typed before this screen was shown are dropped, because they were meant for
-                // another.
+                // another screen.
                 break;
             }
         }

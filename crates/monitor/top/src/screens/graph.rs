@@ -6,12 +6,12 @@ use reports::shown;
 
 /// Width of the label and the scale.
 pub(super) const MARGIN: usize = LABEL + SCALE + 1;
-/// Width of the label, and of the scale: the largest is `0-99999`.
+/// Width of the label, and width of the scale. The widest scale is `0-99999`.
 const LABEL: usize = 10;
 const SCALE: usize = 7;
 /// Eighths of a block, lowest first.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Characters of a terminal without blocks: by height of the bar, and for a full cell.
+/// Characters on a terminal without blocks, by the height of the bar within the cell.
 const ASCII_BLOCKS: [char; 9] = [' ', '_', '.', ':', '-', '=', '+', '*', '#'];
 const EIGHTHS: usize = 8;
 /// Headroom above the largest value, so that a constant value is no solid block.

@@ -12,7 +12,7 @@ use reports::shown;
 
 /// Maximum width of the name in the title.
 const NAME_MAX: usize = 28;
-/// Divisor of the number of lines. The result is for decisions, the rest for graphs.
+/// Divisor of the number of lines: a third is for decisions, and the rest for graphs.
 const DECIDED_PART: usize = 3;
 /// Width from which graphs stand side by side.
 const WIDE: usize = 120;

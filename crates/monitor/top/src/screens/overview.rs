@@ -12,12 +12,14 @@ use manager::control::KsmPhase;
 use model::HostField as H;
 use reports::{Scope, shown};
 
-/// Height of a screen from which each graph of the host has two lines, and from which four.
+/// Height of a screen from which each graph of the host has two lines, and height from which each
+/// graph has four lines.
 const TALL: usize = 34;
 const TALLER: usize = 44;
 /// Minimum number of lines for the table of guests: the head, one guest and its reason.
 const TABLE_MIN: usize = 3;
-/// Divisor of the host's memory. Two readings of its free memory may differ by the result.
+/// Divisor of the host's memory. Differences of free memory up to this part are ignored, because
+/// they may come from two readings.
 const NEAR_PART: u64 = 20;
 /// Busy CPU time in percent from which the host counts as busy.
 const BUSY_PERCENT: f64 = 90.0;
@@ -104,7 +106,7 @@ fn busy(model: &Model, sample: &Sample, rows: usize, room: &Room<'_>) -> Vec<Str
     graph.lines(rows, room.width.min(MARGIN + HISTORY), room.look)
 }
 
-/// Returns the memory with its bound: the budget if there is one.
+/// Returns the line about memory, with the budget if there is one.
 fn memory_line(sample: &Sample) -> String {
     let row = &sample.ps.host;
     // A recording does not contain the settings, so a zero means unknown.
@@ -135,8 +137,8 @@ fn is_within_budget(sample: &Sample) -> bool {
     sample.is_recorded() && spare.saturating_add(total / NEAR_PART) < available
 }
 
-/// Returns the colour of the memory line. It shows if free memory is below the reserve or the set
-/// point.
+/// Returns the colour of the memory line. The colour shows whether free memory is below the reserve
+/// or the set point.
 fn memory_tint(sample: &Sample) -> Tint {
     let row = &sample.ps.host;
     let free = sample.bound().free_mib.map(|mib| (mib * 1_048_576.0) as u64);

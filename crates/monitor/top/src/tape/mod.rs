@@ -189,7 +189,8 @@ impl Tape {
     ) -> Result<(Interval, Vec<Interval>), Error> {
         let to_ms = from_ms.saturating_add(length_ms);
         let mut history = Vec::new();
-        // The host's past is read alone up to a whole step, from which the guests' past begins.
+        // Before `guests_ms`, only the host's past is read. The guests' past begins at `guests_ms`,
+        // which is the start of a step.
         let steps = (GUESTS_PAST_MS / length_ms).max(1) - 1;
         let guests_ms = before_ms.max(from_ms - steps * length_ms);
         for (from_ms, to_ms, parts) in
@@ -207,7 +208,8 @@ impl Tape {
             Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..Interval::default() };
         let span = Span { from_ms, to_ms, step_ms: length_ms };
         self.records.visit(span, Parts::ALL, |interval| {
-            // The last minute is shorter than its step.
+            // The last interval of the recording may be shorter than a step, but is shown as a
+            // whole step.
             shown = Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..interval };
             ControlFlow::Break(())
         })?;

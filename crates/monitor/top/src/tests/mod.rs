@@ -301,7 +301,7 @@ fn guest_fields_match_the_reports() {
     let seen = sample.seen(&sample.ps.guests[1]);
     assert_eq!(reports::shown(seen.field("cpu_percent"), 1), "10.3");
     assert_eq!(reports::shown(seen.field("cpu_wait_percent"), 1), "0.5");
-    // A guest without a sample has no value, and also no 0.
+    // A guest without a sample has no value, not even 0.
     assert_eq!(sample.seen(&sample.ps.guests[3]).field("cpu_percent"), None);
 }
 
