@@ -130,7 +130,8 @@ impl Entry {
         Ok(())
     }
 
-    /// Returns the visitor of a request that has a session or arrives through an open socket.
+    /// Returns the visitor of a request that has a session, or that arrives through a Unix socket
+    /// without a password.
     pub(crate) fn visitor(&self, via: Via, headers: &HeaderMap) -> Option<Visitor> {
         if matches!(via, Via::Unix(_)) && !self.has_password() {
             return Some(Visitor { form_key: self.form_key.clone() });
@@ -231,12 +232,12 @@ impl From<Refused> for Fault {
     }
 }
 
-/// Token in an address.
+/// Returns the token in an address.
 pub(crate) fn token_of(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// Address without its token.
+/// Returns the address without its token.
 pub(crate) fn without_token(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default();
     let rest: Vec<&str> =

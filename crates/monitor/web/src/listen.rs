@@ -26,7 +26,7 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A Unix socket that only its owner and root may use.
     Unix(PathBuf),
-    /// The socket that systemd passes to the process, of either kind.
+    /// A TCP or Unix socket that systemd passes to the process.
     Systemd,
 }
 

@@ -77,8 +77,8 @@ pub fn is_let_in(cookie: &[u8]) -> bool {
     entry.visitor(Via::Tcp(Origin::Local), &headers).is_some()
 }
 
-/// Returns two origins of a request with this `X-Forwarded-For`, as text: for a request on a TCP
-/// address, and for one on the socket of a proxy.
+/// Returns the origins of two requests with this `X-Forwarded-For`, as text. The first request
+/// arrives on a TCP address, and the second on the socket of a proxy.
 pub fn origins(forwarded: &[u8]) -> [String; 2] {
     let Ok(value) = HeaderValue::from_bytes(forwarded) else { return Default::default() };
     let name = header::HeaderName::from_static("x-forwarded-for");

@@ -1,8 +1,8 @@
 //! Limited number of places for connections, shared fairly between their origins.
 //!
 //! A connection counts as a stranger's until one of its requests has a session. If no place is
-//! free, one stranger is disconnected: of the origin with the most strangers. A visitor with a
-//! session is never disconnected.
+//! free, a stranger of the origin with the most strangers is disconnected. A visitor with a session
+//! is never disconnected.
 
 use crate::access::Origin;
 use std::collections::{BTreeMap, VecDeque};
@@ -60,8 +60,8 @@ impl Room {
         };
         if let Some((from, most)) = fullest {
             let oldest = taken.iter().position(|one| one.is_stranger_of(from))?;
-            // If the other origin has more strangers than the newcomer's origin, it loses one at
-            // once.
+            // An origin that has at least two strangers more than the newcomer's origin loses a
+            // stranger at once.
             let has_stayed = now_ms.saturating_sub(taken.get(oldest)?.since_ms) >= STAY_MS;
             if !has_stayed && most <= own + 1 {
                 return None;

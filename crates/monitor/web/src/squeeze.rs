@@ -7,7 +7,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Minimum size in bytes of a response that is compressed. For less the work does not pay.
+/// Minimum size in bytes of a response that is compressed. The compression of a smaller response
+/// does not pay.
 const LEAST: usize = 1_000;
 /// Maximum size of a response, in bytes.
 const MOST: usize = 64 << 20;

@@ -8,8 +8,8 @@ use model::{has_uuid, is_place};
 
 /// Separator between the name of another user and the guest's name.
 const OWNER: char = '/';
-/// Prefix of a key that a browser would treat as a parent directory. A key that begins with this
-/// prefix gets it as well.
+/// Prefix of a key that a browser would treat as a parent directory. A key that already begins with
+/// this character gets the prefix, too.
 const ESCAPE: &str = "=";
 
 /// Returns the UUID if it reliably identifies the guest.

@@ -47,7 +47,8 @@ mod tests {
         let taken: Vec<bool> = (0..4).map(|_| bucket.take(1_000)).collect();
         assert_eq!(taken, [true, true, true, false]);
         assert!(!bucket.take(1_499) && bucket.take(1_500) && !bucket.take(1_500));
-        // A long time fills the bucket, but no further. A clock that is set back adds no token.
+        // After a long time the bucket is full, and never holds more. A clock that is set back adds
+        // no token.
         assert!(bucket.take(u64::MAX) && bucket.take(0) && bucket.take(0) && !bucket.take(0));
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! - `Host` must be a name of these pages. A foreign name that resolves to this machine (DNS
 //!   rebinding) is refused.
-//! - `Sec-Fetch-Site` has to name this site, or none (a typed address). Links from other sites may
-//!   open a page, and nothing else.
-//! - `Origin`, if present, has to be this site. A request that changes something has to send one of
-//!   the two.
+//! - `Sec-Fetch-Site` has to name this site, or must be `none`, as for a typed address. Links from
+//!   other sites may open a page, and nothing else.
+//! - `Origin`, if present, has to be this site. A request that changes something has to send
+//!   `Sec-Fetch-Site` or `Origin`.
 
 use axum::http::Method;
 use std::net::{IpAddr, SocketAddr};
@@ -135,7 +135,7 @@ mod tests {
         }
         let bad = [
             "evil.example:8420",
-            // On this address another process may listen.
+            // Another process may listen on these addresses.
             "[::1]:8420",
             "127.0.0.2:8420",
             "127.0.0.1",

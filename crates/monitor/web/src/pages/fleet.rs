@@ -21,8 +21,8 @@ use why::when::Now;
 
 /// Maximum number of hosts on a page.
 const HOSTS: usize = 100;
-/// Refresh interval of a live page, in seconds. Hosts do not push more often, and each refresh
-/// costs the metrics server work.
+/// Refresh interval of a live page, in seconds. Each refresh costs the metrics server work, so the
+/// page is refreshed less often than hosts push.
 const AGAIN: u32 = 30;
 /// Number of points of a small line.
 const POINTS: i64 = 24;

@@ -134,8 +134,8 @@ fn trouble(feed: &Feed) -> Markup {
     }
 }
 
-/// Returns the bar with the displayed time range and a form for another one. `keep` contains the
-/// other values of the address.
+/// Returns the bar with the displayed time range, and a form to select another time range. `keep`
+/// contains the other values of the address.
 pub(crate) fn time_bar(
     path: &str,
     span: &Span,
