@@ -5,7 +5,7 @@ use base::Bytes;
 use model::SizeAction;
 use std::collections::BTreeMap;
 
-/// Targets that differ by less than this part of the larger one count as equal, in thousandths.
+/// Difference below which two targets count as equal, in thousandths of the larger target.
 const SAME_PERMILLE: u64 = 50;
 
 /// A decision of the journal.
@@ -58,7 +58,7 @@ pub struct Agreement {
 /// Maximum number of differences that are kept.
 const KEPT: usize = 100;
 
-/// Decisions of the journal and of the replay at a time, about the same guest.
+/// Decisions of the journal and of the replay about the same guest at the same time.
 type Both<'a> = (Option<&'a Recorded>, Option<&'a Replayed>);
 
 /// Compares decisions of the same policy over the same time.

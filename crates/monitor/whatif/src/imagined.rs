@@ -1,11 +1,12 @@
 //! Guests as they would be if another policy had moved their memory, or if they needed more.
 //!
-//! A guest uses the same memory as in the recording, independent of its size. Additional memory is
-//! available in the guest. Missing memory reduces its available memory. If the guest used more than
-//! it would have now, its tasks wait. If it waited in the recording and has more now, it waits no
-//! longer. It then takes the memory that it was known to lack. A guest that lacked memory could
-//! have used even more, and this additional use is unknown. So the estimate for a policy that
-//! grants more starts from the use under a policy that granted less.
+//! A guest uses the same memory as in the recording, independent of its imagined size. Additional
+//! memory is available in the guest, and missing memory reduces its available memory. If the guest
+//! used more memory than its imagined size, its tasks wait. If the guest waited in the recording
+//! and its imagined size is larger, its tasks no longer wait. The guest then takes the memory that
+//! it was known to lack. A guest that lacked memory could have used even more, and this additional
+//! use is unknown. The estimate for a policy that grants more memory therefore starts from the use
+//! under the recorded policy.
 
 use crate::change::{Change, Names};
 use base::{Bytes, PAGE_BYTES, glob};
@@ -14,7 +15,7 @@ use policy::arbiter::{GuestSample, HostSample, Key, Memory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Part of the time that tasks wait in a guest that lacks memory, in thousandths.
+/// Part of the time for which the tasks of a guest wait if it lacks memory, in thousandths.
 const WAITS_PERMILLE: u64 = 100;
 /// Part of the missing memory that is read from swap in a second, in thousandths.
 const SWAPS_PERMILLE: u64 = 100;
@@ -35,9 +36,9 @@ struct Strain {
 /// A guest in the imagined world.
 #[derive(Clone, Debug, Default)]
 struct Guest {
-    /// Size that the imagined world has decided, if any.
+    /// Size in the imagined world; `None` before the first sample.
     size: Option<Bytes>,
-    /// Part of the lacking memory that the guest has taken since.
+    /// Part of its additional memory that the guest uses.
     taken: Bytes,
     /// Memory that the guest would use and does not have.
     lacks: Bytes,
@@ -82,7 +83,7 @@ impl Imagined {
         names: &mut Names,
         ms: u64,
     ) -> Vec<Key> {
-        // Memory by which the host has less free than in the recording.
+        // Amount by which the host has less free memory than in the recording.
         let mut more = 0i128;
         let changed = self.add(change, samples, names, &mut more);
         for sample in samples.iter_mut() {
@@ -103,8 +104,8 @@ impl Imagined {
         changed
     }
 
-    /// Adds copies of recorded guests. The host then lacks their memory. If a copied guest is gone,
-    /// its copy becomes that of another guest.
+    /// Adds copies of recorded guests. The memory of the copies reduces the host's free memory. If
+    /// a copied guest is gone, its copy becomes a copy of another guest.
     fn add(
         &mut self,
         change: &Change,
@@ -150,7 +151,7 @@ impl Guest {
     /// shrinks.
     fn see(&mut self, sample: &mut GuestSample, growth_permille: u64, ms: u64) -> i128 {
         let Some(actual) = sample.actual else { return 0 };
-        // The first sample has the recorded size. From then on only the imagined world decides.
+        // The first sample has the recorded size. Later sizes come from the imagined world.
         let size = *self.size.get_or_insert(actual);
         let recorded = sample.memory;
         let (mut lacks, mut grown, mut eased) = (Bytes::ZERO, Bytes::ZERO, false);
@@ -189,7 +190,7 @@ impl Guest {
         i128::from(holds.0) - i128::from(resident.0)
     }
 
-    /// Returns the part of its additional memory that the guest uses: the pages that it read again
+    /// Returns the part of the additional memory that the guest uses: the pages that it read again
     /// in the recording.
     fn takes(&self, recorded: &Option<Memory>, more: Bytes) -> Bytes {
         let (Some(before), Some(now)) = (self.before, recorded) else {

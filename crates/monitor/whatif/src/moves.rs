@@ -105,9 +105,9 @@ impl Place {
             && known * 1000 >= self.available.len() * KNOWN_PERMILLE
     }
 
-    /// Returns the memory that the host lacks to its set point, if it was below for too long. It
-    /// must also have been below in the last quarter of the time, so a host is not reported again
-    /// after a guest has left.
+    /// Returns the memory that the host lacks to its set point. Returns `None` unless the host was
+    /// below its set point for too long, both in the whole time and in its last quarter. A host
+    /// that a guest has left is therefore not reported again.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
         let lately = &self.available[self.available.len() / 4 * 3..];
@@ -313,7 +313,7 @@ mod tests {
         assert!(["b", "c", "d"].iter().all(|name| to.contains(name)), "{to:?}");
         assert_eq!(plan.moves[2].from_gets, Bytes::mib(600));
         assert!(plan.moves[2].is_enough() && !plan.moves[1].is_enough());
-        // Hosts that were not reached are named, and so are hosts without data.
+        // The plan names the hosts that were not considered, and the hosts without data.
         let asked = |most| {
             let mut a = place("a", &[0; 4]);
             a.tenants = Some(vec![tenant("g", &[200; 4], &[600; 4])]);
@@ -340,7 +340,7 @@ mod tests {
         let mut g = tenant("g", &[100, 700], &[600; 10]);
         g.needs.resize(10, None);
         a.tenants = Some(vec![g.clone()]);
-        // If the guest had needed 100 all the time, there would be room.
+        // If the guest had needed only 100 MiB all the time, the other host would have room.
         let plan = moves(vec![a.clone(), place("b", &[1000; 10])], 5);
         assert_eq!(plan.stuck, ["a"]);
         let silent = Place { is_silent: true, ..place("b", &[9000; 10]) };

@@ -20,14 +20,14 @@ pub const FIELDS: &[G] = &[
     G::VcpuDelay,
 ];
 
-/// Part of a step, in thousandths, for which tasks of a guest short of memory wait at least.
+/// Minimum part of a step for which tasks wait in a guest that is short of memory, in thousandths.
 const SHORT_PERMILLE: u64 = 10;
 /// Minimum number of refaults and swap-ins a second for a waiting guest to count as short of
-/// memory. On the slowest disk so many take that part of the time. Tasks also wait when a balloon
-/// reclaims cold cache, but they do not lack that cache.
+/// memory. On the slowest disk, these reads take the part `SHORT_PERMILLE` of the time. Tasks also
+/// wait while a balloon reclaims cold cache, but the guest then reads no pages again.
 const BACK_PAGES: u64 = 1;
-/// Need after a kill, as in Kubernetes' vertical pod autoscaler. It is the guest's memory times
-/// this factor (in thousandths), or plus this amount if that is more.
+/// Need after a kill, as in Kubernetes' vertical pod autoscaler. The need is the guest's memory
+/// times the factor (in thousandths), or plus the amount if the sum is larger.
 const KILL_PERMILLE: u64 = 1_200;
 const KILL_BYTES: Bytes = Bytes::mib(100);
 
@@ -107,7 +107,7 @@ impl Past {
             let is_other = |(name, uuid, begin): &(String, String, usize)| {
                 name == &guest.name && uuid != &guest.uuid && *begin >= at
             };
-            // A guest's last sample may be from the step before the last one.
+            // The last sample of a guest that still exists may be from the last step but one.
             at + 1 >= end && !begins.iter().any(is_other)
         });
         before - self.guests.len()
@@ -157,8 +157,8 @@ impl Step {
     }
 }
 
-/// Returns true if the guest read lost pages again. A guest without these counters counts as if it
-/// had.
+/// Returns true if the guest read lost pages again. Also returns true for a guest without these
+/// counters.
 fn needs_it_again(over: &Over<G>) -> bool {
     let counts = [G::OwnRefaultFile, G::OwnRefaultAnonymous, G::OwnSwapIn];
     let back = counts.iter().filter_map(|field| over.get(*field)).reduce(u64::saturating_add);

@@ -22,8 +22,8 @@ use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum time between two passes that counts. In a longer time the manager was stopped, so
-/// nothing is known about it.
+/// Maximum time between two passes that counts. A longer time is unknown, because the manager was
+/// stopped.
 const STEP_MS_MAX: u64 = 10_000;
 
 /// Upper bound of a manager's uptime: thousands of years.
@@ -231,15 +231,15 @@ impl Player {
         decisions
     }
 
-    /// Begins a pass and returns the time since the last one.
+    /// Begins a pass and returns the time since the previous pass.
     fn begin(&mut self, input: &PassInput) -> u64 {
         let PassInput { number, now_ms, .. } = *input;
         self.passes += 1;
         let last = self.last.replace((number, now_ms));
         let is_next = last.is_some_and(|(before, at_ms)| number > before && now_ms >= at_ms);
         let Some((before, at_ms)) = last.filter(|_| is_next) else {
-            // Another process made this pass, so its policy had no state yet. Before the first
-            // played pass no pass is missing.
+            // Another manager process made this pass, and its policy began without state. Passes
+            // before the first played pass do not count as missing.
             self.starts += 1;
             if last.is_some() {
                 self.missing = self.missing.saturating_add(number);

@@ -3,14 +3,14 @@
 use crate::past::Step;
 use base::{Bytes, named};
 
-/// Sizes are multiples of this.
+/// Granularity of sizes.
 const GRAIN: Bytes = Bytes::mib(4);
 /// Upper bound of the headroom for growth, in thousandths. More headroom would be useless.
 const GROWTH_PERMILLE_MAX: u64 = 500;
 /// Milliseconds of a day, the period of peaks in Kubernetes' autoscaler.
 const DAY_MS: u64 = 86_400_000;
-/// Width of the first bucket of the autoscaler's histogram, and the part by which each bucket is
-/// wider than the one before.
+/// Width of the first bucket of the autoscaler's histogram, and divisor for the growth: each bucket
+/// is wider than the previous bucket by a twentieth.
 const BUCKET_BYTES: u64 = 10_000_000;
 const BUCKET_PART: u64 = 20;
 
@@ -97,7 +97,8 @@ pub(crate) fn quantile<T: Copy + Ord>(values: &[T], permille: u64) -> Option<T> 
     sorted.get(usize::try_from(rank).ok()? - 1).copied()
 }
 
-/// Returns the growth of the second half's peak over the first half's, in thousandths.
+/// Returns the growth from the peak of the first half to the peak of the second half, in
+/// thousandths.
 fn growth_permille(needs: &[Bytes]) -> u64 {
     let (first, second) = needs.split_at(needs.len() / 2);
     let peaks = first.iter().max().zip(second.iter().max());
@@ -168,8 +169,8 @@ mod tests {
         // 10 MB * (1.05^38 - 1) / 0.05.
         assert_eq!(bucket_end(Bytes::mib(1000)).0 / 1_000_000, 1_077);
         assert_eq!(size(Rule::Vpa, &needs), 1184);
-        // Percentile 99.9 is 999. The second half's peak is twice the first half's, so the headroom
-        // is 50 %.
+        // The 99.9th percentile is 999 MiB. The peak of the second half is twice the peak of the
+        // first half, so the headroom is 50 %.
         assert_eq!(size(Rule::Pinhead, &needs), 1500);
     }
 

@@ -51,7 +51,7 @@ pub struct Sizes<T> {
     pub upper: T,
 }
 
-/// Result of a rule that was fitted on the first part of the time and judged by the last.
+/// Result of a rule that was fitted on the first part of the time and judged by the last part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Size that the rule gave.
@@ -60,7 +60,7 @@ pub struct Proof {
     pub steps: u64,
     /// Unneeded part of the size, on average, in thousandths.
     pub slack_permille: u64,
-    /// Number of steps in which the guest needed more.
+    /// Number of steps in which the guest needed more than the size.
     pub short_steps: u64,
     /// Missing memory, summed over these steps.
     pub short: Bytes,
@@ -131,7 +131,7 @@ pub struct Together {
 pub struct Advice {
     /// Advice for each guest.
     pub guests: Vec<Sizing>,
-    /// All guests with a size together.
+    /// Sums over all guests with a size.
     pub together: Together,
     /// Results of each rule for all guests: sizes, steps and shortages are sums.
     pub tried: Vec<Tried>,
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_judged_by_the_time_after_its_fit() {
-        // The need is 100 in the first two thirds, and 130 in a part of the last third.
+        // The need is 100 MiB in the first two thirds, and 130 MiB in a part of the last third.
         let needs = [vec![100; 66], vec![130; 11], vec![100; 22]].concat();
         let advice = size(&past(&[("web", &needs)]), &usual(0));
         let proof = |rule: Rule| {

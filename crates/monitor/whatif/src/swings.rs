@@ -1,7 +1,7 @@
 //! Actions of guests' own rules that reverse each other while the load stays the same.
 //!
-//! Rules that follow a changing load also reverse their actions, and should. A reversal therefore
-//! counts only if the load at both actions was about equal.
+//! Rules that follow a changing load also reverse their actions, and this is right. A reversal
+//! therefore counts only if the load at both actions was about equal.
 
 use base::Bytes;
 use model::{GuestField as G, GuestIdentity, Moment, Row};
@@ -20,14 +20,14 @@ const GAP_MS: i64 = 30_000;
 pub struct Swings {
     /// Time with data.
     pub covered_ms: u64,
-    /// CPUs that were plugged and unplugged again, or the reverse.
+    /// Number of reversed CPU actions: a CPU was plugged and unplugged again, or the reverse.
     pub cpus: u64,
-    /// Memory that was given and taken again, or the reverse.
+    /// Number of reversed memory actions: memory was given up and taken back, or the reverse.
     pub memory: u64,
 }
 
 impl Swings {
-    /// Returns the rate an hour of a count.
+    /// Converts a count to a rate per hour.
     pub fn an_hour(&self, times: u64) -> u64 {
         times.saturating_mul(3_600_000).checked_div(self.covered_ms).unwrap_or(0)
     }
@@ -47,9 +47,9 @@ enum Direction {
 }
 
 impl Last {
-    /// Adds the actions between two samples, at a load.
+    /// Adds the actions between two samples. `load` is the load between the samples.
     fn add(&mut self, ups: u64, downs: u64, load: u64, same: u64) {
-        // Actions in both directions between two samples were made at one load.
+        // Actions in both directions between the same two samples were made at the same load.
         self.turns = self.turns.saturating_add(ups.min(downs).saturating_mul(2));
         let direction = match (ups > downs, downs > ups) {
             (true, _) => Direction::Up,

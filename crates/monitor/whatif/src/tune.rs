@@ -104,7 +104,8 @@ pub enum Remedy {
     NoPageOut,
 }
 
-/// Manager of a guest's machine, which decides on the command that changes the guest.
+/// Program that manages a guest's virtual machine. The command that changes the guest depends on
+/// this program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// libvirt.
@@ -210,8 +211,8 @@ impl Finding {
         }
     }
 
-    /// Returns the rank, in millionths: needs first, then memory as a part of the host's, then CPU
-    /// time.
+    /// Returns the weight for the ranking: the gains in memory, in CPU time and in met needs,
+    /// summed in millionths. Met needs count tenfold.
     fn weight(&self, known: &Known<'_>) -> u64 {
         let Gain { memory, cpu_permille, met_permille } = self.gain;
         let total = known.total().0.max(1);

@@ -86,7 +86,8 @@ pub struct FitDocument {
     pub is_bound: bool,
     pub with: TallyDocument,
     pub beyond: Option<TallyDocument>,
-    /// Lack of the host with one more guest: of its reserve, or of memory for guests' needs.
+    /// Shortage of the host with one more guest: of its reserve, or of memory for the guests'
+    /// needs.
     pub limit: Option<&'static str>,
 }
 

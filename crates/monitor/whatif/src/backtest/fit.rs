@@ -7,8 +7,8 @@ use base::{glob, named, plain};
 
 /// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;
-/// Growth of the host's lack of memory that does not count, in millionths of the guests' memory
-/// over time. Estimates of needs are no more precise.
+/// Growth of the host's shortage that is ignored, in millionths of the guests' memory over time.
+/// Estimates of needs are not more precise.
 const LACK_PPM: u128 = 100;
 
 /// The result of a search.
@@ -24,22 +24,22 @@ pub struct Fit {
     pub host: HostTally,
     /// Result for all guests with one more guest, if this was tried.
     pub beyond: Option<Tally>,
-    /// Result for the host with one more guest, and the lack of the host then.
+    /// Result for the host with one more guest, and the shortage that this guest causes.
     pub limit: Option<(HostTally, Shortage)>,
 }
 
 named! {
     /// Lack of a host's memory that keeps a further guest out.
     pub enum Shortage {
-        /// The host is below its reserve for longer.
+        /// The host is below its reserve for longer than without further guests.
         Reserve = "reserve",
         /// Guests need more than the host has free above its reserve.
         Needs = "needs",
     }
 }
 
-/// Returns the number of further guests that fit into a world. They are like the guests of a
-/// pattern.
+/// Returns the number of further guests that fit into a world. The further guests copy the guests
+/// that match the pattern `like`.
 pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
     let played = replay.play(Change::default(), 0)?;
     played.must_have(like)?;
@@ -60,8 +60,8 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
 }
 
 /// Doubles the number of additional guests until they do not fit, then bisects. `play` replays with
-/// a number of additional guests. Only the lack of the host counts. A guest that needs more than
-/// its maximum does so on any host.
+/// a number of additional guests. Only a shortage of the host counts. A guest's need above its
+/// maximum does not count, because no host could meet it.
 fn search_by(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
     let without = play(0)?;
     let before = *without.player.host();

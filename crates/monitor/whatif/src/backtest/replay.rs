@@ -18,8 +18,7 @@ const GUESTS_MAX: usize = 10_000;
 const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
 /// Time that may be missing at the start and the end of a full history.
 const STEP_MS: u64 = 60_000;
-/// Time that is replayed before the requested range, so that the policy's state is the recorded
-/// one.
+/// Time that is replayed before the requested range, so that the policy reaches its recorded state.
 const WARM_MS: i64 = 15 * duration::MINUTE_MS;
 
 /// A recording, and the range of time to replay.

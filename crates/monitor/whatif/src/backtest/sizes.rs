@@ -31,7 +31,7 @@ impl Question {
         if length_ms / step_ms > STEPS_MAX {
             return Err(Error::TooLong);
         }
-        // Quarters begin on round times, as their rows do.
+        // Steps of a quarter of an hour begin at round times, like the recorded rows.
         let from_ms = from_ms - from_ms.rem_euclid(step_ms);
         Ok(Question { span: Span { from_ms, to_ms, step_ms }, options })
     }

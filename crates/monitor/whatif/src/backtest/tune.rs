@@ -33,7 +33,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Describes an empty list, and the guests that were left out.
+    /// Returns the reason for an empty list, and a description of the guests that were left out.
     pub fn notes(&self) -> Vec<String> {
         let is_silent = self.known == 0 && self.all.is_empty();
         if let Some(too_little) = self.too_little.as_ref().filter(|_| is_silent) {
@@ -183,7 +183,8 @@ fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), E
     Ok((past, habits))
 }
 
-/// Returns the change of the passes by a remedy; `None` for a remedy that passes cannot show.
+/// Returns the change of a replay that stands for a remedy. Returns `None` if passes cannot show
+/// the remedy's effect.
 fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
     let who = finding.guest.clone();
     let kind = Some(kind);

@@ -8,14 +8,14 @@ use base::Bytes;
 /// A world to simulate. By default it equals the recorded world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
-    /// Rules that move memory: a policy's name, or a file of the manager's settings.
+    /// Policy that moves memory: its name, or a file of the manager's settings.
     pub policy: Option<String>,
     /// Memory of the host, or of all guests together.
     pub host: Option<Bytes>,
-    /// Further use of each guest, in thousandths of its recorded use.
+    /// Additional memory use of each guest, in thousandths of its recorded use.
     pub growth_permille: u64,
-    /// Number of further guests, and the pattern of the guests that they copy. They repeat the
-    /// recorded use.
+    /// Number of further guests, and the pattern of the guests that they copy. The further guests
+    /// repeat the recorded use.
     pub more: Option<(u32, String)>,
 }
 
