@@ -24,7 +24,7 @@ pub struct Answer {
     pub range: Range,
     /// Entries found.
     pub gathered: Gathered,
-    /// Names of guests with earlier runs in the time that were left out.
+    /// Names of guests with earlier runs in the time. The answer leaves these runs out.
     pub earlier_runs: Vec<String>,
     /// Time and zone of the question.
     pub now: Now,
@@ -41,7 +41,7 @@ pub struct Told<'a> {
     pub action: &'a str,
     /// Size that a decision led to, in whole MiB as in the text.
     pub to_mib: Option<i64>,
-    /// True for a decision before the requested time that was still in force at the time's start.
+    /// True for a decision that was made before the requested time, and was in force at its start.
     pub is_earlier: bool,
     /// The line in sentences, without the time.
     pub text: String,
@@ -72,7 +72,7 @@ impl Answer {
         }
     }
 
-    /// Returns true if there were too many entries, so the newest ones are missing.
+    /// Returns true if there were too many entries, so the newest entries are missing.
     pub fn is_cut(&self) -> bool {
         self.gathered.is_cut
     }

@@ -21,9 +21,9 @@ pub struct Gathered {
     pub before: Vec<Entry>,
     /// Entries in the time, oldest first.
     pub entries: Vec<Entry>,
-    /// True if there are more than [`ENTRIES_MAX`].
+    /// True if there are more than [`ENTRIES_MAX`] entries.
     pub is_cut: bool,
-    /// Times of these guests' first and last decisions, independent of the requested time.
+    /// Times of the selected guests' first and last decisions, independent of the requested time.
     pub span: Option<Range>,
 }
 
@@ -94,7 +94,7 @@ pub fn gather(
     Ok(Gathered { before, entries, is_cut, span: journal.span(&keys, Some(policy))? })
 }
 
-/// Condition for including decisions in force before the time.
+/// Condition for including decisions that were made before the time and in force at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
     /// Always, for a question about a moment.
@@ -103,8 +103,8 @@ pub enum History {
     IfEmpty,
 }
 
-/// Returns the last decision before a time. If that decision is not a move, the last move precedes
-/// it in the result.
+/// Returns the last decision before a time. If the last decision is not a move, the last move
+/// precedes the decision in the result.
 fn in_force(
     journal: &Journal,
     at: usize,

@@ -20,8 +20,8 @@ pub struct Now {
 }
 
 /// Returns the minute or second named by a text, from its first to its last millisecond. A time of
-/// day without a date is the latest such time not in the future. If clocks are set back, an
-/// ambiguous time is the first of the two.
+/// day without a date is the latest such time not in the future. If clocks were set back and a time
+/// occurs twice, the first occurrence counts.
 pub fn instant(text: &str, now: &Now) -> Result<Range, Error> {
     let text = text.trim();
     let wrong = || Error::Time(cut(text));
@@ -75,7 +75,7 @@ pub fn span(text: &str) -> Result<i64, Error> {
     }
 }
 
-/// Returns the time from a length ago until now.
+/// Returns the time of this length that ends now.
 pub fn last(text: &str, now: &Now) -> Result<Range, Error> {
     Ok(Range { from_ms: now.ms.saturating_sub(span(text)?), to_ms: now.ms })
 }

@@ -78,12 +78,12 @@ fn distinguish(all: &mut [Chosen]) {
     }
 }
 
-/// Ends of guests, as far as the journal has them. The last time of a guest is no end, because a
-/// quiet guest is not written about.
+/// Ends of guests, as far as the journal has them. A guest's last entry is no proof of its end,
+/// because the journal has no entries about a quiet guest.
 #[derive(Debug, Default)]
 pub struct Ends {
     gone: HashSet<GuestKey>,
-    /// Last start of a manager, which finds every guest that still runs.
+    /// Last start of a manager. A manager that starts finds every guest that still runs.
     started_ms: Option<i64>,
 }
 
@@ -104,7 +104,7 @@ impl Ends {
     }
 }
 
-/// Leaves out guests that ended before a time, if another guest of their name ran in it.
+/// Leaves out guests that ended before a time, if another guest of the same name ran in that time.
 pub fn within(chosen: Vec<Chosen>, rows: &[GuestRow], range: Range, ends: &Ends) -> Vec<Chosen> {
     let ran = |guest: &Chosen| {
         let mut of_it = rows.iter().filter(|row| guest.keys.contains(&row.key));
@@ -122,8 +122,8 @@ pub fn within(chosen: Vec<Chosen>, rows: &[GuestRow], range: Range, ends: &Ends)
     in_time
 }
 
-/// Returns the guests without their earlier runs: the boots of each guest's last process, and no
-/// guest that ended before another of its name began.
+/// Returns the guests without their earlier runs. A guest keeps only the boots of its last process.
+/// A guest that ended before another guest of its name began is left out.
 pub fn present(chosen: &[Chosen], rows: &[GuestRow], ends: &Ends) -> Vec<Chosen> {
     let mut last: Vec<Chosen> = Vec::new();
     let mut times = Vec::new();

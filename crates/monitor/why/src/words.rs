@@ -213,7 +213,7 @@ pub fn came(decided: &Decided) -> Option<String> {
     let did = if shrinks { "gave back" } else { "got" };
     let has_run = run(decision, outcomes).is_some();
     let text = match outcome.fate {
-        // The first sentence contains the size and the time of a move in several steps.
+        // For a move in several steps, the first sentence already contains the size and the time.
         Fate::Reached if has_run => String::new(),
         Fate::Reached => format!("The guest {did} {moved} MiB within {took}"),
         Fate::Stuck if has_run => "The balloon then stopped".into(),

@@ -20,7 +20,7 @@ use timeline::Timeline;
 
 /// Maximum number of events searched for ends of the manager and of guests.
 const EVENTS_MAX: u32 = 100_000;
-/// Maximum number of differences listed per guest. The sums include all.
+/// Maximum number of differences listed per guest. The sums include all differences.
 const PARTINGS_MAX: usize = 1_000;
 
 /// Answers from a journal, for a time up to now, about some guests or all.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use store::{Decision, Outcome, Policy};
 
-/// Relative difference from which targets differ, as a divisor: 1 %.
+/// Smallest relative difference that counts, as a divisor: 1 %.
 const PARTED: u64 = 100;
 /// Milliseconds in an hour.
 const HOUR: f64 = 3_600_000.0;
@@ -24,9 +24,9 @@ pub struct Target {
 /// difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {
-    /// Start of the time.
+    /// Start of the difference.
     pub from_ms: i64,
-    /// End of the time, or of the requested time.
+    /// End of the difference, or of the requested time.
     pub to_ms: i64,
     /// Target of the policy in force.
     pub active: Target,
@@ -43,17 +43,17 @@ impl Parting {
 /// Comparison for one guest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// Times in which the targets for the guest differed. If there are very many, these are only
-    /// the first.
+    /// Differences between the targets for the guest. If there are very many, the list contains
+    /// only the first differences.
     pub partings: Vec<Parting>,
-    /// Number of such times.
+    /// Number of all differences.
     pub count: u64,
-    /// Total length of such times.
+    /// Total length of all differences.
     pub parted_ms: i64,
     /// Total time in which both targets were known.
     pub known_ms: i64,
-    /// Additional memory of the guest under the shadow policy, in MiB times hours. Negative for
-    /// less memory.
+    /// Additional memory of the guest under the shadow policy, in MiB times hours. The value is
+    /// negative if the guest would have less memory.
     pub mib_hours: f64,
     /// Decisions of the policy in force that moved the guest.
     pub active_moves: u64,
@@ -75,7 +75,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Starts at a time, and lists at most `most` differences.
+    /// Creates a timeline that starts at a time and lists at most `most` differences.
     pub fn new(at_ms: i64, most: usize) -> Timeline {
         let total = Total::default();
         let steps = VecDeque::new();
@@ -133,7 +133,7 @@ impl Timeline {
         self.total
     }
 
-    /// Advances to a time, through the steps on the way.
+    /// Advances to a time. On the way, each step of a move changes the size.
     fn go_to(&mut self, at_ms: i64) {
         while let Some((step_ms, bytes)) = self.steps.front().copied()
             && step_ms <= at_ms
@@ -147,8 +147,8 @@ impl Timeline {
         self.account(at_ms);
     }
 
-    /// Accounts for the time up to now. Decisions of the same moment count together, so only
-    /// targets that were in force for a while can differ.
+    /// Accounts for the time up to `at_ms`. Several decisions of one moment count as one, because
+    /// only targets that are in force for some time can differ.
     fn account(&mut self, at_ms: i64) {
         let (from_ms, long) = (self.at_ms, at_ms.saturating_sub(self.at_ms));
         if long <= 0 {

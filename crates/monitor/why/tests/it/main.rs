@@ -239,7 +239,7 @@ fn report_h14_an_acting_manager_has_done_what_needs_no_order() {
     }
 }
 
-/// Returns a journal with a movement of four steps: each outcome is a fate and a size in MiB.
+/// Returns a journal with a move in four steps. Each outcome is a fate and a size in MiB.
 fn movement(steps: &[(Fate, u64)]) -> Journal {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
