@@ -1,8 +1,7 @@
 //! Export of recordings as records of z/VM's monitor, for programs that read such records.
 //!
 //! The monitor has counters, while a recording has their growth, so the exporter sums the growth
-//! from zero. Fields without a place in the records are left out, as are fields that were not
-//! recorded.
+//! from zero. Fields that were not recorded, or have no place in the records, are left out.
 
 use base::{KIB, PAGE_BYTES};
 use model::{
@@ -31,11 +30,11 @@ const TASKS_MAX: u64 = 100;
 #[derive(Clone, Debug, Default)]
 struct Sums {
     fields: BTreeMap<G, u64>,
-    /// CPU time and faults of its processes.
+    /// CPU time and faults of the guest's processes, by name.
     processes: BTreeMap<ProcessName, (u64, u64)>,
 }
 
-/// A guest across processes and boots: its name and its UUID.
+/// Name and UUID of a guest, which stay the same across its processes and boots.
 type Key = (String, String);
 
 fn key(who: &GuestIdentity) -> Key {
@@ -84,9 +83,10 @@ impl Exporter {
         names.filter(|(guest, user)| guest != user)
     }
 
-    /// Returns the records of an interval, the last of which ends it. The first interval, and an
-    /// interval after a gap, start with records of their beginning as the base of all counters. A
-    /// guest that is new in the `next` interval gets its base record at the end of this one.
+    /// Returns the records of an interval. The last record ends the interval. The first interval,
+    /// and an interval after a gap, begin with base records, to which the interval's growth is
+    /// added. A guest that first appears in the `next` interval gets its base record at the end of
+    /// `interval`.
     pub fn interval(&mut self, interval: &Interval, next: Option<&Interval>) -> Vec<Vec<u8>> {
         let mut records = Vec::new();
         if self.last_ms != Some(interval.from_ms) {
@@ -155,7 +155,7 @@ impl Exporter {
         };
         let mut records = Vec::new();
         for address in 0..get(H::Cpus).unwrap_or(0).min(PROCESSORS_MAX) {
-            // Only the sum is known, so the first processor gets it.
+            // Only the sum over all processors is known, and the first processor gets this sum.
             let ticks = |fields: &[H]| if address == 0 { ticks_of_ns(sum(fields)) } else { 0 };
             let processor = Processor {
                 address: address as u16,
@@ -183,7 +183,7 @@ fn end_ms(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add(interval.length_ms.cast_signed())
 }
 
-/// Returns an interval with all guests and zero counters, for its beginning.
+/// Returns a copy of the interval with all counters at zero, for its base records.
 fn zero(interval: &Interval) -> Interval {
     let mut zero = interval.clone();
     zero.host.row = zeroed(&zero.host.row);
@@ -205,7 +205,7 @@ fn zeroed<F: Field>(row: &Row<F>) -> Row<F> {
     zeroed
 }
 
-/// Adds the growth of counters, and replaces gauges that are known.
+/// Adds the growth of counters to the sums, and replaces gauges by their current values.
 fn add_up<F: Field + Ord>(sums: &mut BTreeMap<F, u64>, over: &Over<F>) {
     for field in F::ALL {
         let before = sums.get(field).copied();
@@ -241,11 +241,12 @@ impl Told<'_> {
         let all = run.saturating_add(self.get(G::OtherRun).unwrap_or(0));
         for cpu in 0..self.get(G::Vcpus).unwrap_or(1).clamp(1, PROCESSORS_MAX) as u16 {
             let user = to_ebcdic(self.user);
-            // Only the sum is known, so the first virtual CPU gets it.
+            // Only the sum over all virtual CPUs is known, and the first CPU gets this sum.
             let mut activity = ActivityAtEnd { user, cpu, ..ActivityAtEnd::default() };
             if cpu == 0 {
                 activity.total_time = ticks_of_ns(all);
-                // Under emulation the guest's own part is unknown.
+                // Under emulation the guest time is unknown, so the whole run time counts as guest
+                // time.
                 activity.virtual_time = ticks_of_ns(self.get(G::VcpuGuest).unwrap_or(run));
                 activity.resident = pages(G::Private).max(pages(G::Resident));
                 activity.locked = pages(G::Locked);
@@ -301,7 +302,7 @@ impl Told<'_> {
             let mut cpus: Vec<Cpu> = (0..cpus)
                 .map(|number| Cpu { steal: Some(0), number: Some(number as u32), ..Cpu::default() })
                 .collect();
-            // The counters wrap at 2^32, as the kernel's do.
+            // The counters of the record wrap at 2^32, like the kernel's counters.
             cpus[0].user = count(G::OwnBusy) as u32;
             cpus[0].idle = count(G::OwnIdle) as u32;
             cpus[0].steal = Some(count(G::OwnSteal) as u32);
@@ -323,7 +324,7 @@ impl Told<'_> {
     }
 }
 
-/// Returns a record for each process of a name; the first one has the sum of all.
+/// Returns a record for each process with this name. The first record has the sum of all processes.
 fn task_records(
     sums: &mut Sums,
     user: &str,

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 const HIGH: u64 = 3 << 30;
 const LOW: u64 = 1 << 30;
 
-/// Sum over counters that come and go. The value of a counter when it is first seen does not count,
-/// because it may be older.
+/// Total growth of counters that appear and disappear. The first value of a counter does not count,
+/// because it may have grown long before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth {
     before: BTreeMap<u32, u64>,
@@ -16,7 +16,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Adds the growth up to a counter's current value, by the counter's number.
+    /// Adds the growth of the counter with this number up to its current value.
     pub(crate) fn take(&mut self, number: u32, now: u64) {
         let before = self.before.get(&number).copied();
         let (more, kept) = match before {
@@ -26,7 +26,8 @@ impl Growth {
             Some(before) if before >> 32 == 0 && before >= HIGH && now < LOW => {
                 ((1 << 32) - before + now, now)
             }
-            // The counter was read slightly early, as idle time occasionally is.
+            // The counter fell slightly, as idle time occasionally does, so the previous value
+            // stays.
             Some(before) if is_small_fall(before, now) => (0, before),
             // The counter has restarted.
             Some(_) => (now, now),

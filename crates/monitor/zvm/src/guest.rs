@@ -37,7 +37,7 @@ impl Guest {
     pub(crate) fn row(&self) -> Row<G> {
         let mut row = Row::default();
         let time = |of: &Growth| of.sum().map(ns_of_ticks);
-        // Each record of a CPU has the memory of the whole user.
+        // The record of each CPU contains the memory of the whole user.
         let pages = |of: fn(&ActivityAtEnd) -> u32| {
             let most = self.cpus.values().map(of).max();
             most.map(|pages| u64::from(pages) * PAGE_BYTES)
@@ -46,7 +46,7 @@ impl Guest {
             (G::Vcpus, Some(self.cpus.len() as u64).filter(|count| *count > 0)),
             (G::VcpuRun, time(&self.total)),
             (G::VcpuGuest, time(&self.own)),
-            // CP's work for the user is part of its total time.
+            // The total time already includes CP's work for the user.
             (G::OtherRun, self.total.sum().map(|_| 0)),
             (G::Resident, pages(|cpu| cpu.resident)),
             (G::Locked, pages(|cpu| cpu.locked)),

@@ -9,7 +9,7 @@ use zmon::tree::{self, Tree};
 
 const NS_PER_US: u64 = 1_000;
 
-/// Previous readings of guests, since samples become times only between two readings.
+/// Previous readings of guests. Samples become times only between two readings.
 #[derive(Clone, Debug, Default)]
 pub struct Hypervisor {
     states: BTreeMap<String, CountedUser>,
@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(row.get(G::Resident), Some(1_024 * MIB));
         assert_eq!(first.host.get(H::Cpus), Some(4));
         assert_eq!(row.get(G::VcpuDelay), Some(0), "earlier waits are unknown");
-        // A minute later, with two CPUs: a quarter of the samples waited for a CPU, and half were
-        // idle.
+        // The guest with two CPUs a minute later. In a quarter of the samples it waited for a CPU,
+        // and in half of the samples it was idle.
         let then = look(guest(1_060, 515, 430));
         let row = only(&then).1;
         assert_eq!(row.get(G::VcpuDelay), Some(30_000_000_000));

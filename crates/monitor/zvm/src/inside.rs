@@ -24,7 +24,7 @@ pub(crate) struct Inside {
     idle: Growth,
     steal: Growth,
     ticks: Ticks,
-    /// Tasks by record number; a task that ended has none.
+    /// Tasks by record number. An ended task has no entry.
     tasks: BTreeMap<u16, Task>,
 }
 
@@ -81,7 +81,7 @@ impl Inside {
         self.system = Some(system);
     }
 
-    /// Returns the tasks of an interval, which the next interval reports again.
+    /// Removes and returns the tasks of an interval. The next interval reports its tasks again.
     pub(crate) fn processes(&mut self) -> BTreeMap<ProcessName, Row<P>> {
         let row = |numbers: &Numbers| {
             let mut row = Row::default();
@@ -215,7 +215,8 @@ mod tests {
         let mut inside = Inside::default();
         let mut told = Vec::new();
         for minute in 1..4_u32 {
-            // A third busy and a sixth stolen, by a kernel with 250 ticks per second.
+            // The kernel counts 250 ticks per second. A third of the time is busy, and a sixth is
+            // stolen.
             let [user, steal, idle] = [5_000, 2_500, 7_500].map(|ticks| ticks * minute);
             let cpu = Cpu { user, idle, steal: Some(steal), number: Some(0), ..Cpu::default() };
             let timestamp = ticks_of_ns(60_000_000_000 * u64::from(minute));

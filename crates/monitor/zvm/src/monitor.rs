@@ -9,11 +9,11 @@ use zmon::domain::{Processor, Said, Storage, Users, said};
 use zmon::frame::Found;
 use zmon::{Tod, from_ebcdic, ns_of_ticks};
 
-/// Intervals without data after which a user counts as gone. A user that computes without pause may
-/// have no end of a transaction for that long.
+/// Number of intervals without data after which a user counts as gone. Data come at the end of a
+/// transaction, and a computation may end no transaction for many intervals.
 const SILENT_MAX: u32 = 60;
-/// Maximum step of time from one interval to the next, unless the next interval confirms it. A
-/// clock in a damaged record must not block all that follows.
+/// Maximum time between the ends of two intervals. A later end counts only if a second end confirms
+/// its time. Otherwise a wrong time in a damaged record would block all later intervals.
 const JUMP_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of users, more than z/VM can have.
 const USERS_MAX: usize = 100_000;
@@ -23,12 +23,12 @@ const USERS_MAX: usize = 100_000;
 pub struct Counts {
     /// Number of records read.
     pub records: u64,
-    /// Number of these without recorded fields.
+    /// Number of records without recorded fields.
     pub others: u64,
     /// Number of invalid records.
     pub bad: u64,
-    /// Number of ends of intervals that are not later than the previous end, or later by more than
-    /// a day.
+    /// Number of ignored ends of intervals: not later than the previous end, or more than a day
+    /// later.
     pub ignored: u64,
     /// Error of the first invalid record.
     pub first_bad: Option<String>,
@@ -71,7 +71,8 @@ impl Monitor {
                 }
             }
             Said::Logoff(logoff) => drop(self.guests.remove(&from_ebcdic(&logoff.user))),
-            // The last data of an application do not create a user that has logged off.
+            // The last data of an application must not create an entry for a user that has logged
+            // off.
             Said::Application(one) if one.is_over && !self.guests.contains_key(&one.user) => {}
             Said::Application(application) => {
                 let name = application.user.clone();

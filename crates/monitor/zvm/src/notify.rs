@@ -53,8 +53,8 @@ impl Word<'_> {
     }
 }
 
-/// Returns the names and patterns in capitals, without duplicates, in their order. All faults are
-/// returned together.
+/// Returns the names and patterns in capitals, without duplicates, in the order of the text. If the
+/// text has faults, all faults are returned.
 pub fn notified(text: &str) -> Result<Vec<String>, Vec<NotifyFault>> {
     let (statements, mut faults) = statements(text);
     let mut users = Vec::new();

@@ -11,7 +11,7 @@ use zmon::hypfs::Guest;
 const US: u128 = 1_000;
 const NS_PER_US: u64 = 1_000;
 
-/// A user so far: its last counters, and its times in states, summed over all samples.
+/// Last counters of a user, and the user's time in each state, summed over all samples.
 #[derive(Clone, Debug, Default)]
 pub struct CountedUser {
     before: Option<Guest>,
@@ -25,7 +25,7 @@ impl CountedUser {
     pub fn add(&mut self, now: &Guest) {
         let before = self.before.replace(now.clone());
         let Some(before) = before.filter(|before| before.elapsed_us <= now.elapsed_us) else {
-            // After the first reading, or another logon, earlier growth is unknown.
+            // The growth before the first reading, or before another logon, is unknown.
             return;
         };
         let samples = now.all_samples.wrapping_sub(before.all_samples);

@@ -36,7 +36,7 @@ impl Ticks {
         self.last = found;
     }
 
-    /// Converts ticks to hundredths of a second; `None` while their length is unknown.
+    /// Converts ticks to hundredths of a second; `None` while the length of a tick is unknown.
     pub(crate) fn hundredths(&self, ticks: u64) -> Option<u64> {
         Some(ticks.saturating_mul(100) / self.settled?)
     }
@@ -63,8 +63,7 @@ mod tests {
         System { os: Os { timestamp, ..Os::default() }, cpus, has_steal: true }
     }
 
-    /// Returns a hundred thousand ticks in hundredths of a second, as estimated after each of these
-    /// copies.
+    /// Returns the length of 100,000 ticks in hundredths of a second, as estimated after each copy.
     fn told(copies: &[System]) -> Vec<Option<u64>> {
         let mut ticks = Ticks::default();
         let mut earlier = None;
@@ -101,7 +100,7 @@ mod tests {
             copy(240, &[270 * 100]),
         ];
         assert_eq!(told(&copies), [None, None, None, Some(100_000)]);
-        // One CPU of three comes back with years of time.
+        // One CPU of three comes online again, with weeks of idle time.
         let copies = [60, 120, 180].map(|at_s| {
             let back = if at_s > 60 { 1 << 30 } else { 0 };
             copy(at_s, &[at_s * 250, at_s * 250, at_s * 250 + back])
