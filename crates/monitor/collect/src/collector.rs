@@ -363,7 +363,7 @@ mod tests {
             for now_ms in [0, SELDOM_MS, 2 * SELDOM_MS] {
                 collector.second(now_ms, &[7], Care::AsIfAwake);
                 // In every other round the first file stays valid, so that the reader goes on to
-                // the others.
+                // the other files.
                 for file in files.into_iter().skip(round % 2) {
                     let text: String = (0..next(60)).map(|_| pieces[next(pieces.len())]).collect();
                     tree.file(file, &text);

@@ -64,7 +64,7 @@ pub(crate) struct Images {
 pub(crate) struct Held {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    /// Cached bytes; `None` until they are known for all files.
+    /// Cached bytes; `None` until the cached bytes of all files are known.
     pub(crate) cached: Option<u64>,
 }
 
@@ -199,8 +199,8 @@ impl Devices {
         Some(Images::sum(keys.filter_map(|(key, _)| images.all.get(key))))
     }
 
-    /// Fills in the counters of tap devices. They are missing if there is no device, or a device is
-    /// not readable.
+    /// Fills in the counters of tap devices. The counters are missing if there is no device, or if
+    /// a device is not readable.
     pub(crate) fn network(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         for (at, (_, field)) in TAP_FILES.iter().enumerate() {
             let values = self.taps.iter().map(|tap| tap.files[at].number(buffer));

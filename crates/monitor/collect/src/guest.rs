@@ -26,7 +26,7 @@ const SELDOM_MS: u64 = 5_000;
 /// Interval of readings of a sleeping guest, or of any guest on a host short of memory. Each
 /// reading includes the emulator's work since the previous reading.
 const ASLEEP_MS: u64 = 15_000;
-/// Interval of scans for new threads, each of which reads a directory.
+/// Interval of scans for new threads. Each scan reads a directory.
 const LIST_MS: u64 = 15_000;
 
 /// Extent of a reading.

@@ -131,8 +131,7 @@ impl Others {
     }
 
     /// Counts the run time of ended children, from parents' waits and from processes that have
-    /// disappeared. A reading may show only the wait or only the disappearance, and the next
-    /// reading the other.
+    /// disappeared. A wait and the matching disappearance may show in two consecutive readings.
     fn end(&mut self, children_ns: u64, gone_ns: u64) {
         let left_ns = children_ns.saturating_sub(self.late_ns);
         let (left_ns, gone_ns) = (left_ns.saturating_sub(gone_ns), gone_ns.saturating_sub(left_ns));

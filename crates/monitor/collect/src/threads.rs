@@ -129,7 +129,7 @@ impl Threads {
     }
 
     /// Returns bursts and short idle times from the counters of [`ran`](Threads::ran). Returns
-    /// `None` at the first reading, because the time before it is unknown.
+    /// `None` at the first reading, because the time before the first reading is unknown.
     pub(crate) fn stretches(&mut self, now_ms: u64) -> Option<Stretches> {
         let before_ms = self.stretched_ms.replace(now_ms)?;
         let passed_ns = now_ms.saturating_sub(before_ms).saturating_mul(1_000_000);

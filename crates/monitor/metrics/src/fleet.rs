@@ -91,8 +91,8 @@ pub struct Fleet {
 /// Minimum length of the time before the range that is searched for samples of guests. Such a
 /// sample proves that the guest existed before the range.
 const BEFORE_MS: i64 = 3_600_000;
-/// Length of the time before the range in which a sample is searched. A host with such a sample has
-/// data from the start of the range.
+/// Length of the time before the range that is searched for a host's last sample. A host with such
+/// a sample has data from the start of the range.
 const LEAD_MS: i64 = 150_000;
 /// Maximum number of steps of a line.
 const STEPS_MAX: usize = 1_000;

@@ -22,7 +22,8 @@ pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
 const NAMESAKES_MAX: u32 = 10_000;
 
 /// Returns the labels of all guests. Guests with the same name, class and UUID would share a
-/// series. The names of all but the first therefore get a suffix: the process or a number.
+/// series. The first such guest therefore keeps its name, and the other names get a suffix: the
+/// process or a number.
 pub(crate) fn of_guests<'a>(
     host: &str,
     guests: impl Iterator<Item = &'a GuestIdentity>,
@@ -49,7 +50,8 @@ fn of_guest(host: &str, who: &GuestIdentity, name: &str) -> Labels {
     labels([("class", &who.class), ("guest", name), ("host", host), ("uuid", &who.uuid)])
 }
 
-/// Returns the identity labels of a guest, in addition to those on all of its metrics.
+/// Returns the labels of a guest's identity: the labels on all of its metrics, and its boot and
+/// process.
 pub(crate) fn info(guest: &Labels, who: &GuestIdentity) -> Labels {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let more = [
@@ -77,8 +79,8 @@ fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
     given.map(|(name, value)| (name, bounded(value))).collect()
 }
 
-/// Returns a value that every server accepts. Its length is limited, and it has no zero bytes, at
-/// which some servers cut a text.
+/// Returns a value that every server accepts. The length of the value is limited. Zero bytes are
+/// replaced, because some servers cut a text at a zero byte.
 fn bounded(value: &str) -> String {
     value[..value.floor_char_boundary(VALUE_MAX)].replace('\0', "\u{fffd}")
 }

@@ -122,7 +122,7 @@ fn metric<F: Field>(of: &str, field: F) -> Metric {
     };
     let stem = plain.strip_suffix(ending).unwrap_or(plain);
     // If a field's name repeats its table's name, such as `processes`, the metric's name contains
-    // it once.
+    // the repeated name only once.
     let base = match stem.strip_prefix(of) {
         Some("es") => format!("{PREFIX}_{stem}"),
         _ => format!("{PREFIX}_{of}_{stem}"),

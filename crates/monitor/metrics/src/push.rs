@@ -66,8 +66,8 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// Starts to push to a server's receiver, such as `http://127.0.0.1:8428/api/v1/write`, under
-    /// this host's name.
+    /// Starts to push to a server's receiver, such as `http://127.0.0.1:8428/api/v1/write`, with
+    /// `host` as this host's name.
     pub fn start(url: Url, host: String, version: String) -> std::io::Result<Pusher> {
         let (queue, moments) = sync_channel::<Moment>(QUEUE_MAX);
         let shared = Arc::new(Shared::default());

@@ -33,8 +33,8 @@ pub struct Ask {
 const WINDOW_MS: i64 = 300_000;
 /// Minimum time span of a query. If a response is too large, the span is halved.
 const WINDOW_MIN_MS: i64 = 5_000;
-/// Length of the time before the span for which samples are read as well, so that rarely reported
-/// values are known.
+/// Length of the time before the span that is read as well. Rarely reported values are therefore
+/// known at the start of the span.
 const LEAD_MS: i64 = 150_000;
 /// Time after which a minute no longer changes.
 const TAIL_MS: i64 = 75_000;

@@ -219,8 +219,8 @@ fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
         start_ticks: label("start_ticks").parse().ok(),
         boot: label("boot"),
     };
-    // A guest's names are stored three times: in the moment, with its processes, and with its last
-    // sample.
+    // The estimate includes all copies of a guest's names: in the moment, with its processes, and
+    // with its last sample.
     let guest_bytes = GUEST_BYTES + 4 * bytes(&[&who.name, &who.class, &who.uuid, &who.boot]);
     for (seconds, text) in values {
         let (Some(at_ms), Ok(value)) = (milliseconds(seconds), text.parse::<f64>()) else {

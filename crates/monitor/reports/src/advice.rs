@@ -173,7 +173,7 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
                 continue;
             }
             // Each rule has its own top rows, so a rule that always matches does not hide the
-            // others.
+            // findings of other rules.
             let mut found = guests.findings(input, at, rule, seen);
             input.sort(&mut found, |line| line);
             found.truncate(input.options.top);

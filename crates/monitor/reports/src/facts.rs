@@ -69,8 +69,8 @@ pub struct Added {
     pub virtual_ns: Option<u64>,
     /// Wake-ups: halts that ended, or dispatches where halts are not counted.
     pub wakes: Option<u64>,
-    /// CPU time received by guests that also count CPU time themselves, and the count of these
-    /// guests, in nanoseconds.
+    /// CPU time of guests that count CPU time themselves, in nanoseconds: the time received, and
+    /// the time counted.
     pub own_time: Option<OwnTime>,
     /// Time of the virtual CPUs by state, in nanoseconds.
     pub states: Option<States>,
@@ -118,7 +118,7 @@ impl OwnTime {
         }
     }
 
-    /// Returns the most exact pair known: CPU time received, and the guest's count of it.
+    /// Returns the most exact pair known: CPU time received, and the guest's count of this time.
     fn best(&self) -> Option<(u64, u64)> {
         self.reported.filter(|(_, own_ns)| *own_ns > 0).or(self.ticked)
     }

@@ -19,7 +19,7 @@ pub struct HostData {
     pub intervals: Vec<Interval>,
     /// Gaps with a known reason.
     pub gaps: Vec<Gap>,
-    /// Start and end of everything that is recorded of the host, if its source has them.
+    /// Start and end of all recordings of the host, if the source provides them.
     pub recorded: Option<(i64, i64)>,
 }
 
@@ -108,8 +108,8 @@ named! {
     }
 }
 
-/// A guest as a reader sees it, with all its boots and processes as one. The texts are shared
-/// because every interval contains them.
+/// A guest as a reader sees it: all its boots and processes count as one guest. The texts are
+/// shared because every interval contains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GuestId {
     pub name: Arc<str>,

@@ -163,7 +163,7 @@ impl TableInput<'_> {
                 let labels = self.labels_saying(at, "all", width);
                 let mut line = self.line(LineKind::Interval, Some(interval), at, labels, &facts);
                 // The recording of a host begins before its first guest is found. Until then there
-                // may be data of the host, but none of guests.
+                // may be data of the host, but no data of guests.
                 let longest = step.guests.values().map(|guest| guest.over.covered_ms).max();
                 line.covered_ms = line.covered_ms.min(longest.unwrap_or(0));
                 lines.push(line);

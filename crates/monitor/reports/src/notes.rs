@@ -87,7 +87,7 @@ fn counted_twice(table: &Table) -> Option<String> {
     })
 }
 
-/// Returns a note that names guests that were not there the whole time.
+/// Returns a note with the names of guests that were not present the whole time.
 fn partly_there(table: &Table) -> Option<String> {
     let all = table.lines.iter().filter(|line| line.kind == LineKind::All);
     let most_ms = all.map(|line| line.covered_ms).max()?;
@@ -112,7 +112,7 @@ fn partly_there(table: &Table) -> Option<String> {
     })
 }
 
-/// Returns notes for values that stand in for counters that some hosts or guests lack.
+/// Returns notes about values that replace missing counters of some hosts or guests.
 fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     let guests = || {

@@ -43,7 +43,7 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
     lines
 }
 
-/// Returns a line for the CPU time of unlisted processes, and one for all guests that report
+/// Returns a line for the CPU time of unlisted processes, and a line for all guests that report
 /// processes.
 fn sums(input: &TableInput<'_>, at: usize, listed: f64) -> Vec<Line> {
     let mut sum: Option<Measured<'_>> = None;

@@ -1,5 +1,5 @@
-//! Report fields of a single interval, for screens and pages without a whole report: of the host, a
-//! guest, a tier or a process.
+//! Report fields of the host, a guest, a tier or a process in a single interval, for screens and
+//! pages without a whole report.
 
 use crate::facts::{Added, Facts};
 use crate::fields::{Scope, field};
@@ -78,7 +78,7 @@ impl Single {
         id: &str,
     ) -> Option<f64> {
         let added = Added::of(guest);
-        // The covered time of a process differs from that of its guest.
+        // A process has a covered time of its own, which may differ from its guest's covered time.
         let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
         let facts = Facts { guest: &guest, process, added: &added, ..self.facts() };
         field(Scope::Process, id)?.value(&facts)

@@ -2,8 +2,8 @@
 
 use base::duration::{DAY_MS, MINUTE_MS};
 
-/// Longest unrecorded part of an interval that is not a gap, because sampling is not exact to the
-/// millisecond.
+/// Longest unrecorded part of an interval that does not count as a gap. Sampling is not exact to
+/// the millisecond.
 pub(crate) const SLACK_MS: u64 = 1_500;
 
 /// Time zone of the times shown.

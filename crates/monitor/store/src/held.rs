@@ -1,8 +1,8 @@
 //! Copies that replace a file while another process keeps the file locked.
 //!
-//! Readers are members of the manager's group, and can lock a file through SQLite although they may
-//! only read it. A lock belongs to the file and not to its name, so a copy under the same name is
-//! not locked. The group cannot read the copy, so nobody can lock it in this way.
+//! Readers are members of the manager's group. Although they may only read a file, they can lock
+//! the file through SQLite. A lock belongs to the file and not to its name, so a copy under the
+//! same name is not locked. The group cannot read the copy, so nobody can lock it in this way.
 //!
 //! ```text
 //!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file

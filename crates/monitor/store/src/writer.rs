@@ -29,8 +29,8 @@ pub const QUEUE_MAX: usize = 16_384;
 const AWAITED_MAX: usize = 16_384;
 /// Maximum number of records per flush, so that a long queue does not delay the manager.
 const FLUSH_MAX: usize = 4_096;
-/// Maximum number of flushes at the end. A full queue needs four. A locked file needs three more
-/// until it is copied, and then one more.
+/// Maximum number of flushes at the end. A full queue needs four flushes. A locked file needs three
+/// more flushes until it is copied, and then one more flush.
 const LAST_FLUSHES: u32 = 8;
 
 /// Flushes between two checks of the log's length.

@@ -72,8 +72,8 @@ impl Feed {
 
     /// Passes responses to the model. Returns false if no more responses will come.
     pub(super) fn drain(&mut self, model: &mut Model) -> bool {
-        // The channel counts the responses. This read only clears the waker, and detects that it
-        // was closed.
+        // The channel counts the responses. This read only clears the waker, and detects that the
+        // waker was closed.
         let _ = self.waker.read(&mut [0; 64]);
         loop {
             match self.answers.try_recv() {

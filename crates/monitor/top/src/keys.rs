@@ -1,7 +1,7 @@
 //! Decoding of keys from a terminal's bytes.
 //!
-//! crossterm's reader is not used. By its source code, it treats an escape character at the end of
-//! a read as the Escape key. crossterm also does not treat a read of 0 bytes as the end of input.
+//! crossterm's reader is not used. By its source code, crossterm treats an escape character at the
+//! end of a read as the Escape key. It also does not treat a read of 0 bytes as the end of input.
 //! This decoder handles slow and closed lines correctly.
 
 /// A key. Filters are typed with plain characters. Every other key is a command.

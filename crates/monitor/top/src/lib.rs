@@ -7,9 +7,9 @@
 //!                        └─► orders: console, logs, park, pin, why ─► the caller's functions
 //! ```
 //!
-//! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns them
-//! into lines. [`Model`], [`View`] and [`screens::draw`] can each be tested alone. If standard
-//! output is not a terminal, the same lines are printed one after the other.
+//! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns a model
+//! and a view into lines. [`Model`], [`View`] and [`screens::draw`] can each be tested alone. If
+//! standard output is not a terminal, the same lines are printed one after the other.
 
 #![forbid(unsafe_code)]
 

@@ -19,8 +19,8 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// Data of the last second, or of an interval of a recording. The states of the guests are those at
-/// the end of this time.
+/// Data of the last second, or of an interval of a recording. The guests have their states at the
+/// end of this time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     single: Single,

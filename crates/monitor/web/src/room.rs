@@ -101,7 +101,7 @@ impl Seat {
 }
 
 impl Place {
-    /// Marks the connection as that of a visitor with a session.
+    /// Marks the connection as a connection of a visitor with a session.
     pub(crate) fn is_known(&self) {
         self.is_known.store(true, Ordering::Relaxed);
     }

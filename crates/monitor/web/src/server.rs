@@ -139,7 +139,8 @@ impl Door {
     /// Serves a TCP connection if a place is free, and closes it otherwise. Refusing must be cheap,
     /// because thousands of strangers may connect.
     fn admit(&self, stream: net::TcpStream, peer: SocketAddr, users: &Users) {
-        // A user of this machine can connect from all of its addresses, so the user is the origin.
+        // A user of this machine can connect from all addresses of the machine, so the user is the
+        // origin.
         let user = stream.local_addr().ok().and_then(|own| users.of(peer, own));
         let origin = user.map_or_else(|| Origin::of(peer.ip()), Origin::User);
         let Some(seat) = self.room.enter(origin, steady_ms()) else { return };

@@ -73,7 +73,8 @@ impl Span {
         }
         let step_ms = when::usual_step(length_ms, points);
         let aligned_ms = when::aligned(from_ms, step_ms, now).max(0);
-        // The page's links contain the rounded range, so it must not exceed the maximum range.
+        // The page's links contain the rounded range, so the rounded range must not exceed the
+        // maximum range.
         let is_longer = to_ms.saturating_sub(aligned_ms) > LONGEST_MS;
         Ok(Span {
             from_ms: if is_longer { aligned_ms.saturating_add(step_ms) } else { aligned_ms },

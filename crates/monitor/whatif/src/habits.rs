@@ -116,8 +116,8 @@ impl GuestHabits {
         times.saturating_mul(3_600_000).checked_div(self.covered_ms)
     }
 
-    /// Returns true if the guest's rules often acted in both directions. They may have followed the
-    /// guest's load, which only [`SwingWatch`](crate::SwingWatch) can check.
+    /// Returns true if the guest's rules often acted in both directions. The rules may have
+    /// followed the guest's load. Only [`SwingWatch`](crate::SwingWatch) can check this.
     pub fn reverses(&self) -> bool {
         let often = |up: u64, down: u64| self.an_hour(up.min(down)) >= Some(TURNS_AN_HOUR);
         often(self.plugs, self.unplugs) || often(self.grows, self.shrinks)

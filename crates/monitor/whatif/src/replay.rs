@@ -6,9 +6,9 @@
 //!                                   ▲──────────── sizes ───────────────────┘
 //! ```
 //!
-//! With the policy that ran, a pass gives its recorded decisions again, because the same code gets
-//! the same numbers. With another policy, guests behave as if they had the sizes that this policy
-//! decides ([`imagined`](crate::imagined)). The result is an estimate.
+//! If the policy is the recorded policy, each pass gives its recorded decisions again, because the
+//! same code gets the same numbers. With another policy, guests behave as if they had the sizes
+//! that this policy decides ([`imagined`](crate::imagined)). The result is an estimate.
 
 use crate::change::{Change, Names};
 use crate::imagined::Imagined;

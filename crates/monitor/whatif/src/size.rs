@@ -23,7 +23,7 @@ const CPUS_PERMILLE: u64 = 990;
 const SHARES: u64 = 100;
 /// Maximum factor between a weight and the weight of the median.
 const SHARES_SPREAD: u64 = 16;
-/// Thirds of the time on which a rule is fitted.
+/// Number of thirds of the time on which a rule is fitted.
 const FIT_PARTS: usize = 2;
 
 named! {

@@ -1,7 +1,7 @@
 //! Actions of guests' own rules that reverse each other while the load stays the same.
 //!
-//! Rules that follow a changing load also reverse their actions, and this is right. A reversal
-//! therefore counts only if the load at both actions was about equal.
+//! Rules that follow a changing load have to reverse their actions. A reversal therefore counts
+//! only if the load at both actions was about equal.
 
 use base::Bytes;
 use model::{GuestField as G, GuestIdentity, Moment, Row};

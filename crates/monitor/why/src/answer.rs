@@ -209,7 +209,7 @@ impl Answer {
     }
 }
 
-/// Lists the names. If there are many, lists only the first ones.
+/// Lists the names. If there are many names, lists only the first names.
 fn few(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| plain(name, NAME_WIDTH)).collect();
     match names.as_slice() {

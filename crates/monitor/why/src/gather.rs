@@ -1,5 +1,5 @@
 //! Entries of an answer: decisions and events of a time, with holds folded, and decisions in force
-//! before it.
+//! before this time.
 
 use super::who::{Chosen, places};
 use super::words::is_hold;

@@ -80,7 +80,7 @@ pub fn last(text: &str, now: &Now) -> Result<Range, Error> {
     Ok(Range { from_ms: now.ms.saturating_sub(span(text)?), to_ms: now.ms })
 }
 
-/// Formats a time, with the date only if it is not today's.
+/// Formats a time. The date is included only if it is not the current date.
 pub fn show(ms: i64, now: &Now) -> String {
     let (Some(at), Some(today)) = (zoned(ms, now), zoned(now.ms, now)) else {
         return format!("{ms} ms");

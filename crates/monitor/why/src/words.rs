@@ -41,7 +41,7 @@ fn run(decision: &Decision, outcomes: &[Outcome]) -> Option<Run> {
     })
 }
 
-/// Returns the size that a decision led to: that of the last step, or the target.
+/// Returns the size that a decision led to: the size of the last step, or the target.
 pub fn end_bytes(decided: &Decided) -> u64 {
     let run = run(&decided.decision, &decided.outcomes);
     run.map_or(decided.decision.to_bytes, |run| run.to_bytes)
@@ -51,7 +51,8 @@ pub fn end_bytes(decided: &Decided) -> u64 {
 pub fn done(name: &str, decided: &Decided) -> String {
     let (name, decision) = (plain(name, NAME_WIDTH), &decided.decision);
     let action = decision.action();
-    // These actions need no command to the hypervisor, so an active manager has done them.
+    // These actions need no command to the hypervisor. An active manager has therefore carried them
+    // out.
     let needs_no_order =
         matches!(action, Some(SizeAction::Hold | SizeAction::LetGo | SizeAction::Stuck));
     let is_done = decision.acted || needs_no_order && decision.policy == Policy::Active;

@@ -341,7 +341,7 @@ fn task_records(
     for one in 0..over.get(P::Count).unwrap_or(1).clamp(1, TASKS_MAX) {
         let mut task = Task::default();
         task.texts[Task::COMMAND] = name.name.as_bytes().to_vec();
-        // A group of processes with one name has no pid of its own.
+        // A group of processes with one name has no pid, so it gets a number.
         task.numbers.pid = match name.pid {
             0 => u32::from(series.count()) + 1,
             pid => pid,

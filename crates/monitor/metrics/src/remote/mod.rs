@@ -7,9 +7,9 @@
 //!   Host::ask ◄─ rows ◄─ Session: virtrpc's calls, opened for reading only
 //! ```
 //!
-//! [`Host::ask`] returns a moment as a manager of that host would record it, as far as libvirt
-//! reports it. The connection is kept for the next query. The other end is untrusted: its data are
-//! bounded, and it has a time limit.
+//! [`Host::ask`] returns a moment as a manager of the host would record it, but only with the
+//! values that libvirt reports. The connection is kept for the next query. The host is untrusted:
+//! its answers are bounded in size and in time.
 
 mod clock;
 mod error;

@@ -145,7 +145,7 @@ fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     let mut row = Row::default();
     row.extend([
         (H::Cpus, Some(told.node.cpus.into())),
-        // Guest time is included: libvirt does not report its share.
+        // User time includes guest time, because libvirt does not report guest time separately.
         (H::User, cpu("user")),
         (H::System, cpu("kernel")),
         (H::Idle, cpu("idle")),
@@ -383,8 +383,7 @@ mod tests {
             let moment = Rows::default().of(&told).unwrap();
             moment.host.get(H::Available).map(|bytes| bytes / MIB)
         };
-        // One GiB is neither free nor cache, so guests of up to one GiB may have their memory
-        // there.
+        // One GiB of memory is neither free nor cache, so it may be the memory of guests.
         assert_eq!(left(1 << 20), Some(3_072));
         assert_eq!(left(2 << 20), Some(2_048));
         assert_eq!(left(8 << 20), Some(1_024));

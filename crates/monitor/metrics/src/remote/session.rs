@@ -22,7 +22,7 @@ const DOMAINS_AT_ONCE: usize = 50;
 /// Number of domains that are queried again in one round. Through a slow network 32 answers take 6
 /// s.
 const AGAIN_MAX: usize = 32;
-/// Number of rounds after which a domain that did not answer is queried again: five minutes by
+/// Number of rounds after which a domain with missing answers is queried again: five minutes by
 /// default.
 const AGAIN_LOOKS: u64 = 20;
 
@@ -245,7 +245,7 @@ impl Session {
         self.until.left() > PATIENCE / 2 && self.left_bytes > BYTES_MAX / 2
     }
 
-    /// Returns statistics of the host. Their number has to be requested first.
+    /// Returns statistics of the host. The number of statistics has to be requested first.
     fn values(&mut self, call: impl Fn(u32) -> Call) -> Result<Vec<Value>, Error> {
         let Reply::NodeStats { count, .. } = self.ask(call(0))? else { return Err(odd()) };
         if count == 0 {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Maximum number of bytes kept of ssh's messages, enough for two warnings and the reason.
 const SAID_MAX: usize = 2_000;
-/// Time to wait for ssh's reason after it has ended.
+/// Time to wait for ssh's last messages after ssh has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The process. It is killed when this value is dropped.

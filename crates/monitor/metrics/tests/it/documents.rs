@@ -1,4 +1,5 @@
-//! Checks that the manual contains all metrics, and that manual and dashboard contain no others.
+//! Checks that the manual contains all metrics, and that manual and dashboard contain no other
+//! metrics.
 
 use metrics::names::{self, Table};
 use model::{GuestField, HostField, Kind, ProcessField, TierField};

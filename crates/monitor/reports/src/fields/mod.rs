@@ -1,5 +1,5 @@
 //! Table of derived fields. Help, columns, CSV and JSON names, metric names and the documentation
-//! are generated from it.
+//! are generated from this table.
 //!
 //! A field's name ends in its unit and does not change once published. New fields are added at the
 //! end of their part.

@@ -30,7 +30,7 @@ pub fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Reads the recordings of a directory; by default those of this host's manager.
+/// Reads the recordings of a directory, by default the recordings of this host's manager.
 pub fn local(
     named: Option<&Path>,
     name: Option<&str>,
@@ -48,8 +48,8 @@ pub fn local(
     let span = Span { from_ms, to_ms, step_ms };
     let pick =
         Pick { guests: Some(wanted.needs.guests.clone()), processes: None, ..Parts::ALL.into() };
-    // Two threads share the work. Reading processes takes as long as reading all the rest; without
-    // processes, each thread reads one half of the time.
+    // Two threads share the work. One thread reads the processes, which takes as long as reading
+    // all other data. Without processes, each thread reads one half of the time.
     let read = |span: Span| -> Result<Vec<Interval>, store::Error> {
         let mut intervals = Vec::new();
         records.visit_fields(span, &pick, |interval| {

@@ -4,8 +4,8 @@ use crate::recorded::Error;
 use manager::config::Place;
 use std::path::{Path, PathBuf};
 
-/// Returns the journal of this user's manager, or else the machine's journal, which members of its
-/// group may read.
+/// Returns the path of the journal of this user's manager, or else of the machine's journal.
+/// Members of the journal's group may read the machine's journal.
 pub fn usual_journal() -> PathBuf {
     journal_of_user(
         Place::of_this_process(None).journal(),
@@ -20,7 +20,7 @@ fn journal_of_user(own: Option<PathBuf>, machines: &Path) -> PathBuf {
     }
 }
 
-/// Returns the named directory of recordings, or else the usual one.
+/// Returns the named directory of recordings, or else the usual directory.
 pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     let path = named.map_or_else(usual_dir, Path::to_path_buf);
     if named.is_none() && !path.exists() {
@@ -29,7 +29,8 @@ pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Returns the journal of recordings: the one next to a named directory, or else the usual one.
+/// Returns the path of the journal that belongs to recordings: the journal next to a named
+/// directory, or else the usual journal.
 pub fn journal_of(dir: Option<&Path>) -> PathBuf {
     match dir {
         // The path `.` has no file name, so the directory's real path is needed.

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Significant decimals; further digits are noise of binary fractions.
 const DIGITS: i32 = 6;
-/// Numbers below this have at most fifteen digits, so no two numbers share a float.
+/// Limit below which numbers have at most fifteen digits, so that no two numbers share a float.
 const EXACT_MAX: f64 = 1e15;
 
 /// Renders a report.

@@ -123,7 +123,7 @@ impl Frame<'_> {
         self.x(from_ms.saturating_add(half))
     }
 
-    /// Returns true if the interval follows the one before it without a gap.
+    /// Returns true if the interval follows the previous interval without a gap.
     fn follows(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).map(|before| self.spans[before]) else { return false };
         let end = before.0.saturating_add(i64::try_from(before.1).unwrap_or(0));
@@ -353,7 +353,7 @@ pub fn colours(fields: &[&Derived]) -> Vec<usize> {
     FAMILIES.iter().find_map(in_family).unwrap_or_else(by_place)
 }
 
-/// Draws a row for each value: its name and the value above, its bar below.
+/// Draws a row for each value: the name and the value above, and the bar below.
 pub(super) fn bars(rows: &[(String, f64)], field: &Derived, title: &str, id: usize) -> String {
     let height = rows.len() as f64 * ROW;
     let most = rows.iter().map(|(_, value)| *value).fold(0.0, f64::max);

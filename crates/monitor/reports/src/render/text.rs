@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// Maximum length of a label.
 const LABEL_MAX: usize = 20;
-/// Number of rows from which on a column with one value becomes a sentence.
+/// Minimum number of rows for which a column with the same value in all rows becomes a sentence.
 const CONSTANT_ROWS: usize = 3;
 
 /// Renders a report.
@@ -159,7 +159,7 @@ impl<'a> Layout<'a> {
         self.first + self.columns.iter().map(|at| self.widths[*at] + gap).sum::<usize>()
     }
 
-    /// Takes out the columns with one value in all rows, and returns them.
+    /// Removes and returns the columns with the same value in all rows.
     fn take_constants(&mut self, blocks: &[Block]) -> Vec<usize> {
         let rows = || blocks.iter().flat_map(|block| &block.values);
         let Some(first) = rows().next() else { return Vec::new() };
@@ -178,7 +178,7 @@ impl<'a> Layout<'a> {
         constant
     }
 
-    /// Cuts the columns to those that fit, and returns the others.
+    /// Keeps the columns that fit into the width, and returns the other columns.
     fn take_rest(&mut self, width: usize) -> Vec<usize> {
         let panels = panels(&self.columns, &self.widths, width.saturating_sub(self.first), 1);
         let fit = panels.first().map_or(0, |panel| panel.len());
@@ -187,7 +187,7 @@ impl<'a> Layout<'a> {
 }
 
 /// Prints the blocks of a table. Columns without values are left out. If the table is too wide, a
-/// column with one value in all rows becomes a sentence, and the table is broken into panels.
+/// column with the same value in all rows becomes a sentence, and the table is broken into panels.
 fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
     let mut layout = Layout::of(blocks, table);
     let (mut constant, mut rest) = (Vec::new(), Vec::new());
@@ -197,7 +197,8 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
     if layout.width(1) > width && table.part.is_one_table {
         rest = layout.take_rest(width);
     }
-    // Columns are two blanks apart if they fit, and one blank if that saves breaking the table.
+    // Columns are two blanks apart if they fit, and otherwise one blank, so that fewer tables are
+    // broken.
     let gap = if layout.width(2) <= width { 2 } else { 1 };
     let Layout { heads, widths, labels, first, columns: chosen } = &layout;
     for panel in panels(chosen, widths, width.saturating_sub(*first), gap) {

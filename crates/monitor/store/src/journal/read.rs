@@ -39,8 +39,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Passes the matching decisions to `visit` one by one, oldest first, until it breaks off. The
-    /// decisions of a day may not fit into memory.
+    /// Passes the matching decisions to `visit` one by one, oldest first, until `visit` breaks off.
+    /// The decisions of a day may not fit into memory.
     pub fn decisions(
         &self,
         query: &Query,
@@ -294,8 +294,8 @@ fn words(text: &str) -> Vec<Word> {
     words.map(|word| Word::Owned(word.to_owned())).collect()
 }
 
-/// Returns the guests' keys for `IN ()`. They are numbers, so they cannot inject other SQL into the
-/// statement.
+/// Returns the guests' keys for `IN ()`. The keys are numbers, so they cannot inject other SQL into
+/// the statement.
 fn list(guests: &[GuestKey]) -> Result<String, Error> {
     if guests.len() > GUESTS_MAX {
         return Err(Error::TooManyGuests { asked: guests.len(), most: GUESTS_MAX });

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `Recorder` receives each moment. `model::Folder` sums moments, `pack` compresses them, `rows`
-//! and `raw` are the files, and `keep` removes old ones. `Records` reads all files of a directory
+//! and `raw` are the files, and `keep` removes old files. `Records` reads all files of a directory
 //! as one, and `sql` runs the user's queries. `docs/recordings.md` describes the layout of the
 //! tables.
 

@@ -31,12 +31,12 @@ const VERSION: u8 = 1;
 /// Maximum size of an unpacked block. A minute of a thousand guests that all change has 30 MB.
 const CHAIN_MAX: u64 = 64 << 20;
 /// Maximum number of guests, tiers or processes in one chain. Each row takes memory, and a damaged
-/// block must not exhaust it.
+/// block must not exhaust the memory.
 const THINGS_MAX: usize = 200_000;
 /// Maximum number of fields in a row of a later version.
 const FIELDS_MAX: u64 = 1_024;
 /// Maximum number of values that one chain keeps. This number of values takes 128 MB. A thousand
-/// guests with a hundred processes each need a third of it.
+/// guests with a hundred processes each need a third of this number.
 const VALUES_MAX: usize = 8 << 20;
 
 /// Damage of a chain, with its description.

@@ -14,8 +14,8 @@ use model::{Gap, Interval, Moment, Parts, PassInput, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of steps in one query: more than a week of minutes, in a time that users can wait
-/// for.
+/// Maximum number of steps in one query. So many minutes are more than a week, and the query takes
+/// a time that users can wait for.
 pub const STEPS_MAX: i64 = 20_000;
 
 /// A time divided into steps.
@@ -120,8 +120,8 @@ impl Records {
     }
 
     /// Visits the intervals with only the wanted parts, and in these parts only the wanted fields.
-    /// A report needs a dozen of a guest's sixty fields, and to read all of them would be most of
-    /// the work.
+    /// A report needs a dozen of a guest's sixty fields. Most of the work would be for the other
+    /// fields.
     pub fn visit_fields(
         &self,
         span: Span,
@@ -329,7 +329,7 @@ impl Records {
     }
 }
 
-/// Removes the current minute from the rows to be read. Returns false if the minute is part of a
+/// Removes the current minute from the rows to be read. Returns false if the minute is a part of a
 /// longer row.
 fn cut_out(pieces: &mut Vec<Piece>, now: &Running) -> bool {
     let has_it = |piece: &Piece| (piece.from_ms..piece.to_ms).contains(&now.begins_ms());

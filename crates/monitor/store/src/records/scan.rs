@@ -180,7 +180,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Adds the processes in `from_ms..to_ms` to the sums, step by step. It builds no interval for
+    /// Adds the processes in `from_ms..to_ms` to the sums, step by step. No interval is built for
     /// each step, because there are too many rows.
     pub fn add_processes(
         &mut self,

@@ -185,8 +185,8 @@ pub fn insert<F: Table>(grain: Grain, fields: impl Iterator<Item = F>) -> String
 pub const RAW: Kind = Kind { application_id: 0x7069_6e73, migrations: &[RAW_1] };
 
 /// `raw` has one block per minute. `second` contains the part of the current minute that is not yet
-/// in a block. It also contains the state before the minute (`is_base`), so that a later process
-/// can continue.
+/// in a block. `second` also contains the state before the minute (`is_base`), so that a later
+/// process can continue the minute.
 const RAW_1: &str = "
 CREATE TABLE raw (
     at_ms INTEGER PRIMARY KEY,

@@ -53,7 +53,8 @@ fn committed_decisions_survive_a_kill() {
             .spawn()
             .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        // Each round has another number of commits, so that the kill happens at another moment.
+        // Each round has a different number of commits, so that the kill happens at a different
+        // moment.
         let mut committed = 0;
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it writes on").expect("text");

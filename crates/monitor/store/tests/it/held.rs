@@ -35,7 +35,8 @@ fn child_that_keeps_a_file_locked() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Another process with a lock on a file, under another user if this one is root.
+/// Another process with a lock on a file. If the test runs as root, this process runs as another
+/// user.
 struct Locked(Child);
 
 impl Locked {

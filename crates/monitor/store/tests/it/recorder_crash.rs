@@ -25,7 +25,7 @@ fn child_that_records_until_it_is_killed() {
     let dir = Path::new(&dir);
     let mut last_ms = START_MS - STEP_MS;
     if let Ok(records) = Records::open(dir) {
-        // The last recorded moment. The time continues from it.
+        // The last recorded moment. The new moments continue from the time of this moment.
         let (_, to_ms) = records.extent().expect("read").unwrap_or((0, START_MS));
         let visit = |moment: Moment| {
             last_ms = last_ms.max(moment.at_ms);
@@ -68,7 +68,8 @@ fn recorded_moments_survive_a_kill() {
             .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let time = |line: &str| line.strip_prefix("recorded ").and_then(|ms| ms.parse().ok());
-        // Each round has another number of moments, so that the kill happens at another moment.
+        // Each round has a different number of moments, so that the kill happens at a different
+        // time.
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it goes on").expect("text");
             recorded_ms = time(&line).unwrap_or_else(|| {

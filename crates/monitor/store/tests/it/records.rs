@@ -301,8 +301,8 @@ fn old_recordings_are_removed() {
     let keep = Keep { minutes_days: 2, quarters_days: 40, raw_hours: 1, ..Keep::USUAL };
     let mut world = World::new(1, START_MS);
     let mut recorder = Recorder::new(&dir.0, keep);
-    // Six minutes each day for 60 days, across midnights, and an hour with one moment a minute,
-    // because upkeep runs once a minute.
+    // Each of 60 days has six minutes with a moment every ten seconds, and then an hour with one
+    // moment a minute. This hour is for the upkeep, which runs once a minute.
     for number in 0..60 * 100 {
         let (day, number) = (number / 100 * 86_400_000, number % 100);
         let in_day = if number < 36 { number * 10_000 } else { (number - 30) * 60_000 };

@@ -2,8 +2,8 @@
 //!
 //! `write` below wrote `tests/data/records-v1` and the directories after it, each with the fields
 //! of its version. Version 2 is the first with all fields that a balloon and a daemon report. A
-//! later version adds another directory, and existing directories are never changed. Fields that
-//! are newer than a recording are missing in it.
+//! later version adds another directory, and existing directories are never changed. A recording
+//! lacks the fields that are newer than the recording.
 
 use crate::common::{Dir, START_MS};
 use crate::day;

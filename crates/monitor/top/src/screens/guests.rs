@@ -102,7 +102,7 @@ fn layout(view: &View, guests: &[Seen<'_>], height: usize, room: &Room<'_>) -> L
     let mut kept = Column::ALL.to_vec();
     for column in DROPPED {
         if width_of(NAME_MIN, &kept) > room.width {
-            // The column that the rows are sorted by stays, because it explains their order.
+            // The sort column stays, because it explains the order of the rows.
             kept.retain(|(one, _)| *one != column || *one == view.sort);
         }
     }

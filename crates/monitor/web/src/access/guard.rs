@@ -1,5 +1,5 @@
-//! Checks that a request is meant for these pages, and that no page of another site sends it
-//! through the visitor's browser.
+//! Checks that a request is meant for these pages, and that no page of another site sends the
+//! request through the visitor's browser.
 //!
 //! - `Host` must be a name of these pages. A foreign name that resolves to this machine (DNS
 //!   rebinding) is refused.

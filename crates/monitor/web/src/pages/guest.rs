@@ -33,7 +33,8 @@ const PROCESSES_MAX: usize = 20;
 
 /// Fields of memory: limit, actual size, working set, and private memory on the host.
 const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "private_mib"];
-/// Fields of other memory: shared, compressed, swapped, merged, and the hypervisor's own.
+/// Fields of other memory: shared, compressed, swapped and merged memory, and the hypervisor's own
+/// memory.
 const TIERS: &[&str] =
     &["together_mib", "compressed_mib", "swapped_mib", "merged_mib", "hypervisor_mib"];
 /// Fields of paging rates.
@@ -208,8 +209,8 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
     }
 }
 
-/// Returns links to the reports for this guest and time range. A name with wildcards gets none,
-/// because it would match other guests as well.
+/// Returns links to the reports for this guest and time range. A name with wildcards gets no links,
+/// because it would match other guests, too.
 fn links(guest: &str, span: &Span) -> Markup {
     if guest.contains(['*', '?']) {
         return html! {};

@@ -89,7 +89,7 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
     let (count, closed) = (reads.clone(), Arc::new((Mutex::new(true), Condvar::new())));
     let opened = closed.clone();
     std::thread::spawn(move || {
-        // No message is ever sent, so this waits until the sender is dropped.
+        // No message is ever sent, so this call waits until the sender is dropped.
         let _ = gate.recv();
         *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
         opened.1.notify_all();

@@ -51,8 +51,8 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     let play = |count: u32| {
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
-        // If a policy is set here, the replay without further guests is an estimate as well, so the
-        // results are comparable.
+        // Because a policy is set here, the replay without further guests is an estimate, too. The
+        // results are therefore comparable.
         change.kind = change.kind.or(Some(kind));
         replay.play(change, 0)
     };

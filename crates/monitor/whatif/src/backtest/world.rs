@@ -20,8 +20,8 @@ pub struct World {
 }
 
 impl World {
-    /// Returns these changes for a player. A `Change` cannot be copied, so each player gets its
-    /// own.
+    /// Returns these changes for a player. A `Change` cannot be copied, so each player gets a new
+    /// `Change`.
     pub fn change(&self) -> Result<Change, Error> {
         let mut change = self.policy.as_deref().map_or_else(|| Ok(Change::default()), policy)?;
         change.total = self.host;

@@ -103,7 +103,7 @@ fn is_end(kind: &str) -> bool {
     [kinds::MANAGER_START, kinds::MANAGER_STOP, kinds::GONE].contains(&kind)
 }
 
-/// Clears the targets of one guest, or of all guests for an event without one.
+/// Clears the targets of one guest, or of all guests for an event without a guest.
 fn forget(timelines: &mut [Timeline], whose: Option<Option<&usize>>, at_ms: i64) {
     match whose {
         None => timelines.iter_mut().for_each(|timeline| timeline.forget(at_ms)),

@@ -61,7 +61,7 @@ fn rests_and_asynchronous_io_are_parts_of_the_halted_time() {
     check("async_io_percent", &split, Some(10.0));
     check("idle_percent", &split, Some(60.0));
     check("states_percent", &split, Some(100.0));
-    // Neither value exceeds the available time; if halts are counted, both values are parts of the
+    // Neither value exceeds the available time. If halts are counted, both values are parts of the
     // halted time.
     let much = with(&[(G::IdleShort, 90 * SECOND), (G::OtherBlockIo, 99 * SECOND)]);
     check("async_io_percent", &much, Some(90.0));
@@ -87,7 +87,8 @@ fn the_working_set_is_what_is_known_of_it() {
     check("working_set_mib", &[], None);
     let parts = [(G::Actual, 100 * MIB), (G::OwnAvailable, 60 * MIB)];
     check("working_set_mib", &parts, None);
-    // In earlier recordings `OwnWorkingSet` had one meaning with a daemon and another one without.
+    // In earlier recordings `OwnWorkingSet` had one meaning with a daemon, and another meaning
+    // without a daemon.
     let old = [(G::OwnWorkingSet, 3 * MIB), (G::OwnAnonymous, 2 * MIB)];
     let row = [&parts[..], &old, &[(G::OwnActiveFile, 10 * MIB)]].concat();
     check("working_set_mib", &row, Some(50.0));
