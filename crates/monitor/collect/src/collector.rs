@@ -70,8 +70,8 @@ impl Collector {
         }
     }
 
-    /// Completes a moment that contains the manager's values. They take precedence over the values
-    /// read here.
+    /// Completes a moment that contains the manager's values. The manager's values take precedence
+    /// over the values read here.
     pub fn collect(
         &mut self,
         mut moment: Moment,

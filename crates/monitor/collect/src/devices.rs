@@ -28,7 +28,7 @@ const TAPS_MAX: usize = 8;
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
 /// Unit of a file's allocated blocks, independent of the file system.
 const BLOCK_BYTES: u64 = 512;
-/// Maximum number of files per round of which the cached pages are counted. For a large file the
+/// Maximum number of files that have their cached pages counted in one round. For a large file the
 /// kernel needs milliseconds, because it visits every cached page.
 const COUNTED_A_ROUND: usize = 4;
 /// Time after which a file is forgotten if no guest has it open. Even a sleeping guest is read more

@@ -191,8 +191,8 @@ impl GuestReader {
     fn often(&mut self, process: &Process, vcpus_ns: u64, now_ms: u64, buffer: &mut Buffer) {
         let row = &mut self.row;
         let is_kvm = self.accelerator == Accelerator::Kvm;
-        // Under emulation the kernel cannot tell a guest's code from the emulator's, so both values
-        // are missing. If the accelerator is unknown, a guest time above zero proves KVM.
+        // Under emulation the kernel cannot tell a guest's code from the emulator's code, so both
+        // values are missing. If the accelerator is unknown, a guest time above zero proves KVM.
         let wants_times = self.counts_block_io || self.accelerator != Accelerator::Emulated;
         if let Some(times) = wants_times.then(|| self.vcpus.times(buffer)).flatten() {
             let guest = Some(times.guest_ns).filter(|ns| is_kvm || *ns > 0);

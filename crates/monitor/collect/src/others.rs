@@ -40,7 +40,7 @@ const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 /// Run time of other processes since the first reading, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// Run time of processes, with their ended children.
+    /// Run time of processes, including their ended children.
     pub(crate) processes_ns: u64,
     /// Run time of the kernel's threads.
     pub(crate) kernel_ns: u64,

@@ -12,8 +12,8 @@ use procfs::{Buffer, Kept};
 
 /// Maximum number of virtual CPUs. No guest has more.
 pub(crate) const VCPUS_MAX: usize = 512;
-/// Maximum number of other threads with open files. An emulator has four, and further workers
-/// during I/O.
+/// Maximum number of other threads with open files. An emulator has four such threads, and further
+/// workers during I/O.
 const OTHERS_MAX: usize = 32;
 /// Nanoseconds in a clock tick of /proc/PID/stat.
 pub(crate) const TICK_NS: u64 = 10_000_000;

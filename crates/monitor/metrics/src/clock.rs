@@ -13,7 +13,7 @@ impl Deadline {
         Deadline(Instant::now() + patience)
     }
 
-    /// Returns the remaining time, or `None` if it is over.
+    /// Returns the remaining time, or `None` after the deadline.
     pub(crate) fn left(self) -> Option<Duration> {
         let left = self.0.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)

@@ -168,7 +168,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Returns the scale between a field's value and its series.
+/// Returns the scale between a field's value and the value in its series.
 fn scale_of<F: Table>(field: F) -> Scale {
     let metric: &Metric = &F::metrics()[field.index()];
     if metric.exact.is_some() { Scale::One } else { metric.scale }

@@ -15,7 +15,8 @@ pub const PREFIX: &str = "pinhead";
 pub const GUEST_INFO: &str = "pinhead_guest_info";
 /// Metric with a host's version of pinhead in its labels. Its value is always 1.
 pub const HOST_INFO: &str = "pinhead_host_info";
-/// Time of a host's sample, in seconds since 1970. Readers use this time instead of the scrape's.
+/// Time of a host's sample, in seconds since 1970. Readers use this time instead of the scrape's
+/// time.
 pub const SAMPLED: &str = "pinhead_host_sampled_timestamp_seconds";
 
 /// Ticks per second of a guest's kernel.
@@ -48,7 +49,7 @@ pub struct Metric {
     pub exact: Option<String>,
 }
 
-/// Conversion from a field's value to a metric's.
+/// Conversion from a field's value to a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Unchanged.

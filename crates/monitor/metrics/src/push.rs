@@ -170,7 +170,7 @@ pub fn send(url: &Url, body: &[u8]) -> Result<(), Error> {
     .map(drop)
 }
 
-/// Retries until the body has arrived, was refused for good, or the pusher is dropped.
+/// Retries until the body has arrived or was refused for good, or until the pusher is dropped.
 fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
     let tell = |trouble| {
         *shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;

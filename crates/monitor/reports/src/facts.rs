@@ -1,4 +1,4 @@
-//! Raw fields of one report row, which derived fields are computed from.
+//! Raw fields of one report row, from which derived fields are computed.
 
 use crate::states::{States, both, states};
 use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
@@ -25,7 +25,7 @@ pub struct Facts<'a> {
     pub guest: &'a Over<GuestField>,
     /// Fields of a tier, or of all tiers.
     pub tier: &'a Over<TierField>,
-    /// Fields of a process, or of several with the same name.
+    /// Fields of a process, or of several processes with the same name.
     pub process: &'a Over<ProcessField>,
     /// Values calculated for each guest and then summed.
     pub added: &'a Added,
@@ -235,7 +235,7 @@ impl Facts<'_> {
     }
 
     /// Returns the true length of one second of the guest's own count. For several guests, only the
-    /// guests with an own count contribute.
+    /// guests with a count of their own contribute.
     pub(crate) fn factor(&self) -> Option<f64> {
         let (got_ns, own_ns) = self.added.own_time?.best()?;
         crate::number::over(got_ns as f64, own_ns as f64)

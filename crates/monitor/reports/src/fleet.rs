@@ -40,7 +40,7 @@ pub fn silent_then_busy(a: (bool, &Single), b: (bool, &Single)) -> Ordering {
     b.0.cmp(&a.0).then_with(|| busy(b.1).total_cmp(&busy(a.1)))
 }
 
-/// Returns the busy time of a host's CPUs, as a percentage of all of them.
+/// Returns the busy time of a host's CPUs, in percent of all CPU time.
 pub fn busy_percent(host: Over<H>) -> Option<f64> {
     let interval = Interval { length_ms: host.covered_ms, host, ..Interval::default() };
     Single::new(interval, None).host("busy_percent")

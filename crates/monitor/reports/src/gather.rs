@@ -1,4 +1,4 @@
-//! Guests over time: selection by pattern, grouping, and boots of one guest joined.
+//! Guests over time: selection by a pattern, grouping, and joining of a guest's boots.
 
 use crate::facts::Added;
 use crate::pattern::Pattern;

@@ -1,4 +1,4 @@
-//! Fields of a recording that a report needs, which lets a source skip the others.
+//! Fields of a recording that a report needs. A source can skip the other fields.
 
 use crate::advice::RULES;
 use crate::catalog::Definition;

@@ -93,7 +93,7 @@ pub fn mib(bytes: Option<u64>) -> String {
     shown(bytes.map(|bytes| bytes as f64 / MIB as f64), 0)
 }
 
-/// Distance from the middle of two numbers below which exact arithmetic is used.
+/// Distance from the midpoint between two printable numbers, below which exact arithmetic is used.
 const NEAR: f64 = 1e-6;
 /// Limit below which a float holds every whole number exactly, with room for a fraction.
 const EXACT_MAX: f64 = 1e9;

@@ -96,7 +96,7 @@ pub enum LineKind {
     IntervalOf,
     /// One guest, class, tier or process in the whole time.
     Whole,
-    /// The rows that are not among the top, in the whole time.
+    /// All rows that are not among the top rows, in the whole time.
     Rest,
     /// All of a host in the whole time.
     All,

@@ -39,7 +39,8 @@ fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
 }
 
 /// Returns a day with the given number of guests and minutes per interval. Every tenth guest is
-/// emulated, and every seventh has no daemon. In the fourth hour, 24 minutes are not recorded.
+/// emulated, and every seventh guest has no daemon. In the fourth hour, 24 minutes are not
+/// recorded.
 pub fn day(guests: usize, minutes: u64) -> HostData {
     let step_ms = minutes * 60_000;
     let mut chance = Chance(0x5eed_5eed_5eed_5eed);
@@ -192,7 +193,7 @@ fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64
         (G::BlockWriteBytes, row.get(G::WriteBytes).unwrap_or(0)),
     ];
     all.into_iter().for_each(|(field, value)| row.set(field, Some(value)));
-    // Every third guest has its own cgroup, and every fourth a tap device.
+    // Every third guest has its own cgroup, and every fourth guest has a tap device.
     if number.is_multiple_of(3) {
         let swapped = row.get(G::Swapped).unwrap_or(0);
         let pages = covered_ms / 4000;

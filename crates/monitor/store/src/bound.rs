@@ -48,7 +48,7 @@ impl<K: PartialOrd> Order<K> {
         Order { table, last: None }
     }
 
-    /// Checks that the next row follows the last one.
+    /// Checks that the next row follows the last row.
     pub fn next(&mut self, key: K, id: i64) -> Result<(), Error> {
         if self.last.as_ref().is_some_and(|last| *last >= key) {
             let reason = "it occurs twice, or in the wrong order: the file is damaged".into();

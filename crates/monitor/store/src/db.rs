@@ -1,8 +1,8 @@
 //! Opening of a SQLite file: check of its owner, check of its version, and migration.
 //!
-//! A file carries `application_id`, which protects databases of other programs, and the version of
-//! its tables in `user_version`. A kind of store is a list of migrations. The n-th migration leads
-//! from version n to n + 1, and never changes once it is published.
+//! A file carries an `application_id`, so that databases of other programs are not changed.
+//! `user_version` is the version of the file's tables. A kind of store is a list of migrations. The
+//! n-th migration leads from version n to n + 1, and never changes once it is published.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -57,7 +57,7 @@ const MODE: u32 = 0o640;
 pub struct Kind {
     /// Application id that distinguishes the files from other databases.
     pub application_id: i32,
-    /// Migrations: the n-th migrates version n to n + 1.
+    /// Migrations: the n-th migration leads from version n to n + 1.
     pub migrations: &'static [&'static str],
 }
 

@@ -14,7 +14,7 @@ pub const GONE: &str = "gone";
 pub const REBOOTED: &str = "rebooted";
 /// Memory was plugged into a guest, or unplugged.
 pub const PLUGGED: &str = "plugged";
-/// A guest reported the host it was on before.
+/// A guest reported the host on which it ran before.
 pub const CAME_FROM: &str = "came-from";
 /// Another program moves a balloon.
 pub const FOREIGN: &str = "foreign";

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 pub enum News {
     /// The file cannot be written to. Further failures in a row are not reported.
     Failed(Error),
-    /// A file of recordings was no longer a database. It was set aside, and a new one was begun.
+    /// A file of recordings was no longer a database. The file was set aside, and a new file was
+    /// begun.
     SetAside {
         /// Original path.
         path: PathBuf,

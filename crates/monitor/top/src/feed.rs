@@ -57,7 +57,7 @@ impl Feed {
         Ok(Feed { answers, waker, looked_at })
     }
 
-    /// Sets the guest for requests of processes, from the next request on.
+    /// Sets the guest of which the processes are requested, from the next request on.
     pub(super) fn look_at(&self, guest: Option<&str>) {
         let mut looked_at = lock(&self.looked_at);
         if looked_at.as_deref() != guest {

@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// Returns true if the first decision seen for a guest equals the last one in the journal.
+    /// Returns true if the first decision seen for a guest equals the last decision in the journal.
     fn is_journalled(&self, row: &GuestRow) -> bool {
         let is_first = !self.marks.contains_key(&row.id);
         let last = self.decisions.iter().find(|one| one.id == row.id);

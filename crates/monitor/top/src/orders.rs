@@ -1,5 +1,5 @@
-//! Actions on the marked guest. The caller of this crate carries them out like the commands of the
-//! same names.
+//! Actions on the marked guest. The caller of this crate carries the actions out like the commands
+//! with the same names.
 //!
 //! A thread carries an action out, so that the screens stay usable while a guest is parked. The
 //! console needs the terminal for itself, so it runs in place of the screens.

@@ -60,7 +60,7 @@ pub(super) fn decisions(
     Ok(found)
 }
 
-/// Opens a journal, if there is a readable one.
+/// Opens a journal, if it exists and is readable.
 pub(super) fn open(path: &Path) -> Option<Journal> {
     if path.is_file() { Journal::read_only(path).ok() } else { None }
 }

@@ -67,7 +67,7 @@ impl View {
         View { shown, filter: filter.to_owned(), ..View::default() }
     }
 
-    /// Returns the filter, also while it is typed.
+    /// Returns the filter, even while the user types it.
     pub(super) fn filter(&self) -> &str {
         match &self.typed {
             Some(Typed::Filter(typed)) => typed,

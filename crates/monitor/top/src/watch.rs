@@ -171,7 +171,8 @@ fn carry_out(
     Ok(())
 }
 
-/// Shows the result of an action. Logs and decisions get a page, other results the last lines.
+/// Shows the result of an action. Logs and decisions are shown on a page, and other results in the
+/// last lines.
 fn show_outcome(order: &Order, outcome: Outcome, view: &mut View) {
     let name = &order.guest.name;
     let title = match order.action {

@@ -1,4 +1,4 @@
-//! Clocks: a monotonic one for time limits, and this process's CPU time.
+//! Clocks: a monotonic clock for time limits, and this process's CPU time.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The process has no rights over guests. The process reads recordings and the journal, and sends
-//! requests to the manager's control socket. The manager decides about changes by the user of the
-//! calling process. Each page is complete HTML, so that browsers without scripts can show it. The
-//! script only refreshes the page. Pages load nothing from other sites.
+//! requests to the manager's control socket. The manager allows or refuses changes, depending on
+//! the user of the calling process. Each page is complete HTML, so that browsers without scripts
+//! can show it. The script only refreshes the page. Pages load nothing from other sites.
 
 #![forbid(unsafe_code)]
 

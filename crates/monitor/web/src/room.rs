@@ -1,8 +1,8 @@
 //! Limited number of places for connections, shared fairly between their origins.
 //!
-//! A connection counts as a stranger's until one of its requests has a session. If no place is
-//! free, a stranger of the origin with the most strangers is disconnected. A visitor with a session
-//! is never disconnected.
+//! A connection counts as a stranger until one of its requests has a session. If no place is free,
+//! a stranger of the origin with the most strangers is disconnected. A visitor with a session is
+//! never disconnected.
 
 use crate::access::Origin;
 use std::collections::{BTreeMap, VecDeque};

@@ -84,7 +84,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 /// Returns the visitor of a request, if it has one, and the response.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
-    // A connection of unknown origin counts as one from another machine.
+    // A connection of unknown origin counts as a connection from another machine.
     let via = via.unwrap_or(Via::Tcp(Origin::Unknown));
     let headers = request.headers();
     let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());

@@ -26,8 +26,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-/// Maximum number of connections at the same time. A page uses a few, and a hundred people may use
-/// the pages.
+/// Maximum number of connections at the same time. A page uses a few connections, and a hundred
+/// people may use the pages.
 const CONNECTIONS_MAX: usize = 512;
 /// Maximum number of strangers of one origin at the same time. A few people with browsers may share
 /// one address.

@@ -83,7 +83,7 @@ pub struct HostHabits {
     pub came_back: Bytes,
     /// Free memory in MiB, over time.
     pub available: Vec<u64>,
-    /// Memory that KSM had merged in MiB, over time.
+    /// Memory that KSM had merged, in MiB, over time.
     pub ksm: Vec<u64>,
 }
 

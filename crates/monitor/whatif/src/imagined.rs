@@ -74,7 +74,7 @@ impl Imagined {
     }
 
     /// Turns recorded samples into samples of the imagined world, `ms` after the last samples.
-    /// Returns the keys of added guests that from now on copy another guest.
+    /// Returns the keys of the added guests that copy another guest from now on.
     pub(crate) fn see(
         &mut self,
         change: &Change,

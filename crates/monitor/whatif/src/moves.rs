@@ -46,7 +46,7 @@ pub struct Place {
     pub available: Vec<Option<Bytes>>,
     /// Set point: target of the available memory.
     pub set_point: Option<Bytes>,
-    /// Number of CPUs, and the use of all of them, in thousandths.
+    /// Number of CPUs, and the use of all CPUs together, in thousandths.
     pub cpus: u64,
     pub busy_permille: u64,
     /// True while the host sends no data. No guest is then moved to or from this host.
@@ -91,7 +91,7 @@ pub struct Plan {
     pub stuck: Vec<String>,
     /// Hosts short of memory that were not considered, because enough moves were found.
     pub later: Vec<String>,
-    /// Hosts that send no data, or with too little data.
+    /// Hosts that send no data, or that have too little data.
     pub unknown: Vec<String>,
 }
 

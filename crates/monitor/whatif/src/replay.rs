@@ -117,7 +117,7 @@ pub struct HostTally {
     pub total: Option<Bytes>,
 }
 
-/// Tallies by guests' names. The manager's keys are a faster index into them.
+/// Tallies by guests' names. The manager's keys are a faster index into the tallies.
 #[derive(Default)]
 struct Tallies {
     by_name: BTreeMap<String, usize>,

@@ -16,8 +16,8 @@ const MINIMUM_PERMILLE: u64 = 100;
 const LOWER_PERMILLE: u64 = 950;
 /// Time that counts as one independent sample. Adjacent minutes are too similar.
 const LOOK_MS: u64 = 15 * 60_000;
-/// Percentile of the CPUs that a guest used or waited for. It decides on the number of vCPUs, and
-/// is in thousandths.
+/// Percentile, in thousandths, of the CPUs that a guest used or waited for. The number of vCPUs
+/// follows from this percentile.
 const CPUS_PERMILLE: u64 = 990;
 /// Weight of a guest of median size.
 const SHARES: u64 = 100;
@@ -104,7 +104,7 @@ pub struct Sizing {
     pub short_steps: u64,
     /// Processes that were killed because memory ran out.
     pub kills: u64,
-    /// Result of each rule for the guest, pinhead's first.
+    /// Result of each rule for the guest, pinhead's rule first.
     pub tried: Vec<Tried>,
 }
 

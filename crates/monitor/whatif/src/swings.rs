@@ -7,7 +7,7 @@ use base::Bytes;
 use model::{GuestField as G, GuestIdentity, Moment, Row};
 use std::collections::BTreeMap;
 
-/// Difference of loads below which they count as equal, in thousandths of a CPU.
+/// Difference below which two loads count as equal, in thousandths of a CPU.
 const SAME_CPU_PERMILLE: u64 = 500;
 /// Difference of used memory below which two values count as equal, in thousandths of the guest's
 /// memory.

@@ -68,7 +68,7 @@ named! {
         Starved = "starved",
         /// A guest's memory is smaller than its need.
         TooSmall = "too small",
-        /// The host is often below its reserve, or waits for memory itself.
+        /// The host is often below its reserve, or the host's own tasks wait for memory.
         SetPoint = "set point too low",
         /// A guest holds more than it needs.
         TooLarge = "too large",

@@ -180,7 +180,7 @@ fn age(decision: &Decision) -> Option<String> {
 }
 
 /// Describes how often the guest's kernel deflated the balloon during holds. The text is empty if
-/// it never did.
+/// the guest's kernel never did this.
 pub fn taken_back(times: usize) -> String {
     match times {
         0 => String::new(),

@@ -53,8 +53,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Returns the guest's name as a user: at most eight capital letters and digits, unique among
-    /// guests.
+    /// Returns the guest's name as a user of z/VM: at most eight capital letters and digits, unique
+    /// among guests.
     pub fn user(&mut self, who: &GuestIdentity) -> String {
         let key = key(who);
         if let Some(name) = self.names.get(&key) {

@@ -12,8 +12,9 @@ use zmon::{Tod, from_ebcdic, ns_of_ticks};
 /// Number of intervals without data after which a user counts as gone. Data come at the end of a
 /// transaction, and a computation may end no transaction for many intervals.
 const SILENT_MAX: u32 = 60;
-/// Maximum time between the ends of two intervals. A later end counts only if a second end confirms
-/// its time. Otherwise a wrong time in a damaged record would block all later intervals.
+/// Maximum time between the ends of two intervals. An end after a longer time is ignored, unless
+/// the next end confirms the new time. Otherwise a wrong time in a damaged record would block all
+/// later intervals.
 const JUMP_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of users, more than z/VM can have.
 const USERS_MAX: usize = 100_000;

@@ -48,12 +48,12 @@ mod tests {
     use zmon::appldata::{Cpu, Os};
     use zmon::ticks_of_ns;
 
-    /// Returns a copy at a time in seconds, of CPUs with the given ticks.
+    /// Returns a copy at the time `at_s` in seconds. `cpus` contains the ticks of each CPU.
     fn copy(at_s: u64, cpus: &[u64]) -> System {
         let timestamp = ticks_of_ns(at_s * 1_000_000_000);
         let cpu = |(number, ticks): (usize, &u64)| Cpu {
             user: 7,
-            // The counter wraps at 2^32, as the kernel's do.
+            // The counter wraps at 2^32, like the kernel's counters.
             idle: *ticks as u32,
             number: Some(number as u32),
             steal: Some(0),

@@ -6,7 +6,7 @@ use crate::text::Format;
 pub const HEAD_MAX: usize = 8 * 1024;
 /// Maximum number of header lines.
 const LINES_MAX: usize = 64;
-/// Path of the metrics, the only one served.
+/// Path of the metrics, the only path that is served.
 const PATH: &str = "/metrics";
 
 /// A valid request.

@@ -36,8 +36,8 @@ impl Host {
         self.uri.host()
     }
 
-    /// Returns the host's current state. `now_ms` is called after all counters were read. A failed
-    /// connection is made again by the next query.
+    /// Returns the host's current state. `now_ms` is called after all counters were read. After a
+    /// failed connection, the next query connects again.
     pub fn ask(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Moment, Error> {
         let mut session = match self.session.take() {
             Some(mut session) => {

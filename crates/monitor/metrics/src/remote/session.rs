@@ -177,7 +177,8 @@ impl Session {
         Ok(Told { at_ms, node, cpu, memory, domains: stats.into_iter().map(seen).collect() })
     }
 
-    /// Makes the calls for a single domain. If libvirt refuses them, earlier answers stay valid.
+    /// Makes the calls for a single domain. If libvirt refuses these calls, earlier answers stay
+    /// valid.
     fn ask_alone(&mut self, stats: &DomainStats) -> Result<(), Error> {
         let DomainStats { domain, values } = stats;
         let maximum = find(values, MAXIMUM);
@@ -227,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Requests a domain's description, the only source of its virtio-mem devices' sizes.
+    /// Requests a domain's description, the only source of the sizes of its virtio-mem devices.
     fn memory_of(&mut self, domain: &Domain) -> Result<Option<(Bytes, bool)>, Error> {
         match self.ask(Call::Xml(domain.clone())) {
             Ok(Reply::Xml(xml)) => {

@@ -17,7 +17,7 @@ const EXAMPLE: &str = "use a URI such as qemu+ssh://root@host/system";
 /// The program that connects to the daemon on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Proxy {
-    /// libvirt's program, or netcat if that program is missing.
+    /// libvirt's helper program, or netcat if the helper program is missing.
     #[default]
     Auto,
     Native,
@@ -31,7 +31,7 @@ pub struct Uri {
     host: String,
     user: Option<String>,
     port: Option<u16>,
-    /// Set for a user's own daemon instead of the system's.
+    /// Set for a user's own daemon instead of the system's daemon.
     is_session: bool,
     socket: Option<String>,
     proxy: Proxy,
@@ -173,7 +173,7 @@ fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
     Ok((host, port.map(number).transpose()?))
 }
 
-/// Checks a word for ssh, which must not be an option.
+/// Checks a word for ssh. The word must not be an option.
 fn word(what: &str, text: &str) -> Result<String, String> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;|&<>()".contains(c);
     match text {

@@ -1,4 +1,4 @@
-//! Tests of pushes to a server that is down, overloaded, or refuses.
+//! Tests of pushes to a server that is down, is overloaded, or refuses the pushes.
 
 use metrics::{Pusher, Url};
 use model::{GuestIdentity, HostField, Moment, Row};

@@ -1,4 +1,4 @@
-//! The meaning of a report's columns, from the rows of their fields.
+//! Meanings of a report's columns, from the table of fields.
 
 use super::text::wrapped;
 use crate::advice::{RULES, limit_text};

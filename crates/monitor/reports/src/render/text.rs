@@ -112,7 +112,7 @@ fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width
     print(out, &blocks, table, width);
 }
 
-/// Columns of a table, and how it is laid out.
+/// Columns of a table, and the layout of the table.
 struct Layout<'a> {
     /// Heads of all columns: the upper and the lower line.
     heads: Vec<(&'a str, &'a str)>,

@@ -324,7 +324,8 @@ fn empty_recording_is_reported_as_not_recorded() {
     }
 }
 
-/// The host is recorded from the start of its manager, and guests once they are found.
+/// The host is recorded from the start of its manager, and its guests are recorded once they are
+/// found.
 #[test]
 fn an_interval_before_the_first_guest_tells_nothing_of_guests() {
     let mut day = testing::day(3, 4);

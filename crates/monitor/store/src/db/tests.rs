@@ -91,8 +91,9 @@ fn a_file_whose_writer_died_at_the_first_page_has_no_tables() {
     let dir = Dir::new("first-page");
     drop(open(&dir.file(), &Kind { application_id: 0, migrations: &[] }).expect("made"));
     assert_eq!(std::fs::metadata(dir.file()).expect("there").len(), 4096, "its first page");
-    // A journal without pages, for a file that had none. The header has a magic, the number of
-    // records and a nonce. The old number of pages and the sizes of a sector and of a page follow.
+    // A rollback journal without pages, for a file that had no pages. The header has a magic, the
+    // number of records and a nonce. The old number of pages and the sizes of a sector and of a
+    // page follow.
     let mut journal = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7".to_vec();
     for word in [0_u32, 1, 0, 512, 4096] {
         journal.extend(word.to_be_bytes());

@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, params};
 /// Minimum interval, in milliseconds, between two writes of the time at which a guest was last
 /// seen. A write with every decision would double the amount of data.
 const LAST_SEEN_MS: i64 = 60_000;
-/// Maximum number of guests cached as known. No machine runs as many at a time.
+/// Maximum number of guests cached as known. No machine runs so many guests at a time.
 const KNOWN_MAX: usize = 4_096;
 /// Maximum number of rows removed by one call, so that the manager is not delayed.
 const PRUNE_ROWS: i64 = 2_000;

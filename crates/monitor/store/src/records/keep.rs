@@ -52,9 +52,10 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     Ok(found)
 }
 
-/// Returns the first finished quarter of an hour that has minutes but no quarter row. An unreadable
-/// file is skipped, so that it does not block the other files. The first error is returned, too.
-/// All files share one lock timeout, because a reader may have locked every one of them.
+/// Returns the first finished quarter of an hour that has rows of minutes but no row of its own. An
+/// unreadable file is skipped, so that it does not block the other files. The first error is
+/// returned, too. All files share one lock timeout, because a reader may have locked every one of
+/// them.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),

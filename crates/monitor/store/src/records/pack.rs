@@ -356,8 +356,8 @@ impl Input<'_> {
                     Some(unfold(folded).cast_unsigned())
                 }
             };
-            // Fields of a later version are dropped, as are all fields after the last field with a
-            // value. A row therefore takes no more memory than its result.
+            // Fields of a later version, and all fields after the last field with a value, are
+            // dropped. Decoding therefore takes no more memory than the decoded row.
             if index >= before.len() && index < F::ALL.len() && difference.is_some() {
                 before.resize(index + 1, None);
             }

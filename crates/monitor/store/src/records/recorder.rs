@@ -203,7 +203,7 @@ impl Recorder {
         }
     }
 
-    /// Closes all files. Returns the path of the last used one.
+    /// Closes all files. Returns the path of the file that was used last.
     fn close_files(&mut self) -> PathBuf {
         self.running.written = None;
         std::mem::take(&mut self.files).at

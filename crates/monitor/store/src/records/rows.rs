@@ -35,8 +35,8 @@ pub struct RowFile {
 struct Columns {
     /// For each field, true if it has a column.
     has: Vec<bool>,
-    /// Statement that fills all columns. It is kept prepared: a minute has thousands of rows, and
-    /// new columns are rare.
+    /// Statement that fills all columns. The statement is kept prepared, because a minute has
+    /// thousands of rows, and new columns are rare.
     insert: String,
 }
 

@@ -139,7 +139,7 @@ impl World {
         World { rng, host, tiers: tiers.into(), guests, last_ms: at_ms }
     }
 
-    /// Returns the state at a moment, which must be later than the last one.
+    /// Returns the state at a moment, which must be later than the last moment.
     pub fn at(&mut self, at_ms: i64) -> Moment {
         let span_ms = (at_ms - self.last_ms).unsigned_abs();
         self.last_ms = at_ms;

@@ -11,7 +11,7 @@ use store::{Decided, Decision, Event, Fate, Found, GuestRow, Journal, Outcome, P
 /// Environment variable that makes the test write the latest version's file again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 
-/// Fates of the first version 1. The second fate was "partly" then, which no decision ever had.
+/// Fates of the first journals. The second fate was then "partly", which no decision ever had.
 const FATES: [Fate; 8] = [
     Fate::Reached,
     Fate::Stuck,

@@ -1,4 +1,5 @@
-//! Tests of damaged files. Each is set aside unchanged and reported once, and recording continues.
+//! Tests of damaged files. Each damaged file is set aside unchanged and reported once, and
+//! recording continues.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;

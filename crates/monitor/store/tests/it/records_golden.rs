@@ -111,7 +111,7 @@ fn is_read(version: u32, fields: Fields) {
     let today = read(&fresh);
     assert_eq!(today.3, moments(fields));
     let (minutes, quarters, gaps, _) = &today;
-    // The third minute is the current one, which has only samples.
+    // The third minute is the current minute, which has only samples.
     assert_eq!((minutes.len(), quarters.len(), gaps.len()), (3, 2, 1));
     // The reader gets copies of the files, because a reader may create an index next to a file.
     std::fs::create_dir(&copy).expect("made");

@@ -14,7 +14,8 @@ use reports::shown;
 const NAME_MIN: usize = 12;
 const NAME_MAX: usize = 28;
 const STATE_WIDTH: usize = 8;
-/// Minimum width of a reason next to the columns. If there is less room, the reason is below them.
+/// Minimum width of a reason next to the columns. If there is less room, the reason is below the
+/// columns.
 const REASON_MIN: usize = 40;
 /// Indentation of a reason below the columns.
 const BELOW: usize = 4;

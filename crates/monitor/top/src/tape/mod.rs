@@ -256,8 +256,8 @@ fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     }
 }
 
-/// Returns the possible paths of the journal. The manager stores it next to the directory of
-/// recordings. A user may copy both into one directory.
+/// Returns the possible paths of the journal. The manager stores the journal next to the directory
+/// of recordings. A user may copy the journal and the recordings into one directory.
 fn beside(dir: &Path) -> [PathBuf; 2] {
     [dir.join("../journal.db"), dir.join("journal.db")]
 }

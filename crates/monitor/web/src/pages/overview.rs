@@ -144,7 +144,7 @@ fn host_tiles(single: &Single) -> Markup {
     tiles(&values)
 }
 
-/// Name under which the current values contain the budget's text.
+/// Name of the budget's text among the current values.
 pub(crate) const BUDGET: &str = "budget";
 
 /// Returns the text about the budget of all guests, if the budget is less than the host's memory.

@@ -270,7 +270,7 @@ fn a_client_that_disconnects_costs_no_more_than_another() {
         let host = server.address;
         let ask = format!("GET /report/MAIN HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
         stream.write_all(ask.as_bytes()).expect("it is taken");
-        // The request is running if a reader is free, and there are two readers.
+        // The request runs if a reader is free. There are two readers.
         reads.until(number.min(1) + 1);
         drop(stream);
         // When the server responds to another request, it has noticed the closed connection.

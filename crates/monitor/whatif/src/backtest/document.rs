@@ -66,7 +66,7 @@ pub struct GuestDocument {
     pub tally: TallyDocument,
 }
 
-/// Sums over a time, of a guest or of all.
+/// Sums over a time, of a guest or of all guests.
 #[derive(Debug, Serialize)]
 pub struct TallyDocument {
     pub there_s: u64,

@@ -7,8 +7,8 @@ use base::{glob, named, plain};
 
 /// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;
-/// Growth of the host's shortage that is ignored, in millionths of the guests' memory over time.
-/// Estimates of needs are not more precise.
+/// Maximum growth of the host's shortage that is ignored, in millionths of the guests' memory over
+/// time. Estimates of needs are not more precise.
 const LACK_PPM: u128 = 100;
 
 /// The result of a search.
@@ -16,7 +16,7 @@ const LACK_PPM: u128 = 100;
 pub struct Fit {
     /// Number of further guests that fit.
     pub count: u32,
-    /// True if the search stopped at its limit, without a try of more guests.
+    /// True if the search stopped at its limit, and more guests were not tried.
     pub is_bound: bool,
     /// Result for all guests with this number of further guests.
     pub with: Tally,

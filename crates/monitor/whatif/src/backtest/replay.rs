@@ -43,8 +43,8 @@ pub struct Played {
 }
 
 impl Replay {
-    /// Opens the recordings of a directory, from one time up to before another, in milliseconds
-    /// since 1970.
+    /// Opens the recordings of a directory for a time range in milliseconds since 1970. The end is
+    /// exclusive.
     pub fn open(dir: &Path, from_ms: i64, to_ms: i64) -> Result<Replay, Error> {
         Ok(Replay { records: Records::open(dir)?, from_ms, to_ms, enough_ms: 0 })
     }

@@ -46,7 +46,7 @@ impl Findings {
     }
 }
 
-/// A finding, and the replayed effect of its remedy, if passes can show one.
+/// A finding, and the replayed effect of its remedy, if passes can show the effect.
 #[derive(Clone, Debug)]
 pub struct Advised {
     pub finding: Finding,
@@ -183,7 +183,7 @@ fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), E
     Ok((past, habits))
 }
 
-/// Returns the change of a replay that stands for a remedy. Returns `None` if passes cannot show
+/// Returns the change that represents a remedy in a replay. Returns `None` if passes cannot show
 /// the remedy's effect.
 fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
     let who = finding.guest.clone();

@@ -1,5 +1,5 @@
 //! Replays of simulated recordings. With the recorded policy the decisions must be the same.
-//! Estimates for another policy are compared with that policy in the same world.
+//! Estimates for another policy are compared with the results of this policy in the same world.
 
 use base::Bytes;
 use model::{GuestIdentity, PassEvent, PassGuest, PassInput};
