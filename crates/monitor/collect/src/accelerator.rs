@@ -38,7 +38,8 @@ pub(crate) fn accelerator(root: &Path, pid: u32) -> Accelerator {
     }
 }
 
-/// Counters of KVM, and their files. Two of these files hold parts of the polling time.
+/// Files of KVM's counters, with the counters' fields. Two of these files hold parts of the polling
+/// time.
 const FILES: [(&str, GuestField); 5] = [
     ("halt_poll_success_ns", GuestField::HaltPoll),
     ("halt_poll_fail_ns", GuestField::HaltPoll),

@@ -239,7 +239,7 @@ fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     sum
 }
 
-/// Returns the visible threads of the kernel. A container shows none.
+/// Returns the visible threads of the kernel. In a container no kernel threads are visible.
 fn kernel_threads(root: &Path, buffer: &mut Buffer) -> Vec<(String, u64)> {
     let Ok(entries) = std::fs::read_dir(root.join("proc")) else { return Vec::new() };
     let pid = |name: &std::ffi::OsStr| number(name.as_encoded_bytes());

@@ -118,7 +118,7 @@ impl TierReader {
 }
 
 impl Device {
-    /// Opens the counters of a device. A swap file has none.
+    /// Opens the counters of a device. A swap file has no counters.
     fn open(root: &Path, name: &str) -> Device {
         let Some(block) = name.strip_prefix("/dev/").filter(|name| !name.contains('/')) else {
             return Device::default();

@@ -4,7 +4,7 @@
 //!   HostData ─► gather: guests ─► sums: of all, over time ─► Facts ─► lines ─► Report ─► render
 //! ```
 //!
-//! No stage depends on a later one.
+//! No stage depends on a later stage.
 
 use crate::catalog::{Definition, Part};
 use crate::fields::{Derived, Scope, field};

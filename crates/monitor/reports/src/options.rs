@@ -22,8 +22,8 @@ pub struct Options<'a> {
 /// Subject of the rows of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The sum of all, for people.
+    /// Sums over all subjects, for people.
     Sums,
-    /// Each guest or tier as well, for programs.
+    /// Sums, and also each guest or tier, for programs.
     Each,
 }

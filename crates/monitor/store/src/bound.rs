@@ -5,8 +5,8 @@
 use crate::Error;
 use rusqlite::Row;
 
-/// Maximum length in bytes of a guest's name, a class, a clause or a kind. Requests have the same
-/// limit.
+/// Maximum length in bytes of a guest's name, a class, a clause or a kind. Names in requests have
+/// the same limit.
 pub const NAME_MAX: usize = 255;
 /// Maximum length in bytes of a reason or of an event's text.
 pub const SENTENCE_MAX: usize = 512;

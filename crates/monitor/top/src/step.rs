@@ -184,7 +184,7 @@ fn open(view: &mut View, model: &Model) {
     }
     let id = match view.shown {
         Shown::Memory => return show(view, Shown::Guests),
-        // The guest of a decision may be gone. Its screen then says so.
+        // The guest of a decision may be gone. The guest's screen then says so.
         Shown::Decisions => view.decisions(model).get(view.scroll).map(|one| one.id),
         Shown::Overview | Shown::Guests => view.marked(model).map(|row| row.id),
     };

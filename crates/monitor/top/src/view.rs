@@ -93,7 +93,7 @@ impl View {
         }
     }
 
-    /// Returns the line of the marked guest. Without a mark it is the first.
+    /// Returns the line of the marked guest. Without a marked guest, returns the first line.
     pub(super) fn marked_line(&self, guests: &[Seen<'_>]) -> usize {
         guests.iter().position(|guest| Some(guest.row.id) == self.selected).unwrap_or(0)
     }

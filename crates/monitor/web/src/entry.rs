@@ -49,7 +49,7 @@ pub(crate) enum Refused {
     NoPassword,
 }
 
-/// Sessions, and the ways to start one.
+/// Sessions, and the ways to start a session.
 pub(crate) struct Entry {
     scheme: Scheme,
     /// Host name in the reported address.

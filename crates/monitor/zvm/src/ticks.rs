@@ -20,7 +20,8 @@ impl Ticks {
         if self.settled.is_some() {
             return;
         }
-        // A kernel always sets a timestamp. Copies without one contain hundredths.
+        // A kernel always sets a timestamp. Copies without a timestamp contain hundredths of a
+        // second.
         if now.os.timestamp == 0 {
             self.settled = Some(HZ[0]);
             return;

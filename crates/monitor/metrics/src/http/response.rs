@@ -29,7 +29,7 @@ impl Response {
             let (length, status, ending) = read_head(&heard[..heard.len().min(HEAD_MAX)])?;
             heard = &heard[length..];
             match (status, ending) {
-                // An interim response precedes the final one.
+                // An interim response precedes the final response.
                 (100..=199, _) => {}
                 (204 | 304, _) => return Ok(Response { status, body: Vec::new() }),
                 (_, End::Connection) => return Ok(Response { status, body: heard.to_vec() }),

@@ -124,7 +124,7 @@ fn end_of(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add_unsigned(interval.length_ms)
 }
 
-/// Returns both halves of a time range. Each begins on a whole step.
+/// Returns both halves of a time range. Each half begins on a whole step.
 fn halves(span: Span) -> (Span, Span) {
     let steps = span.to_ms.saturating_sub(span.from_ms).max(0) / span.step_ms.max(1);
     let middle_ms = span.from_ms.saturating_add(steps / 2 * span.step_ms);

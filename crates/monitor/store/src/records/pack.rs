@@ -130,7 +130,8 @@ pub(super) fn put_identity(out: &mut Vec<u8>, who: &GuestIdentity) {
     put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
 }
 
-/// Writes the number of a guest, tier or process. The first time, its name follows.
+/// Writes the number of a guest, tier or process. At the first occurrence, the name is written,
+/// too.
 fn put_number<K: Ord + Clone, T: Default>(
     out: &mut Vec<u8>,
     known: &mut BTreeMap<K, usize>,

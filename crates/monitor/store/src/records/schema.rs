@@ -83,7 +83,7 @@ impl Grain {
 pub trait Table: Field {
     /// The last part of the table's name.
     const NAME: &'static str;
-    /// Column with the key of the row's owner. Rows of the host have none.
+    /// Column with the key of the row's owner. Rows of the host have no owner.
     const WHOSE: Option<&'static str>;
 
     /// Returns the table's name in files of this grain.

@@ -66,7 +66,7 @@ impl Names {
     }
 }
 
-/// Time of an export, and its names.
+/// Time range of an export, and the pseudonyms.
 #[derive(Debug)]
 pub struct Travel {
     /// Start, in milliseconds since 1970.

@@ -54,7 +54,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// Reads the recordings of a directory. `guests` are names or patterns of names. An empty list
-    /// means all.
+    /// means all guests.
     pub fn of(dir: &Path, question: Question, guests: &[String]) -> Result<Sizes, Error> {
         let pick = Pick {
             guests: Some(crate::FIELDS.to_vec()),

@@ -30,7 +30,7 @@ pub struct Parting {
     pub to_ms: i64,
     /// Target of the policy in force.
     pub active: Target,
-    /// Target of its shadow.
+    /// Target of the shadow policy.
     pub shadow: Target,
 }
 
