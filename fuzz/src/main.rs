@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fuzz_targets::MEMORY_MAX_KIB;
 
-/// Size of an allocation that checks the counting.
+/// Size of an allocation that tests the counter.
 const PROBE_BYTES: usize = 1 << 20;
 
 static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
@@ -20,8 +20,9 @@ static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
 #[global_allocator]
 static MEMORY: Counted = Counted { held: AtomicUsize::new(0), peak: AtomicUsize::new(0) };
 
-/// The system's allocator with a counter of allocated bytes. Allocations of C and C++ do not count.
-/// That is intended for libFuzzer; targets with SQLite ask the kernel (`bounded`).
+/// The system's allocator with a counter of allocated bytes. Allocations of C and C++ code do not
+/// count. Memory of libFuzzer is not meant to count; targets with SQLite use the kernel's counters
+/// (`bounded`).
 struct Counted {
     held: AtomicUsize,
     peak: AtomicUsize,

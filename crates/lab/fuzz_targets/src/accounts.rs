@@ -8,8 +8,8 @@ use crate::input::texts;
 /// The user and the group that are queried.
 const NUMBER: u32 = 1_000;
 
-/// Checks lists of users and groups. A found number must be in a line with its name, and a group
-/// with another member must not count as private.
+/// Checks lists of users and groups. If a group's number is found, a line must begin with the
+/// group's name. A group with another member must not count as private.
 pub(crate) fn account_lists(data: &[u8]) {
     let mut lists = texts(data).map(String::from_utf8_lossy);
     let users = lists.next().unwrap_or_default();
@@ -31,8 +31,8 @@ pub(crate) fn account_lists(data: &[u8]) {
     assert!(is_private(&users, &more, NUMBER, NUMBER));
 }
 
-/// Checks the record of parked guests. A record that was read must be written unchanged, and must
-/// not become longer.
+/// Checks the record of parked guests. The record is read and written again. The result must not
+/// have more lines, and must not change when it is read and written once more.
 pub(crate) fn parked_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let again = record_again(&text);

@@ -4,7 +4,7 @@ use model::counters::History;
 
 /// Checks the ring against the obvious model: a list with the newest row in front.
 ///
-/// The first two bytes are the size of the ring. Every further byte is one call.
+/// The first two bytes give the ring's width and length. Each further byte is one call.
 pub(crate) fn history(data: &[u8]) {
     let [width, intervals, calls @ ..] = data else { return };
     let (width, intervals) = (usize::from(width % 4) + 1, usize::from(intervals % 8));

@@ -19,14 +19,14 @@ const MOST: usize = 3;
 /// Maximum length of a query with its names.
 const QUESTION_MAX: u64 = 1 << 20;
 
-/// Answers that the metrics server returns in this order to any query, and the number returned so
-/// far.
+/// Answers of the metrics server, returned in this order to any queries, and the number of answers
+/// returned so far.
 static ANSWERS: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
 /// Lock that lets one input run at a time.
 static ENGINE: Mutex<()> = Mutex::new(());
 
-/// Runs queries with the answers of a metrics server, one after the other and then again. The first
-/// byte selects the guests. The result must contain only the requested data, of the requested time.
+/// Queries a metrics server that returns the texts of the input as answers, in turn. The first byte
+/// selects the guests. The results must contain only the requested hosts, guests and times.
 pub(crate) fn fleet_answers(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Some(url) = engine() else { return };

@@ -48,7 +48,8 @@ pub(crate) fn farm_exec(data: &[u8]) {
     assert!(words.starts_with(&text));
 }
 
-/// Returns a command's output before its end, its end, and the number of the command's bytes.
+/// Returns a command's output, the end of the command if found, and the number of bytes that belong
+/// to the command.
 fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     let mut mark = Mark::default();
     let (mut text, mut used) = (Vec::new(), 0);
@@ -63,7 +64,7 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     (text, None, used)
 }
 
-/// Checks that any table of a farm can be printed, even that of another user's farm.
+/// Checks that any table of a farm can be printed, even the table of another user's farm.
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };
@@ -78,8 +79,9 @@ pub(crate) fn farm_control(data: &[u8]) {
     }
 }
 
-/// Reads the file of a parked guest, unchanged and with corrected checksums. The content must be
-/// within the limits of the file's header. `check` must accept all complete files, and no others.
+/// Reads the file of a parked guest twice: unchanged, and with corrected checksums. The content
+/// must be within the limits of the file's header. `check` must accept all complete files, and no
+/// others.
 pub(crate) fn park_file(data: &[u8]) {
     for file in [data.to_vec(), parkfile::with_checksums(data)] {
         let Ok(mut reader) = parkfile::Reader::new(file.as_slice()) else { continue };

@@ -6,7 +6,8 @@ use wire::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, Message, ToGuest, ToHo
 
 use crate::input::Cut;
 
-/// Decodes any stream, in any pieces: unchanged, and as a list of frames with valid checksums.
+/// Decodes the input in pieces of any size, then decodes frames with valid checksums that are made
+/// from the input.
 pub(crate) fn frames(data: &[u8]) {
     let cut = Cut::new(data);
     heard_by::<ToHost>(&cut);
@@ -45,8 +46,8 @@ fn encoded<M: Message>(message: &M) -> Vec<u8> {
 }
 
 /// Builds frames with valid checksums from the input, because the fuzzer cannot guess a checksum.
-/// Each frame is a byte of flags, a kind, a length and as many bytes of body. The decoder's result
-/// is then known exactly.
+/// The input of a frame is a byte of flags, a kind, a length, and a body of this length. The
+/// expected result of the decoder follows from the flags and the body.
 fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     let mut rest = cut.stream;
     let mut stream = Vec::new();

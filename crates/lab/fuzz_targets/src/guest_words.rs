@@ -9,16 +9,16 @@ use crate::input::{dice, one_of, texts};
 
 /// First words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// A day in milliseconds. Later lines are not searched.
+/// A day in milliseconds. A line of a table that is due later is not searched.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// The times at which the tables are read: a Sunday, and the last minute of a leap day.
 const LOOKED_AT_S: [f64; 2] = [1_000_000_000.5, 1_709_251_199.999];
 /// Number of minutes with which each line is compared.
 const MINUTES: usize = 16;
 
-/// Searches a guest's memory for the kernel's log. If its first words are there, the log must be
-/// found. The log must have no control characters and be within its length limit. The monitor's
-/// answer gives an address or none.
+/// Searches a guest's memory for the kernel's log. The log must be found exactly if its first words
+/// are in the memory. The log must have no control characters and be within its length limit. The
+/// same text is parsed as a monitor's answer, which may contain an address.
 pub(crate) fn kernel_memory(memory: &[u8]) {
     let has_words = memory.windows(FIRST_WORDS.len()).any(|words| words == FIRST_WORDS);
     let log = kernel_log(memory);
@@ -50,9 +50,9 @@ pub(crate) fn guest_counters(data: &[u8]) {
     }
 }
 
-/// Parses a cron table, and descriptions of timers. Names must be case-insensitive. A line must
-/// also be due in the minutes of its time zone. The earliest line of all must be the earliest of
-/// its part as well.
+/// Parses a cron table, and descriptions of timers. Names must be case-insensitive. A minute in
+/// which a line is due must also match the line that is widened for any time zone. The next due
+/// time of all lines must be the earlier of the due times of the two halves.
 pub(crate) fn crontab(data: &[u8]) {
     let mut dice = dice(data);
     let mut all = texts(data);

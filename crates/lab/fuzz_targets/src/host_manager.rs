@@ -30,7 +30,7 @@ pub(crate) fn host_toml(data: &[u8]) {
 }
 
 /// Decodes lines from a client, lines to a client, and lines to the manager's keeper. A decoded
-/// line must have the same meaning when it is encoded again.
+/// line must have the same meaning when it is encoded and decoded again.
 pub(crate) fn host_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         match decode_request(line) {
@@ -44,7 +44,8 @@ pub(crate) fn host_control(data: &[u8]) {
             }
         }
         if let Ok((id, answer)) = decode_answer(line) {
-            // A fractional number may come back slightly different, which has no consequence.
+            // Only the ids are compared, because a fractional number may come back slightly
+            // different.
             let again = decode_answer(&encode_answer(id, &answer));
             assert!(again.is_ok_and(|(again, _)| again == id));
         }

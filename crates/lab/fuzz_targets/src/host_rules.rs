@@ -29,7 +29,7 @@ pub(crate) fn host_rules(data: &[u8]) {
     }
 }
 
-/// Checks that a guest's daemon refuses host rules, unless they could run in the guest as well.
+/// Checks that a file which compiles for a guest's daemon is recognised as a file of guest rules.
 fn as_a_guests(data: &[u8]) {
     let (file, found) = rules::parse(data);
     let (program, _) = rules::compile(&file, &rules::Machine::default());
@@ -42,7 +42,8 @@ fn run(data: &[u8], file: &RuleFile, program: &HostProgram) {
     let mut dice = dice(data);
     let mut history = program.history();
     for _ in 0..4 {
-        // A new guest has a short history. The only fault that this may cause is a missing counter.
+        // A new guest has a short history. A short history may cause no fault except a missing
+        // counter.
         decided(data, program, &history);
         for _ in 0..=program.intervals {
             history.advance().fill_with(|| one_of(&mut dice, &ODD));

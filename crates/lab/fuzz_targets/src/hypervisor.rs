@@ -14,8 +14,8 @@ use pinhead::idle::wakers::Wakers;
 
 use crate::input::texts;
 
-/// Parses libvirt's description of a domain. The results must be bounded by its content, and an
-/// error must have a message.
+/// Parses libvirt's description of a domain. A memory size and a port may be found only if the
+/// description contains them. An error must have a message.
 pub(crate) fn domain_xml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match describe_domain(text) {
@@ -83,7 +83,7 @@ const FILES: [&str; 18] = [
 ];
 const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
 
-/// A tree for the files. The tests of one process use it in turn.
+/// Lock on the tree of files, which the tests of one process use in turn.
 static TREE: Mutex<()> = Mutex::new(());
 
 /// Writes the texts of a host's files, two sets one after the other. No text may make the monitor,
@@ -131,8 +131,8 @@ fn put(tree: &Path, file: &str, text: &[u8]) {
     assert!(written.is_ok(), "{}: {written:?}", path.display());
 }
 
-/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers. The
-/// tasks may not explain more dispatches than there were.
+/// Compares two scans of a guest's tasks with arbitrary counts. Sums must stay valid numbers. At
+/// most 100 % of the dispatches may be attributed to tasks.
 pub(crate) fn scan_sums(data: &[u8]) {
     let mut words = data.chunks(8).map(|chunk| {
         let mut word = [0; 8];

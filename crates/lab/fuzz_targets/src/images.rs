@@ -42,7 +42,8 @@ pub(crate) fn apt_files(data: &[u8]) {
     }
 }
 
-/// Reads a record of the cache. It must be read as it was written, and have no control characters.
+/// Reads a record of the cache. An accepted record must be the same when it is written and read
+/// again. The names of its packages must be ASCII.
 pub(crate) fn cache_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match Record::parse(&text) {
@@ -62,8 +63,8 @@ pub(crate) fn kernel_image(data: &[u8]) {
     }
 }
 
-/// Parses a module, or a program. Names of other modules must be no longer than the file, and each
-/// name of a library must have an entry of sixteen bytes.
+/// Parses a module, or a program. The names of the required modules together must fit into the
+/// file. The file must have sixteen bytes for each name of a library.
 pub(crate) fn kernel_module(data: &[u8]) {
     let names = depends(data).unwrap_or_default();
     assert!(names.iter().map(|name| name.len() + 1).sum::<usize>() <= data.len());

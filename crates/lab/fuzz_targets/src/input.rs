@@ -3,13 +3,14 @@
 use base::{Rng, StableHash};
 use settings::Fault;
 
-/// Maximum number of lengths of pieces in an input.
+/// Maximum number of lengths in an input.
 const CUTS_MAX: usize = 15;
 
 /// A stream of bytes, and the pieces in which it arrives.
 ///
-/// The low half of the first byte is a number of lengths. So many bytes follow, each the length of
-/// a piece, used in turn. The rest is the stream. Without lengths it is one piece.
+/// The low half of the first byte is the number of lengths. Each length is a byte, and the lengths
+/// are used in turn for the pieces. All bytes behind the lengths are the stream. Without lengths,
+/// the stream is one piece.
 pub(crate) struct Cut<'a> {
     pub(crate) stream: &'a [u8],
     lengths: &'a [u8],

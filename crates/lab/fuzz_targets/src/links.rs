@@ -8,8 +8,9 @@ const CLIENTS: [u32; 2] = [1, 2];
 const SERVER: u32 = 3;
 const GUESTS: u32 = 4;
 
-/// Forwards a frame. Its first byte selects the sender. The frame must reach only the sender's
-/// partner. Only addresses and checksums may change, and a correct checksum must stay correct.
+/// Forwards a frame. The first byte of the input selects the sender. The frame must reach only the
+/// sender's partner. Only addresses and checksums may change, and a correct checksum must stay
+/// correct.
 pub(crate) fn link_frames(data: &[u8]) {
     let Some((from, frame)) = data.split_first() else { return };
     let from = u32::from(*from) % GUESTS + 1;
@@ -49,7 +50,8 @@ pub(crate) fn link_frames(data: &[u8]) {
     }
 }
 
-/// Returns the remainder by 65,535 of all words, which an exact internet checksum preserves.
+/// Returns the sum of all 16-bit words modulo 65,535. Exact corrections of a frame's checksums keep
+/// this sum.
 fn sum(bytes: &[u8]) -> u32 {
     let word = |two: &[u8]| u32::from(two[0]) << 8 | two.get(1).map_or(0, |&byte| u32::from(byte));
     bytes.chunks(2).map(word).sum::<u32>() % 0xffff

@@ -22,8 +22,8 @@ pub(crate) fn answer(data: &[u8]) {
     assert_eq!(read(7), whole);
 }
 
-/// Parses a guest's report of its rounds. The result must be the requested number of times, or a
-/// failure.
+/// Parses a guest's report of its rounds. The result must have one duration for each requested
+/// round, or be a failure.
 pub(crate) fn rounds(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
     let output = ExecOutput { code: 0, text };

@@ -7,7 +7,7 @@ use crate::input::texts;
 
 /// Maximum memory passed to the kernel in one call.
 const SLICE: Bytes = Bytes::mib(8);
-/// Two TiB in slices, with a partial slice at the end.
+/// Maximum number of slices: two TiB of memory, and a partial slice at the end.
 const SLICES_MAX: usize = (1 << 18) + 1;
 /// The bits of a pagemap's entry for a page that is in memory, and for one of a file.
 const PRESENT: u64 = 1 << 63;
@@ -31,7 +31,8 @@ pub(crate) fn process_maps(data: &[u8]) {
         for (memory, pieces) in MEMORIES {
             let Some(ram) = GuestRam::find(text, memory, pieces) else { continue };
             let held = ram.held(text);
-            // A list that contains an address twice has fewer pieces than lines.
+            // If a list contains an address twice, two pieces may be counted as one and found only
+            // in part.
             assert!(held.is_some() || pieces.len() > 1, "{ram:?} is among these mappings");
             let more = [text, b"\nffffffffffff0000-ffffffffffff1000 r--p 0 0:0 0\nRss: 7 kB\n"];
             assert_eq!(ram.held(more.concat().as_slice()), held);

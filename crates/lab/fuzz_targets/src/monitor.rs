@@ -14,8 +14,8 @@ use qmp::Value;
 
 use crate::input::texts;
 
-/// Maximum number of rounds of an input, and the time between two rounds. After a minute all facts
-/// are queried again.
+/// Maximum number of rounds of an input, and the time between two rounds. The monitor queries all
+/// facts again after a minute.
 const ROUNDS_MAX: usize = 4;
 const ROUND_MS: u64 = 70_000;
 /// Turns in which both sides send their messages.

@@ -12,8 +12,8 @@ use procfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 use crate::input::{dice, one_of, texts};
 use crate::kernel::{self, Files};
 
-/// Parses a list of CPUs. The list must ascend, have the counted length, and be the same when it is
-/// written and read again.
+/// Parses a list of CPUs. The list must ascend, have as many CPUs as `count` returns, and be the
+/// same when it is written and read again.
 pub(crate) fn cpu_list(data: &[u8]) {
     let list = cpulist::parse(data);
     assert_eq!(cpulist::count(data), list.as_ref().map(|list| list.len() as u32).map_err(|e| *e));
@@ -82,8 +82,9 @@ pub(crate) fn task_stat(data: &[u8]) {
     assert_eq!(stat.numbers([Flags, Parent]), None, "fields ascend");
 }
 
-/// Parses the counts of the whole system in /proc/stat and /proc/schedstat. A single line must give
-/// the same result as in the text, if it is the last line with its name.
+/// Parses the counts of the whole system in /proc/stat and /proc/schedstat. A count may be found
+/// only if a line has its name. The number of CPUs is at most the number of lines that begin with
+/// `cpu`.
 pub(crate) fn counts(data: &[u8]) {
     let found = system::parse(data);
     let lines = || procfs::parse::lines(data);
@@ -147,7 +148,8 @@ pub(crate) fn stat(data: &[u8]) {
     }
 }
 
-/// Checks that the beginning of a file gives the same result as the whole, or that more is needed.
+/// Checks that each beginning of a file gives the result of the whole file, or is reported as
+/// incomplete.
 fn beginnings(text: &[u8], stat: &cpus::Stat, whole: Result<bool, procfs::parse::Malformed>) {
     for end in (0..text.len()).step_by(text.len() / 32 + 1) {
         let mut part = cpus::Stat::default();

@@ -22,7 +22,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
         found.extend(decoder.by_ref());
         assert!(decoder.buffered_bytes() <= MESSAGE_BYTES_MAX);
     }
-    // Errors are shown to users, whatever they quote.
+    // Errors are shown to users, so each error must have a text.
     for error in found.iter().filter_map(|result| result.as_ref().err()) {
         assert!(!error.to_string().is_empty());
     }

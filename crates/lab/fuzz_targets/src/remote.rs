@@ -11,7 +11,7 @@ use virtrpc::{Call, Client, DOMAINS_MAX, Domain};
 use crate::virtrpc::reply_to;
 
 const ROUNDS: usize = 3;
-/// Fields of hosts and guests that are sums of growth.
+/// Fields of hosts and guests that are sums over all rounds, and never fall.
 const OF_HOST: [H; 4] = [H::User, H::System, H::Idle, H::IoWait];
 const OF_GUEST: [G; 9] = [
     G::VcpuRun,
@@ -24,11 +24,12 @@ const OF_GUEST: [G; 9] = [
     G::NetOutPackets,
     G::NetOutBytes,
 ];
-/// Sends the content of a file, and reads until its input ends.
+/// Shell script that sends the content of a file, and then reads until the input ends.
 const HOST: &str = "cat \"$0\"; exec cat > /dev/null 2>&1";
 
 /// Queries a host with prepared answers for some rounds. Each answer is a byte with the call's
-/// result, two bytes with its length, and its body. The sums of a guest that stays must never fall.
+/// result, two bytes with the length of the body, and the body. The sums of a guest that stays must
+/// never fall.
 pub(crate) fn remote_rounds(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +51,7 @@ fn rounds(program: Command) {
     };
     let mut before: Option<Moment> = None;
     for at_ms in 0..ROUNDS as i64 {
-        // A failed connection is not made again, because that would use ssh.
+        // The rounds end when the connection fails, because a new connection would use ssh.
         if !host.is_connected() {
             return;
         }
@@ -59,7 +60,7 @@ fn rounds(program: Command) {
                 check(&moment, before.as_ref());
                 before = Some(moment);
             }
-            // The sums of earlier rounds may be missing.
+            // After a failed round, sums may be smaller, so the next round is not compared.
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 before = None;

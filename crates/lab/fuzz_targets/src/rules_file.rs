@@ -11,7 +11,8 @@ use rules::{Diagnostic, Fault, Machine, Name, Piece, Program, RuleFile, Span, Va
 use crate::input::{dice, one_of};
 use crate::kernel;
 
-/// Larger inputs are skipped: all bounds of the language are reached far below.
+/// Maximum size of an input. Larger inputs are skipped, because smaller inputs reach all bounds of
+/// the language.
 pub(crate) const INPUT_MAX: usize = 64 * 1024;
 
 /// Values of a counter: missing, nearly 0, far too large, and negative. Readers never return an
@@ -44,7 +45,7 @@ pub(crate) fn rules_file(data: &[u8]) {
     for machine in MACHINES.iter() {
         let (program, more) = rules::compile(&file, machine);
         stand_in(data, &more);
-        // If a file is not text, its only error comes from the reader.
+        // If a file is not text, only `parse` reports an error.
         let is_told = has_errors(&more) || (program.is_none() && !parsed);
         assert_eq!(program.is_none(), is_told, "a program, or an error that says why");
         if let Some(program) = program.filter(|_| parsed) {
@@ -53,8 +54,8 @@ pub(crate) fn rules_file(data: &[u8]) {
     }
 }
 
-/// Runs any program in the model of a guest. The run must end. This is a separate target, because
-/// it runs for thousands of intervals, and the other target for one.
+/// Runs any program in the model of a guest. The run must end. This target is separate because it
+/// runs for thousands of intervals, and `rules_file` for one.
 pub(crate) fn steady(data: &[u8]) {
     if data.len() > INPUT_MAX {
         return;
@@ -105,7 +106,7 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
     explained(data, file, machine, program, &history);
 }
 
-/// Checks that any rules stay within the file's bounds.
+/// Checks that the decision stays within the minimum and maximum that the rules file sets.
 fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &GuestDecision) {
     assert_eq!(decision.cpu.is_some(), program.cpu.is_some());
     assert_eq!(decision.memory.is_some(), program.memory.is_some());

@@ -14,7 +14,8 @@ pub(crate) fn console(data: &[u8]) {
     let mut shown = Vec::new();
     for piece in cut.pieces(cut.stream) {
         let passed = filter.pass(piece);
-        // A terminal gets no partial sequence, which would swallow our own output.
+        // A terminal must get no partial sequence, because it would swallow the output that
+        // follows.
         harmless(&passed);
         shown.extend(passed);
     }

@@ -119,7 +119,7 @@ pub(crate) fn reply_to(
     let sent = client.output().len();
     client.ask(call).ok()?;
     let mut header = client.output().get(sent + 4..sent + 4 + HEADER_BYTES)?.to_vec();
-    // A reply, and its status.
+    // The message type of a reply, and the status of the reply.
     header[12..16].copy_from_slice(&1_u32.to_be_bytes());
     header[20..24].copy_from_slice(&u32::from(status % 3).to_be_bytes());
     let length = (4 + HEADER_BYTES + body.len()) as u32;

@@ -14,7 +14,8 @@ const LONGEST_MS: i64 = 366 * DAY_MS;
 const STEP_MAX_MS: i64 = 7 * DAY_MS;
 
 /// Parses a time in an address, and the page that a form redirects to. The time must be bounded,
-/// and the address made from it must have the same meaning. The page must exist.
+/// and the address made from it must have the same meaning. The page must be a path on this server,
+/// without a token.
 pub(crate) fn web_address(data: &[u8]) {
     let now = Now { ms: NOW_MS, ..why::now() };
     for text in texts(data).map(String::from_utf8_lossy) {

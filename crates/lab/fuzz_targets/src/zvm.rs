@@ -30,7 +30,7 @@ pub(crate) fn monwrite_file(data: &[u8]) {
     }
 }
 
-/// Reads the device, in pieces of any size and with any errors between them.
+/// Reads the device, in pieces of any size and with any errors between the pieces.
 pub(crate) fn monreader(data: &[u8]) {
     let cut = Cut::new(data);
     let mut stream = Stream::default();
@@ -146,8 +146,8 @@ pub(crate) fn sysinfo_text(data: &[u8]) {
     }
 }
 
-/// Parses STHYI. The result must be unchanged when it is written again, as long as sections do not
-/// overlap.
+/// Parses a page of STHYI. An accepted page can be written and read again, and adds a limited
+/// number of levels.
 pub(crate) fn sthyi_page(data: &[u8]) {
     if let Ok(info) = sthyi::read(data) {
         let _ = sthyi::read(&info.bytes());

@@ -5,14 +5,14 @@ use crate::tree::{File, in_crate};
 
 /// The document with the table.
 const TABLE: &str = "ARCHITECTURE.md";
-/// The last words of such names, before the unit.
+/// Last words of a deadline's name, before the unit.
 const WORDS: &[&str] = &[
     "PATIENCE", "GRACE", "SILENCE", "SILENT", "ANSWER", "STALE", "STUCK", "STILL", "DEADLINE",
     "DEATH", "GREETING", "RESCUE", "SURE", "LATE", "TIMEOUT", "UNREAD",
 ];
-/// The units of such names.
+/// Units at the end of a deadline's name.
 const UNITS: &[&str] = &["_MS", "_S"];
-/// The types of a time.
+/// Types of a deadline.
 const TYPES: &[&str] = &["u32", "u64", "i64", "Duration"];
 /// Crates for tests and measurements. Their timeouts only end a test or a measurement.
 const TESTS: &[&str] = &["e2e", "fuzz_targets", "lab", "sim", "tidy"];
@@ -49,8 +49,8 @@ fn source(path: &str) -> Option<(&str, &str)> {
     (is_code && !rest.contains("/tests")).then_some((of, path))
 }
 
-/// Returns the lines of a file outside of tests. Tests are the last part of a file. For any other
-/// test-only item, one line is included.
+/// Returns the lines of a file outside of tests. Tests are the last part of a file. Of any other
+/// test-only item, only the line below `#[cfg(test)]` is left out.
 fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
     let is_for_tests = |line: &str| line.trim() == "#[cfg(test)]";
     let starts_tests = move |(line, next): &(&str, &str)| {

@@ -285,7 +285,7 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
         };
         for dependency in list(&package["dependencies"]) {
             let used = text(&dependency["name"]);
-            // A path means that it is in this workspace.
+            // A dependency with a path is in this workspace.
             let is_ours = dependency["path"].is_string();
             let allowed = |names| FOR_ALL.contains(&used) || is_among(names, used);
             if is_ours && !row.ours.is_none_or(allowed) {

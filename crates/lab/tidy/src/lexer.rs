@@ -27,8 +27,8 @@ fn blank_len(rest: &[char], before: Option<char>) -> usize {
         ['/', '*', ..] => block_comment_len(rest),
         ['"', ..] => quoted_len(rest, '"'),
         ['r', '"' | '#', ..] if !before.is_some_and(is_word) => raw_string_len(rest),
-        // A lifetime has no closing quote. A character literal has it after one character or an
-        // escape.
+        // A lifetime has no closing quote. A character literal has a closing quote after one
+        // character or an escape.
         ['\'', '\\', ..] | ['\'', _, '\'', ..] => quoted_len(rest, '\''),
         _ => 0,
     }

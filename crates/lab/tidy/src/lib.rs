@@ -7,8 +7,8 @@
 //!   external crates come from a registry and under allowed licences, [`packages`]; the table in
 //!   ARCHITECTURE.md is current, [`layer_table`];
 //! - `tests/it/text.rs`: rules of text that rustfmt and clippy do not check, [`text`];
-//! - the same test: comments and tests' names begin with their subject, [`words`]; the head of a
-//!   crate has its purpose, its diagram and its rules in this order, [`heads`];
+//! - `tests/it/text.rs`, too: comments and tests' names begin with their subject, [`words`]; the
+//!   head of a crate has its purpose, its diagram and its rules in this order, [`heads`];
 //! - `tests/it/commits.rs`: the first lines of the newest commits are short, [`commits`];
 //! - `cargo run -p tidy --example shape`: circles of files inside a crate, types with methods in
 //!   many files, structs of many fields, [`shape`];

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Returns the targets of the links in a Markdown text that are paths, with their lines. External
-/// links, links within the page, and text in code are left out.
+/// Returns the links of a Markdown text that lead to paths: line number and path of each link.
+/// External links, links within the page, and text in code are left out.
 pub fn local(markdown: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut in_code = false;

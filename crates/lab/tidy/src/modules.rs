@@ -3,7 +3,8 @@
 //! A path is resolved as by the compiler. This covers `crate`, `self` and `super`, child modules,
 //! imports under other names, and names that a module only re-exports (`pub use`). `use crate::a;`
 //! with `a::b::f()` imports a name from `a/b.rs` and no name from `a/mod.rs`. A re-export is not an
-//! import, so a `lib.rs` with only re-exports ties no files together, unless it uses them itself.
+//! import, so a `lib.rs` with only re-exports ties no files together, unless its own code uses the
+//! re-exported names.
 //!
 //! ```text
 //!   files of a crate ──► [Module] (path, code without tests) ──► arrows ──► circles
@@ -78,7 +79,7 @@ impl Modules {
     /// Returns the file that defines the item at `path`, as seen from module `from`; `None` for a
     /// module itself and for an item of another crate.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
-        // Limit of followed imports, because two modules that import each other's names would be
+        // Maximum number of imports to follow. Two modules that import each other's names would be
         // followed without end.
         const IMPORTS_MAX: usize = 8;
         if depth > IMPORTS_MAX {
@@ -90,7 +91,8 @@ impl Modules {
             let at = self.by_path.get(&base).copied();
             let import = at.and_then(|at| self.all[at].import(name, &self.all[from]));
             base.push(name.clone());
-            // In addition to a module `run`, there may be a function `run` that it has re-exported.
+            // `run` may be the name of a module and of a function that the module's parent
+            // re-exports.
             if self.by_path.contains_key(&base) && (import.is_none() || !after.is_empty()) {
                 rest = after;
                 continue;
@@ -142,7 +144,7 @@ impl Module {
     }
 }
 
-/// Returns the crate's path of a file below `src`; `None` for tests.
+/// Returns the path in the crate of a file below `src`; `None` for tests.
 fn module_path(inside: &str) -> Option<Vec<String>> {
     let stem = inside.strip_suffix(".rs")?;
     let mut path: Vec<String> = stem.split('/').map(str::to_owned).collect();

@@ -49,8 +49,8 @@ pub fn crates(files: &[File]) -> BTreeSet<String> {
     files.iter().filter_map(|file| source(&file.path)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Returns the crate of a source file and the path from the crate's first file. A program in
-/// `src/bin/NAME` is a separate crate.
+/// Returns the crate of a source file, and the path from the directory of the crate's first file. A
+/// program in `src/bin/NAME` is a separate crate.
 pub fn source(path: &str) -> Option<(&str, &str)> {
     let (name, inside) = in_crate(path)?;
     let inside = inside.strip_prefix("src/")?;

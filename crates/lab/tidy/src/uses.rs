@@ -3,8 +3,8 @@
 /// A path in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The parts, from `crate`, `self`, `super` or a first name on. The last part of a glob is `*`,
-    /// and an empty part begins a path to another crate (`::a`).
+    /// The parts of the path, beginning with `crate`, `self`, `super` or a name. The last part of a
+    /// glob is `*`, and an empty part begins a path to another crate (`::a`).
     pub path: Vec<String>,
     /// The path's name in the file. Empty for a glob.
     pub name: String,
@@ -17,7 +17,7 @@ pub struct Use {
 pub enum Kind {
     /// In a `use`, for the file's own code.
     Import,
-    /// In a `pub use`, for the code of others.
+    /// In a `pub use`, for the code of other files.
     HandedOn,
     /// Within the code.
     Inline,
@@ -55,8 +55,7 @@ fn is_handed_on(before: &[&str]) -> bool {
 }
 
 /// Collects a path within the code, such as `crate::a::b` or `child::f`. Its last part may be a
-/// method. A single word counts only if it begins like a type or a constant, unlike variables and
-/// fields.
+/// method. A single word counts only if it begins with a capital letter, as types and constants do.
 fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     let mut path = vec![words[start].to_owned()];
     let mut at = start + 1;
@@ -87,7 +86,7 @@ fn tree(words: &[&str], at: &mut usize, prefix: &[String], kind: Kind, found: &m
                             return;
                         }
                         "," => *at += 1,
-                        // Not a tree, but a word of a macro.
+                        // This `use` is a word in a macro, and begins no tree.
                         ";" => return,
                         _ => tree(words, at, &path, kind, found),
                     }

@@ -5,14 +5,14 @@ use crate::tree::File;
 /// Words that delay the subject of a sentence. No comment may begin with such a word.
 const RIDDLES: [&str; 9] =
     ["What", "Who", "Whose", "Whom", "So", "Such", "How", "Whether", "Where"];
-/// Words of persons, and of old books.
+/// Words for persons, and an archaic word.
 const BANNED: [&str; 5] = ["who", "whom", "whose", "whoever", "anew"];
-/// First words of a test's name that is no subject.
+/// First words of tests' names that are no subject.
 const NO_SUBJECTS: [&str; 13] = [
     "who", "whoever", "whose", "what", "whatever", "how", "where", "one", "it", "that", "those",
     "so", "nobody",
 ];
-/// Characters of a test's name.
+/// Maximum number of characters in a test's name.
 const NAME_MAX: usize = 60;
 
 /// Returns all complaints about comments and tests' names.

@@ -64,9 +64,9 @@ fn the_examples_for_contributors_apply_and_compile() {
     let check = Command::new(cargo)
         .args(["check", "--locked", "--offline", "--quiet", "--release"])
         .args(["-p", "pinhead", "-p", "pinheadd"])
-        // `make lint` has already checked the external libraries there.
+        // `make lint` has already checked the external libraries in this directory.
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target"))
-        // Set for this harness by `scripts/test`.
+        // `scripts/test` sets this variable for the test harness.
         .env_remove("RUSTC_BOOTSTRAP")
         .current_dir(&copied)
         .output()
