@@ -7,7 +7,7 @@ pub enum Fault {
     None,
     /// Does nothing.
     Stuck,
-    /// Stops for half of each such period.
+    /// Stops for half of each period.
     Intermittent {
         /// Time from stop to stop.
         period_ms: u64,
@@ -22,7 +22,7 @@ pub struct Balloon {
     /// True if the kernel took memory from the balloon since its last new target. The balloon then
     /// rests until the next target.
     pub gave_way: bool,
-    /// Memory that the guest is to have.
+    /// Target size of the guest.
     target_kib: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Balloon {
         Balloon { size_kib, target_kib: None, gave_way: false }
     }
 
-    /// Sets the memory that the guest is to have.
+    /// Sets the target size of the guest.
     pub fn set_target(&mut self, target_kib: u64) {
         if self.target_kib != Some(target_kib) {
             self.gave_way = false;

@@ -1,8 +1,8 @@
 //! Conditions that must hold in every scenario, judged by the model's truth.
 //!
 //! A guest is starved if its tasks waited for memory for 1 % of the last second. The next sample
-//! reports this to the arbiter. An order therefore counts as the shrinking of a starved guest only
-//! if the guest had been starved for longer than [`DELAY_MS`] at that time.
+//! reports this to the arbiter. An order that shrinks a guest is therefore wrong only if the guest
+//! had been starved for longer than [`DELAY_MS`] before the order.
 
 use crate::balloon::Fault;
 use crate::load::Load;
@@ -18,9 +18,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Delay of a sample: the time between two samples, plus a step.
 pub const DELAY_MS: u64 = 1_100;
-/// Delay of a sample, a pass, and a step until the balloon has its target.
+/// Maximum time from a guest's starvation until its balloon stops: the delay of a sample, a pass,
+/// and two steps.
 const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
-/// Time within which a need that can be met is met.
+/// Maximum time until a need is met, if there is memory for it.
 const NEED_MS: u64 = 30_000;
 /// Time from which the set point must be held.
 const SETTLED_MS: u64 = CALM_MS + 180_000;
@@ -31,9 +32,9 @@ const TURNS_RESTLESS_MAX: usize = 24;
 const TURNS_MS: u64 = 600_000;
 /// Time after a kill in which the load is not steady.
 const AGAIN_MS: u64 = 90_000;
-/// Time within which a rival's move shows.
+/// Time until a rival's move is visible in the guest's size.
 const RIVAL_MS: u64 = 3_000;
-/// Two moves by a rival within this window are not a coincidence. The balloon is then left to the
+/// Window for two moves by a rival. After two moves within this window, the balloon is left to the
 /// rival for `LET_GO_MS`.
 const RIVAL_WINDOW_MS: u64 = 55_000;
 const LET_GO_MS: u64 = 500_000;
@@ -65,7 +66,7 @@ struct Seen {
     target: Target,
     shrunk_ms: Option<u64>,
     ordered_ms: u64,
-    /// Time of a rival's move, and the guest's size then.
+    /// Time of a rival's move, and the guest's size at that time.
     rival: Option<(u64, u64)>,
     rivalled_ms: Option<u64>,
     foreign_ms: Option<u64>,
@@ -77,12 +78,13 @@ struct Target {
     last: Option<Bytes>,
     /// Target before the last one.
     before: Option<Bytes>,
-    /// True if the last target is a release, which the guest has not been promised.
+    /// True if the last target is a release. Released memory is not promised to the guest.
     is_released: bool,
 }
 
 impl Seen {
-    /// Checks that a shrinking balloon stops when its guest starves, if the samples come.
+    /// Checks that a starving guest is not shrunk. Guests with lost or late samples are not
+    /// checked.
     fn halted(&mut self, member: &Member, now_ms: u64) -> Result<(), String> {
         let actual_kib = member.guest.actual_kib();
         let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
@@ -98,7 +100,7 @@ impl Seen {
     /// guest did not wait. After two such moves the guest's balloon must be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
-        // A slow balloon moves without a break, so the number of its targets is unknown. A lying
+        // A slow balloon moves without a break, so the rival's moves cannot be counted. A lying
         // guest is not judged either, because its reasons for a move may be false.
         if member.guest.spec.balloon_kib_s < GIB_KIB / 2 || member.guest.spec.traits.lies {
             return;
@@ -201,8 +203,8 @@ impl Checker {
                 // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
-                // A return of memory that the host did not get ends a failed shrink, and a release
-                // ends a shrink that has served.
+                // Two kinds of growth are no turns: the end of a shrink that gave the host nothing,
+                // and a release of memory that the host no longer needs.
                 let returns = [Some(Clause::NoYield), Some(Clause::Room)];
                 let calm = calm && !returns.contains(&order.clause);
                 seen.calm_turns += u64::from(calm);
@@ -214,7 +216,7 @@ impl Checker {
             seen.turns.pop_front();
         }
         self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
-        // Only its changing claims move a lying guest.
+        // A lying guest is not checked, because its changing claims cause its turns.
         let honest = !spec.traits.lies;
         never(honest && seen.calm_turns > 1, || {
             format!("{order:?} is a second turn though nothing changes")
@@ -239,7 +241,7 @@ impl Checker {
             let is_new = order.target > order.from.max(before);
             target.is_released = match order.clause {
                 Some(Clause::Room) => true,
-                // The rest of a release stays one.
+                // A smaller target after a release is still a release.
                 _ => target.is_released && !is_new,
             };
             more |= is_new && !target.is_released;
@@ -251,8 +253,8 @@ impl Checker {
             .filter(|m| self.guests.get(&m.key).is_none_or(|seen| !seen.target.is_released))
             .map(|m| {
                 let target_kib = m.target.map_or(0, |t| t.0 >> 10);
-                // Memory that the host holds despite the balloon costs nothing. A balloon comes to
-                // rest slightly off its target.
+                // Memory that is still resident despite the balloon costs the host nothing. A
+                // balloon comes to rest slightly off its target.
                 let has_kib = m.guest.actual_kib().max(m.guest.seen_kib());
                 target_kib.saturating_sub(has_kib + target_kib / 200 + 1024)
             })
@@ -275,7 +277,7 @@ impl Checker {
         }
     }
 
-    /// Checks that a balloon that never moves is reported in time, plus a pass.
+    /// Checks that a balloon that never moves is reported in time. One more pass is allowed.
     fn stuck(&mut self, world: &World, ours: &Ours, round: &Round) -> Result<(), String> {
         let is_reported = |key| {
             let mut outcomes = ours.last.outcomes.iter();
@@ -288,7 +290,7 @@ impl Checker {
             if is_reported(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
-            // A request for the opposite, however small, restarts the time as well.
+            // A target in the opposite direction, however small, also restarts the time.
             let turns = |o: &&Order| {
                 let way = o.target.cmp(&o.from);
                 o.key == member.key && seen.asked_ms.is_some_and(|(_, before)| before != way)
@@ -342,7 +344,7 @@ impl Checker {
         let (at_ms, room_kib) = *seen.open_ms.get_or_insert((now_ms, room_kib));
         let open_ms = now_ms - at_ms;
         self.tally.need_ms_max = self.tally.need_ms_max.max(open_ms);
-        // A slow balloon has its own time.
+        // A need gets more time if the balloon is slow.
         let slow_ms = room_kib * 1000 / spec.balloon_kib_s.max(1);
         never(open_ms > NEED_MS + slow_ms, || {
             format!("{:?} waits for {open_ms} ms for what is there", member.key)
@@ -378,13 +380,13 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if happened { Err(what()) } else { Ok(()) }
 }
 
-/// Returns true if the order gives a lying guest more than twice its visible memory. Its target
-/// before was `before`.
+/// Returns true if the order gives a lying guest more than twice its visible memory. `before` is
+/// the previous target of the guest.
 fn is_for_a_lie(member: &Member, order: &Order, before: Option<Bytes>) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // An earlier grant may be reduced to its remainder, a booting guest keeps its size from before,
-    // and a host with room releases all guests. None of these is a grant for a claim.
+    // Three kinds of targets are not grants for a claim: a reduced earlier grant, the kept size of
+    // a booting guest, and a release on a host with room.
     let is_rest = before.is_some_and(|before| order.target <= before);
     let is_old = is_rest || matches!(order.clause, Some(Clause::Boot | Clause::Room));
     let is_new = !is_old && order.target > order.from;

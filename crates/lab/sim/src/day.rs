@@ -4,7 +4,7 @@
 //!   moments of a few guests ─► Lines, one each ─► Day ──(the time)──► moment of a hundred guests
 //! ```
 //!
-//! Each guest of the day follows a recorded guest, from another position in the recording. Its
+//! Each guest of the day follows a recorded guest, from its own position in the recording. Its
 //! counters grow by the same amounts, its gauges are the same, and it has no rows while the
 //! recorded guest was idle. The recording starts over at its end. In the hours of its class a guest
 //! follows a busy recorded guest, and at other times an idle one. The numbers therefore vary like a
@@ -53,8 +53,9 @@ fn until<T>(line: &[(i64, T)], at_ms: i64) -> usize {
     line.partition_point(|(offset_ms, _)| *offset_ms <= at_ms)
 }
 
-/// Grows a row by the rows after `from_ms` and up to `to_ms`. If `from_ms` is later, the time has
-/// started over, and the rows to the end count too. Returns true if there were any.
+/// Grows a row by the rows after `from_ms` and up to `to_ms`. If `from_ms` is the later time, the
+/// recording has started over, and the rows up to its end count, too. Returns true if there were
+/// rows.
 fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
     let parts = match from_ms <= to_ms {
         true => [(until(line, from_ms), until(line, to_ms)), (0, 0)],
@@ -84,7 +85,8 @@ struct Guest {
     /// Indices of the recorded guests to follow while this guest is busy, and while it is idle.
     working: usize,
     sleeping: usize,
-    /// Working hours, those of its class moved by up to two; `None` if it always works.
+    /// Working hours: the hours of its class, up to two hours later; `None` if the guest always
+    /// works.
     hours: Option<(i64, i64)>,
     shift_ms: i64,
     follows: Option<usize>,
@@ -203,7 +205,7 @@ impl Day {
         self.recorded.len()
     }
 
-    /// Returns the moment at a time, which must be later than the time before.
+    /// Returns the moment at a time, which must be later than the time of the previous call.
     pub fn at(&mut self, at_ms: i64) -> Moment {
         let place = |at_ms: i64, shift_ms: i64| {
             (at_ms - self.begin_ms + shift_ms).rem_euclid(self.length_ms)
@@ -243,7 +245,7 @@ impl Day {
             moment.host.set(field, self.host.get(field).map(|value| value * times));
         }
         moment.host.set(H::Guests, Some(self.guests.len() as u64));
-        // Emulated guests are processes in user mode.
+        // Emulated guests run in user mode, so their CPU time counts as the host's user time.
         let user = self.host.get(H::User).map(|ns| ns + all_run);
         self.host.set(H::User, user);
         for (name, row) in &mut self.tiers {
@@ -267,7 +269,7 @@ impl Guest {
         true
     }
 
-    /// Returns the rows of its processes in a span of time.
+    /// Returns the rows of the guest's processes in a span of time.
     fn processes_between(
         &mut self,
         recorded: &Recorded,

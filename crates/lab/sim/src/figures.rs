@@ -1,4 +1,4 @@
-//! Scenes of the table, with each policy in the same place.
+//! Scenes of the table. A scene is the same for all policies.
 
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) const MIB: u64 = 1 << 10;
 pub(crate) const GIB: u64 = 1 << 20;
 
-/// Returns a host of 64 GiB with a set point of a fifth, as MOM and Proxmox have it.
+/// Returns a host of 64 GiB. The set point is a fifth of its memory, as in MOM and Proxmox.
 pub(crate) fn host(own: Load) -> World {
     let total = Bytes::mib(64 << 10);
     let config = Config { set_point: total.permille(200), ..Config::of_host(total) };
@@ -56,12 +56,13 @@ pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
     burst_on(host(steady(31 * GIB)), policy, false)
 }
 
-/// Returns the same time on a host that the policy has managed for two minutes before.
+/// Returns the time of [`burst`] on a host that the policy has managed for two minutes before.
 pub fn burst_on_managed_host(policy: &mut dyn Policy) -> Option<u64> {
     burst_on(host(steady(31 * GIB)), policy, true)
 }
 
-/// Returns the same time next to a lying guest, which claims 64 GiB and uses hardly any memory.
+/// Returns the time of [`burst`] next to a lying guest, which claims 64 GiB and uses hardly any
+/// memory.
 pub fn burst_beside_a_liar(policy: &mut dyn Policy) -> Option<u64> {
     let mut world = host(steady(31 * GIB));
     world.come(liar(), Line::default());
@@ -240,8 +241,9 @@ pub struct Served {
 }
 
 /// Seven guests of 384 MiB share a host without any memory to hand out. The first has 200 MiB and
-/// needs 170 MiB more. The other guests have cold cache, and before that free memory that the host
-/// already has by page reporting. 16 MiB of each hypervisor count as memory of its guest.
+/// needs 170 MiB more. The other guests have cold cache. They also have free memory, which page
+/// reporting has already returned to the host. 16 MiB of each hypervisor count as memory of its
+/// guest.
 pub fn crammed(ours: &mut Ours) -> Served {
     const AT_MS: u64 = 60_000;
     const NEED_KIB: u64 = 170 * MIB;
@@ -290,8 +292,9 @@ pub fn crammed(ours: &mut Ours) -> Served {
     served
 }
 
-/// A guest with 6 GiB of hot cache is on a host at its set point. Its neighbour lies, and has a
-/// part of its claim. Returns the number of shrinks of the guest, and its smallest size.
+/// A guest with 6 GiB of hot cache is on a host at its set point. Its neighbour lies, and has
+/// already received a part of its claim. Returns the number of shrinks of the guest, and its
+/// smallest size.
 pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     let mut world = host(steady(0));
     let mut spec = plain(8 * GIB, 8 * GIB, steady(GIB));
@@ -315,8 +318,8 @@ pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     squeeze
 }
 
-/// Twelve guests under steady load fill a host, for three hours after the first. Returns the
-/// maximum number of reversals of a guest in an hour, in hundredths.
+/// Twelve guests under steady load fill a host. Returns the maximum number of reversals of a guest
+/// per hour, in hundredths. The first of four hours does not count.
 pub fn reversals(policy: &mut dyn Policy) -> u64 {
     const HOUR_MS: u64 = 3_600_000;
     let mut world = host(steady(3 * GIB));

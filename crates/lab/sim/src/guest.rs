@@ -89,7 +89,7 @@ pub struct Counters {
     pub swap_in: u64,
     /// Pages written to swap.
     pub swap_out: u64,
-    /// Pages dropped too early.
+    /// Dropped pages of cache that were read again.
     pub refaults: u64,
     /// Faults that had to read.
     pub major_faults: u64,
@@ -203,7 +203,7 @@ impl Guest {
         self.spec.swap_kib - self.held.swapped_kib
     }
 
-    /// Returns the memory that its programs need and that is not resident in the guest.
+    /// Returns the memory that the guest's programs need beyond their resident memory.
     pub fn unmet_kib(&self, now_ms: u64) -> u64 {
         self.wanted_kib(now_ms).saturating_sub(self.held.anon_kib)
     }
@@ -362,8 +362,8 @@ impl Guest {
         taken
     }
 
-    /// Frees up to `kib`: cold cache, hot cache, memory of programs. The program that needs the
-    /// memory waits.
+    /// Frees up to `kib`: first cold cache, then hot cache, then memory of programs. The program
+    /// that needs the memory waits.
     fn reclaim(&mut self, kib: u64) {
         let cold = kib.min(self.held.cold_kib);
         let hot = (kib - cold).min(self.held.hot_kib);
@@ -383,7 +383,7 @@ impl Guest {
         self.held.free_touched_kib += cold + hot + out;
     }
 
-    /// Reads swapped memory back that programs use.
+    /// Reads back the swapped memory that programs use.
     fn swap_in_step(&mut self) {
         let all = self.held.anon_kib + self.held.swapped_kib;
         let quiet = all * (1000 - self.spec.busy_permille) / 1000;
@@ -416,7 +416,7 @@ impl Guest {
         let files = self.spec.files;
         let new = (files.cold_kib_s * STEP_MS / 1000)
             .min(files.cold_kib_max.saturating_sub(self.held.cold_kib));
-        // New cold cache takes free memory only. Beyond that it would replace old cold cache.
+        // New cold cache takes only free memory. More new cache would only replace old cold cache.
         let got = new.min(self.free_kib().saturating_sub(self.low_kib()));
         let touched = got.min(self.held.free_touched_kib);
         self.held.free_touched_kib -= touched;

@@ -7,9 +7,9 @@
 //!                          └───────────── targets ◄─────────────┘
 //! ```
 //!
-//! There is no clock, no thread and no floating point: a seed gives the same run, byte for byte,
-//! wherever it is repeated. The model has the real waits of a guest's programs, which a policy
-//! lacks; [`check`] judges by them. [`figures`] are the scenes of the table in
+//! There is no clock, no thread and no floating point: a seed gives the same run everywhere, byte
+//! for byte. The model contains the real waits of a guest's programs. [`check`] judges by these
+//! waits, which a policy does not see. [`figures`] are the scenes of the table in
 //! docs/benchmarks.md, [`table`] is docs/policies.md, [`accidents`] is docs/accidents.md. [`day`]
 //! is separate: it makes a day of many guests from recordings of a few.
 

@@ -1,4 +1,5 @@
-//! Common interface of all policies: pinhead's, unchanged, and other managers'.
+//! Common interface of all policies: pinhead's unchanged policy, and the policies of other
+//! managers.
 
 use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
@@ -26,7 +27,7 @@ pub struct Order {
     pub key: Key,
     /// Size before.
     pub from: Bytes,
-    /// Size that the guest is to have.
+    /// Target size of the guest.
     pub target: Bytes,
     /// Part of the policy that decided, if the policy names it.
     pub clause: Option<Clause>,
@@ -46,8 +47,8 @@ pub trait Policy {
     /// Watches without acting.
     fn watch(&mut self, _scene: &Scene<'_>) {}
 
-    /// Returns the targets that are set after the policy's process has died, by a process that
-    /// outlives it. By default there are none, and balloons stay where they are.
+    /// Returns the targets that a surviving process sets after the policy's process has died. By
+    /// default there are no targets, and balloons keep their sizes.
     fn after_death(&mut self, _scene: &Scene<'_>) -> Vec<Order> {
         Vec::new()
     }

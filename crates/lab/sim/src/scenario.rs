@@ -1,7 +1,7 @@
 //! Scenarios: a seed selects the features, and then the guests and events.
 //!
-//! Each feature is on or off for a whole run, so that rare combinations come up often. The line
-//! that is printed before a run names the features that a failure may need.
+//! Each feature is on or off for a whole run, so that rare combinations come up often. A failure
+//! may need certain features, so the line before a run names all features that are on.
 
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
@@ -95,7 +95,7 @@ pub struct Scenario {
     pub liars: usize,
     /// Host.
     pub world: World,
-    /// Reservations: the id, and the time by which it must be answered.
+    /// Reservations: the id, and the time by which the reservation must be answered.
     pub reservations: Vec<(u64, u64)>,
 }
 
@@ -147,8 +147,8 @@ impl Scenario {
         }
     }
 
-    /// Adds hypervisor memory that counts as the guests', in half of all scenarios. This is drawn
-    /// separately as well.
+    /// In half of all scenarios, adds memory of the hypervisors that counts as memory of the
+    /// guests. This memory is drawn separately, too.
     fn hypervisors(&mut self) {
         let mut rng = Rng::new(self.seed.rotate_left(32));
         if rng.permille(500) {

@@ -22,7 +22,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns both together.
+    /// Returns the numbers of both runs together.
     pub fn with(self, other: &Tally) -> Tally {
         Tally {
             orders: self.orders + other.orders,

@@ -105,7 +105,7 @@ impl World {
         self.total_kib.saturating_sub(self.used_kib())
     }
 
-    /// Returns the memory that the host uses, or would like to use.
+    /// Returns the memory that the host uses, or would use if it had enough.
     pub fn used_kib(&self) -> u64 {
         let guests: u64 = self.members.iter().map(|m| m.guest.seen_kib()).sum();
         self.own.at(self.now_ms) + guests

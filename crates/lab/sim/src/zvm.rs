@@ -1,8 +1,8 @@
 //! A synthetic z/VM with Linux guests, with its monitor data as MONWRITE writes it.
 //!
-//! The data are built byte by byte, from the documentation of the records and the file. The
-//! reader's code is not used, so both cannot have the same mistake. The real values of the system
-//! are in [`Truth`].
+//! The data are built byte by byte, from the documentation of the records and the file. The code of
+//! the reader is not used, so a mistake of the reader is not repeated here. The real values of the
+//! system are in [`Truth`].
 
 use base::Rng;
 
@@ -35,20 +35,20 @@ pub struct Truth {
     pub received: u64,
     /// CPU time of its processes, all of one name, in hundredths of a second.
     pub process_time: u64,
-    /// CPU time of its second CPU in milliseconds, if it has a second CPU. It is recorded every
-    /// other time.
+    /// CPU time of its second CPU in milliseconds, if it has a second CPU. It is recorded in every
+    /// second interval.
     pub second_ms: u64,
-    /// Ticks of its CPU before the last start of its Linux: busy, and all.
+    /// Busy ticks, and all ticks, of its CPU before the last start of its Linux.
     booted: (u32, u32),
 }
 
-/// Events of guests besides their work, by number and interval.
+/// Guests with special events: number of the guest, and interval of the event.
 pub const HAS_SECOND_CPU: usize = 0;
 pub const STARTS_AGAIN: (usize, u32) = (1, 40);
 pub const LOGS_OFF: (usize, u32) = (3, 60);
 /// Interval in which a long-running process of each guest ends.
 pub const ENDS: u32 = 50;
-/// CPU time of that process, in hundredths of a second.
+/// CPU time of the process that ends, in hundredths of a second.
 const OLD_TIME: u64 = 100_000;
 
 /// A z/VM system.
@@ -171,8 +171,8 @@ impl System {
     fn processor(&mut self, tod: u64) -> Vec<u8> {
         let seconds = u64::from(self.intervals) * 60;
         let mut bytes = record(0, 2, tod, 96);
-        // Half of the time is for users, a tenth of that for CP's work, and a twentieth for the
-        // system.
+        // Users get half of the time, and a tenth of this half is CP's work for them. The system
+        // itself gets a twentieth of the time.
         bytes.long(24, seconds * 450 * PER_MS).long(32, seconds * 500 * PER_MS);
         bytes.long(40, seconds * 50 * PER_MS).long(68, seconds * 450 * PER_MS);
         bytes.0
@@ -240,7 +240,7 @@ impl System {
                 if self.intervals > ENDS + 1 {
                     continue;
                 }
-                // The last record of this process, which is not copied any more.
+                // The last record of this process is marked, because it is not copied any more.
                 task_record[7] = 1;
             }
             records.push(task_record);
@@ -248,11 +248,11 @@ impl System {
     }
 
     /// Returns a process record, as the daemon in the guest writes it. The first process has all of
-    /// the time.
+    /// the CPU time.
     fn task(&self, guest: &Truth, user: &[u8; 8], number: u32, tod: u64) -> Vec<u8> {
         let mut data = Bytes::zeroes(512);
         data.long(0, (tod - EPOCH) / PER_MS / 1_000);
-        // Five empty texts, and the command before the last of them.
+        // Six texts: the fifth is the command, and all others are empty.
         let texts = [0, 0, 0, 0, 0, 0, 0, 0, 0, 5, b'h', b't', b't', b'p', b'd', 0, 0];
         let length = 111 + texts.len();
         data.put(8, &(length as u16).to_be_bytes()).put(10, &12_u16.to_be_bytes());
@@ -271,7 +271,7 @@ impl System {
         application(tod, user, &product, &data.0)
     }
 
-    /// Puts records into frames, with the pages that name them.
+    /// Puts records into frames, and adds the control pages that list the frames.
     fn pages(&mut self, records: &[Vec<u8>]) -> Vec<u8> {
         let mut frames: Vec<Vec<u8>> = vec![Vec::new()];
         for record in records {

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 struct Accident {
     /// Incident in one sentence, and its harm.
     question: Question,
-    /// Public reports of it.
+    /// Public reports of the incident.
     reports: &'static str,
 }
 
@@ -136,7 +136,7 @@ impl Row {
     }
 }
 
-/// Returns the book in Markdown: a row an incident, harm in bold, and the reports.
+/// Returns the book in Markdown: one row for each incident, with harm in bold, and the reports.
 pub fn markdown(rows: &[Row]) -> String {
     let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     let mut out = format!(

@@ -48,7 +48,7 @@ fn wait_ms(world: &mut World, policy: &mut dyn Policy, keys: &[Key], until_ms: u
     sum_us / 1000
 }
 
-/// Returns the same guest without swap, with a kernel that kills rather than deflates.
+/// Returns this guest without swap. Its kernel kills processes instead of deflating the balloon.
 fn strict(spec: Spec) -> Spec {
     let mut spec = Spec { swap_kib: 0, ..spec };
     spec.traits.deflates_on_oom = false;
@@ -65,8 +65,8 @@ pub(super) fn starved(policy: &mut dyn Policy) -> u64 {
 }
 
 /// Eight guests of 4 GiB have touched and freed 2.5 GiB each, and their balloons return nothing to
-/// the host, which is short. Returns the memory that neither side has after ten minutes: the guest
-/// may not use it, and the host still holds it.
+/// the host, which is short. Returns the memory that is lost to both sides after ten minutes.
+/// Guests may not use this memory, but it is still resident on the host.
 pub(super) fn in_vain(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..8 {
@@ -120,7 +120,7 @@ pub(super) fn boot(policy: &mut dyn Policy) -> u64 {
 
 /// Six guests of 6 GiB are idle while the host is short, so that balloons inflate. The shortage
 /// ends, the policy's process dies, and a minute later one guest needs 4 GiB. Returns the time
-/// until it is served; `None` if not within ten minutes.
+/// until this guest is served; `None` if not within ten minutes.
 pub(super) fn death(policy: &mut dyn Policy) -> Option<u64> {
     const DIES_MS: u64 = AT_MS + 600_000;
     const CLAIM_MS: u64 = DIES_MS + 60_000;

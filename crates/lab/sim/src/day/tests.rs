@@ -1,7 +1,7 @@
 use super::*;
 
-/// A recording of a minute. One guest works more each second. Two guests are idle and are reported
-/// every 30 s, as is a process.
+/// Returns a recording of a minute. One guest works more each second. Two idle guests, and a
+/// process of the working guest, are reported every 30 s.
 fn recording() -> Vec<Moment> {
     let who = |name: &str| GuestIdentity {
         name: name.into(),
@@ -51,8 +51,9 @@ fn run(moment: &Moment, number: usize) -> Option<u64> {
 
 #[test]
 fn a_guest_grows_as_the_one_it_follows() {
-    // Guest 20 always works and follows the busy guest. In ten minutes it repeats that recording
-    // ten times, with 60 * 60 * 1000 each time, except for its starting position.
+    // Guest 20 always works and follows the busy guest. In ten minutes it repeats the recording ten
+    // times. Each repetition adds 60 * 60 * 1000, except the one that the starting position cuts
+    // off.
     let moments = made(21, 1_000, 600_000);
     let first = run(&moments[0], 20).expect("guest 20 works");
     let last = run(&moments[599], 20).expect("guest 20 works");

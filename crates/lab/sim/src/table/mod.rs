@@ -14,7 +14,7 @@ use crate::policies::{self, Policy};
 use policy::rivals::Kind;
 use std::fmt::Write as _;
 
-/// Maximum excess over the best value, in thousandths, at which a value still comes near it.
+/// Maximum excess over the best value, in thousandths, at which a value still counts as close.
 pub const WITHIN_PERMILLE: u64 = 100;
 
 /// The format of a value.
@@ -248,7 +248,7 @@ impl Row {
     }
 }
 
-/// Returns the table in Markdown, a row a scene, with its sentence.
+/// Returns the table in Markdown: one row for each scene, with a sentence about the result.
 pub fn markdown(rows: &[Row]) -> String {
     let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     let mut out =

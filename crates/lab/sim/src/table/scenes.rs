@@ -59,9 +59,9 @@ pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
 /// The result of idle guests on a host that is short of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Milliseconds until a fifth of the host was free, or 0.5 % less than that.
+    /// Milliseconds until 19.5 % of the host was free. The set point is a fifth.
     pub after_ms: Option<u64>,
-    /// Maximum memory in balloons without a gain for the host, because it was never resident there.
+    /// Maximum memory in balloons that gave the host nothing, because it was never resident.
     pub in_vain_kib: u64,
 }
 

@@ -19,7 +19,7 @@ struct Case {
     verdicts: RuleVerdicts,
 }
 
-/// A calm host of 64 GiB, and a guest with half of its 8 GiB.
+/// Returns a calm host of 64 GiB, and a guest that has half of its 8 GiB.
 fn calm() -> Case {
     let half = Bytes::mib(4096);
     let memory = Memory {
@@ -110,7 +110,7 @@ fn beside_a_reader() -> Option<Clause> {
     passes.last()?.decisions.iter().find(|of| of.key == Key(2)).map(|of| of.clause)
 }
 
-/// Returns the clause of other managers' rules, in a pass by them.
+/// Returns the clause of a decision by the rules of another manager.
 fn followed(clause: Clause) -> Option<Clause> {
     let rivals = Kind::ALL.iter().filter_map(|kind| Rival::of(*kind));
     let mut rival = rivals.into_iter().find(|rival| rival.clause() == clause)?;

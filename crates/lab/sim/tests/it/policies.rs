@@ -7,8 +7,8 @@ use std::path::Path;
 const MADE: &str = "<!-- The rest is made by the model: \
                     PINHEAD_WRITE_DOCS=1 cargo test -p sim --test it -->\n\n";
 /// Rows in which another policy is better, as the page states. A policy that leaves all memory to
-/// the guests meets a burst soonest, as long as the host has that memory. A policy that reclaims no
-/// memory also reclaims none in vain.
+/// the guests serves a burst soonest, as long as the host has the memory. A policy that reclaims
+/// nothing takes no memory in vain.
 const BEATEN: &[&str] = &[
     "burst from 1 to 5 GiB, half of the host free: time until it is served",
     "20 idle guests: memory taken by balloons without gain for the host",

@@ -61,7 +61,7 @@ fn run_of_one_scenario_is_repeatable() {
     }
 }
 
-/// Prints one line a pass about one guest, to find the reason for a failure.
+/// Prints one line about one guest in each pass, to find the reason for a failure.
 fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
     let (Some(member), Some(round)) = (world.member(key), round) else { return };
     if world.now_ms == 1000 {
