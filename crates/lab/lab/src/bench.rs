@@ -19,7 +19,7 @@ pub struct Asked {
     pub repetitions: Option<u32>,
     /// Requests of a case, if the experiment requests pages at a rate.
     pub requests: Option<u32>,
-    /// Earlier result with sizes by hand, to use instead of a search for them.
+    /// Earlier result with sizes by hand, used in place of a new search.
     pub sizes: Option<PathBuf>,
     /// Cases to run. If the list is empty, the usual cases run.
     pub cases: Vec<String>,
@@ -40,8 +40,8 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Starts an experiment if `outcome` has its head and no runs, and otherwise resumes it. `view`
-    /// derives the contents of its page.
+    /// Starts an experiment if `outcome` has no runs, and otherwise resumes the experiment. `view`
+    /// derives the contents of the result's page.
     pub fn new(
         asked: Asked,
         outcome: Outcome,
@@ -52,7 +52,8 @@ impl<'a> Bench<'a> {
         Bench { asked, outcome, view, began_s, progress }
     }
 
-    /// Returns the cases to run, in the experiment's order: the requested ones, or the usual ones.
+    /// Returns the cases to run, in the experiment's order: the requested cases, or the usual cases
+    /// if none is requested.
     pub fn choose<'n>(&self, all: &[&'n str], usual: &[&'n str]) -> Result<Vec<&'n str>, Error> {
         let asked = &self.asked.cases;
         if let Some(unknown) = asked.iter().find(|case| !all.contains(&case.as_str())) {
@@ -68,7 +69,7 @@ impl<'a> Bench<'a> {
         Ok(all.iter().filter(is_chosen).copied().collect())
     }
 
-    /// Removes the cases that cannot be run here, and adds one note about them.
+    /// Removes the cases that cannot be run here, and adds a note about each removed case.
     pub fn leave_out<'n>(
         &mut self,
         mut cases: Vec<&'n str>,
@@ -141,8 +142,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Removes all runs of unfinished rounds. After a new start of the farms, the rest of such a
-    /// round would run on other farms.
+    /// Removes all runs of unfinished rounds. The farms were started again, so the rest of an
+    /// unfinished round would run on other farms.
     pub fn discard_open_rounds(&mut self, rounds: u32, cases: &[&str]) {
         for round in 1..=rounds {
             if cases.iter().all(|name| self.is_finished(name, round)) {
@@ -284,7 +285,7 @@ impl Case<'_, '_> {
         Ok(result.ok())
     }
 
-    /// Runs the phase in which a farm starts, and stores further measures of it.
+    /// Runs the phase in which a farm starts, and stores further measures of the farm.
     pub fn start(
         &mut self,
         farm: &str,
@@ -300,7 +301,7 @@ impl Case<'_, '_> {
         })
     }
 
-    /// Runs a phase in which a manager starts over a farm.
+    /// Runs a phase in which a manager starts for the guests of a farm.
     pub fn manage(
         &mut self,
         phase: &str,

@@ -13,6 +13,6 @@ pub fn seconds() -> f64 {
 
 /// Waits for a time.
 pub fn wait(time: Duration) {
-    // Only the time ends this wait, because the process itself does not end.
+    // The wait is for the end of this process, so only the time limit ends it.
     let _ = wait_for_exit(std::process::id(), time);
 }

@@ -9,8 +9,8 @@
 //!                                                       └─► verdict ─► text, page, compare
 //! ```
 //!
-//! `pinhead-lab` is the command line of both. The program `bench` measures what the documents
-//! promise, without an experiment.
+//! `pinhead-lab` is the command line of the experiments and of the loads. The program `bench`
+//! measures the figures that the documents promise, without an experiment.
 //!
 //! An [`Outcome`] holds only measured values. Pure code derives a [`View`] from the outcome each
 //! time a result is shown. A failed phase keeps its measures, and the file is written after every

@@ -108,7 +108,8 @@ pub struct Measure {
 }
 
 impl Outcome {
-    /// Returns the phases of this name in all repetitions of a case, with their repetition.
+    /// Returns the phases of this name in all repetitions of a case, each with the number of its
+    /// repetition.
     pub fn phases<'a>(
         &'a self,
         case: &'a str,
@@ -143,7 +144,7 @@ impl Outcome {
         Spread::of(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
     }
 
-    /// Returns the same spread with the 95 % interval of its median.
+    /// Returns the median of a measure with its 95 % interval, from repetitions without a failure.
     pub fn interval(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
         let found = self.sound_values(case, phase, measure);
         Spread::interval(found.into_iter().map(|(_, value)| value))

@@ -34,8 +34,8 @@ impl Promotion {
         }))
     }
 
-    /// Queries the manager again, and notes the growth since an earlier moment, if there was a
-    /// figure.
+    /// Queries the manager again, and notes the growth since an earlier query, if that query
+    /// returned counts.
     pub(crate) fn note(
         earlier: Option<Promotion>,
         manager: Option<&Manager>,

@@ -110,7 +110,7 @@ fn few(rounds: usize) -> String {
     format!("{rounds} round{s} too few: a 95 % interval of a median needs {enough}")
 }
 
-/// "0.97 (0.95-1.01) x".
+/// Formats an interval: "0.97 (0.95-1.01) x".
 fn told(interval: Spread, unit: &str) -> String {
     let Spread { median, low, high, count } = interval;
     let ends = match count {

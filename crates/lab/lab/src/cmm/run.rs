@@ -13,31 +13,34 @@ use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(900);
 const FILL_MAX: Duration = Duration::from_secs(300);
-/// Maximum time in which a guest fills its cache. On a host that pages to a disk, the guest may
-/// need longer: each page of its cache may be read back from that disk, only to be overwritten.
+/// Maximum time for a guest to fill its cache, in seconds. On a host that pages to a disk, a full
+/// cache may take longer. Each page of the cache may be read back from the disk before it is
+/// overwritten.
 const FILL_S: u32 = 60;
 const CLAIM_MAX: Duration = Duration::from_secs(300);
 /// Memory of a database guest, shared by its buffers and its file cache.
 const DATABASE_MIB: u64 = 256;
-/// Memory of a guest of the claim, and the part of it that programs can touch.
+/// Memory of a guest in the cases of a claim, and the part of this memory that programs can touch.
 const TOUCHER_MIB: u64 = 192;
 const TOUCH_MIB: u64 = 110;
 /// Time after which a nearly idle guest counts as asleep. The phases are too short for the
 /// manager's default.
 const ASLEEP_AFTER: Duration = Duration::from_secs(10);
-/// Memory of one QEMU that cannot be reclaimed. QEMU's own takes 48 to 51 MiB as measured. Page
-/// tables, and memory that the kernel cannot reclaim at the moment, are added. With 40 MiB, in one
-/// of five runs, the kernel killed a QEMU although its swap was nearly empty.
+/// Part of the limit for the own memory of one QEMU, which cannot be reclaimed. QEMU itself takes
+/// 48 to 51 MiB, as measured. Page tables, and memory that the kernel cannot reclaim at the moment,
+/// come on top. With 40 MiB for each QEMU, the kernel killed a QEMU in one of five runs although
+/// swap was nearly empty.
 const OWN_MIB: u64 = 64;
-/// Memory of QEMU itself for a database guest, measured as 76 to 84 MiB. 64 MiB of it are the
-/// buffer for translated code.
+/// Memory of QEMU itself for a database guest, measured as 76 to 84 MiB. 64 MiB of this memory are
+/// the buffer for translated code.
 const DATABASE_OWN_MIB: u64 = 96;
 /// Memory in use in a claimed guest before anything is touched.
 const BASE_MIB: u64 = 40;
 
-/// Wait before a claim until the other guests are at rest. In the study they had freed their memory
-/// long before the claim. Guests report free pages only two seconds after they became free. Without
-/// this wait the result depended on this machine's speed: a claim wrote between 0 and 8,300 pages.
+/// Wait before a claim until the other guests are at rest. In the study the guests had freed their
+/// memory long before the claim. Guests report free pages only two seconds after the pages became
+/// free. Without this wait the result depended on this machine's speed: a claim wrote between 0 and
+/// 8,300 pages.
 const AT_REST: Settle = Settle { step: Duration::from_secs(3), most: Duration::from_secs(30) };
 
 /// Transactions per second of each guest. The rate is about half of the maximum: without a limit
@@ -51,8 +54,8 @@ const WARM_S: u32 = 60;
 const NO_DISK: &str = "this machine cannot limit reads of zram, which needs Linux 6.3 and \
     `blkio` of cgroups of version 1, or `io` handed on in version 2";
 
-/// Number of statements that a transaction reads. There are 60,000 statements, 234 MiB, and each is
-/// one page of the disk, which the guest's memory can cache.
+/// Number of statements that a transaction reads. The disk has 60,000 statements of one page each,
+/// 234 MiB in total. The guest's memory can cache them all.
 const STATEMENTS: usize = 6;
 
 /// Runs the experiment.
@@ -320,7 +323,7 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
 }
 
 /// Returns a guest disk's limit of reads. If the host pages to a disk, all guest disks together
-/// have the same limit as that disk.
+/// have the same limit as the host's disk.
 fn own_disk_reads(guests: u64) -> u64 {
     u64::from(DISK_READS) / guests
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Minimum of available memory of the host.
 const AVAILABLE_MIN_MIB: f64 = 512.0;
-/// Minimum part of free swap. Below it swap is nearly full.
+/// Minimum part of swap that is free. With less free swap, swap counts as full.
 const SWAP_LEFT_MIN: f64 = 0.05;
 /// Maximum time of a server's response. A slower server is useless.
 const PROBE_MAX_S: f64 = 1.0;
@@ -24,7 +24,7 @@ pub(super) struct Standing {
     pub swap_free_mib: f64,
     /// Times of the last probes, oldest first. A probe without a response has an infinite time.
     pub probes_s: Vec<f64>,
-    /// Time since the last server came up, or since the first was begun.
+    /// Time since the last server came up, or since the start of the first server.
     pub since_last_s: f64,
 }
 

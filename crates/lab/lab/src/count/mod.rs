@@ -11,7 +11,7 @@ mod view;
 pub use run::run;
 pub use view::view;
 
-/// Counts to compare, below the requested one.
+/// Counts for comparison. Counts below the requested count run, too.
 const MARKS: [u32; 4] = [100, 500, 1000, 2000];
 /// Maximum number of guests in a farm.
 pub const COUNT_MAX: u32 = 2000;
@@ -23,7 +23,7 @@ pub(crate) struct Count {
     pub servers: u32,
 }
 
-/// Returns the counts up to the requested one, or up to the largest.
+/// Returns the counts up to the requested count, or up to the largest count.
 pub(crate) fn counts(asked: Option<u32>) -> Vec<Count> {
     let last = asked.unwrap_or(COUNT_MAX).min(COUNT_MAX);
     let below = MARKS.into_iter().filter(|mark| *mark < last);

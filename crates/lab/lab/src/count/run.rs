@@ -21,8 +21,8 @@ const PAGED_MIB: u64 = 40;
 /// Host port of the first server, below the kernel's ephemeral ports.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 2_100;
-/// Intervals between two requests for the farm's servers, between two probes of one server, and
-/// between two progress messages.
+/// Intervals: of queries for the farm's servers, of such queries before the first server exists, of
+/// probes of one server, and of progress messages.
 const LOOK: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(50);
 const PROBE_S: f64 = 5.0;
@@ -35,8 +35,8 @@ const HUNDRED: usize = 100;
 /// and a part for each server.
 const PARK_MAX: Duration = Duration::from_secs(60);
 const PARK_EACH: Duration = Duration::from_millis(200);
-/// Rules for a host at rest: the maximum change of its memory, the time for this change, and the
-/// maximum number of checks.
+/// A host is at rest if its memory changes by at most `REST_MIB` within `REST`. The host is checked
+/// at most `REST_LOOKS` times.
 const REST: Duration = Duration::from_secs(3);
 const REST_MIB: f64 = 8.0;
 const REST_LOOKS: u32 = 20;
@@ -308,9 +308,9 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Er
     Ok(())
 }
 
-/// Stores the owners of the host's memory. The rest without an owner is kernel memory for the
-/// servers: processes, sockets, descriptors, the tables of compressed memory. Shared memory
-/// consists of file pages. It counts as available, because the host can reclaim them.
+/// Notes the host's memory by owner. The rest is kernel memory for the servers, such as processes,
+/// sockets and descriptors. Shared memory consists of file pages. It counts as available, because
+/// the host can reclaim them.
 fn owners(site: &Site, before: &Host, measures: &mut Measures) {
     let Some(held) = Held::of(site.guests(), &Reading::of(site.guests(), false)) else { return };
     let Used { all_mib, compressed_mib, tables_mib } = before.used();
@@ -390,7 +390,8 @@ impl Host {
 }
 
 fn farm(servers: u32, pace: Pace) -> String {
-    // Another experiment on this machine is unlikely to use the same ports.
+    // The process id selects the ports, so another experiment on this machine is unlikely to use
+    // the same ports.
     let port = PORTS_FROM + std::process::id() % 10 * PORTS_STEP;
     format!(
         "name = \"count\"\n[limits]\nzram = \"{} MiB\"\n[[class]]\nname = \"web\"\n\

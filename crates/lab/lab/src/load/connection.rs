@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Maximum number of reads of one connection in one turn. A server that never stops sending must
-/// not delay the others.
+/// not delay the other connections.
 const READS_MAX: usize = 16;
 
 /// Result of a turn.

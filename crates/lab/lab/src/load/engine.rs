@@ -161,10 +161,11 @@ impl Engine<'_> {
             }
         }
         let left_us = until_us.saturating_sub(self.clock.us());
-        // If the time is too far away for a timeout, there is none. An earlier event ends the wait.
+        // If the time is too far away for a timeout, the poll has none, and an earlier event ends
+        // the wait.
         let timeout = Timespec::try_from(Duration::from_micros(left_us)).ok();
         match poll(&mut fds, timeout.as_ref()) {
-            // After a signal the watcher decides.
+            // After a signal, the watcher decides if the load ends.
             Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => {}
             Err(error) => return Err(Error::Poll(error.into())),

@@ -65,7 +65,7 @@ enum Part {
     Chunk(u64),
     /// The line end after a chunk.
     ChunkEnd,
-    /// In the lines after the last chunk, with the number of bytes read so far.
+    /// The lines after the last chunk, with the number of bytes read so far.
     Trailer(usize),
     /// Everything until the connection ends.
     UntilEnd,
@@ -121,7 +121,7 @@ impl Answer {
         Ok((self.part == Part::Done).then_some(self.status))
     }
 
-    /// Handles the end of the connection. Returns the status if the response ends there as well.
+    /// Handles the end of the connection. Returns the status if the response is complete.
     pub fn end(&mut self) -> Result<u16, Wrong> {
         match self.part {
             Part::UntilEnd | Part::Done => {

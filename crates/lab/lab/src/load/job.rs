@@ -44,8 +44,8 @@ pub type ExecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A way to run a command in a guest.
 pub trait Exec: Sync {
-    /// Runs one line in the guest's shell and waits for its end. It may be called for several
-    /// guests at once.
+    /// Runs one line in the guest's shell and waits for its end. This method may be called for
+    /// several guests at once.
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError>;
 }
 
@@ -127,7 +127,7 @@ impl Job {
         match *self {
             // The claim is dd's buffer. dd reads zeros, which touches each page of the buffer once.
             Job::Claim { mib, claim: Claim::Passing } => {
-                // A single read takes at most 2 GiB, so large claims are several processes.
+                // A single read takes at most 2 GiB, so several processes share a large claim.
                 let each = mib.min(1024);
                 let count = mib.div_ceil(each);
                 format!(
@@ -182,7 +182,7 @@ impl Job {
     }
 }
 
-/// The reason if a job has no times.
+/// The reason why a job has no durations.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFailure {
     #[error("The command could not be run in the guest")]

@@ -56,7 +56,7 @@ impl Outcome {
             }
             class_of.push(place);
             // With this precision a tally takes only a few kilobytes. There may be thousands of
-            // them.
+            // tallies.
             let tally = Tally::new(HUNDREDTH, false)?;
             targets.push(Row { name: target.name.clone(), tally });
         }

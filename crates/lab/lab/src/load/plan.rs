@@ -19,16 +19,16 @@ pub enum Pattern {
     Closed {
         /// Number of clients.
         clients: usize,
-        /// Usual interval of a client's requests. If it is given, the results have a second
-        /// histogram. There a late response also counts for the requests that the client would have
-        /// sent meanwhile.
+        /// Usual interval of a client's requests. With an interval, the results have a second
+        /// histogram. In this histogram, a late response also counts for the requests that the
+        /// client would have sent meanwhile.
         expected_interval: Option<Duration>,
     },
     /// Requests begin on a schedule, whether earlier requests are answered or not.
     Open {
         /// Requests per second.
         rate: f64,
-        /// Maximum requests in progress. Further ones wait, and their waiting time counts.
+        /// Maximum requests in progress. Further requests wait, and their waiting time counts.
         in_flight_max: usize,
     },
     /// Requests begin at random times, to random targets, as if many clients were independent: the
@@ -36,7 +36,7 @@ pub enum Pattern {
     Random {
         /// Requests per second, on average.
         rate: f64,
-        /// Maximum requests in progress. Further ones wait, and their waiting time counts.
+        /// Maximum requests in progress. Further requests wait, and their waiting time counts.
         in_flight_max: usize,
         /// Seed: the same number gives the same times and targets.
         seed: u64,

@@ -213,14 +213,14 @@ mod tests {
         let all = times(7);
         assert_eq!(all, times(7));
         assert_ne!(all, times(8));
-        // The expected number is 2,000, two seconds at a thousand per second, within four times its
-        // root.
+        // The expected number is 2,000: two seconds at a thousand requests per second. The bounds
+        // are four standard deviations away.
         assert!((1_820..2_180).contains(&all.len()), "{}", all.len());
         for target in 0..4 {
             let part = all.iter().filter(|(to, _)| *to == target).count();
             assert!((400..600).contains(&part), "{part} to {target}");
         }
-        // A third of exponential gaps are longer than the mean.
+        // About 37 % of exponential gaps are longer than the mean.
         let gaps = all.windows(2).map(|pair| pair[1].1 - pair[0].1);
         let long = gaps.filter(|gap| *gap > 1_000).count() * 100 / all.len();
         assert!((32..42).contains(&long), "{long} %");

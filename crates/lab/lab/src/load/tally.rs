@@ -117,7 +117,7 @@ impl Tally {
         self.failures.iter().sum()
     }
 
-    /// Returns the latencies; `None` without any.
+    /// Returns the latencies; `None` if no latency was counted.
     pub fn latency_us(&self) -> Option<Latency> {
         let average_us = self.sum_us.checked_div(u128::from(self.latencies.len()))?;
         let average_us = u64::try_from(average_us).unwrap_or(u64::MAX);
@@ -159,8 +159,8 @@ fn record<T: Counter>(histogram: &mut Histogram<T>, latency_us: u64) {
 /// Adds a latency, and the latencies of requests that would have waited at the same time, one per
 /// interval.
 fn record_corrected(histogram: &mut Histogram<u64>, latency_us: u64, interval_us: u64) {
-    /// Maximum number of requests for which one long wait counts. Without it, an interval of a
-    /// microsecond would keep the thread busy while the servers wait.
+    /// Maximum number of requests for which one long wait counts. Without this limit, an interval
+    /// of a microsecond would keep the thread busy while the servers wait.
     const MISSED_MAX: u64 = 100_000;
     record(histogram, latency_us);
     let missed = (latency_us.checked_div(interval_us).unwrap_or(0)).min(MISSED_MAX);

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub const TARGETS_MAX: usize = 20_000;
 /// Maximum length of a path, longer than any of ours. Every request contains the path.
 const PATH_BYTES_MAX: usize = 2048;
-/// Servers in a class of the wipe over all servers.
+/// Number of servers in a class of the wipe over all servers.
 const TEN: usize = 10;
 
 /// A server.

@@ -85,8 +85,8 @@ pub(crate) const USUAL: &[&str] = &[FREE, SHARED, PAGED, SQUEEZED, LIMITED];
 const MANAGED: Case =
     Case { ksm: true, limit: Some(Limit::Quarter), rules: Some(Kind::Pinhead), ..PLAIN };
 
-/// Names of measures: a guest's private memory of the host, and the same with its compressed
-/// memory.
+/// Names of measures: a guest's private memory on the host, and its private and compressed memory
+/// together.
 pub(crate) const PRIVATE: &str = "private a guest";
 pub(crate) const BOTH: &str = "private and compressed a guest";
 

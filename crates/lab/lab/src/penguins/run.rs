@@ -10,8 +10,8 @@ use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
 use std::time::Duration;
 
-/// Limit of the start. A hundred servers are to respond within half a minute, but slower servers
-/// are measured too.
+/// Time limit of the start. The promise is half a minute for a hundred servers, but slower servers
+/// are measured, too.
 const UP_MAX: Duration = Duration::from_secs(600);
 /// Limit of a reboot, which takes some seconds under emulation, and many more on a full machine.
 const REBOOT_MAX: Duration = Duration::from_secs(180);
@@ -29,8 +29,8 @@ struct Pace {
     guests: u32,
     idle: Duration,
     settle: Settle,
-    /// Time after which a guest counts as asleep and is paged out, and the wait after that. In the
-    /// wait the working set of an idle server becomes resident again.
+    /// Time after which a guest counts as asleep and is paged out, and the wait after page-out.
+    /// During this wait the working set of an idle server becomes resident again.
     asleep_after: Duration,
     paged: Duration,
     hits: usize,
@@ -68,7 +68,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let cases = bench.leave_out(cases, is_impossible, NO_PAGE_OUT);
     bench.rounds(repetitions, &cases, |run| {
         let Some(case) = CASES.iter().find(|case| case.name == run.name()) else { return Ok(()) };
-        // With no more guests than the maximum, this case would repeat another one.
+        // If a case's maximum does not reduce the number of guests, the case would repeat another
+        // case.
         if case.guests_max < u32::MAX && guests <= case.guests_max {
             return Ok(());
         }
@@ -80,8 +81,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Runs a case. `unshared_mib` is the memory of one server without page sharing, measured after
-/// each server has answered one request.
+/// Runs a case. `unshared_mib` is the memory of one server without page sharing, measured at the
+/// end of the third wipe of the first case.
 fn one(
     run: &mut bench::Case<'_, '_>,
     case: &Case,
@@ -242,7 +243,8 @@ fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     }
     let copy = if case.ksm { "" } else { "copy = true\n" };
     let swap = if case.guest_swap { "swap = \"zram:48 MiB\"\n" } else { "" };
-    // Another experiment on this machine is unlikely to use the same ports.
+    // The process id selects the ports, so another experiment on this machine is unlikely to use
+    // the same ports.
     let port = PORTS_FROM + std::process::id() % 20 * PORTS_STEP;
     format!(
         "name = \"penguins\"\n[limits]\n{limits}[[class]]\nname = \"web\"\ncount = {count}\n\

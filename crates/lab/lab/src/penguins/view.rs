@@ -40,7 +40,8 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// Returns the ratio of a case's average response time to the same wipe without a limit.
+/// Returns the ratio of a case's average response time to the average without a limit, for the same
+/// wipe.
 fn against_free(outcome: &Outcome, case: &str, phase: &str) -> Option<Spread> {
     outcome.ratio(case, FREE, phase, "average")
 }

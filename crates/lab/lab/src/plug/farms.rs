@@ -1,7 +1,7 @@
 //! The two farms, as files for `pinhead up`.
 
 /// A kind of guest: its image, its port, its heap, and its minimum memory under load. The search
-/// tries no smaller size, because such a guest and its clients may hang for minutes.
+/// tries no smaller size, because a smaller guest and its clients may hang for minutes.
 struct Kind {
     image: &'static str,
     port: u32,

@@ -24,11 +24,11 @@ use std::time::Duration;
 pub(super) const HELD: &str = "held";
 /// Measure for the CPUs of the farm that are online, before and after a load.
 pub(super) const CPUS_ON: &str = "CPUs on";
-/// Part of the CPU that the hand-sized farm should use in a step of the search. It is below
-/// saturation, where a rate can be served and latencies are meaningful. The long loads of
+/// Part of the CPU that the hand-sized farm should use in a step of the search. This part is below
+/// saturation, so the farm can serve the rate, and latencies are meaningful. The long loads of
 /// 2026-11-26 used 48 to 55 %.
 const GOAL: f64 = 0.55;
-/// Maximum relative difference to the previous rate at which the search ends.
+/// The search ends if the next rate differs from the previous rate by at most this part.
 const NEAR: f64 = 0.05;
 /// First rate of the search, and the bounds of the change in each step.
 const FIRST_RATE: f64 = 8.0;
@@ -190,7 +190,7 @@ pub(super) fn measured(
     };
     measures.note(CPUS_ON, "", mean(&|told| told.cpus));
     let own = mean(&|told| told.mib);
-    // If a farm takes longer, the additional time also counts.
+    // If a farm takes longer for the same requests, the additional time also counts.
     let seconds = to.at_s - from.at_s;
     measures.note(super::VIEWS[0], "GiB s", own.map(|mib| mib / 1024.0 * seconds));
     note_memory(measures, &samples, seconds);
@@ -234,7 +234,7 @@ fn views(site: &Site, manager: Option<&Manager>) -> Views {
     Views { size: size_mib(site, manager), resident: reading.resident_mib, held }
 }
 
-/// Values that only guests can report, for all of them.
+/// Values that only guests can report, summed over all guests.
 struct Told {
     /// Memory of the guests, minus the free memory of their kernels.
     mib: f64,
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     /// Simulates the search on a farm with this idle cost and cost per request, while other
-    /// processes leave it a part of two CPUs. Returns the found rate.
+    /// processes leave the farm a part of two CPUs. Returns the found rate.
     fn found(idle: f64, each: f64, left: f64) -> f64 {
         let mut rate = FIRST_RATE;
         for _ in 0..12 {

@@ -1,14 +1,14 @@
-//! The rules against sizing by hand, after the study of 2012. Its guests are two triplets of a web
+//! The rules against sizing by hand, after the study of 2012. The guests are two triplets of a web
 //! server, an application server and a database, and two guests with all three. The study's clients
 //! had no think time, which saturates the guests. At saturation the results of rounds differ by
-//! tens of percent. So requests come at a rate that the hand-sized guests serve with 60 % of the
+//! tens of percent. So requests come at a rate that the hand-sized guests serve with 55 % of the
 //! CPU, and latencies are compared.
 //!
 //! Two farms exist at the same time, so that everything is measured within one run. The guests of
 //! the first farm are sized by hand: a search on the second farm finds the sizes before the first
 //! farm starts. The guests of the second farm have every CPU and more memory than they need, with
-//! rules that return it. Their untouched memory may go to compressed memory of the host. Only the
-//! rules change between two configurations.
+//! rules that return the surplus. Their untouched memory may go to compressed memory of the host.
+//! Only the rules change between two configurations.
 
 mod farms;
 mod load;
@@ -25,8 +25,8 @@ use policy::rivals::Kind;
 /// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
 /// Our own policy: the CPU rules that serve best here, and memory from the manager. Without CPU
-/// rules it had 80 % of the throughput, because 32 virtual CPUs shared 2 CPUs. The case `no rules`
-/// had the same.
+/// rules, this policy and the case `no rules` had 80 % of the throughput, because 32 virtual CPUs
+/// shared 2 CPUs.
 pub(crate) const OURS: &str = "pinhead";
 /// Guests with all CPUs and memory, and without rules.
 pub(crate) const ALL: &str = "no rules";
@@ -35,8 +35,8 @@ pub(crate) const ALL: &str = "no rules";
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
-/// The two farms, which live as long as the experiment, and the searches for the sizes by hand and
-/// for the rate.
+/// Cases outside the rounds: the start of both farms, which run until the experiment ends, the
+/// search for the sizes by hand, and the search for the rate.
 pub(crate) const FARMS: &str = "the farms";
 pub(crate) const SIZES: &str = "sizes by hand";
 pub(crate) const CALIBRATION: &str = "calibration";

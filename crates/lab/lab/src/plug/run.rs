@@ -51,8 +51,9 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-/// Time in which rules unplug idle CPUs. They first take twenty samples, and the end of the earlier
-/// daemon had put all CPUs online. A real server is past this phase.
+/// Time in which rules unplug idle CPUs. The rules first take twenty samples. All CPUs are online
+/// at that time, because the earlier daemon put them online when it ended. A real server is past
+/// this phase.
 const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {

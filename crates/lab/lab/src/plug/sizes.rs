@@ -31,8 +31,8 @@ use std::time::Duration;
 const WAIT_MAX: f64 = 0.1;
 /// Maximum ratio of p95 to that of large guests.
 const P95_MAX: f64 = 1.02;
-/// Growth of a size that barely suffices or has a worse p95, as a divisor. The second number limits
-/// how often a size with a worse p95 grows.
+/// A size that barely suffices, or has a worse p95, grows by one part in `GROWTH`. A size with a
+/// worse p95 grows at most `GROWTHS_MAX` times.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
 /// Limit of a guest's response. A slower guest has too little memory.
@@ -43,15 +43,15 @@ const STEP: u32 = 8;
 const NEAR_MIB: u32 = 4;
 /// Maximum memory of a guest's hypervisor, which the budget includes.
 const ROOM_MIB: u32 = 256;
-/// Limit of taking a CPU offline, also in a guest that had far too little memory a moment ago and
-/// must recover.
+/// Time limit for taking a CPU offline. A guest that had far too little memory a moment ago must
+/// recover first.
 const PLUG_MAX: Duration = Duration::from_secs(300);
 
 /// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     /// Settling times after a change of memory, and after a change of CPUs. A change of CPUs slows
-    /// emulated guests for half a minute, independent of their number.
+    /// emulated guests for half a minute, however many CPUs change.
     pub settle: Duration,
     pub switch: Duration,
     /// Duration of the observation that follows.
@@ -153,7 +153,8 @@ pub(super) fn found(outcome: &Outcome, large: &[Size]) -> Option<Vec<Size>> {
     large.iter().map(of).collect()
 }
 
-/// Returns the search of another result, of this machine, if it has sizes for all of these guests.
+/// Returns the search of another result of this machine, if this search found sizes for all of
+/// these guests.
 pub(super) fn of_another(
     path: &Path,
     machine: &Machine,
@@ -345,7 +346,7 @@ pub(super) fn take_off(site: &Site, sizes: &[Size]) -> Result<(), Error> {
 
 /// Lets a guest run on this many CPUs, or on all CPUs of the guest if it has fewer.
 fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
-    // If the first CPU cannot be removed, it has no file.
+    // The list begins with the second CPU, because the first CPU may have no file.
     let line = format!(
         "n=1; for f in /sys/devices/system/cpu/cpu[1-9]*/online; do \
          [ $n -lt {count} ] && v=1 || v=0; n=$((n + 1)); \

@@ -41,7 +41,7 @@ fn against(outcome: &Outcome, case: &str, measure: &str) -> Option<Spread> {
     outcome.ratio(case, HAND, phase::LOAD, measure)
 }
 
-/// Formats this ratio for a table.
+/// Formats the ratio of [`against`] for a table.
 fn against_cell(outcome: &Outcome, case: &str, measure: &str) -> String {
     cell(against(outcome, case, measure).map(percent))
 }

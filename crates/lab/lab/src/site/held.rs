@@ -38,7 +38,7 @@ impl Held {
         Some(held)
     }
 
-    /// Returns all of their memory on the host.
+    /// Returns all memory of the guests on the host.
     pub fn all_mib(&self) -> f64 {
         self.private_mib + self.shared_mib + self.compressed_mib
     }
@@ -52,7 +52,7 @@ impl Held {
     }
 }
 
-/// Returns zram's compression ratio. zram does not report it by process.
+/// Returns zram's compression ratio. zram does not report the ratio of a single process.
 fn ratio(host: &Reading) -> f64 {
     match host.zram_holds_mib {
         holds if holds > 0.0 => (host.zram_mib / holds).min(1.0),

@@ -46,8 +46,8 @@ pub fn answers(page: &Target) -> Result<bool, Error> {
     Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
 }
 
-/// Returns the time in which a page is served now, in seconds. The time is infinite if it is not
-/// served.
+/// Returns the time in which a page is served now, in seconds. The time is infinite if the page is
+/// not served.
 pub fn probe(page: &Target) -> Result<f64, Error> {
     let answer = run(vec![page.clone()], ONE_BY_ONE, PROBE_MAX, PROBE_MAX, &NEVER)?.all;
     Ok(match answer.latency_us() {
@@ -102,7 +102,8 @@ fn run(
     Ok(outcome)
 }
 
-/// Runs a job in guests at once, in a directory of theirs, and returns the seconds of each round.
+/// Runs a job in guests at once, in a directory of the guests, and returns the seconds of each
+/// round.
 pub fn inside(
     site: &dyn Exec,
     guests: &[Guest],

@@ -45,7 +45,8 @@ pub const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 /// The reason if a case with page-out cannot be run.
 pub const NO_PAGE_OUT: &str = "this program's manager has no [pageout]";
 
-/// Returns true if this program's manager pages guests out, which its settings parser shows.
+/// Returns true if this program's manager can page guests out. Its settings then accept a section
+/// `[pageout]`.
 pub fn has_page_out() -> bool {
     let text = page_out(Some(ASLEEP_AFTER));
     manager::config::parse(&text, &manager::config::Place::default()).is_ok()
@@ -68,7 +69,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts a manager over a site's guests, and waits until it has data of all.
+    /// Starts a manager for a site's guests, and waits until the manager has data of all guests.
     pub fn start(tools: &Tools, site: &Site, settings: &Settings) -> Result<Manager, Error> {
         let dir = site.dir();
         let socket = dir.join("host.sock");

@@ -221,7 +221,7 @@ fn proportional_mib(pid: u32) -> Option<f64> {
 fn host(reading: &mut Reading) {
     let read = |path: &str| fs::read(path).unwrap_or_default();
     let value = |text: &[u8], name| value_of(text, name).unwrap_or(0) as f64;
-    // The next columns are guest time. User time already includes it.
+    // The remaining columns are guest time, which user time already includes.
     let ticks = counts::parse(&read("/proc/stat")).cpu.unwrap_or_default();
     let [user, nice, system, idle, io_wait, irq, soft_irq, steal, ..] = ticks.map(|n| n as f64);
     let busy = user + nice + system + irq + soft_irq + steal;

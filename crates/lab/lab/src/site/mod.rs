@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The children end with this process, whatever ends it. `pinhead up` restores the host's settings
-//! when it ends in order. Dropping a [`Site`] waits for that end. Otherwise the next start of
-//! pinhead restores them.
+//! when it ends in order. Dropping a [`Site`] waits for this end. After any other end, the next
+//! start of pinhead restores the settings.
 
 mod child;
 pub mod held;
@@ -32,10 +32,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Deadline, Monitor, Output, Scratch};
 
-/// Pages per second that can be read back from the host's disk, like that of several drives or a
-/// small cloud volume. The hosts of the studies paged to disks. Compressed memory returns a page in
-/// 0.01 ms, while a transaction takes 40 ms of an emulated CPU, so paging would have no visible
-/// cost. With 200 pages, unmanaged guests do not finish their start.
+/// Pages per second that can be read back from the host's disk, as from several drives or a small
+/// cloud volume. The hosts of the studies paged to disks. Compressed memory returns a page in 0.01
+/// ms, while a transaction takes 40 ms of an emulated CPU, so paging to it would have no visible
+/// cost. With a limit of 200 pages, unmanaged guests do not finish their start.
 pub const DISK_READS: u32 = 1000;
 /// Name of this setting in a result.
 pub const HOST_DISK: &str = "pages from the host's disk, 1/s";
@@ -124,8 +124,8 @@ impl Site {
         self.dir.path()
     }
 
-    /// Returns the memory that a guest's balloon leaves it in MiB, from its second monitor. No
-    /// manager may run, because a manager would own that monitor.
+    /// Returns the memory that the balloon leaves a guest, in MiB. The guest's second monitor
+    /// reports it. No manager may run, because a manager would own this monitor.
     pub fn balloon_mib(&self, guest: &Guest) -> Option<f64> {
         let path = self.sockets().join(format!("{}.qmp", guest.name));
         let mut monitor = Monitor::new(UnixStream::connect(path).ok()?);

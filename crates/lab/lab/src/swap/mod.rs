@@ -1,5 +1,5 @@
 //! A virtual disk for swap, after the study of 2001. The same tar runs in a large guest, in a small
-//! one that swaps to memory, and in a small one without such swap. Other guests serve a few
+//! guest that swaps to memory, and in a small guest without such swap. Other guests serve a few
 //! requests a second at the same time. All guests share one limit.
 //!
 //! The limit makes the study's effect possible. A large guest keeps the tar's files in its cache.

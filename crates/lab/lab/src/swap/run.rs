@@ -21,14 +21,14 @@ const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
 /// Memory of each other guest, its part of the limit, and the rest of the limit. All guests share
 /// the limit, including the QEMUs' own memory. The limit covers a small guest with its cache, 64
 /// MiB of translated code, and the other guests' active memory. The large guest of the full form
-/// alone would use twice that much.
+/// alone would use twice as much as the limit.
 const OTHER_MIB: u32 = 96;
 const OTHER_USES_MIB: u32 = 24;
 const LIMIT_MIB: u32 = 176;
-/// Size of each of the tar's files. Together with the archive and the unpacked copy they take three
-/// times as much.
+/// Size of a file of the tar. The files, the archive and the unpacked copy together take three
+/// times as much memory as the files alone.
 const FILE_KIB: u32 = 256;
-/// Ports as in the wipe's experiment.
+/// Ports, as in the experiment `penguins`.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
 

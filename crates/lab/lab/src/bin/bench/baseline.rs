@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Larger than any of the files.
+/// Size of the buffer, larger than any of the files.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Interval of the daemon's rules.

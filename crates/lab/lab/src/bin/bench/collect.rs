@@ -62,7 +62,7 @@ const FROM_MS: i64 = 1_800_000_000_000 - 15_000;
 const RUN_TIMES: f64 = 1.5;
 const ASLEEP_TIMES: f64 = 1.0;
 const RECORDED_TIMES: f64 = 2.5;
-/// Distance of the bare reads from a round.
+/// Time from a round to the bare reads.
 const HALF: Duration = Duration::from_millis(500);
 
 /// Runs as a guest's process, with threads that sleep until the process is ended from outside.
@@ -143,8 +143,8 @@ fn later(known: &mut Moment, rng: &mut Rng) {
     }
 }
 
-/// Cost of a round, next to one `pread` of each file that the collector keeps open, half a second
-/// later.
+/// Cost of a round, and of the bare reads half a second later: one `pread` of each file that the
+/// collector keeps open.
 struct Cost {
     percent: f64,
     bare_percent: f64,
@@ -160,7 +160,7 @@ impl Cost {
     }
 }
 
-/// Opens the kernel's files that this process has open once more.
+/// Opens each of the kernel's files that this process has open a second time.
 fn kernel_files() -> Result<Vec<File>, Error> {
     let own = Path::new("/proc/self/fd");
     let entries = fs::read_dir(own).map_err(|e| Error::file(own, e))?;

@@ -233,8 +233,8 @@ mod tests {
     use super::*;
     use store::Span;
 
-    /// A quarter of an hour takes at least its share of a day's bytes, because it also contains all
-    /// names.
+    /// Number of quarters of an hour in a day. A quarter takes more than its share of a day's
+    /// bytes, because each file contains all names.
     const PART: u64 = 96;
 
     #[test]

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Promised maximum of CPU use in percent of a core, and of wake-ups relative to those without a
+/// Promised maximum of CPU use in percent of a core, and of wake-ups relative to wake-ups without a
 /// manager.
 const CPU_PERCENT: f64 = 0.5;
 const WAKE_UPS_RATIO: f64 = 1.05;
@@ -29,7 +29,8 @@ const SETTLE_WINDOW: Duration = Duration::from_secs(15);
 const SETTLED: f64 = 0.1;
 /// Part of all cores above which the guests are still booting or settling.
 const BUSY: f64 = 0.75;
-/// A hundred guests boot on two cores in about five minutes, and settle in another five.
+/// Time limit until the guests have settled. A hundred guests boot on two cores in about five
+/// minutes, and settle in five more minutes.
 const PATIENCE: Duration = Duration::from_secs(1500);
 /// Time for the effects of the manager's first requests to settle.
 const CALM: Duration = Duration::from_secs(75);
@@ -117,7 +118,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
         let window = over(SETTLE_WINDOW, || used(&qemus))?;
         let rate = window.cpu_ns as f64;
         let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
-        // On a saturated machine the CPU use is always steady, so it shows nothing.
+        // On a saturated machine the CPU use is always steady, also while guests boot.
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idles = rate / 1e9 < SETTLE_WINDOW.as_secs_f64() * cores * BUSY;
         if is_calm && idles && qemus.len() == guests as usize {

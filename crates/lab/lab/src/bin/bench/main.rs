@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// A missed promise is printed. Only an impossible measurement counts as a failure.
+/// Runs the requested measurements. A missed promise is only printed; a measurement that is not
+/// possible counts as a failure.
 fn run(args: &Args) -> Result<ExitCode, Error> {
     if !args.preads.is_empty() {
         return baseline::run(&args.preads);

@@ -77,8 +77,8 @@ pub fn resident_kib(pid: u32) -> Result<u64, Error> {
     value(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss")
 }
 
-/// Returns the files below one of the directories that a process has open, each once, in the order
-/// of their descriptors.
+/// Returns the files below these directories that a process has open. Each file is listed once, in
+/// the order of the descriptors.
 pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
     let dir = PathBuf::from(format!("/proc/{pid}/fd"));
     let mut open = Vec::new();

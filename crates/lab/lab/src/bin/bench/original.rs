@@ -1,14 +1,14 @@
 //! IBM's daemon next to pinhead's, without access to this machine.
 //!
-//! It supports neither another root nor a dry run, and manages memory only if it detects a z/VM
-//! guest. It therefore gets private mounts: a pool, the /proc/cpuinfo that it expects, and a
-//! read-only /sys. The mounts end with the process.
+//! IBM's daemon supports neither another root nor a dry run, and manages memory only if it detects
+//! a z/VM guest. The daemon therefore gets private mounts: a pool, the /proc/cpuinfo that it
+//! expects, and a read-only /sys. The mounts end with the process.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Makes the mounts, then executes the given program with its arguments. The script stops earlier
-/// if CPUs could still be switched.
+/// Makes the mounts, then executes the given program with its arguments. The script stops before
+/// the program starts if CPUs could still be switched.
 const STAGE: &str = "set -e
 mount -t tmpfs tmpfs /proc/sys/vm
 echo 0 > /proc/sys/vm/cmm_pages

@@ -18,7 +18,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// Returns the pass for a sample, at a time since the first.
+    /// Returns the pass for a sample, at this time since the first sample.
     pub fn next(&mut self, moment: &Moment, now_ms: u64) -> PassInput {
         for (who, row) in &moment.guests {
             let key = self.known.len() as u64 + 1;

@@ -41,7 +41,7 @@ fn row<T>(name: &str, all: &[T; 4], at_most: f64, figure: impl Fn(&T) -> Figure)
     Row::promised(name, figure(&all[3]), at_most).note(&others(all, figure))
 }
 
-/// Returns the same row without a promise.
+/// Returns a row with pinhead's figure and the notes of [`row`], but without a promise.
 fn listed<T>(name: &str, all: &[T; 4], figure: impl Fn(&T) -> Figure) -> Row {
     Row::plain(name, &text(figure(&all[3]))).note(&others(all, figure))
 }

@@ -54,7 +54,7 @@ impl Scene {
 /// Returns the default preset with bounds that change nothing.
 ///
 /// Its counters of direct scans get the names of today's kernels, because the original does not
-/// support the old names. Pinhead's daemon supports the old names by reading the same line.
+/// support the old names. For the old names, pinhead's daemon reads the line of the new name.
 fn rules(online: usize) -> Result<String, Error> {
     let default = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?;
     let mut text = default.text();

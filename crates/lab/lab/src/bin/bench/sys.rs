@@ -25,7 +25,7 @@ pub fn pin() -> io::Result<usize> {
     Ok(last)
 }
 
-/// Starts a process that does not outlive this one, whatever ends this one.
+/// Starts a child that ends with this process, whatever ends this process.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     // SAFETY: between fork and exec one system call is made, which takes numbers only and neither
     // allocates nor takes a lock.

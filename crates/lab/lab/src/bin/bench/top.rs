@@ -28,8 +28,8 @@ const GUESTS: usize = 100;
 const SECONDS_MIN: u64 = 20;
 /// Time of the first screens, which is not counted.
 const BEGIN: Duration = Duration::from_secs(3);
-/// Minutes from the synthetic day, and the number of intervals of a busy hour that are returned in
-/// turn.
+/// Minutes of an interval of the synthetic day, and the intervals of a busy hour that are returned
+/// in turn.
 const MINUTES: u64 = 15;
 const ANSWERED: std::ops::Range<usize> = 40..44;
 /// Screens that show all guests.

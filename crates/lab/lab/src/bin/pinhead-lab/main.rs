@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs a load. The exit status reports to scripts if a request or a guest failed.
+/// Runs a load. The exit status is 1 if a request or a guest failed.
 fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
     let summary = load::run(args)?;
     let mut out = std::io::stdout();

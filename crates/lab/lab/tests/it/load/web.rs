@@ -49,8 +49,8 @@ fn open_loop_charges_a_stall_with_all_requests_it_kept_back() {
     let open = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &open.all;
     assert_eq!((all.answered, all.failed_all()), (50, 0));
-    // Forty requests were due before the first response. All but the last ten of them waited
-    // longer.
+    // Forty requests were due before the first response. All but the last ten of these requests
+    // waited longer than `LATE_US`.
     let late = all.at_least(LATE_US);
     assert!(late >= 30, "{late} late: {}", open.to_text());
     assert!(all.latency_us().unwrap().p50_us > LATE_US, "{}", open.to_text());

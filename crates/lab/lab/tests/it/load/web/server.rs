@@ -109,7 +109,7 @@ impl Server {
     }
 }
 
-/// Waits for the whole time: nothing notifies.
+/// Waits for the whole time, because no thread notifies the condition.
 fn wait(delay: Duration) {
     let never = Mutex::new(());
     drop(Condvar::new().wait_timeout_while(never.lock().unwrap(), delay, |()| true).unwrap());
