@@ -2,8 +2,8 @@
 //! out.
 //!
 //! The browser is Debian's `chromium-headless-shell`, driven by the DevTools protocol over two
-//! pipes, so that no port is opened. No client library is used: to compile one for the whole
-//! protocol takes longer than all other code of this crate, and it needs a port.
+//! pipes, so that no port is opened. No client library is used. Compiling a library for the whole
+//! protocol takes longer than all other code of this crate, and such a library needs a port.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -279,7 +279,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser's other processes end with it, and stop writing to its directory.
+        // When the browser closes, its other processes end, too, and no process writes to its
+        // directory.
         let _ = self.orders.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let has_ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
         if wait_until(END, || has_ended(&mut self.child)).is_none() {

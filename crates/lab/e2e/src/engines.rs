@@ -1,7 +1,8 @@
 //! Real metrics servers, each on the loopback and with a separate directory.
 //!
 //! VictoriaMetrics and Prometheus accept the same requests. Only their start differs. Neither
-//! engine is installed on every machine, so a test without an engine reports that and passes.
+//! engine is installed on every machine, so a test without an engine reports the missing engine and
+//! passes.
 
 use crate::{is_there, scratch};
 use metrics::Url;
@@ -91,8 +92,8 @@ impl Engine {
         Asked(self.base.trim_start_matches("http://").to_owned())
     }
 
-    /// Makes all received samples visible to queries. Without this, VictoriaMetrics shows them some
-    /// time later, and not all at once. Prometheus shows samples immediately.
+    /// Makes all received samples visible to queries. Without this call, VictoriaMetrics shows the
+    /// samples some time later, and not all at once. Prometheus shows samples immediately.
     pub fn show_all(&self) {
         if self.kind == Kind::VictoriaMetrics {
             self.asked().get("/internal/force_flush").unwrap_or_else(|e| panic!("{e}"));

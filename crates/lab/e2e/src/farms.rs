@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use vm::{Deadline, Scratch, wait_for_exit};
 
 /// Lock that lets one `pinhead up` run at a time. `pinhead explain` searches every `pinhead up` of
-/// its user, and all of them have guests of the same names.
+/// its user, and the guests of all of them have the same names.
 static ONE_UP: Mutex<()> = Mutex::new(());
 
 /// A running `pinhead up` of two guests. Dropping this value ends it and its guests.
@@ -31,8 +31,9 @@ pub struct Up {
 }
 
 impl Up {
-    /// Starts `pinhead up` as soon as its test may run that many guests. It gets its own temporary
-    /// directory and no manager, because a manager would also manage the guests of other tests.
+    /// Starts `pinhead up` once `share` has granted places for its guests. The program gets its own
+    /// temporary directory and no manager, because a manager would also manage the guests of other
+    /// tests.
     pub fn start(args: &str, share: fn() -> Share) -> Up {
         Up::begin(Command::new(crate::program()), &format!("--no-manager {args}"), share)
     }

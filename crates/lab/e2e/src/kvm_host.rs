@@ -6,9 +6,9 @@
 //!                                                                              └─► each test's
 //! ```
 //!
-//! `scripts/kvm-host` makes its root file system. The first test boots it, installs pinhead's
-//! packages and starts a domain, which takes minutes. Each test resumes the saved state in a new
-//! host. Times measured in such a host mean nothing.
+//! `scripts/kvm-host` makes the host's root file system. The first test boots the host, installs
+//! pinhead's packages and starts a domain, which takes minutes. Each test resumes the saved state
+//! in a new host. Times measured in such a host mean nothing.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -73,8 +73,8 @@ impl KvmHost {
         KvmHost::resumed(None)
     }
 
-    /// Resumes two such hosts on a private network, as 10.9.0.1 and 10.9.0.2. The second has no
-    /// domain, and another host UUID for libvirt.
+    /// Resumes two such hosts on a private network, as 10.9.0.1 and 10.9.0.2. The second host has
+    /// no domain, and its libvirt has another host UUID.
     pub fn pair() -> [KvmHost; 2] {
         let (left, right) = UnixDatagram::pair().unwrap_or_else(|e| panic!("a network: {e}"));
         let mut number = 0;
@@ -240,7 +240,7 @@ impl KvmHost {
     }
 
     /// Starts a QEMU guest by hand, with its monitor where pinhead finds it without settings.
-    /// `memory` is QEMU arguments, `load` is kernel arguments.
+    /// `memory` contains QEMU arguments, and `load` contains kernel arguments.
     pub fn plain_qemu(&mut self, name: &str, memory: &str, load: &str) {
         let dir = "/run/pinhead/up/by-hand";
         self.sh(&format!("mkdir -p {dir} && chmod 700 {dir}"));
@@ -260,7 +260,8 @@ impl KvmHost {
 
     /// Returns the CPU time of a guest's virtual CPUs, in clock ticks of the host.
     pub fn guest_ticks(&mut self, guest: &str) -> u64 {
-        // Field 43. Thread names, the second field, contain spaces.
+        // Field 43 has the ticks. The first two fields are removed, because the second field, the
+        // thread's name, may contain spaces.
         let line = "cat /proc/$(pgrep -f guest=GUEST,)/task/*/stat | sed 's/.*) //' | \
                     awk '{ n += $41 } END { print n }'";
         self.number(&line.replace("GUEST", guest))
@@ -319,8 +320,8 @@ fn layer(under: &Path, format: &str, path: &Path) {
     assert!(done.success(), "{make:?}");
 }
 
-/// Returns the directory of the saved state that hosts resume. The state is made once for each
-/// content of the packages and of this file.
+/// Returns the directory of the saved state that hosts resume. The state is made again only if the
+/// packages or this file change.
 fn template() -> PathBuf {
     let brought = brought();
     let mut bytes = Vec::new();
@@ -426,8 +427,8 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);
-    // A virtual CPU that is running its guest is not saved completely. After a resume it would
-    // never return from the guest.
+    // A virtual CPU of the host that runs the domain at this moment is not saved completely. After
+    // a resume it would never return from the domain.
     host.sh(&format!("virsh -q suspend {LV1}"));
     host.sh("sync; echo 3 > /proc/sys/vm/drop_caches");
     let mut call = |command| {

@@ -223,7 +223,7 @@ impl Host {
         Host::start_with(plans, share(plans.len()))
     }
 
-    /// Starts guests with the machine to themselves.
+    /// Starts guests while no other test of this program has guests.
     pub fn start_alone(plans: &[Plan]) -> Host {
         Host::start_with(plans, alone())
     }

@@ -1,9 +1,9 @@
 //! A private libvirt daemon for tests with guests under libvirt.
 //!
-//! The daemon is a user's own (`qemu:///session`), and all of its directories are below one that is
-//! removed afterwards. The machine's libvirt is therefore not touched. Root's daemon would act as
-//! the system's, so under root the daemon runs as user `nobody`. If a test is killed, a surviving
-//! guest shuts down only if its load script does so.
+//! The daemon is a user's own (`qemu:///session`). All of its directories are below one directory,
+//! which is removed afterwards. The machine's libvirt is therefore not touched. A daemon of root
+//! would act as the system's daemon, so under root the daemon runs as user `nobody`. If a test is
+//! killed, its guest survives until the guest's load script shuts it down.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 

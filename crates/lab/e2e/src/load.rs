@@ -5,9 +5,9 @@ use std::time::Duration;
 use wire::{Memory, PoolRequest, Pressure, ToHost};
 
 impl Guest<'_> {
-    /// Fills the guest's page cache: reads this much of a disk once, and never uses it again. A
-    /// device of compressed memory without data serves as a disk without cost. The cache stays
-    /// while a process has the device open.
+    /// Fills the guest's page cache with data of a disk that is read only once. An empty device of
+    /// compressed memory serves as the disk, because reading it costs the host nothing. The cache
+    /// stays while a process has the device open.
     pub fn fill_cache(&mut self, mib: u64) {
         self.sh(&format!(
             "swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset; \

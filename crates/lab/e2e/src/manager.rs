@@ -43,7 +43,7 @@ impl Place {
         Place { dir: scratch("host") }
     }
 
-    /// Returns its path.
+    /// Returns the path of the directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -103,8 +103,8 @@ impl Place {
     }
 
     /// Writes the settings of a host of this size. KSM and swap stay unchanged unless `more` sets
-    /// them. They belong to the whole machine, where other tests run, and swap may be missing.
-    /// Guests with merged pages would also be counted differently.
+    /// them. KSM and swap belong to the whole machine, where other tests run, and swap may be
+    /// missing. Guests with merged pages would also be counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         self.settings_for(self.dir.path(), size, more)
     }
@@ -332,7 +332,7 @@ impl<'a> Manager<'a> {
         found
     }
 
-    /// Returns its events, oldest first.
+    /// Returns the manager's events, oldest first.
     pub fn events(&self) -> Vec<Event> {
         let journal = self.journal();
         let all = journal.guests().unwrap_or_else(|e| panic!("{e}"));

@@ -16,7 +16,7 @@ use vm::Scratch;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// File with the exit status.
 const STATUS: &str = "status";
-/// The screen of an ended program stays readable.
+/// Settings of tmux. The screen of an ended program stays readable.
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
 
@@ -40,7 +40,7 @@ impl Terminal {
         for (name, value) in environment {
             words.extend(["-e".to_owned(), format!("{name}={value}")]);
         }
-        // tmux itself sometimes never reports how a program ended.
+        // tmux sometimes never reports how a program ended, so a file gets the exit status.
         let status = terminal.dir.join(STATUS).display().to_string();
         let shell = "status=$1; shift; \"$@\"; echo $? > \"$status.part\"; \
                      mv \"$status.part\" \"$status\"";

@@ -8,7 +8,7 @@ use store::Decided;
 
 const CLAIMED_MIB: u64 = 65_536;
 const HAS_MIB: u64 = 10;
-/// Cache of the real guest that it could spare, and free memory of the host next to the guests.
+/// Cache that the real guest could spare, and free memory of the host.
 const TOUCHED_MIB: u64 = 200;
 const FREE_MIB: u64 = 200;
 /// Number of the manager's passes that are observed.
@@ -43,7 +43,8 @@ fn finding_04_fake_guest_takes_no_memory_from_real_guest() {
     manager.knows(2);
     let passes = manager.status().passes;
     assert!(wait_until(PATIENCE, || manager.status().passes >= passes + PASSES).is_some());
-    // Other causes of memory pressure on this machine do not come from the fake.
+    // Shrinks because of the host's memory pressure do not count, because other programs may cause
+    // this pressure.
     let is_for_fake =
         |one: &Decided| one.decision.action == "shrink" && one.decision.clause != "host-pressure";
     let shrinks = manager.decisions("g1").iter().filter(|one| is_for_fake(one)).count();

@@ -185,7 +185,7 @@ impl Web {
         }
     }
 
-    /// Returns the resident memory of its QEMU.
+    /// Returns the resident memory of the clone's QEMU.
     fn resident_kib(&self) -> u64 {
         let path = format!("/proc/{}/smaps_rollup", self.guest.process.id());
         let text = std::fs::read_to_string(path).expect("its memory");
@@ -272,7 +272,7 @@ fn change_of_a_clone_affects_no_other_clone() {
     assert_eq!(clones[3].body(), page, "the rebooted one is as the image");
     assert!(files_of(&template) == saved, "the template changed");
 
-    // The template still makes guests.
+    // The template can still be used for guests.
     let mut late = Web::start(CLONES + 1, &like, &template);
     late.sh(MAKE_OWN);
     assert_eq!(late.body(), page);
@@ -285,7 +285,7 @@ fn kernels_that_expect_wiped_pages_report_no_free_pages() {
     let cache = Cache::from_environment().expect("a cache");
     let plain = web_spec(&cache);
     let wiping = GuestSpec { kernel_args: vec!["init_on_free=1".into()], ..plain.clone() };
-    // The sixth of the balloon features that the driver has accepted.
+    // Prints the sixth feature bit of the balloon: 1 if the driver reports free pages.
     let reports = "cut -c6 /sys/bus/virtio/drivers/virtio_balloon/virtio*/features";
     for (number, spec, wanted) in [(1, plain, "1"), (2, wiping, "0")] {
         let template = Template::make(&spec, Clones::Share, &cache, soon()).expect("a template");

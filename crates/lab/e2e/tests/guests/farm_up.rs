@@ -18,7 +18,7 @@ fn start(args: &str) -> Up {
     Up::start(args, || e2e::share(2))
 }
 
-/// The output of `explain` for the first guest, empty while that fails.
+/// Returns the output of `explain` for the first guest, or an empty text if the command fails.
 fn explained(up: &Up) -> String {
     String::from_utf8(up.explain().stdout).expect("text")
 }
@@ -46,7 +46,7 @@ fn guests_gain_and_return_memory_and_crash_independently() {
     assert_eq!(String::from_utf8_lossy(&said.stdout), "g1\n", "{said:?}");
     let log = up.run(&["logs", &up.guest("g1")]);
     assert!(String::from_utf8_lossy(&log.stdout).contains("g1 is up"), "{log:?}");
-    // The second QEMU has the higher process id, as these are assigned in ascending order.
+    // The second QEMU has the higher process id, because ids are assigned in ascending order.
     let second = qemus.iter().max().expect("two of them").to_string();
     assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());
 
@@ -104,7 +104,7 @@ fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
     }
 }
 
-/// Requests the lease of all guests, and returns it with the response.
+/// Requests the lease of all guests, and returns its connection with the response.
 fn manage(up: &Up) -> Result<(UnixStream, Answer), farm::Error> {
     service::open(&up.run_dir().join(SOCKET), &Ask::Lend)
 }

@@ -1,5 +1,5 @@
 //! Leftovers of a farm after a kill, and after a normal end. Other farms and managers that start or
-//! end at the same time may remove them first.
+//! end at the same time may remove these leftovers first.
 
 use e2e::farms::{Farm, Up, are_gone};
 use std::path::PathBuf;

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOAD: &str = "sleep 170\npoweroff -f\n";
 const URI: &str = "qemu+ssh://nobody@b/session";
 
-/// Makes an `ssh` of the test's own in a directory, which logs its calls.
+/// Makes a replacement of `ssh` in a directory. The replacement logs its calls.
 fn login(dir: &Path, daemon: &Daemon) {
     let as_user = match daemon.dir().join("run").display().to_string() {
         run if daemon.user() == 65534 => format!(
@@ -40,7 +40,7 @@ fn login(dir: &Path, daemon: &Daemon) {
     fs::set_permissions(ssh, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Makes a command use that `ssh`.
+/// Makes a command use the replacement of `ssh`.
 fn login_path(mut command: Command, dir: &Path) -> Command {
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", dir.display())).env("HOME", dir);
@@ -77,8 +77,8 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
         let _ = wait_for_exit(std::process::id(), LOOK);
     }
     daemon.create_domain(LOAD);
-    // To report CPU time of its first guest, a new libvirt probes every emulator of the machine. On
-    // a busy machine that takes longer than the limit of a host's response.
+    // A new libvirt probes every emulator of the machine before it reports the CPU time of its
+    // first guest. On a busy machine this takes longer than the limit of a host's response.
     daemon.virsh(&["domstats", "--cpu-total", NAME]);
     let dir = scratch("watch");
     login(dir.path(), &daemon);

@@ -55,8 +55,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let need = 140;
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
-    // This takes a few seconds on an idle machine, and longer because other tests run at the same
-    // time.
+    // This takes a few seconds on an idle machine, and longer while other tests run.
     starved.until_used(PATIENCE);
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     assert!(starved.in_use_mib() >= 60 + need);

@@ -57,7 +57,7 @@ fn plain_guest_stays_parked_until_woken_or_manager_ends() {
     until_state(&manager, "parked");
     assert!(wait_until(SOON, || sleep(&manager)).is_some(), "its virtual CPUs do not stop");
     let before = dispatches(&manager);
-    // Many times the interval between an idle Linux's timers.
+    // The wait is many times longer than the interval between an idle Linux's timers.
     let passes = manager.status().passes + 8;
     assert!(wait_until(SOON, || manager.status().passes >= passes).is_some());
     assert_eq!(dispatches(&manager), before, "its virtual CPUs have run");

@@ -55,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// Continues for this long.
+    /// Runs turns for this long.
     fn pass(&mut self, time: Duration) {
         let deadline = Deadline::after(time);
         while deadline.remaining().is_some() {
@@ -184,7 +184,8 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
             _ => None,
         });
         println!("statistics after {} ms", watch.clock.ms() - now_ms);
-        // The first and the third round wake the guest. The second comes too soon to need that.
+        // The first and the third round wake the guest. The second round comes too soon after the
+        // first to wake the guest.
         let updated = stats.get(G::BalloonTime);
         assert_eq!(updated > last, round != 2, "{stats:?} after {last:?}");
         last = updated;
@@ -192,7 +193,7 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
             [G::BalloonFree, G::BalloonAvailable, G::BalloonTotal].map(|field| stats.get(field));
         assert!(free > Some(0) && free <= total && available <= total, "{stats:?}");
         assert!(total > Some(64 * MIB), "{stats:?}");
-        // One more response from QEMU follows the one that resets the interval.
+        // After its response to the reset of the interval, QEMU sends one more response.
         watch.source.ask_actual(id, watch.clock.ms());
         watch.until_actual(id, Bytes(128 * MIB));
         assert_eq!(interval(session), Reply::Value(json!(0)), "the guest is left asked");

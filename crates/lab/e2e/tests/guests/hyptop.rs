@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const PACKAGES: [&str; 5] = ["s390-tools", "libc6", "libncurses6", "libtinfo6", "ncurses-base"];
 const LIBRARIES: [&str; 5] =
     ["ld64.so.1", "libc.so.6", "libm.so.6", "libncurses.so.6", "libtinfo.so.6"];
-/// Conversion tables for its names: EBCDIC, Latin, and their index.
+/// Conversion tables for hyptop's names: EBCDIC, Latin, and the index of the tables.
 const TABLES: [&str; 4] =
     ["EBCDIC-US.so", "ISO8859-1.so", "gconv-modules", "gconv-modules.d/gconv-modules-extra.conf"];
 const LOOK_US: u64 = 4_000_000;
@@ -168,7 +168,8 @@ fn columns_of_hyptop_and_pinhead_agree() {
     let image = image.build(&cache).unwrap();
     let spec = GuestSpec::new("hyptop", image, Accel::Emulation(WhyEmulation::Asked));
     let mut session = Session::boot(&spec, soon()).unwrap_or_else(|error| panic!("{error}"));
-    // debugfs is listed for programs that check it, and made-up files cover its mount point.
+    // debugfs is mounted, because programs check that. A second mount over it contains the made-up
+    // files.
     let mounts = "mount -t debugfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/debug";
     session.sh(mounts, soon()).unwrap();
     let users = run(&mut session, "diag_2fc", "#,c,C,o,u,a");

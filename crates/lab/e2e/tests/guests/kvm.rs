@@ -16,8 +16,8 @@ const LIMIT_MS: u64 = 180_000;
 
 /// Replacement of QEMU when KVM is requested. The guest's name selects the behaviour: the
 /// replacement exits at once, hangs silently, or spins without its guest. For any other name the
-/// replacement is a real QEMU that responds while its guest never runs. Without KVM it runs the
-/// real QEMU.
+/// replacement is a real QEMU that responds while its guest never runs. If KVM is not requested,
+/// the replacement runs the real QEMU.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
 case "$*" in
@@ -101,8 +101,8 @@ fn child_whose_qemu_stands_in() {
 }
 
 /// On any machine, with KVM or without, a broken QEMU is replaced by an emulation that boots. The
-/// cases are: it exits, it never responds, it runs without its guest, or it responds while its
-/// guest is stopped.
+/// broken QEMU exits, never responds, runs without its guest, or responds while its guest is
+/// stopped.
 #[test]
 fn ended_qemu_and_mute_guests_are_restarted_by_emulation() {
     let _share = e2e::share(4);

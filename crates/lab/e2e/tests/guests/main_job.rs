@@ -13,8 +13,8 @@ fn seconds(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-/// Returns the default preset, except that a CPU is added when the others have no idle time. The
-/// published rule counts interrupt time as spare. In an emulated guest on a busy host interrupt
+/// Returns the default preset, except that a CPU is added when the other CPUs have no idle time.
+/// The published rule counts interrupt time as spare. In an emulated guest on a busy host interrupt
 /// time exceeds the rule's limit of 8 % of a CPU. The rule would then never request a third CPU.
 fn rules_by_idle_time() -> String {
     let rules = Plan::new(Arch::X86_64, ALONE).rules;
@@ -70,7 +70,7 @@ fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
         "a pool does not change MemTotal"
     );
 
-    // A file in memory of a third of the guest's size, which exceeds its free memory.
+    // The file in memory takes a third of the guest's size, which is more than its free memory.
     let mib = total / 1024 / 3;
     guest.sh(&format!("dd if=/dev/zero of=/dev/shm/touched bs=1M count={mib}"));
     guest.until("the daemon reports it", seconds(10), |s| s.shrinks > 0);

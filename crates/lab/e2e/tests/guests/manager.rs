@@ -13,7 +13,7 @@ const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"
                        HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"30000\"\nCMM_INC=\"256\"\n\
                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Returns the daemon's messages until a matching one arrives, and how long that took.
+/// Returns the daemon's messages up to the first matching message, and how long that took.
 fn receive(
     port: &mut Port,
     limit: Duration,

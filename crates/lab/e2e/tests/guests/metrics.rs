@@ -55,11 +55,11 @@ fn row<F: Field>(seed: u64, second: u64) -> Row<F> {
             continue;
         }
         let value = match field.kind() {
-            // Months of a hundred CPUs.
+            // Ticks of a hundred CPUs over some months.
             FieldKind::Counter if field.unit() == Unit::Ticks => {
                 of_field % 100_000_000_000 + second * (of_field % 10_000)
             }
-            // Days of CPU time, with all digits.
+            // Nanoseconds of CPU time over some days, with all digits.
             FieldKind::Counter => {
                 let start = of_field % 900_000_000_000_000;
                 let grown: u64 = (0..second).map(|s| mixed(of_field ^ s) % 700_000_000).sum();

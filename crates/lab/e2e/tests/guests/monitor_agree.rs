@@ -105,8 +105,8 @@ fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
         number.unwrap_or_else(|| panic!("no {name}: {text}"))
     };
     let busy = 100.0 - column("%idle") - column("%iowait") - column("%steal");
-    // Its percentages refer to counted ticks. A host that is itself a guest may count up to a tenth
-    // more or fewer ticks than the elapsed time contains.
+    // The percentages of sar refer to counted ticks. A host that is itself a guest may count up to
+    // a tenth more or fewer ticks than the elapsed time contains.
     let possible = (to_ms - from_ms) as f64 / 10.0 * f64::from(to_ticks.1);
     let counted = (to_ticks.0 - from_ticks.0) as f64 / possible;
     println!("{:.2} % of all ticks were counted", counted * 100.0);
@@ -133,7 +133,7 @@ fn at<F: Field>(rows: &[(i64, Row<F>)], field: F, at_ms: i64) -> f64 {
     value(early) + (value(late) - value(early)) * part
 }
 
-/// Returns the same share as the reports compute it.
+/// Returns the host's busy CPU time in percent, as the reports compute it.
 fn busy_percent(rows: &[(i64, Row<HostField>)], from_ms: i64, to_ms: i64) -> f64 {
     let row = |at_ms| {
         let mut row = rows[0].1.clone();

@@ -14,9 +14,9 @@ const REPORTS: [&str; 17] = [
     "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "LEVERS", "PAGE",
     "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
-/// Distance of two process reports, which must fall into two minutes to be recorded.
+/// Time between two process reports. The reports must fall into different minutes to be recorded.
 const APART: Duration = Duration::from_secs(61);
-/// By then the minute of the second report is over.
+/// Time after which the minute of the second report is over.
 const RECORDED: Duration = Duration::from_secs(90);
 /// Computes, reads and writes a little, and sleeps in between.
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
@@ -43,7 +43,7 @@ const NOT_HERE: [&str; 14] = [
 /// Columns without an event: no disk was read, no memory had to be reclaimed or shared, no guest
 /// had a target.
 const OF_NOTHING: [&str; 4] = ["cache_hit_percent", "turn_s", "ksm_ratio", "target_mib"];
-/// The same for the tiers of swap, if this machine has any.
+/// Columns without an event for the tiers of swap, if this machine has such tiers.
 const OF_NO_SWAPPING: [&str; 4] = ["page_age_s", "write_ms", "cluster_kib", "read_ms"];
 
 fn plan(place: &Place) -> Plan {
@@ -137,7 +137,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // On a crowded machine a guest may count as asleep, and then the manager does not sample it on
+    // On a crowded machine a guest may count as asleep. The manager does not sample such a guest on
     // its own.
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
     observe(APART);

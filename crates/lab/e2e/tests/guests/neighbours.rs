@@ -120,7 +120,7 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
     assert_eq!(loopback.visitors.load(Ordering::SeqCst), 0);
     assert_eq!(everywhere.visitors.load(Ordering::SeqCst), before);
 
-    // Its own forwarded port works as before.
+    // The guest's own forwarded port works as before.
     let own = page(Ipv4Addr::LOCALHOST, 27280);
     println!("the host asks 127.0.0.1:27280: {} bytes", own.len());
     assert!(own.len() > images::PAGE_BYTES, "{own}");

@@ -82,7 +82,7 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
     assert!(proportional as f64 <= owners as f64 * (1.0 + SLACK), "{proportional} KiB");
     assert!(proportional + shared / 2 >= owners, "{proportional} KiB");
     assert!(owners * 3 < resident * 2, "what is shared is counted with each of them");
-    // The budget pays for exactly that, and for the manager.
+    // The budget pays for exactly this memory, and for the manager.
     let paid = kib(ps.host.budget_bytes) - kib(ps.host.available_bytes);
     assert!(is_near(paid, owners + kib(host.manager_bytes)), "{paid} KiB");
     let sum = host.guests_bytes
@@ -94,8 +94,8 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
         + host.zfs_bytes
         + host.other_bytes.unwrap_or(0);
     assert!(is_near(sum, host.used_bytes.unwrap_or(0)), "{sum} of {:?}", host.used_bytes);
-    // The parts are disjoint: a clone's private memory is less than its hypervisor's plus its whole
-    // memory.
+    // The hypervisor's own memory is a part of the clone's private memory, and smaller than the
+    // whole.
     for guest in &ps.guests {
         let (own, private) = (kib(guest.own_bytes), kib(guest.private_bytes));
         assert!(own > 4 << 10 && own < private, "{}: {own} of {private} KiB", guest.name);

@@ -39,8 +39,8 @@ fn one_at_a_time() -> MutexGuard<'static, ()> {
     SWAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens compressed swap of the host, recorded like a farm's. It is removed with this value, or by
-/// the next start after a kill.
+/// Opens compressed swap of the host, recorded like a farm's. The swap is removed with this value,
+/// or by the next start after a kill.
 fn zram() -> Result<Tiers, farm::Error> {
     Tiers::open(&Limits { zram: Some(Bytes::mib(2048)), ..Limits::default() })
 }

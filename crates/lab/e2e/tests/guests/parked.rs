@@ -19,11 +19,11 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\nte
                        ports = [{ guest = 80, host = 27280 }]\n";
 const SIZE: Size =
     Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-/// Time for which a parked guest is observed. Its clock would be late by this time if it were not
-/// set.
+/// Time for which a parked guest is observed. The guest's clock would be late by this time if the
+/// daemon did not set it.
 const WATCHED: Duration = Duration::from_secs(6);
 const CLOCK_S: u64 = 2;
-/// Longer than a silent client keeps a guest awake.
+/// Time that is longer than a silent client keeps a guest awake.
 const STARED_AT: Duration = Duration::from_secs(13);
 
 fn states(farm: &Farm) -> Vec<String> {
@@ -205,7 +205,7 @@ fn is_woken_for_cron(farm: &Farm, guests: &[&str]) {
         let said = farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]);
         said.trim().parse::<u64>().unwrap()
     };
-    // The time is far enough ahead for the guest to be parked before it.
+    // The job's time is far enough ahead, so the guest is parked before that time.
     let begin = |guest: &&str| {
         let line = "mkdir -p /var/spool/cron/crontabs; due=$((($(date +%s) + 89) / 60 * 60)); \
                     echo \"$(date -d @$due '+%M %H') * * * date +%s > /run/done\" \

@@ -189,7 +189,7 @@ fn failed_wake_is_retried_and_silent_client_keeps_none_awake() {
 /// A QEMU that fails to start while a file `refuses` exists, and counts its attempts in that file.
 const STAND_IN: &str = "#!/bin/sh\n[ ! -e DIR/refuses ] || { echo >> DIR/refuses; exit 1; }\n\
                         exec /usr/bin/qemu-system-x86_64 \"$@\"\n";
-/// Number of failures, more than those after which an earlier version gave up a guest.
+/// Number of failures. An earlier version gave up a guest after fewer failures.
 const REFUSED: usize = 8;
 
 /// Returns the address at which a guest's QEMU listens, from its command line.

@@ -44,7 +44,7 @@ fn answers(arch: Arch) {
         println!("{}: answered after {took:?}", arch.name());
         host.seen(0).memory.expect("an answer")
     };
-    // The guest reads its own numbers right before and right after.
+    // The guest reads its own numbers right before and right after the request.
     let before = guest.sh("cat /proc/meminfo");
     let first = ask(7);
     let after = guest.sh("cat /proc/meminfo");

@@ -1,4 +1,5 @@
-//! Attacks of ports and of the host's users on the real `pinhead host`, with scripted monitors.
+//! Attacks on the real `pinhead host`, by guests' ports and by users of the host. Scripted monitors
+//! replace QEMU.
 
 use base::Bytes;
 use e2e::PATIENCE;

@@ -104,7 +104,7 @@ fn up_manages_its_guests_until_a_host_takes_them_over() {
 
     pin(&up);
     has(&mut up, None, "the operator's size", PINNED);
-    // A keeper would end this process, and with it the guests, if it was stopped for long.
+    // If `pinhead up` was stopped for long, a keeper would end it, and the guests with it.
     let keeper = status(&up)["lease"]["keeper_pid"].take();
     assert!(keeper.is_null(), "{keeper}");
     let dry = up.inside(&["host", "--dry-run"]).output().expect("it runs");

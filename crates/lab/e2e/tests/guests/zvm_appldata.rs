@@ -1,6 +1,6 @@
 //! Monitor records of a real s390x kernel for z/VM. Its modules fill their buffers when they are
 //! switched on. A probe reads the buffers just before they are passed to CP, which is missing here.
-//! Their values match the guest's /proc.
+//! The values in the buffers match the guest's /proc.
 
 use e2e::{Guest, Host, Plan};
 use procfs::parse::stat::{self, Stat};
@@ -14,7 +14,8 @@ const MODULES: [&str; 3] = ["appldata_mem", "appldata_os", "appldata_net_sum"];
 /// Tick rate per second of Debian's kernel for IBM Z (`CONFIG_HZ`), and of the counts in /proc.
 const HZ: u64 = 250;
 const HUNDREDTHS: u64 = 100;
-/// Tolerated delay of a busy host's virtual CPU in counting its rest, in hundredths of a second.
+/// Tolerated delay, in hundredths of a second, with which a virtual CPU of a busy host counts its
+/// idle time.
 const LATE: u64 = 20;
 /// Number of 8-byte words that a probe reads.
 const READ: usize = 64;
@@ -134,8 +135,8 @@ fn system(guest: &mut Guest) {
         for ((value, before), after) in said.iter().zip(before).zip(after) {
             let [before, after] = [before, after].map(|ticks| ticks.cast_unsigned());
             // The kernel's ticks differ from those of /proc, and both are rounded. The ticks wrap
-            // at 2^32, which CPUs added later have already exceeded here, because under emulation
-            // such CPUs start with years of time.
+            // at 2^32. CPUs that were added later have already exceeded this number, because under
+            // emulation such CPUs start with years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
             // Unlike the buffer, /proc already counts the idle time of a CPU that has not run
             // since.

@@ -128,8 +128,9 @@ impl Guests {
     }
 }
 
-/// Writes a replacement of `vmcp` that logs its arguments. Another process writes the file: no
-/// child of this process may have it open for writing while it is started.
+/// Writes a replacement of `vmcp` that logs its arguments. Another process writes the file.
+/// Otherwise a child of this process could have the file open for writing, and the program could
+/// not start.
 fn program(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -163,7 +164,7 @@ fn kernel_pools_hold_set_point_serve_need_and_empty_after_kill() {
     fs::write(&path, settings).unwrap_or_else(|e| panic!("{e}"));
     let manager = Manager::start(&place, &path);
     let live = || guests.borrow_mut().live(dir);
-    // The hysteresis of a hundredth is subtracted.
+    // The set point is a tenth of the memory, less the hysteresis of a hundredth.
     let free_mib = |pools: &[u64]| {
         (ALL_MIB + pools.iter().sum::<u64>() / PAGES_A_MIB).saturating_sub(2 * SIZE_MIB)
     };

@@ -28,7 +28,7 @@ fn process_mib(host: &mut KvmHost, guest: &str, line: &str) -> u64 {
 }
 
 /// Memory that cannot leave the host stays with its guest, whatever an operator requests, and the
-/// reason is reported. Memory in a private file and plugged memory count as the guest's.
+/// reason is reported. Memory in a private file and plugged memory count as the guest's memory.
 #[test]
 fn memory_of_each_backing_is_counted_or_left_alone() {
     let mut host = KvmHost::installed();
@@ -113,7 +113,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     ));
     let more = memory_mib + PLUGGED_MIB;
     until(&mut host, "plugged", &format!("$4 == {more}"));
-    // The manager's target includes plugged memory, and the balloon is set to the difference.
+    // The manager's target includes memory plugged by virtio-mem. The balloon's target does not: it
+    // is 300 MiB less 64 MiB.
     host.sh("pinhead set plugged pin '300 MiB'");
     until(&mut host, "plugged", "$3 == 300");
     host.sh("bash -c 'exec 5<> /dev/tcp/127.0.0.1/4444 && echo info balloon >&5 && sleep 2 && \

@@ -11,7 +11,7 @@ const BY_HAND_MIB: u64 = 150;
 fn a_guest_has_its_memory_back_whatever_is_killed() {
     let mut host = KvmHost::installed();
     let sum = host.sum(LV1);
-    // The limit of the unit's starts is raised, because this test kills it often.
+    // The unit's limit of starts is switched off, because this test kills the manager often.
     let unit = "/etc/systemd/system/pinhead-host.service.d";
     host.sh(&format!("mkdir -p {unit}"));
     host.write(&format!("{unit}/often.conf"), "[Unit]\nStartLimitIntervalSec=0\n");

@@ -7,8 +7,8 @@ const EQUAL_MIB: u64 = 24;
 const GUESTS: [&str; 2] = ["g1", "g2"];
 const KSM: &str = "/sys/kernel/mm/ksm";
 
-/// Returns a shell line that prints [`EQUAL_MIB`] of distinct pages, the same in every guest. It
-/// consists of pieces of half a MiB that begin at different offsets in a page.
+/// Returns a shell line that prints [`EQUAL_MIB`] of distinct pages, the same in every guest. The
+/// data consists of pieces of half a MiB that begin at different offsets in a page.
 fn data(first: u32) -> String {
     format!(
         "seq {first} 999999 2> /dev/null | head -c 524288 > /tmp/piece; \

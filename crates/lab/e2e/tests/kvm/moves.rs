@@ -19,7 +19,7 @@ fn domain_migrated_by_virsh_is_managed_on_its_new_host() {
     left.sh(&format!(
         "virsh -q migrate --live --unsafe {LV1} qemu+tcp://host2/system tcp://10.9.0.2"
     ));
-    // The domain is gone here, and runs there with its data.
+    // The domain is gone from the first host, and runs on the second host with its data.
     left.until(&format!("! pinhead ps | grep -q ^{LV1}"));
     right.has_numbers(LV1);
     assert_eq!(right.sum(LV1), sum, "its data");

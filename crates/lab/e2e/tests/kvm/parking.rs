@@ -1,4 +1,4 @@
-//! Parked guests under KVM: only their clock is affected, and it is set.
+//! Parked guests under KVM: only their clock is affected, and their daemon sets it.
 
 use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1};
 
@@ -42,8 +42,8 @@ fn clock_error_s(host: &mut KvmHost, guest: &str) -> f64 {
     best
 }
 
-/// Starts nginx with TLS in a guest, with a new key, and a client session with it. The client sends
-/// the contents of /srv/tls.in, and /srv/tls.log has the responses.
+/// Starts nginx with TLS and a new key in a guest, and begins a client's session with nginx. The
+/// client sends the contents of /srv/tls.in, and /srv/tls.log has the responses.
 fn begin_tls(host: &mut KvmHost) {
     host.sh("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
          -subj /CN=web -keyout /srv/key.pem -out /srv/cert.pem 2> /dev/null; \
@@ -70,7 +70,7 @@ fn begin_tls(host: &mut KvmHost) {
     host.spawn("tls", "exec openssl s_client -quiet -connect 127.0.0.1:8443 < /srv/tls.in");
 }
 
-/// Requests a page in the TLS session, and waits until it has this many responses.
+/// Requests a page in the TLS session, and waits until the session has this many responses.
 fn ask_tls(host: &mut KvmHost, answers: u32) {
     host.sh("printf 'GET /page.html HTTP/1.1\\r\\nHost: web\\r\\n\\r\\n' > /srv/tls.in");
     host.until(&format!("[ $(grep -a -o 'HTTP/1.1 200' /srv/tls.log | wc -l) = {answers} ]"));
@@ -147,9 +147,9 @@ fn huge_mib(host: &mut KvmHost) -> u64 {
 }
 
 /// A parked domain does not run, and libvirt reports it as paused only while it is parked, even if
-/// the manager ends. Page-out splits its huge pages, and the kernel rebuilds them from the
-/// returning pages. Its data is intact, its kvm-clock does not count the parked time, and its
-/// daemon sets its clock. The hour is simulated, as above.
+/// the manager ends. Page-out splits the domain's huge pages, and the kernel rebuilds them from the
+/// returning pages. The domain's data is intact, its kvm-clock does not count the parked time, and
+/// its daemon sets its clock. The hour is simulated, as in the test of a farm's guest.
 #[test]
 fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     let mut host = KvmHost::installed();

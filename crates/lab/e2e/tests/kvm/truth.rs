@@ -44,9 +44,9 @@ fn busy_time_has_names_and_steal_is_run_delay() {
     }
     host.until(&format!("[ $(($(date +%s) - $(stat -c %Y /srv/loop2.log))) -gt {LOADED_S} ]"));
 
-    // Guest time is a part of user time. If it were counted twice, the sum would exceed busy time
-    // by a third. The kernel counts busy time in ticks, of which an emulated host loses some, and a
-    // process's time by the clock.
+    // Guest time is a part of user time. If guest time were counted twice, the sum would exceed
+    // busy time by a third. The kernel counts busy time in ticks, and a process's time by the
+    // clock. An emulated host loses some ticks.
     let main = report(&mut host, "main");
     let all = rows(&main, "all").pop().unwrap_or_else(|| panic!("{main}"));
     let (busy, named) = (number(all, "busy_percent"), number(all, "attributed_percent"));

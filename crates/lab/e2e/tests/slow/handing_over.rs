@@ -111,8 +111,8 @@ impl Load {
                     return;
                 }
                 let counts = Arc::clone(&ours);
-                // The request counts as open before the check for a pause, so that a pause does not
-                // miss it.
+                // The request counts as open before the check for a pause, so that a pause misses
+                // no request.
                 counts.open.fetch_add(1, Ordering::SeqCst);
                 if counts.is_paused.load(Ordering::SeqCst) {
                     counts.open.fetch_sub(1, Ordering::SeqCst);
@@ -141,8 +141,8 @@ impl Load {
         self.counts.is_paused.store(false, Ordering::SeqCst);
     }
 
-    /// Checks that the guests have accepted a connection for each request, and no other, since they
-    /// had accepted `before`.
+    /// Checks that the guests have accepted exactly one connection for each request. `before` is
+    /// the number of connections that the guests had accepted before the requests.
     fn no_request_is_doubled(&self, scene: &Scene, before: u64) {
         self.pause();
         let (accepted, sent) = (scene.accepted() - before, SENT.load(Ordering::SeqCst));
@@ -270,7 +270,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
     let mut scene = Scene { farm, place, settings: PathBuf::new() };
     scene.up();
     let sockets = scene.farm.run_dir(scene.pid());
-    // Later farms have other directories.
+    // A farm that starts again has another directory, so the settings contain a pattern.
     let any = sockets.parent().unwrap().join("*");
     scene.settings = scene.place.settings_for(&any, &SIZE, PIN);
 

@@ -10,11 +10,11 @@ use vm::Deadline;
 use vm::images::GuestFile;
 
 const GUESTS: usize = 8;
-/// Memory of a guest before its burst, of 256 MiB.
+/// Memory that a guest has before its burst. Its full size is 256 MiB.
 const LITTLE_MIB: u64 = 128;
 const BURST_MIB: u64 = 110;
-/// Maximum number of wake-ups of a daemon that a shell in its guest, and the daemon's samples after
-/// that, may cause. A slower machine has more.
+/// Maximum number of a daemon's wake-ups by a shell in its guest, and by the daemon's samples after
+/// that. On a slower machine the number is higher.
 const OF_A_SHELL: u64 = 15;
 
 /// Two guests need a burst, and three guests hoard memory. One guest hoards without a balloon
@@ -40,8 +40,8 @@ fn plans(place: &Place) -> Vec<Plan> {
 /// Asserts that no guest is woken: samples grow old, and the daemons do not run.
 fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>]) {
     let mut woken = || -> u64 { guests.iter_mut().map(|guest| guest.number(wake_ups())).sum() };
-    // Number of passes since the last shell command after which all guests are idle, and no guest
-    // was sampled in the meantime.
+    // Waits for `more` passes, and until all guests are asleep and their samples are older than
+    // `age_ms`.
     let rest = |age_ms: u64, more: u64| {
         let passes = manager.status().passes + more;
         manager.until("no guest is sampled", PATIENCE, |ps| {
@@ -62,8 +62,8 @@ fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>])
          asked 20 times a second), the daemons were woken {woken} times",
         host_guests(host)
     );
-    // A daemon that is queried in each pass, or that samples on its own, would have run this often.
-    // The shell that counts wakes some daemons and not others.
+    // Daemons that are queried in each pass, or that sample on their own, would wake more often
+    // than this bound. The shell that counts wakes some of the daemons.
     let bound = guests.len() as u64 * (OF_A_SHELL + passes / 4);
     assert!(woken < bound, "{woken} of {bound}");
 }
@@ -102,9 +102,9 @@ fn eight_guests_sleep_and_are_served_whatever_others_do() {
     // Time of the burst without a shortage.
     let alone = burst(&mut guests[7], PATIENCE);
 
-    // (b) The host has room for the burst and for the guest's further grants. Other guests also
-    // take memory into use again that they had reported as free. On a slow machine that took 57 MiB
-    // of the room before the burst.
+    // (b) The host has room for the burst and for the guest's further grants. Other guests also use
+    // memory again that they had reported as free. On a slow machine they used 57 MiB of the room
+    // before the burst.
     let size = Size::with_free(&host, GUESTS, 96 + 96 + 240);
     let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS - 1);

@@ -19,10 +19,10 @@ const SPAWNER: &str = "#!/bin/sh\nwhile :; do n=0; while [ $n -lt 1000 ]; do n=$
                        usleep 100000; done\n";
 /// Prints the guest's own count of the script's dispatches, and its uptime in s.
 const OWN_COUNT: &str = "echo $(cut -d' ' -f3 /proc/$(pidof ticker)/schedstat) $(cat /proc/uptime)";
-/// Maximum part of the time for which the host may delay a virtual CPU. Beyond it, no promise about
-/// the number of wake-ups can be checked.
+/// Maximum part of the time for which the host may delay a virtual CPU. With more delay, no promise
+/// about the number of wake-ups can be checked.
 const CROWDED: f64 = 0.05;
-/// Reads every task's schedstat a hundred times, at the guest's minimum cost. Prints the number of
+/// Reads every task's schedstat a hundred times, as cheaply as a guest can. Prints the number of
 /// tasks and the duration, in hundredths of a second.
 const BARE: &str = "set -- /proc/[0-9]*/task/[0-9]*/schedstat; n=$#; \
                     from=$(cut -d' ' -f1 /proc/uptime | tr -d .); i=0; \
@@ -174,18 +174,18 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     let scanned = last;
     let minutes = (scanned.at_ms - first[1].at_ms) as f64 / 60_000.0;
     // The unattributed dispatches must be few. They may come from a thread that existed only
-    // between two scans, or from tasks that ran during a scan. Their dispatches are already in the
-    // sum.
+    // between two scans, or from tasks that ran during a scan. The sum already includes these
+    // dispatches.
     let unknown = (1.0 - wakers.attributed_percent / 100.0) * wakers.wakes_a_minute * minutes;
     assert!(wakers.attributed_percent >= 95.0 || unknown < 4.5, "{unknown} unnamed dispatches");
     // The second scan itself is not counted as a cost to an idle guest.
     let asked = wakers.looks + wakers.samples + wakers.scans - 1;
     println!("asked {asked} times in {minutes:.1} minutes");
     assert!(asked as f64 <= minutes.ceil(), "asked {asked} times in {minutes:.1} minutes");
-    // The daemon is the only part of pinhead in a guest. A request, including the two of this test,
-    // wakes it once or twice: when it arrives, and when the port has taken the response. Its
-    // heartbeat is rarer than once a minute. A sample for the rules, which counts as a request, is
-    // followed by further samples until the guest has settled.
+    // The daemon is the only part of pinhead in a guest. A request wakes the daemon once or twice:
+    // when the request arrives, and when the port has taken the response. The two requests of this
+    // test count, too. The daemon's heartbeat is rarer than once a minute. A sample for the rules,
+    // which counts as a request, is followed by further samples until the guest has settled.
     let woken = idle.number(WOKEN) - woken;
     let most = 2.0 * (asked + 2) as f64 + minutes.ceil();
     let looks = wakers.looks;

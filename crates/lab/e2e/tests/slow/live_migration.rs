@@ -1,6 +1,6 @@
 //! A real guest migrates from one QEMU to another while it serves pages, and from one manager to
-//! the next. Clients hardly notice, its memory and identity move along, and the new host's manager
-//! reports its previous host.
+//! the next. Clients hardly notice the move. The guest keeps its memory and identity, and the new
+//! host's manager reports the guest's previous host.
 
 use e2e::HOLDING;
 use e2e::daemon_dir;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AWAY: Duration = Duration::from_secs(2);
 /// Limit until the new manager manages the guest.
 const MANAGED: Duration = Duration::from_secs(5);
-/// Limit of a response. After it the client tries the other host.
+/// Limit of a response. After this time the client tries the other host.
 const ANSWER: Duration = Duration::from_millis(250);
 
 fn image() -> Image {
@@ -42,8 +42,8 @@ fn image() -> Image {
     spec.build(&cache).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Starts a QEMU by hand, with its sockets in a directory. Both QEMUs differ only in these, in
-/// their port on this machine, and in the incoming state.
+/// Starts a QEMU by hand, with its sockets in a directory. The two QEMUs differ only in their
+/// sockets, in their port on this machine, and in the incoming state.
 fn start(image: &Image, dir: &Path, web: u16, incoming: Option<u16>) -> Process {
     let mut command = Command::new(Arch::X86_64.qemu_program());
     let mut words = |line: &str| {

@@ -1,6 +1,6 @@
 //! Sums in the monitor's reports on twenty real guests. The host's busy time is attributed to its
-//! users, and the states of virtual CPUs add up to 100. The host's memory adds up to its total, and
-//! a guest's processes to the guest's CPU time.
+//! users, and the states of virtual CPUs add up to 100 %. The parts of the host's memory add up to
+//! its total, and the CPU times of a guest's processes to the guest's CPU time.
 //!
 //! ```text
 //!   20 guests, 2 cores ─► pinhead host, which records ─► pinhead report ... --format json ─► sums
@@ -104,8 +104,8 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     let guests = number(rows(guest1, "all")[0], "cpu_percent");
     let captured = of("capture_percent") * busy / 100.0 * cpus as f64;
-    // A process's time continues while a lower hypervisor has its CPU. Busy time does not. The host
-    // is recorded for a moment before its guests.
+    // While a lower hypervisor has the CPU, a process's time continues, and busy time stops. The
+    // host is recorded for a moment before its guests.
     let stolen = of("steal_percent") / busy;
     let off = (guests / captured - 1.0).abs();
     assert!(off < 0.015 + stolen, "{guests} or {captured} % by guests");
@@ -136,15 +136,16 @@ fn memory_sums_to_its_total(store1: &Value) {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a total");
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     let all = rows(store1, "interval").into_iter().chain(rows(store1, "all"));
-    // A quarter of an hour may have begun before the recording, as above.
+    // A quarter of an hour may have begun before the recording. Its first minutes then have no
+    // data.
     for row in all.filter(|row| number(row, "covered_s") > 0.0) {
         let total = number(row, "total_mib");
         assert!((total * 1024.0 / kib - 1.0).abs() < 0.001, "{total} MiB of {kib} KiB");
         let named = row.as_object().expect("a row").iter();
         let parts = named.filter(|(name, _)| name.ends_with("_mib") && *name != "total_mib");
         let parts: Vec<_> = parts.filter_map(|(name, mib)| Some((name, mib.as_f64()?))).collect();
-        // `other` is the remainder, and so must be small itself: pages in transit between lists,
-        // and kernel memory of unreported use.
+        // `other` is the remainder: pages in transit between lists, and kernel memory of unreported
+        // use. The remainder must be small.
         let sum: f64 = parts.iter().filter(|(name, _)| *name != "other_mib").map(|p| p.1).sum();
         println!("{sum:.0} of {total:.0} MiB have a name");
         assert!((sum / total - 1.0).abs() <= 0.02, "{sum} of {total}: {row}");

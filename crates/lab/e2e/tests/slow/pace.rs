@@ -33,9 +33,9 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 
     let woken = guest.number(WOKEN);
     let asked = guest.seen().status.map_or(0, |s| s.sequence);
-    // The request itself may have woken the daemon, because the virtual CPUs ran for it. Then the
-    // daemon samples until it has settled again. After that any sample within a minute was
-    // requested. The first sample may precede the observation.
+    // The commands above may have woken the daemon, because the virtual CPUs ran for them. The
+    // daemon then samples until it has settled again. After that, each sample within a minute after
+    // the last sample must have been requested. The first request may precede the observation.
     let mut last = asked;
     let mut watched = Duration::ZERO;
     let mut soon = 0;
@@ -67,7 +67,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let answered = guest.until("a CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
     println!("a load was answered after {answered:?}");
     // A sample or a request wakes the daemon once or twice: for its work, and when the port has
-    // accepted the message. Its heartbeat is rarer than once a minute.
+    // accepted the message. The daemon's heartbeat is rarer than once a minute.
     let most = 2 * (u64::from(looks) + 1) + watched.as_secs().div_ceil(60);
     println!("woken {woken} times in {looks} looks");
     assert!(woken <= most, "woken {woken} times in {looks} looks, {most} at most");

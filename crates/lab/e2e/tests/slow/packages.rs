@@ -49,8 +49,8 @@ while (my $c = $l->accept) {
 }
 "#;
 
-/// Limit of an installation, which runs dozens of small programs. The emulator translates each of
-/// them again.
+/// Limit of an installation, which runs dozens of small programs. The emulator translates each
+/// program again.
 const LONG: Duration = Duration::from_secs(600);
 
 fn soon() -> Deadline {
@@ -104,7 +104,7 @@ fn debian(tree: &Path) {
     symlink("../shell.service", units.join("multi-user.target.wants/shell.service")).unwrap();
 }
 
-/// Boots a guest of that Debian, from its first process on.
+/// Boots a guest with this Debian as its root file system, from the first process on.
 fn boot(scratch: &Path, tree: &Path) -> Session {
     let image = scratch.join("image");
     let path = std::env::var("PATH").unwrap() + ":/usr/sbin:/sbin";
@@ -165,7 +165,7 @@ fn exposure(guest: &mut Session, unit: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number: {said}"))
 }
 
-/// Checks that the manager does everything in its settings under its unit.
+/// Checks that the manager's unit permits everything that the settings request.
 fn the_manager_works(guest: &mut Session) {
     write(guest, "/usr/local/lib/monitor.pl", MONITOR);
     sh(guest, "perl /usr/local/lib/monitor.pl > /dev/null 2>&1 & echo 1 > /sys/kernel/mm/ksm/run");
@@ -198,12 +198,12 @@ fn the_manager_works(guest: &mut Session) {
     sh(guest, "busybox pkill perl; rm -r /run/monitors /tmp/asked /usr/local/lib/monitor.pl");
 }
 
-/// Checks that the daemon does everything in its rules under its unit.
+/// Checks that the daemon's unit permits everything that the rules request.
 fn the_daemon_works(guest: &mut Session) {
     // This pace needs a trigger on the kernel's pressure files.
     write(guest, "/etc/default/pinheadd", "PINHEADD_OPTIONS=\"--pace adaptive\"\n");
-    // Until here the guest has one CPU online: an old emulator fails if a kernel patches itself
-    // while other CPUs run, which starting services cause.
+    // Until here the guest has one CPU online. An old emulator fails if a kernel patches its own
+    // code while other CPUs run, and starting services cause such patches.
     let second_cpu = "/sys/devices/system/cpu/cpu1/online";
     sh(guest, &format!("systemctl stop pinheadd; echo 1 > {second_cpu}; systemctl start pinheadd"));
     until(guest, "[ $(cat /sys/devices/system/cpu/online) = 0 ]");

@@ -25,7 +25,7 @@ fn fill(number: u64) -> String {
     format!("yes {line} | head -c 2000000 > /run/kept; echo filled")
 }
 
-/// Prints the size of that file, and the numbers in it.
+/// Prints the size of the filled file, and the numbers in this file.
 const READ: &str = "wc -c < /run/kept; sed '$d' /run/kept | uniq | cut -d, -f1 | tr '\\n' ' '";
 
 #[test]
@@ -55,7 +55,7 @@ fn farm_killed_at_any_moment_leaves_older_or_newer_state() {
         let mut asked = farm.command(&[command, &web1]);
         let mut asked = asked.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let after = Duration::from_micros(rng.within(0, most_us));
-        // Only the time is waited for.
+        // The farm does not end by itself, so this waits for the whole time.
         let _ = wait_for_exit(farm_pid.parse().unwrap(), after);
         assert!(Command::new("kill").args(["-9", &farm_pid]).status().unwrap().success());
         are_gone(&[farm_pid.parse().unwrap()]);

@@ -9,25 +9,25 @@ use std::time::Duration;
 use vm::images::GuestFile;
 
 const GUESTS: usize = 2;
-/// Duration of a recording. The tool reads rows of a minute, and this covers at least two whole
-/// minutes, whenever it begins.
+/// Duration of a recording. The tool reads rows of a minute. A recording of this duration covers at
+/// least two whole minutes, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(210);
 /// Time in which KSM scans all of two guests several times.
 const MERGED: Duration = Duration::from_secs(40);
-/// In such a short time each minute counts.
+/// Minimum time of a recording that the tool accepts in this test.
 const ENOUGH: &str = "2m";
 /// Wakes two hundred times a second.
 const POLLER: &str = "#!/bin/sh\nmkfifo /run/poller\nexec 3<> /run/poller\n\
                       while :; do read -t 0.005 word <&3; done\n";
-/// Uses 25 MiB more at once, twenty times. That is more than a host has between its set point and
-/// its reserve, and less than with twice that set point.
+/// Uses 25 MiB more at once, twenty times. Each step exceeds the memory between the host's set
+/// point and its reserve. With twice that set point, a step would fit.
 const STEPS: &str = "(for n in $(seq 20); do sleep 10; \
                      dd if=/dev/zero of=/dev/shm/step.$n bs=1M count=25; done) > /dev/null 2>&1 &";
 /// Reads its cache repeatedly, after the cold part of the cache has been reclaimed.
 const READS: &str = "(sleep 45; while :; do cat /dev/zram0; done) > /dev/null 2>&1 &";
-/// Size of that cache.
+/// Size of the cache that is read repeatedly.
 const WARM_MIB: u64 = 300;
-/// Settings by which the neighbour gives nothing.
+/// Settings that prevent the neighbour from giving memory.
 const KEPT: &str = "\n[[class]]\nname = \"kept\"\nmatch = [\"g2\"]\nmin = \"500 MiB\"\n";
 /// Cache that is never read again.
 const COLD_MIB: u64 = 520;
@@ -154,7 +154,7 @@ fn tuned(fault: Fault) -> String {
     let plans: Vec<Plan> = (0..GUESTS).map(|number| fault.plan(&place, number)).collect();
     let host = Host::start(&plans);
     host.yield_to_manager();
-    // The host is measured by booted guests.
+    // The host's size depends on the memory of the booted guests.
     let mut guests: Vec<_> = (0..GUESTS).map(|number| host.guest(number)).collect();
     if let Some((number, mib)) = fault.has_cache() {
         guests[number].fill_cache(mib);

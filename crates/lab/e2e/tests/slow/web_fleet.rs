@@ -188,7 +188,8 @@ fn proposes(url: &str) {
     }
 }
 
-/// Compares a host's page from pushed data with one from its own recordings, for the same minute.
+/// Compares a host's page from pushed data with a page from the host's own recordings, for the same
+/// minute.
 fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let minute_ms = why::now().ms.div_euclid(60_000) * 60_000;
     let time = |ms: i64| reports::rfc3339(ms, &reports::Utc);

@@ -28,10 +28,10 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n
 const LOUD_S: u64 = 130;
 /// Duration of a measurement with a viewer, and of one without.
 const LOOK: Duration = Duration::from_secs(10);
-/// Number of cycles: two times with a viewer, and two without.
+/// Number of cycles. A cycle has two measurements with a viewer, and two without a viewer.
 const LOOKS_AND_NOT: usize = 3;
-/// Maximum ratio of the guests' wake-ups with a viewer to their wake-ups without. A single task
-/// request to each guest in all of that time gave 1.7 to 1.9.
+/// Maximum ratio of the guests' wake-ups with a viewer to their wake-ups without. A single request
+/// for tasks to each guest during a measurement gave a ratio of 1.7 to 1.9.
 const WOKEN_MORE: f64 = 1.2;
 /// Maximum size of the first page with everything it loads, over the wire.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
@@ -391,10 +391,10 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
 }
 
 /// Measures a viewed page's cost to the server and the guests. Times with and without a viewer
-/// alternate in the order yes, no, no, yes, so that independent changes affect both. Once a minute,
-/// and at an age of five minutes, all guests act at once. So some measured times are one and a half
-/// or two times as long as others. Other load also makes the server slower. So the minima are
-/// compared: the viewer's cost is part of every time with a viewer.
+/// alternate in the order yes, no, no, yes, so that independent changes affect both. All guests act
+/// at once in each minute, and when they are five minutes old. Some measured times are therefore
+/// one and a half or two times as long as others. Other load also slows the server. The minima are
+/// compared, because the viewer's cost is part of every time with a viewer.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));
