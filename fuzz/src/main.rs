@@ -1,7 +1,8 @@
 //! libFuzzer's side of the fuzz targets: it runs the target that `PINHEAD_FUZZ_TARGET` names, and
 //! measures the memory that each input takes.
 //!
-//! The targets themselves are in the crate `fuzz_targets`; `scripts/fuzz` builds and runs this.
+//! The targets themselves are in the crate `fuzz_targets`; `scripts/fuzz` builds and runs this
+//! program.
 
 #![no_main]
 

@@ -97,7 +97,7 @@ impl Up {
         output
     }
 
-    /// Returns the name of a guest that no other test has.
+    /// Returns the full name of a guest, which differs from the names in other tests.
     pub fn guest(&self, guest: &str) -> String {
         format!("{}/{guest}", self.child.id())
     }

@@ -25,8 +25,8 @@ use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
 
-/// Limit of slow waits. To emulate a processor that itself runs guests is slow, above all on a busy
-/// machine.
+/// Limit of slow waits. The emulation of a processor that itself runs guests is slow, above all on
+/// a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Limit of one shell line in a running host.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -417,7 +417,8 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.sh("mkdir -p /root/.cache/pinhead && mv /srv/packages /root/.cache/pinhead/packages");
     host.until("systemctl is-system-running --wait");
     host.until("[ -c /dev/kvm ]");
-    // Another host migrates domains to this one over TCP. No other host is on its network.
+    // Another host migrates domains to this host over TCP. Only these two hosts are on the network,
+    // so no authentication is needed.
     host.sh("printf 'auth_tcp = \"none\"\\n' >> /etc/libvirt/libvirtd.conf");
     host.sh("systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd && \
          systemctl start libvirtd.socket libvirtd-tcp.socket libvirtd");

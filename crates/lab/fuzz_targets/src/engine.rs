@@ -87,7 +87,7 @@ fn engine() -> Option<&'static Url> {
     URL.get_or_init(begin).as_ref()
 }
 
-/// Sends the next answer. Without one, the client's connection is closed.
+/// Sends the next answer. If no answer is left, closes the client's connection.
 fn serve(stream: TcpStream) {
     let mut heard = BufReader::new((&stream).take(QUESTION_MAX));
     let mut length = 0;

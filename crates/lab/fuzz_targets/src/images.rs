@@ -32,8 +32,8 @@ fn is_kept(option: &str) -> bool {
     ["signed-by", "inrelease-path", "by-hash"].contains(&name)
 }
 
-/// Parses apt's list of files. A name must be that of a file in the directory, and a digest must be
-/// valid.
+/// Parses apt's list of files. A name must be a plain file name of a package, and a digest must
+/// have 64 characters.
 pub(crate) fn apt_files(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for file in text.lines().filter_map(ListedFile::parse) {

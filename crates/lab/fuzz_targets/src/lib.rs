@@ -12,7 +12,7 @@
 //! A target that only calls a parser finds panics. A better target also asserts properties of the
 //! result for any input. The memory of every target is bounded: in the tests by the kernel's
 //! counters, and in the fuzzer by a counting allocator. Targets with SQLite use the kernel's
-//! counters in the fuzzer too, which takes longer than a parser.
+//! counters in the fuzzer, too. Reading these counters takes longer than a parser's run.
 
 #![forbid(unsafe_code)]
 

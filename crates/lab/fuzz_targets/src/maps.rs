@@ -9,7 +9,7 @@ use crate::input::texts;
 const SLICE: Bytes = Bytes::mib(8);
 /// Maximum number of slices: two TiB of memory, and a partial slice at the end.
 const SLICES_MAX: usize = (1 << 18) + 1;
-/// The bits of a pagemap's entry for a page that is in memory, and for one of a file.
+/// The bits of a pagemap's entry for a page that is in memory, and for a page of a file.
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
 /// Memory sizes to search for, each with its pieces.

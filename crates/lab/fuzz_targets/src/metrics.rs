@@ -27,7 +27,7 @@ pub(crate) fn http_response(data: &[u8]) {
 
 /// Parses the JSON of an answer. Moments must be keyed by their time.
 pub(crate) fn metrics_answer(data: &[u8]) {
-    // A value is a time and a number, of at least five characters.
+    // A value consists of a time and a number, which take at least five characters.
     assert!(ask::count(data) <= data.len() / 5);
     let Ok(hosts) = rebuild::moments(data) else { return };
     for (at_ms, moment) in hosts.values().flatten() {

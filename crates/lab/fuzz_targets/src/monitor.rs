@@ -25,7 +25,8 @@ const GREETING: &str = concat!(
     r#""capabilities":[]}}"#,
     "\r\n"
 );
-/// Answers of a healthy QEMU, by the command, and by the property or the path that it names.
+/// Answers of a healthy QEMU, by the command, and by the property or the path that the command
+/// names.
 const HEALTHY: [(&str, &str); 19] = [
     ("qmp_capabilities", "{}"),
     ("query-name", r#"{"name":"web1"}"#),

@@ -204,7 +204,7 @@ fn table(
     }
 }
 
-/// Returns the numbers in the lines with a name.
+/// Returns the numbers in the lines with this name.
 fn said(text: &[u8], name: &str, separator: u8) -> Vec<f64> {
     let lines = text.split(|byte| *byte == b'\n');
     let values = lines.filter_map(|line| {

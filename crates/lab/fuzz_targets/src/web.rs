@@ -8,7 +8,7 @@ use crate::input::texts;
 
 /// The current time in all inputs.
 const NOW_MS: i64 = 1_795_266_620_000;
-/// Maximum time span of a page, which begins at the preceding round time.
+/// Maximum time span of a page. The start of the span is rounded down.
 const LONGEST_MS: i64 = 366 * DAY_MS;
 /// Maximum interval of a page.
 const STEP_MAX_MS: i64 = 7 * DAY_MS;

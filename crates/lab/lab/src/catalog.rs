@@ -22,7 +22,7 @@ pub const PENGUINS: Experiment = Experiment {
     view: penguins::view,
 };
 
-/// After the question in the title of that talk of 2006.
+/// After the question of the talk of 2006.
 pub const COUNT: Experiment = Experiment {
     name: "count",
     title: "how many servers at the same time, parked without requests (penguins --count)",

@@ -6,7 +6,7 @@ use crate::{Finding, Outcome, Run, Verdict, summary};
 use base::html::{self, escaped};
 use std::fmt::Write;
 
-/// Style of results in addition to that of all pages.
+/// Style of results in addition to the style of all pages.
 const STYLE: &str = "\
 .warn, .refuted { color: var(--c3); } .shown { color: var(--c2); } .open { color: var(--dim); }
 .whisker { stroke: var(--ink); stroke-width: 1; fill: none; }

@@ -203,8 +203,8 @@ impl Checker {
                 // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
-                // Two kinds of growth are no turns: the end of a shrink that gave the host nothing,
-                // and a release of memory that the host no longer needs.
+                // Two kinds of growth do not count as calm turns: the end of a shrink that gave the
+                // host nothing, and a release of memory that the host no longer needs.
                 let returns = [Some(Clause::NoYield), Some(Clause::Room)];
                 let calm = calm && !returns.contains(&order.clause);
                 seen.calm_turns += u64::from(calm);

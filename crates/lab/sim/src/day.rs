@@ -1,4 +1,4 @@
-//! A day of many guests, made from recorded minutes of a few real ones.
+//! A day of many guests, made from recorded minutes of a few real guests.
 //!
 //! ```text
 //!   moments of a few guests ─► Lines, one each ─► Day ──(the time)──► moment of a hundred guests

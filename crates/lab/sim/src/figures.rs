@@ -82,7 +82,7 @@ fn burst_on(mut world: World, policy: &mut dyn Policy, is_managed: bool) -> Opti
     let load =
         Load::Burst { low_kib: 600 * MIB, high_kib: 5 * GIB, from_ms: AT_MS, until_ms: u64::MAX };
     let key = world.come(plain(8 * GIB, GIB, load), Line::default());
-    // Without management the size does not change until that time, whatever surplus the host has.
+    // Without management the size does not change until the burst, whatever surplus the host has.
     while world.now_ms + STEP_MS < AT_MS {
         match is_managed {
             true => world.step(policy),

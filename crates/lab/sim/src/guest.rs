@@ -40,7 +40,7 @@ const OOM_DEFLATE_KIB: u64 = 100 << 10;
 pub struct Spec {
     /// Minimum memory.
     pub min_kib: u64,
-    /// Memory that it was started with.
+    /// Memory with which the guest was started.
     pub max_kib: u64,
     /// Memory at first.
     pub actual_kib: u64,
@@ -48,7 +48,7 @@ pub struct Spec {
     pub shares: u32,
     /// Memory that its programs need.
     pub load: Load,
-    /// Part of that memory in constant use, in thousandths.
+    /// Part of the programs' memory in constant use, in thousandths.
     pub busy_permille: u64,
     /// Files that it reads.
     pub files: Files,
@@ -58,7 +58,7 @@ pub struct Spec {
     pub balloon: Fault,
     /// Memory that the balloon moves in a second.
     pub balloon_kib_s: u64,
-    /// Memory of its hypervisor that the host counts as the guest's.
+    /// Memory of its hypervisor that the host counts as the guest's memory.
     pub own_kib: u64,
     /// Traits.
     pub traits: Traits,
@@ -178,7 +178,7 @@ impl Guest {
         used + self.held.free_touched_kib + self.held.stranded_kib
     }
 
-    /// Returns the memory that the host counts as the guest's.
+    /// Returns the memory that the host counts as the guest's memory.
     pub fn seen_kib(&self) -> u64 {
         self.resident_kib() + self.spec.own_kib
     }

@@ -101,7 +101,7 @@ const SETTLE_MS: u64 = 5_000;
 pub struct Files {
     /// Files that are read repeatedly.
     pub hot_kib: u64,
-    /// Files read once, in a second.
+    /// Files read once, in KiB per second.
     pub cold_kib_s: u64,
     /// Maximum cold cache that this reading leaves, if memory allows.
     pub cold_kib_max: u64,

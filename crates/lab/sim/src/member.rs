@@ -55,7 +55,7 @@ pub struct Member {
     pub rival: Option<Rival>,
     /// Time since which the guest's tasks really wait in the model.
     pub starved_ms: Option<u64>,
-    /// Last target that the policy gave it.
+    /// Last target that the policy gave the guest.
     pub target: Option<Bytes>,
     delivered: Option<Memory>,
     flight: VecDeque<(u64, Memory)>,
@@ -172,7 +172,7 @@ impl Member {
         }
     }
 
-    /// Returns its sample for a pass. The sample is urgent once for each need.
+    /// Returns the guest's sample for a pass. The sample is urgent once for each need.
     pub fn report(&mut self, now_ms: u64) -> GuestSample {
         while self.flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
             let arrived = self.flight.pop_front().map(|(_, memory)| memory);

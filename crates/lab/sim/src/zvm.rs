@@ -141,7 +141,7 @@ impl System {
         }
     }
 
-    /// Returns the bytes that the end of an interval adds to a file. `begin_ms` is the begin of the
+    /// Returns the bytes that the end of an interval adds to a file. `begin_ms` is the start of the
     /// first interval.
     pub fn interval(&mut self, begin_ms: i64) -> Vec<u8> {
         self.intervals += 1;

@@ -61,7 +61,8 @@ impl Modules {
         Self { all, by_path }
     }
 
-    /// Returns the pairs of files of which the first imports names from the second, each pair once.
+    /// Returns the pairs of files in which the first file imports names from the second file, each
+    /// pair once.
     pub fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (from, module) in self.all.iter().enumerate() {

@@ -45,8 +45,8 @@ fn mixed(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns values of a table that change like real ones: counters of nanoseconds in the millions of
-/// seconds, gauges that move. One field in nine is missing.
+/// Returns values of a table that change like real values: counters of nanoseconds in the millions
+/// of seconds, gauges that move. One field in nine is missing.
 fn row<F: Field>(seed: u64, second: u64) -> Row<F> {
     let mut row = Row::default();
     for (place, field) in F::ALL.iter().enumerate() {

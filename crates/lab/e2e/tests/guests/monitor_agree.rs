@@ -1,5 +1,5 @@
 //! The monitor's recordings agree with independent tools over the same time. A guest's CPU time is
-//! compared with libvirt, the host's CPU time with `sar`, its memory with /proc.
+//! compared with libvirt, the host's CPU time with `sar`, and the host's memory with /proc.
 //!
 //! ```text
 //!   a busy guest of a real libvirt ─┬─► pinhead host ─► recordings, at the tools' times ─┐
@@ -71,8 +71,8 @@ fn available() -> Reading {
     Reading { at_ms: now().ms, value: kib.expect("a number") * 1024.0 }
 }
 
-/// Returns the host's busy CPU time in percent, from `sar`, with the begin and end of its run.
-/// Calls `meanwhile` repeatedly during the run.
+/// Returns the host's busy CPU time in percent, from `sar`, with the start and end of the run of
+/// sar. Calls `meanwhile` repeatedly during the run.
 fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
     let mut command = Command::new("sar");
     command.args(["-u", "ALL", &SECONDS.to_string(), "1"]).env("LC_ALL", "C");

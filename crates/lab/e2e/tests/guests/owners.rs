@@ -77,8 +77,8 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
         "the sum of all owners' memory is not the private memory"
     );
     assert!(is_near((host.guests_bytes + host.hypervisors_bytes) >> 10, private(&ps)));
-    // Other programs on this machine may also map some of the shared pages, and a part of those
-    // pages counts as theirs.
+    // Other programs on this machine may also map some of the shared pages, and the kernel counts a
+    // part of these pages for those programs.
     assert!(proportional as f64 <= owners as f64 * (1.0 + SLACK), "{proportional} KiB");
     assert!(proportional + shared / 2 >= owners, "{proportional} KiB");
     assert!(owners * 3 < resident * 2, "what is shared is counted with each of them");

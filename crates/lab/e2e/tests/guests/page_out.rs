@@ -96,13 +96,13 @@ fn sleepers_memory_goes_to_swap_and_returns_after_any_end() {
     println!("{before_mib} MiB, then {left_mib}: {:?}", row(&place, "g1"));
     assert!(before_mib > FILLED_MIB && left_mib < before_mib / 2, "{before_mib}, then {left_mib}");
     let found = row(&place, "g1");
-    // The guest may have run for a moment, and been paged out in two parts: the row describes the
-    // last.
+    // The guest may have run for a moment, and been paged out in two parts. The row describes the
+    // last part.
     assert!(before_mib - left_mib >= FILLED_MIB, "{before_mib}, then {left_mib}: {found:?}");
     assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
     assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
     // On a busy machine a guest is paged out in several parts. No further part follows the result
-    // of the last one.
+    // of the last part.
     assert_eq!(row(&place, "g2").times, tried);
 
     let is_out = |lever: &LeverRow| lever.name == "page-out" && lever.cost_us > Some(0);

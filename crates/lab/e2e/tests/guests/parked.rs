@@ -179,7 +179,7 @@ fn guest_is_woken_in_time_for_its_cron_job() {
     is_woken_for_cron(&farm, &["web1", "disk1"]);
 }
 
-/// A manager has the port of the guest's daemon, and passes on its next timer and its files.
+/// A manager has the port of the guest's daemon, and passes on the daemon's next timer and files.
 #[test]
 fn guest_of_a_manager_is_woken_in_time_for_its_cron_job() {
     let classes = CLASSES.replace("27280", "27370").replace("count = 2", "count = 1");

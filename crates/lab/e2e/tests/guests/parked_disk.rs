@@ -86,7 +86,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let log = exec(&farm, "web1", "dmesg").to_lowercase();
     let bad = ["soft lockup", "detected stall", "marking clocksource", "blocked for more than"];
     assert!(!bad.iter().any(|words| log.contains(words)), "{log}");
-    // A command also wakes the guest, and it can park and wake repeatedly.
+    // A command also wakes the guest, and the guest can park and wake repeatedly.
     assert_eq!(exec(&farm, "web2", "hostname"), "web2");
     farm.succeed(&["park", &web2]);
     let explained = farm.run(&["explain", "default", "--interval", "300", "--guest", &web2]);

@@ -1,4 +1,4 @@
-//! The manager of `pinhead up`, and a `pinhead host` beside it.
+//! The manager of `pinhead up`, and a `pinhead host` next to it.
 
 use e2e::PATIENCE;
 use e2e::farms::{Up, text};
@@ -76,8 +76,8 @@ impl Drop for Host {
 }
 
 /// One command starts guests and manages them. A `pinhead host` takes them over, at the same socket
-/// or at another, and the guests come back when it ends. Memory that was taken is given back each
-/// time.
+/// or at another socket, and the guests come back when the `pinhead host` ends. Memory that was
+/// taken is given back each time.
 #[test]
 fn up_manages_its_guests_until_a_host_takes_them_over() {
     if !rustix::process::geteuid().is_root() {

@@ -28,8 +28,8 @@ struct Buffer {
 }
 
 /// Loads modules of the guest's kernel, and sets a probe at the function by which all of them call
-/// CP. Its arguments are the record's number, the function, the buffer, its length, and its
-/// modification, in this order.
+/// CP. The function's arguments are the record's number, the function, the buffer, its length, and
+/// its modification, in this order.
 fn probe(guest: &mut Guest) {
     let insert: String = MODULES.iter().map(|name| format!("insmod /{name}.ko && ")).collect();
     let said = guest.sh(&format!(
@@ -134,9 +134,9 @@ fn system(guest: &mut Guest) {
         let said = [user, nice, cpu.system, cpu.idle, cpu.io_wait, cpu.irq, cpu.soft_irq, steal];
         for ((value, before), after) in said.iter().zip(before).zip(after) {
             let [before, after] = [before, after].map(|ticks| ticks.cast_unsigned());
-            // The kernel's ticks differ from those of /proc, and both are rounded. The ticks wrap
-            // at 2^32. CPUs that were added later have already exceeded this number, because under
-            // emulation such CPUs start with years of time.
+            // The kernel's ticks differ from the ticks of /proc, and both are rounded. The ticks
+            // wrap at 2^32. CPUs that were added later have already exceeded this number, because
+            // under emulation such CPUs start with years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
             // Unlike the buffer, /proc already counts the idle time of a CPU that has not run
             // since.

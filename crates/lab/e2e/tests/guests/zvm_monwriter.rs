@@ -130,8 +130,9 @@ fn monitor_records_match_kernel_and_rules_actions() {
     assert!(own.numbers.pool_pages < 65_536 && own.numbers.timed_pages == 0, "{own:?}");
     assert!(!own.reason.is_empty());
 
-    // The records of a task end with the task, and a signal ends the daemon, while the rules keep
-    // running. The file is in the guest's memory, of which the rules leave little.
+    // The records of a task end with the task. A signal then ends the writer, and the daemon with
+    // the rules keeps running. The file of records is emptied, because the rules leave little of
+    // the guest's memory.
     guest.sh(&format!(": > {RECORDS}; kill {}", sleeper.trim()));
     rounds(&mut guest, 3);
     let written = read(&mut guest);

@@ -33,8 +33,8 @@ const SETTINGS: &str = "[host]\nset_point = \"11%\"\n[ksm]\nmode = \"off\"\n\
     [metrics]\nlisten = \"127.0.0.1:9177\"\n\
     remote_write = \"http://localhost:8428/api/v1/write\"\ninterval = \"1s\"\n";
 
-/// A monitor that greets as an unprivileged user. Without a capability, another user cannot inspect
-/// its process.
+/// A fake monitor that runs as an unprivileged user. Without a capability, another user cannot
+/// inspect its process.
 const MONITOR: &str = r#"use IO::Socket::UNIX; use IO::Handle; umask 0077; mkdir "/run/monitors";
 my $l = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => "/run/monitors/g1.qmp", Listen => 4);
 my $version = qq({"qemu":{"micro":0,"minor":2,"major":7},"package":""});

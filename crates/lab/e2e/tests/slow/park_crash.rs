@@ -19,7 +19,7 @@ const MOMENTS: u64 = 50;
 const PARK_US: u64 = 300_000;
 const WAKE_US: u64 = 500_000;
 
-/// Fills some of the guest's memory with a number, a hundred times a line.
+/// Fills some of the guest's memory with lines that repeat a number a hundred times.
 fn fill(number: u64) -> String {
     let line = format!("{number},").repeat(100);
     format!("yes {line} | head -c 2000000 > /run/kept; echo filled")

@@ -262,7 +262,7 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
 }
 
 /// Finds the interval in which the guest ran most, by the first chart's table, and returns its
-/// position in the chart. The guest must have run more than a third of it.
+/// position in the chart. The guest must have run for more than a third of the interval.
 const LOUDEST: &str = "(() => {
     const figure = document.querySelector('figure.chart');
     const table = figure?.querySelector('table');

@@ -116,9 +116,9 @@ pub(super) fn calibrate(
     Ok(())
 }
 
-/// Returns the next rate, from the CPU seconds of a request at this rate. These include the guests'
-/// idle CPU time, so they fall as the rate grows. The measured CPU use does not count, because
-/// other processes reduce it at any rate.
+/// Returns the next rate, from the CPU seconds of a request at this rate. The CPU seconds include
+/// the guests' idle CPU time, so they fall as the rate grows. The measured CPU use does not count,
+/// because other processes reduce it at any rate.
 fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
     let goal = if cost_s > 0.0 { GOAL * f64::from(cpus.max(1)) / cost_s } else { f64::INFINITY };
     let next = goal.clamp(rate * *CHANGE.start(), rate * *CHANGE.end());
@@ -147,8 +147,8 @@ pub(super) fn measured(
     rate: f64,
     shape: Shape,
 ) -> Result<(), Error> {
-    // Only the guests can report their free memory. To query a guest starts five processes in it.
-    // Under emulation this takes long, and would distort a measurement during the load.
+    // Only the guests can report their free memory. A query starts five processes in a guest. Under
+    // emulation a query takes long, and would distort a measurement during the load.
     let told_before = Told::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Maximum part of the time in which a guest's tasks may wait for memory, in percent: the limit of
 /// senpai.
 const WAIT_MAX: f64 = 0.1;
-/// Maximum ratio of p95 to that of large guests.
+/// Maximum ratio of p95 to the p95 of large guests.
 const P95_MAX: f64 = 1.02;
 /// A size that barely suffices, or has a worse p95, grows by one part in `GROWTH`. A size with a
 /// worse p95 grows at most `GROWTHS_MAX` times.
@@ -37,7 +37,7 @@ const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
 /// Limit of a guest's response. A slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Each size is smaller than the previous one by one part in this many.
+/// Each size is one part in this many smaller than the previous size.
 const STEP: u32 = 8;
 /// Maximum distance from the target at which a balloon counts as having reached it.
 const NEAR_MIB: u32 = 4;

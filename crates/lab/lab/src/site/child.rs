@@ -7,11 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process};
 
-/// Limit of a child's exit on request, during which it returns memory. After that the child is
-/// killed.
+/// Time limit of a child's exit on request, during which the child returns memory. After this time
+/// the child is killed.
 const END: Duration = Duration::from_secs(60);
 
-/// A running child. Dropping it ends it, and waits for its exit.
+/// A running child. Dropping this value ends the child, and waits for its exit.
 #[derive(Debug)]
 pub(super) struct Child {
     /// Description for errors.

@@ -1,4 +1,4 @@
-//! Host memory of guests' QEMUs, apart from memory shared with others.
+//! Host memory of guests' QEMUs: private, shared and compressed.
 //!
 //! ```text
 //!   /proc/PID/smaps_rollup ─► private, swapped ─┐

@@ -61,7 +61,7 @@ fn page_out(after: Option<Duration>) -> String {
     }
 }
 
-/// A manager. Dropping it ends it, and the guests get their memory back.
+/// A manager. Dropping this value ends the manager, and the guests get their memory back.
 #[derive(Debug)]
 pub struct Manager {
     process: Child,

@@ -107,7 +107,7 @@ impl Usage<'_> {
         self.to.at_s - self.from.at_s
     }
 
-    /// Returns the growth of one counter divided by that of another.
+    /// Returns the growth of one counter divided by the growth of another counter.
     pub fn ratio(
         &self,
         of: impl Fn(&Reading) -> f64,
@@ -128,7 +128,7 @@ impl Usage<'_> {
         self.rate(of).filter(|_| guests > 0.0).map(|rate| rate / guests)
     }
 
-    /// Returns the ratio of the guests' total CPU time to that of their virtual CPUs.
+    /// Returns the ratio of the guests' total CPU time to the CPU time of their virtual CPUs.
     fn t_to_v(&self) -> Option<f64> {
         self.ratio(|reading| reading.cpu_s, |reading| reading.vcpu_s)
     }

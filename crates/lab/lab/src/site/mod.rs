@@ -55,7 +55,7 @@ pub struct Tools {
     pub farms: PathBuf,
 }
 
-/// A running farm. Dropping it ends it, and waits until the host is restored.
+/// A running farm. Dropping this value ends the farm, and waits until the host is restored.
 #[derive(Debug)]
 pub struct Site {
     process: Child,

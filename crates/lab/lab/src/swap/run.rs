@@ -34,9 +34,10 @@ const PORTS_STEP: u32 = 32;
 
 /// Common properties of all cases.
 struct Host {
-    /// Number of guests next to the one with the tar.
+    /// Number of guests in addition to the guest with the tar.
     others: u32,
-    /// Pages that come back from swap per second; `None` if the kernel cannot limit them.
+    /// Maximum number of pages read back from swap per second; `None` if the kernel cannot limit
+    /// the reads.
     disk_reads: Option<u32>,
 }
 
@@ -113,7 +114,8 @@ fn settings(rules: Kind, limit_mib: u64) -> Settings {
     }
 }
 
-/// Measures the other guests' responses while the tar runs, and the state of its guest.
+/// Measures the other guests' responses while the tar runs, and the state of the guest with the
+/// tar.
 fn tar(measures: &mut Measures, site: &Site, targets: &[Target], job: &Job) -> Result<(), Error> {
     let guest: Vec<Guest> = site.class("job").cloned().collect();
     let Some(Guest { name, .. }) = guest.first() else {

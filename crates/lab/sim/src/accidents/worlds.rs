@@ -1,4 +1,4 @@
-//! The worlds of the accident book. Each returns its harm under a policy.
+//! The worlds of the accident book. Each function returns the harm of its world under a policy.
 
 use crate::figures::{GIB, MIB, host, plain, steady};
 use crate::guest::{STEP_MS, Spec};
@@ -19,7 +19,8 @@ fn settle(world: &mut World, policy: &mut dyn Policy) {
     }
 }
 
-/// Runs a world to the incident, with a policy that only watches, and this much of the host free.
+/// Runs a world to the incident, with a policy that only watches, and keeps this much of the host
+/// free.
 fn settle_with(world: &mut World, policy: &mut dyn Policy, free_kib: u64) {
     while world.now_ms + STEP_MS < AT_MS {
         world.step(&mut Watching(policy));
@@ -84,7 +85,7 @@ pub(super) fn in_vain(policy: &mut dyn Policy) -> u64 {
 }
 
 /// Eight guests of 6 GiB are full of files that were read once, and a ninth needs 3 GiB. Returns
-/// the processes that kernels of guests killed.
+/// the number of processes that kernels of guests killed.
 pub(super) fn cached(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..8 {
@@ -102,8 +103,9 @@ pub(super) fn cached(policy: &mut dyn Policy) -> u64 {
     world.members.iter().map(|member| member.guest.counters.oom_kills).sum()
 }
 
-/// A guest of 4 GiB boots on a host at a third of its target. It holds little for five seconds,
-/// and needs 2.5 GiB after half a minute. Neighbours have free memory.
+/// A guest of 4 GiB boots on a host with only a third of the free memory that it should have. The
+/// guest holds little memory for five seconds, and needs 2.5 GiB after half a minute. Neighbours
+/// have free memory.
 pub(super) fn boot(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..6 {
@@ -177,7 +179,7 @@ pub(super) fn backup(policy: &mut dyn Policy) -> u64 {
 }
 
 /// Another manager sets a guest of 6 GiB to 3 GiB every 15 s for ten minutes, on a host with room.
-/// The guest needs 4 GiB. Returns the orders that the policy gives to the same balloon.
+/// The guest needs 4 GiB. Returns the number of orders that the policy gives to the same balloon.
 pub(super) fn two_managers(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(20 * GIB));
     let mut spec = plain(6 * GIB, 9 * GIB / 2, steady(3 * GIB));

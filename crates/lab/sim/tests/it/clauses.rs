@@ -85,7 +85,7 @@ fn by_hand(clause: Clause) -> Option<Case> {
     Some(case)
 }
 
-/// Returns the clause of an idle guest next to a refaulting one, on a host at its set point.
+/// Returns the clause of an idle guest next to a refaulting guest, on a host at its set point.
 fn beside_a_reader() -> Option<Clause> {
     let config = Config::of_host(Bytes::mib(65_536));
     let mut arbiter = Arbiter::new();

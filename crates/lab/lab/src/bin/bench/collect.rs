@@ -160,7 +160,7 @@ impl Cost {
     }
 }
 
-/// Opens each of the kernel's files that this process has open a second time.
+/// Opens a second descriptor for each file of the kernel that this process has open.
 fn kernel_files() -> Result<Vec<File>, Error> {
     let own = Path::new("/proc/self/fd");
     let entries = fs::read_dir(own).map_err(|e| Error::file(own, e))?;

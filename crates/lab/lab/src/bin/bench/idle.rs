@@ -5,7 +5,7 @@
 //!                              └─ a minute under pinhead host ► of all virtual CPUs
 //! ```
 //!
-//! This is too expensive for a run with other parts, and is measured only on request.
+//! This measurement is too expensive for a run with other parts, and runs only on request.
 
 use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
