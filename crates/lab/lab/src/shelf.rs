@@ -36,7 +36,7 @@ pub fn file_name(outcome: &Outcome) -> String {
     format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
 }
 
-/// Reads a result. The directory may contain foreign files: a pipe with the name of a result does
+/// Reads a result. The directory may contain foreign files. A pipe with the name of a result does
 /// not block, and a growing file is not read to its end.
 pub fn load(path: &Path) -> Result<Outcome, Error> {
     let failed = || Error::file("read", path);

@@ -203,8 +203,8 @@ impl Checker {
                 // The host's own safety takes precedence over a guest's rest.
                 let calm =
                     !(self.restless || kills || seen.emergency) && world.now_ms >= SETTLED_MS;
-                // Two kinds of growth do not count as calm turns: the end of a shrink that gave the
-                // host nothing, and a release of memory that the host no longer needs.
+                // Two kinds of growth do not count as calm turns. One ends a shrink that gave the
+                // host nothing, and the other releases memory that the host no longer needs.
                 let returns = [Some(Clause::NoYield), Some(Clause::Room)];
                 let calm = calm && !returns.contains(&order.clause);
                 seen.calm_turns += u64::from(calm);
@@ -385,8 +385,8 @@ fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
 fn is_for_a_lie(member: &Member, order: &Order, before: Option<Bytes>) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // Three kinds of targets are not grants for a claim: a reduced earlier grant, the kept size of
-    // a booting guest, and a release on a host with room.
+    // A target is no grant for a claim if it reduces an earlier grant, keeps the size of a booting
+    // guest, or is a release.
     let is_rest = before.is_some_and(|before| order.target <= before);
     let is_old = is_rest || matches!(order.clause, Some(Clause::Boot | Clause::Room));
     let is_new = !is_old && order.target > order.from;

@@ -146,8 +146,8 @@ pub const LAYERS: &[Layer] = &[
                 "`Collector`, `GuestReader`",
                 "wake a guest; make costly reads for an idle guest",
             ),
-            // procfs for the sockets of forwarded ports; flate2 for packages and kernels; crc32fast
-            // for damage on a disk; lz4_flex for a kernel that is compressed in its image, and for
+            // procfs for the sockets of forwarded ports, flate2 for packages and kernels, and
+            // crc32fast for damage on a disk. lz4_flex for a compressed kernel in an image, and for
             // memory that is read back while a client waits.
             row("vm", Some("procfs qmp wire"), "crc32fast flate2 libc lz4_flex rustix").doc(
                 "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`, `images::Cache`, \
@@ -200,10 +200,10 @@ pub const LAYERS: &[Layer] = &[
                 "crossterm jiff rustix signal-hook thiserror",
             )
             .doc("`live`, `replay`", "show a guest's text unescaped; parse a command line"),
-            // axum with its tokio and hyper for the server, the only place with an async runtime;
-            // maud for pages that are checked when they are compiled; subtle for comparing secrets,
-            // argon2 for passwords; rustls with tokio-rustls for TLS; listenfd for a socket of
-            // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
+            // axum with its tokio and hyper for the server, the only place with an async runtime.
+            // maud for pages that are checked when they are compiled. subtle for comparing secrets,
+            // and argon2 for passwords. rustls with tokio-rustls for TLS, and listenfd for a socket
+            // of systemd's. flate2 for compressed answers, and jiff for times in addresses.
             row(
                 "web",
                 Some("base farm manager metrics model reactor reports store whatif why"),
@@ -219,9 +219,8 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "3 binaries",
         crates: &[
-            // The host's side may use more crates. flate2 for the conformance vectors and for
-            // recorded scenarios, which are compressed; jiff for the local zone; tar for recordings
-            // in transit.
+            // The host's side may use more crates. flate2 for the compressed conformance vectors
+            // and recorded scenarios, jiff for the local zone, and tar for recordings in transit.
             row(
                 "pinhead",
                 ANY,

@@ -61,8 +61,8 @@ fn garbage_floods_and_silence_harm_no_other_guest() {
     neighbour.until("the neighbour is up", PATIENCE, |s| s.cpus_present == 4);
     let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
 
-    // The guest never reads its responses. Its unread output fills up to 4 MiB of its own memory,
-    // so the attack with frames that must arrive comes first.
+    // The guest never reads its responses. Unread responses fill up to 4 MiB of the guest's own
+    // memory. The attack with frames that must arrive therefore comes first.
     for attack in [
         format!("while :; do cat /etc/nonsense; done > {PORT}"),
         format!("exec cat /dev/urandom > {PORT}"),

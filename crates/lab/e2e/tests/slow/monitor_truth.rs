@@ -105,7 +105,7 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
     let guests = number(rows(guest1, "all")[0], "cpu_percent");
     let captured = of("capture_percent") * busy / 100.0 * cpus as f64;
     // While a lower hypervisor has the CPU, a process's time continues, and busy time stops. The
-    // host is recorded for a moment before its guests.
+    // recording of the host begins a moment before the recording of its guests.
     let stolen = of("steal_percent") / busy;
     let off = (guests / captured - 1.0).abs();
     assert!(off < 0.015 + stolen, "{guests} or {captured} % by guests");

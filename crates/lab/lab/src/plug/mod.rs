@@ -35,8 +35,8 @@ pub(crate) const ALL: &str = "no rules";
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
-/// Cases outside the rounds: the start of both farms, which run until the experiment ends, the
-/// search for the sizes by hand, and the search for the rate.
+/// Cases outside the rounds: the start of both farms, the search for the sizes by hand, and the
+/// search for the rate. The farms run until the experiment ends.
 pub(crate) const FARMS: &str = "the farms";
 pub(crate) const SIZES: &str = "sizes by hand";
 pub(crate) const CALIBRATION: &str = "calibration";

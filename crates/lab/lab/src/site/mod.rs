@@ -34,8 +34,9 @@ use vm::{Deadline, Monitor, Output, Scratch};
 
 /// Pages per second that can be read back from the host's disk, as from several drives or a small
 /// cloud volume. The hosts of the studies paged to disks. Compressed memory returns a page in 0.01
-/// ms, while a transaction takes 40 ms of an emulated CPU, so paging to it would have no visible
-/// cost. With a limit of 200 pages, unmanaged guests do not finish their start.
+/// ms, while a transaction takes 40 ms of an emulated CPU. Paging to compressed memory would
+/// therefore have no visible cost. With a limit of 200 pages, unmanaged guests do not finish their
+/// start.
 pub const DISK_READS: u32 = 1000;
 /// Name of this setting in a result.
 pub const HOST_DISK: &str = "pages from the host's disk, 1/s";

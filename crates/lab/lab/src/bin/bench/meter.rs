@@ -45,8 +45,8 @@ pub fn used(pid: u32) -> Result<Used, Error> {
     used_by(pid, |_| true)
 }
 
-/// Reads the resources used by all threads but the first, which in QEMU are mainly the virtual
-/// CPUs.
+/// Reads the resources used by all threads except the first. In QEMU these threads are mainly the
+/// virtual CPUs.
 pub fn used_beside_main(pid: u32) -> Result<Used, Error> {
     let main = pid.to_string();
     used_by(pid, |task| !task.ends_with(&main))
