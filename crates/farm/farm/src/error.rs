@@ -17,7 +17,7 @@ pub enum Error {
         what: String,
         source: Option<io::Error>,
     },
-    /// A running farm refused a request, or another farm has answered.
+    /// A running farm refused a request, or its response belongs to another request.
     #[error("The farm at {socket} reports: {reason}")]
     Service { socket: PathBuf, reason: String },
     /// A farm did not respond.

@@ -3,12 +3,12 @@
 //! ```text
 //!   FARM.toml ─► config ─► fleet ◄── service: the socket of a farm that runs
 //!                            │
-//!                            └─► tiers: a limit, zram, swap and KSM for all of them
-//!   rundir: a directory for each that runs ─► running: all of them, and their tables
+//!                            └─► tiers: a limit, zram, swap and KSM for all guests
+//!   rundir: a directory for each running farm ─► running: all farms, and their tables
 //! ```
 //!
 //! No change of the host outlives the farm, because the tiers record each change before making it.
-//! The changes are undone by the next start at the latest.
+//! After a kill the next start undoes the recorded changes.
 //!
 //! JUSTIFICATION for unsafe code: the standard library has no calls for swap. All unsafe code is in
 //! the module `sys`.

@@ -29,7 +29,7 @@ const LOCK: &str = "lock";
 /// File with the farm's name, if there is one.
 const NAME: &str = "farm";
 
-/// The directory of this process. Dropping it removes it.
+/// The directory of this process, which is removed on drop.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -85,7 +85,7 @@ pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
 /// Returns a pidfd of the process with this id, if that process holds the lock of the socket's
 /// directory. `None` means that no process holds the lock.
 ///
-/// The lock is checked after the pidfd was opened: after that, a held lock proves that the pidfd
+/// The lock is checked after the pidfd was opened. A lock that is held then proves that the pidfd
 /// refers to the lock's holder. A held lock without a pidfd, as in a sandbox or with an old kernel,
 /// is an error.
 pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {

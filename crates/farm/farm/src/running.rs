@@ -11,7 +11,7 @@ use crate::{Error, rundir};
 /// A process of `pinhead up`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Name of the farm, or the process id if it has no file.
+    /// Name of the farm, or the process id if the farm has no file.
     pub name: String,
     /// Process id.
     pub pid: u32,

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Turns swap on a file or device on, with this priority.
+/// Activates a swap file or swap device, with this priority.
 pub(crate) fn swap_on(path: &Path, priority: u16) -> io::Result<()> {
     /// Flag for a given priority (`SWAP_FLAG_PREFER`), and the priority's bits.
     const PREFER: libc::c_int = 0x8000;
@@ -20,7 +20,7 @@ pub(crate) fn swap_on(path: &Path, priority: u16) -> io::Result<()> {
     }
 }
 
-/// Turns swap off, and waits until everything is read back.
+/// Deactivates a swap file or swap device, and waits until all of its pages are read back.
 pub(crate) fn swap_off(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a zero and lives until the call returns.

@@ -16,7 +16,7 @@ const CLASSES_MAX: usize = 100;
 /// Shortest idle time before parking. CPU usage is sampled once a second, so an idle guest is
 /// recognised after a few seconds.
 const PARK_MS_MIN: u64 = 5_000;
-/// Name of a farm that gets no name from its file's content or from the file's name.
+/// Default name of a farm, used if neither the file's text nor the file's name gives a name.
 pub(super) const NAMELESS: &str = "farm";
 /// Maximum length of a name. The rest of a guest's host name is left for the guest's number.
 const NAME_MAX: usize = 50;

@@ -20,8 +20,8 @@ pub(super) fn read<'t, 'i>(reader: &mut Reader<'_>, class_at: &Entries<'t, 'i>) 
     Written(reader.nested(class_at, "links", "link", LINKS_MAX, LINKS_HELP))
 }
 
-/// Assigns each class its links, and reports invalid ones. The classes and their links are in the
-/// same order.
+/// Checks the links of each class, reports invalid links, and stores the valid ones in the class.
+/// `classes` and `written` are in the same order.
 pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec<Written<'_, '_>>) {
     for (place, Written(links)) in written.into_iter().enumerate() {
         let mut known: Vec<ClassLink> = Vec::new();
@@ -49,8 +49,7 @@ fn fault(
 ) -> Option<(&'static str, String, String)> {
     let to = shown(&link.to);
     let Some(target) = classes.iter().find(|class| class.name == link.to) else {
-        // A class with an invalid name has its own error. The list of names contains this class all
-        // the same.
+        // The names include classes with invalid names. Such a class has its own error.
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("did you mean `{near}`?"),
@@ -145,7 +144,7 @@ impl Farm {
         found
     }
 
-    /// Returns true if guests of a class are linked with others, from either side.
+    /// Returns true if this class has a link to another class, or another class has a link to it.
     pub fn is_linked(&self, class: &Class) -> bool {
         let to = |link: &ClassLink| link.to == class.name;
         self.classes.iter().any(|other| other.links.iter().any(to))

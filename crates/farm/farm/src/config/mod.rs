@@ -18,8 +18,8 @@ pub use types::{Builtin, Class, ClassLink, Farm, Limits, ParkTo, Port, Probe, SE
 
 use std::path::Path;
 
-/// Parses a file's text. Its paths are left as written, see [`Farm::below`]. `stem` is the default
-/// for the farm's name.
+/// Parses a file's text. The paths in the text are left as written, see [`Farm::below`]. `stem` is
+/// the default for the farm's name.
 pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
     let mut reader = settings::Reader::new(text);
     let tree = reader.tree(SECTIONS);

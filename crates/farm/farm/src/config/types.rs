@@ -190,7 +190,7 @@ base::named! {
     pub enum Builtin {
         /// A kernel and a shell, in memory.
         Tiny = "tiny",
-        /// The same with nginx, which serves one page.
+        /// A kernel, a shell, and nginx, which serves one page, in memory.
         Web = "web",
         /// nginx on a disk with Debian.
         DebianNginx = "debian-nginx",
@@ -198,7 +198,7 @@ base::named! {
         DebianApp = "debian-app",
         /// PostgreSQL on a disk with Debian.
         DebianPostgres = "debian-postgres",
-        /// All three in one guest.
+        /// nginx, an application server and PostgreSQL in one guest, on a disk with Debian.
         DebianCombo = "debian-combo",
     }
 }

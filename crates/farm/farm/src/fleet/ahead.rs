@@ -20,7 +20,7 @@ use vm::Clock;
 /// touches the pages for its wake-up and for its first client.
 const LEARN_MS: u64 = 1_000;
 /// Number of wake-ups after which a guest's pages are recorded from scratch. Prefetched pages are
-/// resident even if the guest no longer needs them.
+/// resident even if the guest no longer needs them, so an old record contains too many pages.
 const USES: u32 = 16;
 /// Minimum number of known guests before ended guests are removed.
 const KNOWN_MIN: usize = 64;

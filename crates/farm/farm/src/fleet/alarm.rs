@@ -9,8 +9,8 @@
 
 use procfs::Work;
 
-/// Timeout for the daemon's answer. Only time in which the guest's QEMU could run counts. After it
-/// the guest is parked, and may miss its timers.
+/// Timeout for the daemon's answer. Only time in which the guest's QEMU could run counts. After the
+/// timeout the guest is parked, and may miss its timers.
 const PATIENCE_MS: u64 = 5_000;
 /// Age after which an answer, or an unanswered request, is outdated and the daemon is asked again.
 const FRESH_MS: u64 = 60_000;
@@ -22,7 +22,7 @@ const AHEAD_MS: u64 = 1_000;
 /// Knowledge about a guest's next timer.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
-    /// Time of the request to the daemon, and the work of the guest's QEMU until then.
+    /// Time of the request to the daemon, and the work of the guest's QEMU at that time.
     asked: Option<(u64, Option<Work>)>,
     told_ms: Option<u64>,
     due_ms: Option<u64>,

@@ -30,7 +30,7 @@ impl Member {
         self.notice_loss();
     }
 
-    /// Handles a lost port: QEMU has closed it, so QEMU has ended.
+    /// Handles the loss of the daemon's port. QEMU closes the port only when it ends.
     pub(super) fn notice_loss(&mut self) {
         if self.link.is_lost() {
             self.closed();
@@ -83,7 +83,7 @@ impl Member {
         }
     }
 
-    /// Handles a response of QEMU to a possible grant.
+    /// Handles QEMU's response to a balloon command. Responses to other commands are ignored.
     pub(super) fn balloon_answered(&mut self, ticket: Ticket, outcome: Result<Reply, Failure>) {
         let Some((grant, next)) = self.balloon.answered(ticket, outcome) else { return };
         self.link.send(&ToGuest::Grant(grant));
@@ -92,8 +92,8 @@ impl Member {
         }
     }
 
-    /// Requests the guest's next timer from its daemon or its manager. Returns false if none of the
-    /// two is connected.
+    /// Requests the guest's next timer from its daemon, or from the manager that has the daemon's
+    /// port. Returns false if the farm has the port and no daemon is connected.
     pub(super) fn ask_alarm(&mut self) -> bool {
         if self.holder == Holder::Farm {
             return self.link.ask_alarm();
@@ -103,7 +103,7 @@ impl Member {
     }
 
     /// Hands port and balloon to a host manager. A guest without a directory for its sockets is out
-    /// of the manager's reach and stays here.
+    /// of the manager's reach and stays with the farm.
     pub(super) fn yield_to_other_manager(&mut self) {
         if self.config.spec.run_dir.is_none() {
             return;
@@ -131,17 +131,18 @@ impl Member {
         }
         self.holder = Holder::Farm;
         if self.state == State::Managed {
-            // The guest stays in this state until its daemon responds. A guest without a daemon
-            // stays in this state for good.
+            // The guest is unmanaged until its daemon responds. A guest without a daemon stays
+            // unmanaged.
             self.state = State::Unmanaged;
         }
         if self.link.is_open() {
-            // The guest was parked all the time. Its daemon responds to a Welcome with a Hello.
+            // The port stayed open, so the guest was never handed over. The guest's daemon responds
+            // to a Welcome with a Hello.
             self.link.welcome();
         }
         self.connect(now_ms);
         if !self.is_named() {
-            // No manager has had the guest.
+            // A clone without its name was never handed to a manager.
             return;
         }
         // The grant must be sent first. Otherwise the daemon would see a change of its pool without
@@ -194,13 +195,14 @@ impl Member {
         if self.holder == Holder::Manager {
             self.leave_to_manager();
         } else {
-            // The daemon sent its hello long ago, to the template's host.
+            // The daemon sent its hello to the template's host, so it must say hello again as this
+            // guest.
             self.link.welcome();
         }
     }
 
     /// Hands the port to the manager. A clone counts as up once it has its identity, because its
-    /// console does not show that.
+    /// console does not show the end of a boot.
     pub(super) fn leave_to_manager(&mut self) {
         // A parked guest is handed over once it runs again and its clock is set.
         if !self.parking().is_some_and(Parking::is_awake) || !self.is_named() {

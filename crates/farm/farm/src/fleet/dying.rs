@@ -17,9 +17,9 @@ const KILL: i32 = Signal::KILL.as_raw();
 /// Next step after the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing: the reason was reported before.
+    /// No step, because the reason was reported before.
     Nothing,
-    /// The guest ends, with its QEMU's last messages.
+    /// The guest ends, with its QEMU's last messages as the reason.
     End,
     /// The guest restarts. The restart has to wait while the old QEMU has the guest's disk open.
     Start,
@@ -43,7 +43,7 @@ impl Dying {
         Dying { end: process.descriptor().ok(), process, next, shortage: None }
     }
 
-    /// Adds the shortage for which the kernel may have killed the process before.
+    /// Stores the memory shortage for which the kernel may have killed the process already.
     pub(super) fn lacking(self, shortage: Option<Shortage>) -> Dying {
         Dying { shortage, ..self }
     }

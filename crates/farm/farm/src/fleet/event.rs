@@ -25,9 +25,9 @@ pub enum Event {
     Parked(usize),
     /// The guest was parked and runs again.
     Woken(usize),
-    /// The guest has ended. Its state contains the reason.
+    /// The guest has ended. The guest's state contains the reason.
     Ended(usize),
-    /// The requested files of a guest have arrived, except for files that will never arrive.
+    /// The requested files of a guest have arrived. Files that will never arrive are left out.
     Captured {
         /// Index of the guest.
         guest: usize,

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Reason why a guest is not paged out, not saved, or not brought back. Clones share its cause.
+/// Reason why a guest is not paged out, not saved, or not brought back. Copies of a fault share its
+/// cause.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("no thread can be started")]
@@ -26,7 +27,7 @@ pub(super) enum Fault {
     Foreign,
     #[error("QEMU does not resume from the saved state: {desc}")]
     State { desc: String },
-    /// QEMU's own words.
+    /// Text of an error that QEMU reported.
     #[error("{0}")]
     Qemu(String),
     /// A reason of the system, or of a library.

@@ -35,7 +35,7 @@ struct Done {
 /// Supervision of one guest's start on KVM.
 #[derive(Debug, Default)]
 pub(super) struct KvmWatch {
-    /// Run and wait time at the last activity, and the time since.
+    /// Run and wait time at the last activity, and the time that has passed since this activity.
     still: Option<(u64, Chance)>,
 }
 
@@ -68,9 +68,9 @@ impl KvmWatch {
     }
 }
 
-/// Returns true if KVM ended a QEMU with these last messages, before the guest had any output. A
-/// QEMU that cannot use KVM ends just as early. A clone's console is always empty, so for a clone
-/// the messages decide.
+/// Returns true if KVM is the likely reason for the end of a QEMU with these last messages. The
+/// guest has not written any output yet. A clone's console is always empty, so for a clone the
+/// messages decide.
 pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
     !is_clone || words.to_ascii_lowercase().contains("kvm")
 }

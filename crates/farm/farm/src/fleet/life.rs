@@ -134,7 +134,7 @@ impl Member {
             || self.parking().is_some_and(is_over)
     }
 
-    /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
+    /// Parks the guest if its rule requires parking and `may_park` is set. Returns true if the rule
     /// required parking.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let (ran, spec) = (self.cpu.ran(), &self.config.spec);
@@ -163,7 +163,7 @@ impl Member {
     fn park_unless_due(&mut self, now_ms: u64) {
         let may_be_saved = may_be_saved(&self.config, self.holder, &self.balloon);
         if self.config.spec.suspends && may_be_saved.is_err() {
-            // The request would wake the guest in vain.
+            // A request to the daemon would wake the guest in vain.
             return;
         }
         let pid = self.pid();
@@ -256,7 +256,8 @@ impl Member {
         self.suspension.stage = Stage::Reading(Job::begin(worker, read));
     }
 
-    /// Advances writing the guest to its park file, or reading it back, as threads finish jobs.
+    /// Takes the next step of writing the guest to its park file, or of reading it back, when a
+    /// thread has finished a job.
     pub(super) fn turn_suspension(&mut self, parkers: &mut Parkers, now_ms: u64) {
         self.turn_saving(&mut parkers.saver, now_ms);
         let waker = &mut parkers.waker;
@@ -384,7 +385,8 @@ impl Member {
         }
     }
 
-    /// Completes the return of a guest from disk when QEMU runs. Returns true if it was loading.
+    /// Completes the return of a guest from disk when QEMU runs. Returns true if QEMU was loading
+    /// the guest's state.
     pub(super) fn has_resumed(&mut self, now_ms: u64) -> bool {
         let is_so = matches!(self.suspension.stage, Stage::Loading);
         if is_so {
@@ -476,7 +478,8 @@ impl Member {
     fn woken(&mut self, now_ms: u64) {
         self.opens();
         if self.config.spec.suspends {
-            // A new QEMU has no record of the messages exchanged with the daemon before.
+            // A new QEMU has no record of the messages that its predecessor exchanged with the
+            // daemon.
             self.link.welcome();
         }
         // The guest's clock was stopped while the guest was parked.

@@ -46,7 +46,8 @@ pub struct Member {
     pub(super) running: Option<RunningGuest>,
     /// The previous QEMU, until it has exited.
     pub(super) dying: Option<Dying>,
-    /// Link to the guest's daemon. Its port is open while no host manager controls the guest.
+    /// Link to the guest's daemon. The link's port is open while no host manager controls the
+    /// guest.
     pub(super) link: AgentLink,
     pub(super) balloon: BalloonGrants,
     pub(super) counting: Counting,
@@ -91,14 +92,13 @@ impl Member {
         &self.state
     }
 
-    /// Returns one word for the guest: parking, parked, waking, or the word of its state.
+    /// Returns the guest's state as one word: parking, parked, waking, or the word of [`State`].
     pub fn word(&self) -> &'static str {
         let word = self.suspension.word().or(self.parking().and_then(Parking::word));
         word.unwrap_or(self.state.word())
     }
 
-    /// Returns true if the guest is parked and none of its memory is still to be paged out or
-    /// saved.
+    /// Returns true if the guest is parked, and its page-out or its saving is over.
     pub fn is_parked(&self) -> bool {
         self.suspension.is_on_disk() || self.parking().is_some_and(Parking::is_over)
     }
@@ -204,12 +204,12 @@ impl Member {
         }
         let (running, port) = RunningGuest::new(guest, now_ms).map_err(Fault::of)?;
         self.running = Some(running);
-        // A clone gets its name from this process, even if a host manager has the guest.
         if devices.is_none() && self.holder == Holder::FarmWhenWoken {
             // A new QEMU starts with all of the guest's memory, so no memory must be returned to
             // the guest.
             self.holder = Holder::Farm;
         }
+        // A clone gets its name from this process, even if a host manager has the guest.
         if self.holder != Holder::Manager || !self.link.agent().is_named() {
             self.link.open(Port::new(port, now_ms).map_err(Fault::of)?);
         }
@@ -321,7 +321,7 @@ impl Member {
             };
             return self.fails_to_come_back(Fault::Qemu(why));
         }
-        // If the kernel may have killed the guest, QEMU's messages decide, as for a clone.
+        // If the kernel may have killed QEMU, QEMU's messages show if KVM ended it, as for a clone.
         let by_words = self.config.spec.restore.is_some() || shortage.is_some();
         let is_unsure = shortage.is_none_or(|shortage| shortage == Shortage::Unknown);
         if is_unsure && self.may_be_mute() && kvm::ended_it(by_words, &words) {
@@ -366,8 +366,8 @@ impl Member {
                     self.qemu_listens();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {
-                        // QEMU may have sent its RESUME event already, so its status is requested
-                        // as well.
+                        // QEMU may have sent its RESUME event already, so QEMU's status is
+                        // requested as well.
                         self.ask(Command::QueryStatus);
                     }
                 }

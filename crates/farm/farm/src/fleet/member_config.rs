@@ -21,7 +21,7 @@ pub struct MemberConfig {
     pub daemon: Daemon,
     /// Rule for parking the guest.
     pub park: ParkRule,
-    /// File for parking the guest on disk. The guest's QEMU ends then.
+    /// File for parking the guest on disk. The QEMU of a guest parked on disk has ended.
     pub park_file: Option<PathBuf>,
 }
 

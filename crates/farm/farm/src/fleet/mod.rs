@@ -81,12 +81,12 @@ const PARKS_A_TICK: usize = 8;
 pub struct Fleet {
     members: Vec<Member>,
     clock: Clock,
-    /// Limit on simultaneous boots. More of them would only make each boot slower.
+    /// Limit on simultaneous boots. A higher limit would only make each boot slower.
     boots_max: usize,
     cpus: usize,
     next_tick_ms: u64,
-    /// Index of the first guest to check for parking. It advances in each tick, so that every guest
-    /// gets its turn.
+    /// Index of the first guest to check for parking. The index advances in each tick, so that
+    /// every guest gets its turn.
     parks_next: usize,
     /// Queue of parked guests that clients wait for.
     wanted: Wanted,

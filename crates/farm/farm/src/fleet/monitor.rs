@@ -42,7 +42,7 @@ impl QmpLink {
     }
 
     pub(super) fn next(&mut self) -> Option<Incoming> {
-        // An invalid line of QEMU is skipped, as the next may be valid.
+        // An invalid line of QEMU is skipped, because the next line may be valid.
         std::iter::from_fn(|| self.client.poll()).find_map(Result::ok)
     }
 

@@ -38,7 +38,7 @@ pub(super) struct RunningGuest {
     pub(super) devices: Option<DeviceFile>,
     /// True if the guest continues from its state in another QEMU.
     pub(super) is_resumed: bool,
-    /// OOM kills counted in the guest's cgroups since it joined them.
+    /// OOM kills in the guest's cgroups since the guest's QEMU joined them.
     pub(super) kills: KillWatch,
     /// Socket of the second monitor. The socket is hidden while the guest is parked, because a
     /// manager that connected then would wait for a stopped QEMU.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! There is no proxy between a guest and its clients. The sockets of a stopped QEMU stay open, and
-//! the kernel queues new connections and data there. The fleet polls duplicates of these sockets to
-//! notice both.
+//! the kernel queues new connections and data at these sockets. The fleet polls duplicates of these
+//! sockets to notice the connections and the data.
 
 use std::cell::OnceCell;
 use std::io;
@@ -69,8 +69,8 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Returns QEMU's sockets at the guest's ports. The error names clients that the rule does not
-    /// allow to wait.
+    /// Returns QEMU's sockets at the guest's ports. The error names connected clients that prevent
+    /// parking.
     fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, Refusal> {
         let sockets = self.sockets_at(spec).map_err(Refusal::Ports)?;
         let silent = sockets.silent(SILENT_MS).unwrap_or_default();
@@ -93,7 +93,7 @@ impl RunningGuest {
         let Ok(sockets) = self.sockets_at(spec) else { return false };
         let (all, unheard) = (sockets.connections(), sockets.silent(0).unwrap_or_default());
         if all == 0 || unheard < all {
-            // A client that has gone may have been served.
+            // A client that has disconnected may have been served.
             self.parking.clock.was_wanted();
             return false;
         }
@@ -104,7 +104,8 @@ impl RunningGuest {
         is_so
     }
 
-    /// Handles activity of a client. Returns true if the guest is to be woken, and was not before.
+    /// Handles activity of a client. Returns true if the guest must be woken and was not wanted
+    /// before.
     pub(super) fn client_came(&mut self) -> bool {
         let Stage::Parked { sockets, is_wanted, .. } = &mut self.parking.stage else {
             return false;
@@ -141,8 +142,8 @@ impl RunningGuest {
     /// Shows the second monitor's socket to managers, or hides it.
     fn show_monitor(&mut self, is_shown: bool) {
         let Some(file) = &mut self.monitor_file else { return };
-        // This call fails only if the directory was removed, and then no manager can find the
-        // guest.
+        // This call fails only if the directory was removed. Without the directory no manager can
+        // find the guest.
         let _ = if is_shown { file.show() } else { file.hide() };
     }
 
@@ -192,7 +193,8 @@ impl RunningGuest {
             return self.save_devices(is_wanted, now_ms);
         }
         let paused = self.process.pause().ok();
-        // A client may have connected before the stop. A client from now on wakes the guest.
+        // A client may have connected before the stop. A client that connects from now on wakes the
+        // guest.
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule).ok());
         let is_kept = sockets.is_some() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
@@ -211,7 +213,8 @@ impl RunningGuest {
         Ok(ParkNews::Nothing)
     }
 
-    /// Lets a thread page out the guest, if it is parked. Returns true once that is done.
+    /// Lets a thread page out the guest, if it is parked. Returns true once, when the page-out is
+    /// over.
     pub(super) fn page_out(&mut self, pager: &mut Worker) -> bool {
         self.parking.page_out(|| {
             let process = ProcessId::of(self.process.id());
@@ -273,7 +276,7 @@ impl RunningGuest {
         Ok(ParkNews::Nothing)
     }
 
-    /// Handles QEMU's response to the request for its devices.
+    /// Handles QEMU's response to the request for the state of its devices.
     fn has_devices(
         &mut self,
         outcome: &Result<Reply, Failure>,

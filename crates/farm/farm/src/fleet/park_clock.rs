@@ -11,16 +11,16 @@ const RETRY_MS: u64 = 10_000;
 const RESAVE_MS: u64 = 600_000;
 /// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
-/// CPU time of the daemon's response that does not count as work. The daemon reads all processes.
-/// In an emulated guest on a busy host this takes some tenths of a second.
+/// CPU time, in milliseconds, of the daemon's response, which does not count as work. The daemon
+/// reads all processes. In an emulated guest on a busy host this takes some tenths of a second.
 const PARDON_MS: f64 = 500.0;
-/// CPU time, in milliseconds, that an idle guest may use in a burst beside its share. One sample by
+/// CPU time, in milliseconds, that an idle guest may use in a burst beyond its share. One sample by
 /// the daemon costs an emulated guest some hundredths of a second.
 const BURST_MS: f64 = 50.0;
 /// Time that a connected but silent client keeps a guest awake.
 pub(super) const SILENT_MS: u32 = 10_000;
 
-/// Rule for parking a guest without a request.
+/// Rule by which an idle guest is parked without a request of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkRule {
     /// Idle time after which the guest is parked; `None` means never.
@@ -38,7 +38,7 @@ pub(super) enum ParkWish {
     /// The guest was idle long enough. The guest is parked, if that is possible now.
     Park,
     /// A client woke the guest a while ago. The guest is parked again if no client has sent
-    /// anything since.
+    /// anything since the wake-up.
     ParkIfSilent,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Ran {
     pub(super) ran_ms: f64,
 }
 
-/// Begin of a guest's sleep, and the CPU time beyond its share since then.
+/// Begin of a guest's sleep, and the CPU time beyond its share since the begin.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at_ms: u64,
@@ -60,9 +60,9 @@ struct Since {
 }
 
 impl Since {
-    /// Takes a reading. Returns true if the guest still sleeps. A second above the share may be
-    /// balanced by later seconds below it, but not by earlier ones. Work after a long sleep
-    /// therefore ends the sleep immediately.
+    /// Takes a reading. Returns true if the guest still sleeps. Later seconds below the share can
+    /// balance a second above it. Earlier seconds cannot. Work after a long sleep therefore ends
+    /// the sleep immediately.
     fn sleeps_on(&mut self, now: Ran, asleep_percent: u8) -> bool {
         let passed_ms = now.at_ms.saturating_sub(self.last.at_ms);
         if passed_ms == 0 {
@@ -91,7 +91,8 @@ pub(super) struct ParkClock {
 }
 
 impl ParkClock {
-    /// Records that the guest runs again. The time is set if a client woke the guest.
+    /// Records that the guest runs again. `for_client_ms` is the time of a wake-up for a client,
+    /// and `None` after any other wake-up.
     pub(super) fn wakes(&mut self, for_client_ms: Option<u64>) {
         self.asleep_since = None;
         self.woken_for_client_ms = for_client_ms;
@@ -99,8 +100,8 @@ impl ParkClock {
         self.is_used &= for_client_ms.is_none();
     }
 
-    /// Records that a client or user wants the guest, so that only its normal idle time parks it
-    /// again.
+    /// Records that a client or user wants the guest. Only the normal idle time then parks the
+    /// guest again.
     pub(super) fn was_wanted(&mut self) {
         self.woken_for_client_ms = None;
     }
@@ -115,7 +116,8 @@ impl ParkClock {
         self.retry_ms = now_ms + RESAVE_MS;
     }
 
-    /// Records a request to the daemon before parking. CPU time for its answer does not count.
+    /// Records a request to the daemon before parking. CPU time for the daemon's answer does not
+    /// count as work.
     pub(super) fn is_asked(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + LOOK_MS;
         if let Some(since) = &mut self.asleep_since {
@@ -123,13 +125,13 @@ impl ParkClock {
         }
     }
 
-    /// Records that all clients were silent until now, but not all for long enough.
+    /// Delays the next attempt to park the guest by `LOOK_MS`.
     pub(super) fn looks_again(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + LOOK_MS;
     }
 
-    /// Returns the action for a running guest, from the last reading of its CPU time. `None` means
-    /// that the time is unknown.
+    /// Returns the action for a running guest, from the last reading of its CPU time. `ran` is
+    /// `None` if this CPU time is unknown.
     pub(super) fn awake(
         &mut self,
         ran: Option<Ran>,

@@ -27,7 +27,7 @@ pub(super) enum Stage {
     #[default]
     Awake,
     /// QEMU was asked to stop the vCPUs. `is_wanted` is set if a client has wanted the guest since
-    /// then.
+    /// this request.
     Stopping { asked: Ticket, is_wanted: bool },
     /// The park file is being written: QEMU writes the devices, then a thread writes the file.
     Saving { by: Saver, is_wanted: bool },
@@ -35,7 +35,7 @@ pub(super) enum Stage {
     Parked {
         sockets: PortSockets,
         since_ms: u64,
-        /// Job that pages out the guest's memory, until it is over. The cell is empty until a
+        /// Job that pages out the guest's memory, until the job is over. The cell is empty until a
         /// thread gets the job.
         rest: Option<OnceCell<Job<()>>>,
         /// Set while a client wants the guest and the guest waits for its turn to be woken.
@@ -133,7 +133,8 @@ impl Parking {
     }
 
     /// Lets the thread save a guest after its devices are written. Returns the outcome when the job
-    /// is over. The job starts when the thread is free, and never if the guest is wanted before.
+    /// is over. The job starts when the thread is free. If the guest is wanted earlier, the job
+    /// never starts.
     pub(super) fn save(
         &mut self,
         is_wanted: bool,
@@ -157,7 +158,7 @@ impl Parking {
         }
     }
 
-    /// Lets a thread page out a parked guest. Returns true once, when that is done.
+    /// Lets a thread page out a parked guest. Returns true once, when the page-out is over.
     pub(super) fn page_out(&mut self, begin: impl FnOnce() -> Job<()>) -> bool {
         let Stage::Parked { rest, .. } = &mut self.stage else { return false };
         let Some(job) = rest else { return false };

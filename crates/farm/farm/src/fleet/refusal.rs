@@ -29,14 +29,14 @@ pub enum Refusal {
     Silent,
 }
 
-/// Reason why a guest with a stopped QEMU never runs again. It ends the guest.
+/// Reason why a guest with a stopped QEMU never runs again. The guest is then ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotWoken {
     #[error("The guest cannot be woken")]
     Process(#[source] io::Error),
     #[error("The guest cannot be woken: its QEMU does not answer")]
     Silent,
-    /// A refusal in QEMU's own words.
+    /// A refusal by QEMU, with QEMU's message.
     #[error("The guest cannot be woken: {desc}")]
     Refused { desc: String },
 }

@@ -8,9 +8,9 @@ use base::Bytes;
 use procfs::parse::value_of;
 use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 
-/// Divisor for the share of memory below which a host is short of memory, and a fixed minimum. On a
-/// host with 24 GiB the share covers a hundred web servers that wake. So many guests may wake
-/// before the first can be parked again.
+/// Limits of available memory below which a host is short of memory: a divisor of its total memory,
+/// and a fixed minimum. On a host with 24 GiB the share is enough for a hundred web servers that
+/// wake. A hundred guests may wake before the first woken guest can be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
 /// Divisor for the share of a small cgroup's limit that replaces the fixed minimum.
@@ -35,8 +35,8 @@ impl Room {
         Room { own, ..Room::default() }
     }
 
-    /// Returns true if the host is short of memory, or a limited cgroup around the farm, or the
-    /// guests' own cgroup. Unreadable values count as enough memory.
+    /// Returns true if the host, a limited cgroup around the farm, or the guests' own cgroup is
+    /// short of memory. Unreadable values count as enough memory.
     pub(super) fn is_short(&mut self, now_ms: u64) -> bool {
         if self.seen_ms.is_none_or(|seen_ms| now_ms.saturating_sub(seen_ms) >= SEEN_MS) {
             self.seen_ms = Some(now_ms);
@@ -55,8 +55,8 @@ impl Room {
 }
 
 /// Returns true if a cgroup is short of memory. A cgroup that is missing or has no limit is never
-/// short. With swap the farm's own cgroup is always full. Free swap then counts as free memory, as
-/// far as the cgroup may use it.
+/// short. A farm's own cgroup with swap is always full, so the free swap that the cgroup may use
+/// counts as free memory.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
     let left = group.limit().and_then(|limit| Some((limit, group.left(limit, swap)?)));
     left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))

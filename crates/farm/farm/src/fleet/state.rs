@@ -15,7 +15,7 @@ pub enum State {
     Unmanaged,
     /// The guest is up, and a host manager has its port and balloon.
     Managed,
-    /// The guest's QEMU has ended, with the reason in words.
+    /// The guest's QEMU has ended. The text is the reason.
     Ended(String),
 }
 
@@ -59,7 +59,7 @@ pub struct Tally {
 pub(super) struct Counting {
     pub(super) tally: Tally,
     last: Option<Status>,
-    /// True if nothing is known of the guest since the last status.
+    /// True if the last status is out of date, because later statuses went to another manager.
     is_old: bool,
 }
 
@@ -74,7 +74,7 @@ impl Counting {
         self.is_old = true;
     }
 
-    /// Returns the last status, unless the guest has changed since.
+    /// Returns the last status, unless it is out of date.
     pub(super) fn last(&self) -> Option<&Status> {
         self.last.as_ref().filter(|_| !self.is_old)
     }

@@ -1,5 +1,5 @@
-//! Parking of guests on disk. The memory of such a guest that differs from its template is in a
-//! file, and the guest's QEMU has ended.
+//! Parking of guests on disk. A file has the part of the guest's memory that differs from its
+//! template. The guest's QEMU has ended.
 //!
 //! ```text
 //!   QMP stop ─► devices ─► SIGSTOP ─► own pages ─► FILE.part ─► fsync, rename ─► QEMU is killed
@@ -47,13 +47,13 @@ pub(super) struct Suspension {
     pub(super) door: Option<Door>,
     /// True if a client has connected to the door and the guest waits for its turn to be woken.
     pub(super) is_wanted: bool,
-    /// Arrival time of the client that the guest is brought back for.
+    /// Arrival time of the client for which the guest is brought back.
     pub(super) for_client_ms: Option<u64>,
     /// Next timer of the guest, in memory or on disk.
     pub(super) alarm: Alarm,
     /// Number of failed attempts in a row to bring the guest back.
     pub(super) failures: u32,
-    /// Failures in a row because the file was damaged or missing.
+    /// Number of successive failures because the file was damaged or missing.
     pub(super) broken_files: u32,
 }
 
@@ -99,7 +99,7 @@ impl Suspension {
         matches!(self.stage, Stage::OnDisk { .. })
     }
 
-    /// Returns true if the guest is only on disk and nothing wants it to run.
+    /// Returns true if the guest is only on disk and no client or user wants it.
     pub(super) fn is_at_rest(&self) -> bool {
         matches!(self.stage, Stage::OnDisk { is_wanted: false, .. })
     }
@@ -123,7 +123,8 @@ impl Suspension {
         }
     }
 
-    /// Closes the door if the guest is awake and no client is in the way.
+    /// Closes the door if the guest is awake. The error counts the clients that closing would
+    /// interrupt.
     pub(super) fn shut(&self, is_awake: bool) -> Result<(), Refusal> {
         match self.door.as_ref().filter(|_| is_awake).map(|door| door.shut(u64::from(SILENT_MS))) {
             Some(Err(count)) => Err(Refusal::Clients { count }),
@@ -144,8 +145,8 @@ impl Suspension {
         }
     }
 
-    /// Returns true once for a client that waits at the door of a guest that is not on its way
-    /// back.
+    /// Returns true if a client waits at the door of a guest that is not on its way back. Further
+    /// clients of this guest return false.
     pub(super) fn client_came(&mut self) -> bool {
         let may_be_asked =
             matches!(self.stage, Stage::Awake | Stage::OnDisk { is_wanted: false, .. });
@@ -231,7 +232,7 @@ impl Saved {
         let part = self.path.with_added_extension("part");
         let written = self.write_part(&part, is_left).and_then(|bytes| {
             fs::rename(&part, &self.path)?;
-            // The renaming is on the disk only once the directory is.
+            // The new name is on the disk only once the directory is synced.
             self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
             Ok(bytes)
         });
@@ -242,8 +243,7 @@ impl Saved {
     }
 
     fn write_part(&self, part: &Path, is_left: &AtomicBool) -> io::Result<u64> {
-        // Each thread of QEMU may write to memory until that thread has stopped, which is later
-        // than the signal.
+        // Each thread of QEMU may write to memory after the signal, until the thread has stopped.
         has_stopped(self.process)?;
         let memory = GuestMemory::find(self.process, Bytes(self.header.memory_bytes))?;
         // A guest's memory is private, so only the owner may read the file.
@@ -262,8 +262,8 @@ impl Saved {
         let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         let bytes = file.metadata()?.len();
-        // The file is checked before it replaces the previous file, because the previous file is
-        // lost then.
+        // The file is checked before it replaces the previous file, because the replacement deletes
+        // the previous file.
         parkfile::check(BufReader::with_capacity(READ_BYTES, File::open(part)?))
             .map_err(io::Error::other)?;
         match is_left.load(Ordering::Relaxed) {
@@ -277,7 +277,7 @@ impl Saved {
 pub(super) type Devices = Result<Vec<u8>, Fault>;
 
 fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, Fault> {
-    // An I/O error may pass. A missing or damaged file stays so.
+    // An I/O error may be temporary. A missing or damaged file stays unusable.
     let split = |error: parkfile::Error| match error {
         parkfile::Error::Io(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Fault::of(error))
@@ -305,7 +305,8 @@ fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, Fault> {
     }
 }
 
-/// Reads a guest's whole file. An outer error may be temporary. Both errors name the file.
+/// Reads a guest's whole file. An outer error may be temporary, and an inner error is permanent.
+/// Both kinds of error contain the file's path.
 pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Devices, Fault> {
     match read_whole(path, spec) {
         Ok(devices) => Ok(devices.map_err(|why| why.at(path))),

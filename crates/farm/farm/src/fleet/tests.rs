@@ -37,8 +37,8 @@ fn is_settled(pid: u32) {
     }
 }
 
-/// Starts this command as the QEMU of a running guest. Returns QEMU's ends of its connections as
-/// well.
+/// Starts this command as the QEMU of a running guest. Returns the fleet, and QEMU's ends of the
+/// connections.
 fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
     let command = std::mem::replace(command, Command::new("true"));
     let (mut ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
@@ -99,7 +99,8 @@ fn bury(fleet: &mut Fleet) {
     }
 }
 
-/// Creates a cgroup in which the kernel has killed a process, with the counters from before.
+/// Creates a cgroup in which the kernel has killed a process. The returned counters are from before
+/// the kill.
 fn killed(shortages: u64) -> (FakeKernel, KillWatch) {
     let kernel = FakeKernel::new(1, 1);
     let events = "sys/fs/cgroup/one/memory.events";

@@ -1,5 +1,5 @@
-//! Queue of parked guests that clients want. A limited number of them is woken per second, and the
-//! other guests wait.
+//! Queue of parked guests that clients want. A limited number of these guests is woken per second,
+//! and the other guests wait.
 //!
 //! A wake-up costs a few hundredths of a second of CPU time. If many guests woke at once, all
 //! wake-ups would be slow, and any client of the ports could keep the host's CPUs busy. A wake-up

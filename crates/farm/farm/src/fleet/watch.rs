@@ -24,13 +24,13 @@ use vm::{Error, GuestSpec, Monitor, Process};
 use super::kvm::KvmWatch;
 use super::open::RunningGuest;
 
-/// Time after its last output in which a guest does not count as hung.
+/// Time after a guest's last output in which the guest does not count as hung.
 const SILENCE_MS: u64 = 60_000;
 /// Maximum vCPU time between two outputs of a healthy boot. The slowest boot, with a database,
 /// needs a fifth of this time.
 const RUN_NS: u64 = 120_000_000_000;
-/// Factor for the longest vCPU time between two outputs of this guest so far. The product is the
-/// maximum if it exceeds `RUN_NS`.
+/// Factor for a guest's longest vCPU time between two outputs so far. If the product exceeds
+/// `RUN_NS`, the product is the limit.
 const SLOWER: u64 = 5;
 /// Time for a clone to accept its name, counted while its QEMU could run. A clone without its name
 /// has the identity of its template and must not keep running.
@@ -59,7 +59,7 @@ struct LifeSign {
 pub(super) struct HangFound {
     /// Description for the user.
     pub(super) note: String,
-    /// True if the guest is to be restarted.
+    /// True if the guest must be restarted.
     pub(super) restart: bool,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct BootWatch {
     hangs: u32,
     /// Machine resets since QEMU started, before the guest was up.
     resets: u32,
-    /// Time of the last reset that was not the firmware's, and the work of QEMU until then.
+    /// Time of the last reset that was not the firmware's, and the work of QEMU at that time.
     reset: Option<(u64, Option<Work>)>,
     inquest: Option<Inquest>,
 }
@@ -83,7 +83,7 @@ pub(super) struct BootWatch {
 /// A guest that hangs, while its evidence is saved.
 #[derive(Debug)]
 struct Inquest {
-    /// The process, which ends when this is dropped.
+    /// QEMU's process, which ends when the inquest is dropped.
     process: Process,
     keeping: JoinHandle<Result<PathBuf, Error>>,
 }
@@ -157,7 +157,7 @@ impl BootWatch {
         })
     }
 
-    /// Investigates a hung guest. Its QEMU keeps running until all evidence is saved.
+    /// Investigates a hung guest. The guest's QEMU keeps running until all evidence is saved.
     pub(super) fn begin(&mut self, spec: &GuestSpec, running: RunningGuest, console: &[u8]) {
         self.last = None;
         self.hangs += 1;
@@ -203,7 +203,7 @@ fn cause(console: &str) -> Option<&str> {
     signs.into_iter().find_map(last).map(str::trim_end)
 }
 
-/// Returns true if a guest that is not up has no data that a restart would lose.
+/// Returns true if a restart during boot would lose no data of the guest.
 fn loses_nothing(spec: &GuestSpec) -> bool {
     let writes = spec.disk.as_ref().map(|disk| &disk.writes);
     !matches!(writes, Some(Writes::Overlay(_) | Writes::Direct))
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn slow_emulated_guest_gets_proportionally_more_time() {
-        // Its first outputs are a minute apart, and then three.
+        // The first outputs are one minute apart, and later outputs three minutes.
         let slow = |second: u64| [60, 240, 420].iter().filter(|at| second >= **at).count() as u64;
         assert_eq!(
             hangs_after(1.0, |second| if second < 420 { slow(second) } else { second }),

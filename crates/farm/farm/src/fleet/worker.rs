@@ -87,8 +87,8 @@ impl<T: Send + Sync + 'static> Job<T> {
     where
         T: Clone,
     {
-        // If no thread has the job and it has no result, its thread has ended in a panic. The count
-        // is read before the result, because the job may finish in between.
+        // If no thread has the job and the job has no result, its thread has ended in a panic. The
+        // count is read before the result, because the job may finish in between.
         let is_alone = Arc::strong_count(&self.done) == 1;
         let gone = || is_alone.then_some(Err(Fault::ThreadEnded));
         self.done.get().cloned().or_else(gone)
@@ -125,7 +125,7 @@ impl Worker {
         })
     }
 
-    /// Waits for the job under way and those queued. Cancelled jobs in the queue take no time.
+    /// Waits for the running job and the queued jobs. Cancelled jobs in the queue take no time.
     pub(super) fn close(&mut self) {
         self.thread = None;
     }

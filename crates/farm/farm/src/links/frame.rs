@@ -42,7 +42,7 @@ pub(super) struct Segment {
     pub destination: Ipv4Addr,
     pub source_port: u16,
     pub destination_port: u16,
-    /// True if the segment belongs to a connection that the other side has opened.
+    /// True if the segment can only belong to a connection that the other side has opened.
     pub answers: bool,
     /// Offset of the TCP header in the frame.
     tcp: usize,
@@ -121,7 +121,7 @@ pub(super) fn readdress(
     put(frame, 6, &mac_source);
 }
 
-/// Turns an ARP request into the response that this address has this hardware address.
+/// Turns an ARP request into a response that assigns the hardware address `mac` to `target`.
 pub(super) fn answer_arp(frame: &mut [u8], target: Ipv4Addr, mac: Mac) {
     let Some(asker) = bytes::<10>(frame, 22) else { return };
     put(frame, 0, &asker[..6]);

@@ -16,7 +16,7 @@ use super::frame::{self, End, Kind, Mac};
 pub enum Route {
     /// The network of the guest's own QEMU, which leads nowhere.
     Own,
-    /// The guest that sent the frame, which was changed into the response.
+    /// The sender of the frame. The frame was changed into the response.
     Back,
     /// The guest of this number.
     To(u32),
@@ -27,7 +27,8 @@ pub enum Route {
 pub struct Router {
     /// Address and hardware address of each linked guest, by its number.
     guests: HashMap<u32, (Ipv4Addr, Mac)>,
-    /// Server of a client, by the client and the address and port it uses.
+    /// Server of a client. The key consists of the client and of the address and port that the
+    /// client uses.
     servers: HashMap<(u32, Ipv4Addr, u16), u32>,
     /// Address of a server as a client sees it. The key consists of server, client and port.
     shown: HashMap<(u32, u32, u16), Ipv4Addr>,
@@ -87,7 +88,7 @@ impl Router {
             frame::readdress(frame, &segment, (End::Destination, address), macs);
             return Some(Route::To(server));
         }
-        // A server responds and opens no connections.
+        // A server only responds, and opens no connections.
         let client = Net::number_at(segment.destination).filter(|_| segment.answers)?;
         let &shown = self.shown.get(&(from, client, segment.source_port))?;
         let &(_, mac) = self.guests.get(&client)?;
@@ -97,7 +98,7 @@ impl Router {
     }
 }
 
-/// Returns the hardware address for an address, in the scheme of QEMU's own network.
+/// Returns the hardware address for an IPv4 address, in the scheme of QEMU's own network.
 fn switch_mac(address: Ipv4Addr) -> Mac {
     let [a, b, c, d] = address.octets();
     [0x52, 0x55, a, b, c, d]

@@ -1,8 +1,8 @@
 //! The switch between linked guests: a thread that waits for frames and forwards them.
 //!
-//! The switch has its own thread, so that a frame never waits for the loop over a thousand guests,
-//! nor the loop for a frame. The thread sleeps while no linked guest sends, and ends when the last
-//! [`Switch`] is dropped.
+//! The switch has its own thread, so that frames and the loop over a thousand guests never wait for
+//! each other. The thread sleeps while no linked guest sends, and ends when the last [`Switch`] is
+//! dropped.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -31,7 +31,8 @@ const FRAMES_A_TURN: usize = 64;
 /// Interval of the checks on a paused guest.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const EVENTS_MAX: usize = 64;
-/// Event data of the wake-up socket, and the bit added to a guest's number for its QEMU's network.
+/// Event data of the wake-up socket. `NETWORK` is a bit that is added to a guest's number, for the
+/// socket of its QEMU's network.
 const WAKE: u64 = u64::MAX;
 const NETWORK: u64 = 1 << 32;
 
@@ -320,7 +321,8 @@ mod tests {
                 assert!(clock.ms() < 60_000, "{sent} frames are taken");
                 sent += u64::from(socket.send(&[0; 60]).is_ok());
             }
-            // Frames that were taken, and frames that wait in the socket.
+            // The limit counts the frames that the switch has taken, and 1,000 frames that may wait
+            // in the socket.
             let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
             assert!(sent < taken_max, "{sent} of {taken_max}");
             let client = Net { linked: true, ..Net::new(WEB) };

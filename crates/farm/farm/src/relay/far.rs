@@ -8,7 +8,7 @@ use std::time::Duration;
 use reactor::Users;
 use vm::wait_for_end;
 
-/// The QEMU behind a door. It listens on an address that only it uses.
+/// The QEMU behind a door. Each QEMU listens on an address of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Far {
     pub(super) address: Ipv4Addr,
@@ -23,8 +23,8 @@ impl Far {
         Far { address, process: Arc::new(process), user }
     }
 
-    /// Returns true if that QEMU still listens on its port. A connection made before this check
-    /// then leads to that QEMU.
+    /// Returns true if the QEMU still listens on its port. A connection made before this check then
+    /// leads to this QEMU.
     ///
     /// If a QEMU ends by itself, it closes its ports a moment before its process ends. In that
     /// moment another user may listen on the same address.

@@ -34,9 +34,9 @@ pub(super) struct Gate(Mutex<State>);
 pub(super) struct State {
     /// The QEMU behind the door, while the door is open.
     pub(super) far: Option<Far>,
-    /// True if a client waits, and no client was let in since it arrived.
+    /// True if a client waits, and no client was let in since the arrival of this client.
     pub(super) is_wanted: bool,
-    /// Clients with relayed connections, by the thread's numbers.
+    /// Clients with relayed connections, by the numbers that the relay thread assigns.
     pub(super) inside: BTreeMap<u64, Visitor>,
     /// True if the owner is gone.
     pub(super) is_gone: bool,
@@ -44,7 +44,7 @@ pub(super) struct State {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visitor {
-    /// Time of its arrival, by the thread's clock.
+    /// Arrival time of the client, by the common clock.
     pub(super) came_ms: u64,
     /// True if any byte was relayed, in either direction.
     pub(super) has_spoken: bool,
@@ -68,7 +68,7 @@ impl Door {
         Door { gate, knock }
     }
 
-    /// Lets clients in to a QEMU that listens.
+    /// Opens the door to a QEMU that listens.
     pub(crate) fn open(&self, far: Far) {
         let mut state = self.gate.lock();
         (state.far, state.is_wanted) = (Some(far), false);
@@ -76,8 +76,9 @@ impl Door {
         self.knock.knock();
     }
 
-    /// Closes the door, unless that would interrupt clients: those with relayed data, or those that
-    /// arrived less than `silent_ms` ago. The error is the number of such clients.
+    /// Closes the door, unless that would interrupt clients. A client would be interrupted if data
+    /// was relayed for it, or if it arrived less than `silent_ms` ago. The error is the number of
+    /// such clients.
     pub(crate) fn shut(&self, silent_ms: u64) -> Result<(), usize> {
         let now_ms = self.knock.now_ms();
         let mut state = self.gate.lock();
@@ -95,8 +96,8 @@ impl Door {
         }
     }
 
-    /// Closes the door at once, because its QEMU is gone or about to go. Connected clients still
-    /// get the data that was read from QEMU before.
+    /// Closes the door at once, because its QEMU has ended or is about to end. Connected clients
+    /// still get the data that was already read from QEMU.
     pub(crate) fn slam(&self) {
         self.gate.lock().far = None;
         self.knock.knock();

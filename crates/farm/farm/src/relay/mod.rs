@@ -8,12 +8,12 @@
 //! ```
 //!
 //! QEMU gets another address at each start. While a guest is away, another process can therefore
-//! not take over the guest's address. A connection is only relayed if that QEMU still runs after
-//! the connection was made.
+//! not take over the guest's address. Data is relayed only if the QEMU still runs after the
+//! connection to it was made.
 //!
 //! One thread handles all connections, so relaying uses neither a guest's CPU nor the fleet's loop.
-//! A connection without data in either direction survives parking. Its client is connected again
-//! once it sends data.
+//! A connection without data in either direction survives parking. A client with such a connection
+//! is connected again once it sends data.
 
 mod far;
 mod gate;

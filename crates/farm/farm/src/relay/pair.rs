@@ -15,9 +15,9 @@ struct Half {
     buffer: Vec<u8>,
     /// Number of bytes of the buffer that were written to the destination.
     taken: usize,
-    /// True if the source has sent its end.
+    /// True once the source has sent all of its data and closed its side.
     is_over: bool,
-    /// True if the end was passed to the destination.
+    /// True once the destination was notified of this end.
     is_told: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Pair {
     guest: TcpStream,
     far: Far,
     port: u16,
-    /// True once the guest's end is known to be connected to its own QEMU.
+    /// True once the connection on the guest's side is known to lead to the guest's own QEMU.
     is_connected: bool,
     to_guest: Half,
     to_client: Half,
@@ -114,12 +114,13 @@ impl Pair {
     /// or `None` at the end of the connection.
     pub(super) fn pass(&mut self, users: &Users) -> Option<(usize, usize)> {
         if !self.is_connected {
-            // The socket is ready either with an error or as connected.
+            // A ready socket is either connected or has an error.
             self.guest.take_error().ok().filter(Option::is_none)?;
             self.is_connected = self.far.listens(self.port, users);
             self.is_connected.then_some(())?;
         }
-        // A guest that no longer reads may have sent data before. Its client must get this data.
+        // A guest that no longer reads may have sent data earlier. The guest's client must get this
+        // data.
         let sent = self.to_guest.pass(&self.client, &self.guest);
         let sent = sent.unwrap_or_else(|_| self.to_guest.give_up());
         let got = self.to_client.pass(&self.guest, &self.client).ok()?;

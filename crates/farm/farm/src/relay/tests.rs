@@ -25,7 +25,7 @@ fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
     panic!("no port is free");
 }
 
-/// Lets clients in to a server that passes as the process behind this descriptor.
+/// Opens the door to a server that stands in for the process behind this descriptor.
 fn open(door: &Door, server: &TcpListener, process: OwnedFd) {
     open_to(door, server, process, rustix::process::geteuid().as_raw());
 }

@@ -26,15 +26,16 @@ const INSIDE_MAX: usize = 1024;
 const IDLE_MAX_MS: u64 = 60_000;
 /// Maximum number of connections accepted from one listener at once.
 const ACCEPTS_MAX: usize = 64;
-/// Maximum number of connections of all guests together. Each connection has two descriptors, and
-/// each guest needs some ten. At most half as many clients may wait for their guests.
+/// Maximum number of connections of all guests together. Each connection needs two descriptors, and
+/// each guest about ten. At most half this number of clients may wait for their guests.
 const ALL_MAX: usize = 8 * 1024;
 /// Pause in accepting when no descriptor, or no place, is left for another client.
 const PAUSE_MS: u64 = 100;
 /// Longest wait of the idle thread.
 const IDLE_MS: u64 = 3_600_000;
 
-/// A forwarded port. Its connections go to the same port of its QEMU's address.
+/// A forwarded port. Connections to it are relayed to the same port at the address of the guest's
+/// QEMU.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) listener: TcpListener,
@@ -53,8 +54,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Returns the limits for this process. Connections use at most half of its open files, as each
-    /// has two.
+    /// Returns the limits for this process. Each connection needs two open files, and all
+    /// connections together use at most half of the files that the process may open.
     pub(super) fn of_this_process() -> Places {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let all_max = ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX));
@@ -370,7 +371,7 @@ impl Thread {
     }
 }
 
-/// Starts a connection to the guest, and pairs it with the client's.
+/// Starts a connection to the guest, and pairs it with the client's connection.
 fn pair(client: TcpStream, far: &Far, port: u16) -> io::Result<Pair> {
     client.set_nonblocking(true)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

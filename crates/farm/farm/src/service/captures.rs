@@ -10,7 +10,8 @@ const WAITING_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Captures {
     waiting: Vec<Waiting>,
-    /// Clients of guests on disk. Their requests are sent once the guests are back.
+    /// Clients that wait for files of guests on disk. The requests are sent once the guests are
+    /// back.
     later: Vec<(usize, Return)>,
 }
 
@@ -65,8 +66,8 @@ impl Captures {
         self.later.retain(|(_, to)| to.client != client);
     }
 
-    /// Answers the clients of a guest without a daemon, because no more files will come. The next
-    /// daemon restarts its sequence numbers.
+    /// Answers all waiting clients of a guest after its daemon has ended, because no more files
+    /// will come. The guest's next daemon restarts the sequence numbers.
     pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         let name = &fleet.members()[guest].spec().name;
         let waiting = self.waiting.extract_if(.., |waiting| waiting.guest == guest);

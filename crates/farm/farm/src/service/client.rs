@@ -10,7 +10,8 @@ use vm::{Deadline, Mark, OUTPUT_BYTES_MAX, Output, read_before};
 
 use crate::Error;
 
-/// Timeout of an answer. A farm answers within a turn, which is slow with a thousand busy guests.
+/// Timeout for an answer. A farm answers within one turn of its loop, and a turn with a thousand
+/// busy guests is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends a request to a farm, and returns its answer. A refusal is an error.

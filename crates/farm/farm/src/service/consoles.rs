@@ -13,8 +13,8 @@ use crate::fleet::Fleet;
 
 /// Maximum number of attached terminals. Users have only a few screens.
 const ATTACHED_MAX: usize = 32;
-/// Maximum output, in bytes, kept for a terminal that does not read. Beyond it the oldest output is
-/// dropped, so that the guest can go on.
+/// Maximum output, in bytes, kept for a terminal that does not read. Beyond this limit the oldest
+/// output is dropped, so that the guest never waits.
 const UNREAD_MAX: usize = 256 * 1024;
 /// Maximum input, in bytes, kept for a guest that does not read its keyboard.
 const UNTYPED_MAX: usize = 4096;

@@ -99,12 +99,14 @@ pub struct Service {
     manager: Option<HostManager>,
     /// Another manager that waits until this process's own manager has ended.
     next_manager: Option<(u32, Return)>,
-    /// Client that requested the end of the farm. Its connection closes with the end.
+    /// Client that requested the end of the farm. The client's connection closes when the farm
+    /// ends.
     ending: Option<UnixStream>,
 }
 
 impl Service {
-    /// Listens in a private directory. The occupants are the fleet's members in order.
+    /// Listens in a private directory. `occupants` has one entry for each guest of the fleet, in
+    /// the same order.
     pub fn open(
         dir: &Path,
         name: Option<String>,
@@ -142,7 +144,7 @@ impl Service {
         let now = fleet.now_ms();
         for event in events {
             if let Event::Up(guest) = event {
-                // A guest that was to be parked or woken may have rebooted instead.
+                // A guest that should have been parked or woken may have rebooted instead.
                 self.parkings.runs(*guest, fleet, &mut self.control);
             }
             match event {
@@ -235,7 +237,7 @@ impl Service {
         next.or(self.manager.as_ref().map(|manager| manager.pid))
     }
 
-    /// Takes the guests from the manager of this process, which hangs.
+    /// Takes the guests back from this process's own manager, which hangs.
     pub fn leave_own_manager(&mut self, fleet: &mut Fleet) {
         if self.manager.as_ref().is_some_and(HostManager::is_own) {
             self.manager_has_gone(fleet);

@@ -57,7 +57,7 @@ struct Guest {
     /// Number of ports that have responded.
     answered: usize,
     probe: Option<TcpStream>,
-    /// Time of the current probe, or of the next one.
+    /// Time of the current probe, or of the next probe if none is under way.
     at_ms: u64,
     pause_ms: u64,
 }

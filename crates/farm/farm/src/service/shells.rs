@@ -1,7 +1,7 @@
 //! Commands in guests, one at a time per guest, with their output relayed as it arrives.
 //!
 //! The guest's control port is a shell that takes a line, writes the command's output, and marks
-//! its end. Only this module reads these ports while a farm runs.
+//! the end of the output. Only this module reads these ports while a farm runs.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -24,8 +24,8 @@ const ENDED_MAX: usize = 64;
 /// Maximum unread output, in bytes, kept for a client before the guest's output is no longer read.
 const UNREAD_MAX: usize = 256 * 1024;
 
-/// Maximum output, in bytes, of earlier commands that is discarded before the next command. Output
-/// beyond it mixes with the next command's.
+/// Maximum output, in bytes, of earlier commands that is discarded before the next command. Any
+/// further output mixes with the output of the next command.
 const DISCARDED_MAX: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Shells {
         (0..).zip(&self.guests).filter(move |(_, shell)| is_busy(shell)).map(|(guest, _)| guest)
     }
 
-    /// Runs a line before all waiting ones. [`turn`](Self::turn) reports its end.
+    /// Runs a line before all waiting commands. [`turn`](Self::turn) reports the line's end.
     pub(super) fn set_up(&mut self, guest: usize, command: String, fleet: &mut Fleet) {
         let shell = &mut self.guests[guest];
         shell.waiting.retain(|job| !job.sets_up);
@@ -106,14 +106,16 @@ impl Shells {
         shell.advance(guest, fleet);
     }
 
-    /// Drops the commands of a guest without a QEMU. For their clients the connection ends early.
+    /// Drops the commands of a guest without a QEMU. The connections of these commands' clients end
+    /// early.
     pub(super) fn has_ended(&mut self, guest: usize) {
         let ended = self.guests[guest].ended.take();
         self.guests[guest] = Shell { ended, ..Shell::default() };
     }
 
     /// Disconnects all clients. The connections to the guests stay, as they cannot be made again. A
-    /// running command continues, and the next command begins after its end mark.
+    /// running command continues, and the next command begins after the end mark of the running
+    /// command.
     pub(super) fn drop_clients(&mut self) {
         self.ended.clear();
         for shell in &mut self.guests {
@@ -210,8 +212,8 @@ impl Shell {
         }
     }
 
-    /// Discards output that background processes of earlier commands have written since. Returns
-    /// the number of bytes.
+    /// Discards output that background processes of earlier commands have written since their ends.
+    /// Returns the number of bytes.
     fn discard(&mut self) -> usize {
         let mut chunk = [0; 4096];
         let mut discarded = 0;
@@ -243,7 +245,7 @@ impl Shell {
         }
     }
 
-    /// Ends a command. Its client gets the rest of the output as it reads.
+    /// Ends a command. The command's client gets the rest of the output as the client reads.
     fn finish(&mut self) {
         let Some(mut job) = self.running.take() else { return };
         self.is_set_up |= job.sets_up;

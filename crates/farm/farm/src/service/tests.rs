@@ -43,7 +43,7 @@ fn finding_15_clients_that_do_not_read_hold_nobody_up() {
     turn(&mut service, &mut fleet);
     // No client reads before this turn is over. A service that waited for a reader would time out,
     // and send only half an answer. Here each client gets its table when it reads, while the next
-    // one is served.
+    // client is served.
     turn(&mut service, &mut fleet);
     for client in [asking(&scratch)].into_iter().chain(silent) {
         client.set_nonblocking(true).unwrap();

@@ -1,10 +1,11 @@
-//! The cgroups of a farm, of either version: one with a memory limit for all guests, and the
-//! parents of the guests' own cgroups.
+//! The cgroups of a farm, in version 1 or 2 of cgroups: one with a memory limit for all guests, and
+//! the parents of the guests' own cgroups.
 //!
-//! With version 1, the farm's cgroup lies below our own cgroup. A limit on us then also applies to
-//! the guests. Version 2 allows no cgroup with both processes and limited children. There the
-//! farm's cgroup lies outside of ours, in the nearest directory that delegates the controller. If
-//! we are under a limit there, no cgroup is made, because the guests would escape this limit.
+//! With version 1, the farm's cgroup lies below our own cgroup. A limit on our cgroup then also
+//! applies to the guests. Version 2 allows no cgroup with both processes and limited children. With
+//! version 2 the farm's cgroup therefore lies outside of ours, in the nearest directory that
+//! delegates the controller. If our cgroup has a limit of its own, no cgroup is made, because the
+//! guests would escape this limit.
 
 use std::path::{Path, PathBuf};
 
@@ -82,8 +83,8 @@ pub(super) fn make(
     Ok(dir)
 }
 
-/// Makes a cgroup as a parent for other cgroups, if there is a suitable place. It has no limit
-/// itself.
+/// Makes a cgroup as a parent for other cgroups, if there is a suitable place. The parent has no
+/// limit itself.
 pub(super) fn make_plain(
     machine: &Machine,
     record: &mut Record,
@@ -191,7 +192,8 @@ fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
 }
 
 /// Returns the nearest directory above ours that delegates the memory controller. If there is none,
-/// the top is made to delegate it, because only the top may contain processes as well.
+/// the top directory is changed to delegate the controller. Only the top may have processes and
+/// delegate controllers as well.
 fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<PathBuf, Error> {
     let top = machine.path(TOP);
     if let Some(dir) = handing_on(&top, home, "memory") {

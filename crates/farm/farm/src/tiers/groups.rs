@@ -6,8 +6,8 @@
 //!     guest-web2/
 //! ```
 //!
-//! A process that breaks out of a guest then gets no more of the host than the guest was meant to
-//! have. Version 1 limits memory and processes in two trees, and version 2 in one.
+//! A process that breaks out of a guest then gets no more of the host than the guest's limits
+//! allow. Version 1 limits memory and processes in two trees, and version 2 in one.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -31,7 +31,7 @@ pub struct GuestLimits<'a> {
     pub threads: u64,
 }
 
-/// A farm's cgroup in one tree, and the limits of its guests there.
+/// A farm's cgroup in one tree, and the limits that this tree has for the farm's guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     dir: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct Group {
 }
 
 /// Makes the farm's cgroups for the limits of single guests. `limited` is the existing cgroup with
-/// the common limit, if any. Without a controller its limit is left out.
+/// the common limit, if any. If a controller is missing, its limit is left out.
 pub(super) fn make(
     machine: &Machine,
     record: &mut Record,
@@ -118,7 +118,7 @@ pub(super) fn with_guests(dir: &Path) -> Vec<PathBuf> {
     guests.filter(|path| path.is_dir()).chain([dir.to_path_buf()]).collect()
 }
 
-/// Returns the processes in a cgroup and in its guests' own.
+/// Returns the processes in a farm's cgroup and in the cgroups of its guests.
 pub(super) fn processes(dir: &Path) -> Vec<String> {
     let texts = with_guests(dir).into_iter().map(|dir| read(&dir.join("cgroup.procs")));
     let texts = texts.map(Result::unwrap_or_default);

@@ -94,7 +94,7 @@ impl Ksm {
         })
     }
 
-    /// Writes settings, after they are recorded as ours.
+    /// Records settings as ours, and then writes them.
     fn write(&mut self, record: &mut Record, new: Vec<(String, String)>) -> Result<(), Error> {
         for (name, text) in &new {
             self.written.retain(|(old, _)| old != name);
@@ -113,7 +113,8 @@ impl Ksm {
 }
 
 /// Restores the settings as they were found. If another program, such as a manager, has changed our
-/// settings, they are left to that program. That program found our settings and will restore them.
+/// settings, they are left to that program. The other program found our settings, and will restore
+/// them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],

@@ -39,9 +39,9 @@ impl Places {
 
 /// Calls to the kernel.
 pub trait Calls: fmt::Debug + Send {
-    /// Turns swap on a file or a device on.
+    /// Activates a swap file or swap device.
     fn swap_on(&self, path: &Path, priority: u16) -> io::Result<()>;
-    /// Turns swap off, and reads everything back.
+    /// Deactivates a swap file or swap device, and reads all of its pages back.
     fn swap_off(&self, path: &Path) -> io::Result<()>;
     /// Loads or unloads a kernel module, with the arguments of modprobe.
     fn module(&self, arguments: &[&str]) -> io::Result<()>;

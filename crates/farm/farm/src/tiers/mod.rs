@@ -10,12 +10,13 @@
 //!   a swap file, as paging disks were                       priority 10
 //! ```
 //!
-//! Every change of the host is recorded before it is made, with the state before ([`undo`]).
-//! Changes are undone in the opposite order when [`Tiers`] is closed or dropped. If the process was
-//! killed, the next [`restore_left`] undoes them; every start of tiers begins with it.
+//! Every change of the host is recorded before it is made, with the host's previous state
+//! ([`undo`]). Changes are undone in the opposite order when [`Tiers`] is closed or dropped. If the
+//! process was killed, the next [`restore_left`] undoes its changes. Every start of tiers also
+//! undoes these changes.
 //!
 //! Resources made or changed by another program are left alone. The owner of a [`Tiers`] handles
-//! the signals that end a process, so that it is dropped.
+//! the signals that end a process, so that the `Tiers` is dropped.
 
 mod cgroup;
 mod fault;
@@ -71,12 +72,13 @@ pub struct Tiers {
     notes: Vec<String>,
 }
 
-/// The cgroups that guests are put into. The handle can be passed to the code that starts them.
+/// The cgroups that guests are put into. The handle can be passed to the code that starts the
+/// guests.
 #[derive(Clone, Debug, Default)]
 pub struct Tier {
     /// Process list of the cgroup with the memory limit; `None` without a limit.
     procs: Option<PathBuf>,
-    /// Process list of the cgroup with the limit of swap reads, if it is another cgroup.
+    /// Process list of the cgroup with the limit of swap reads, if that cgroup is a separate one.
     readers: Option<PathBuf>,
     /// Parents of the guests' own cgroups.
     groups: Arc<[Group]>,
@@ -94,7 +96,7 @@ impl Tier {
 
     /// Puts a guest's process into the guest's own cgroup, if there are such cgroups. The process
     /// is then under the common limit as well. Returns the OOM kill counters of that cgroup, or
-    /// empty ones if other guests share the cgroup.
+    /// empty counters if other guests share the cgroup.
     pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
             return self.join(pid).map(|()| KillWatch::default());

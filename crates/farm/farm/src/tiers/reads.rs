@@ -12,16 +12,16 @@ use super::machine::{Calls, Live, Machine, Places, write};
 use super::record::Record;
 use crate::Error;
 
-/// Tree and file of the limit in version 1, and its file in version 2, which lies in the cgroup
-/// with the memory limit.
+/// Tree and file of the read limit in version 1, and file of this limit in version 2. The file of
+/// version 2 lies in the cgroup with the memory limit.
 const V1_TREE: &str = "blkio";
 const V1_FILE: &str = "blkio.throttle.read_iops_device";
 const V2_FILE: &str = "io.max";
 /// File with the kernel's release.
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 
-/// Returns true if this machine can limit the zram reads of a farm's guests. Its kernel must count
-/// such reads, and the farm's cgroup must be able to limit them.
+/// Returns true if this machine can limit the zram reads of a farm's guests. The machine's kernel
+/// must count such reads, and the farm's cgroup must be able to limit them.
 pub fn can_limit_reads() -> bool {
     can_limit_reads_at(&Places::usual(), Box::new(Live))
 }

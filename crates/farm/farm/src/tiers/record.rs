@@ -1,9 +1,9 @@
 //! Records of the changes to undo, written before each change.
 //!
 //! ```text
-//!   /run/pinhead/tiers/  .lock            held for a start, and while what was left is undone
-//!                        PID-N.lock       held as long as its process lives
-//!                        PID-N.json       what to undo, oldest first
+//!   /run/pinhead/tiers/  .lock            held while a farm starts or leftovers are undone
+//!                        PID-N.lock       held as long as the process PID lives
+//!                        PID-N.json       changes to undo, oldest first
 //! ```
 //!
 //! The kernel releases a lock with its process, no matter how the process ends.
@@ -25,7 +25,7 @@ use crate::Error;
 /// Maximum number of changes in a record. A record never has more than a dozen changes.
 const UNDO_MAX: usize = 64;
 
-/// Number of records that this process has made, which keeps their names unique.
+/// Number of records that this process has made. The number keeps the records' names unique.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The record of a running process.
@@ -69,8 +69,8 @@ fn written(steps: &[Undo]) -> String {
     format!("{:#}\n", json!({ "steps": steps }))
 }
 
-/// Formats a record from its text again, or returns `None` for an invalid one. The function is for
-/// tests and fuzzing of the format.
+/// Parses the text of a record and formats the record again. Returns `None` for an invalid text.
+/// The function is for tests and fuzzing of the format.
 pub fn record_again(text: &str) -> Option<String> {
     parse(text).map(|steps| written(&steps))
 }
@@ -115,7 +115,8 @@ impl Record {
         self.add(step)
     }
 
-    /// Updates the recorded change of this kind, which later ones may follow.
+    /// Updates the newest recorded change of the same kind. Other changes may follow it in the
+    /// record.
     pub(super) fn renew(&mut self, step: Undo) -> Result<(), Error> {
         let is_it = |old: &&mut Undo| discriminant(*old) == discriminant(&step);
         match self.steps.iter_mut().rfind(is_it) {

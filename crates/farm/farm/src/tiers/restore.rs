@@ -21,8 +21,8 @@ pub struct Left {
     pub faults: Vec<String>,
 }
 
-/// Undoes the changes of killed processes. Every command that starts or ends guests must call this.
-/// Without records it reads one directory.
+/// Undoes the changes of killed processes. Every command that starts or ends guests must call this
+/// function. Without records the call only reads one directory.
 pub fn restore_left() -> Result<Vec<Left>, Error> {
     restore_left_at(&Places::usual(), Box::new(Live))
 }
@@ -79,7 +79,8 @@ pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
     found
 }
 
-/// Undoes all changes, newest first. Failed ones are kept in the record and returned as sentences.
+/// Undoes all changes, newest first. Changes that cannot be undone stay in the record, and the
+/// failures are returned as sentences.
 pub(super) fn undo_all(mut record: Record, machine: &Machine) -> Vec<String> {
     let steps = std::mem::take(&mut record.steps);
     steps.iter().for_each(undo::prepare);

@@ -21,8 +21,8 @@ pub(super) const SWAP_SUFFIX: &str = ".swap";
 pub(super) enum Done {
     /// The entry needs no further action.
     Undone,
-    /// Another process has changed the setting, and will restore our value when it ends. The change
-    /// is undone after that.
+    /// Another process has changed the setting, and will restore our value when it ends. Our change
+    /// is undone after the other process has ended.
     Later,
 }
 
@@ -32,14 +32,14 @@ pub(super) enum Done {
 pub(super) enum Undo {
     /// The memory controller was delegated to the cgroups in this directory.
     Controller { dir: PathBuf },
-    /// A cgroup was made. Its processes return to `home`, the cgroup of its maker.
+    /// A cgroup was made. Processes in the cgroup return to `home`, the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
     /// A cgroup without a memory limit was made. The cgroup is a parent of guests' own cgroups, or
     /// limits reads.
     Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,
-    /// A device was about to be added, and these existed before.
+    /// A device was about to be added. `before` contains the numbers of the devices that existed.
     ZramAdding { before: Vec<u32> },
     /// A device was added, with this size or none yet.
     Zram { id: u32, bytes: u64 },

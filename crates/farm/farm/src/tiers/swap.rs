@@ -21,7 +21,7 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// this minimum would be useless.
 const SWAP_BYTES_MIN: u64 = 1 << 20;
 
-/// Returns the directory of swap files by the name that the kernel will show. A missing directory
+/// Returns the directory of swap files, as the path that the kernel will show. A missing directory
 /// is created.
 pub(super) fn directory(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir)
@@ -53,7 +53,7 @@ pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File
     made.tier(SWAP, what)
 }
 
-/// Removes abandoned swap files that are not in use. The files survive a reboot, and their records
+/// Removes abandoned swap files that are not in use. The files survive a reboot, but their records
 /// do not.
 pub(super) fn remove_left(machine: &Machine, dir: &Path) {
     let Ok(swaps) = machine.swaps() else { return };
@@ -62,7 +62,7 @@ pub(super) fn remove_left(machine: &Machine, dir: &Path) {
         let in_use = swaps.iter().any(|swap| Path::new(&swap.name) == path);
         let Ok(file) = File::open(&path) else { continue };
         if !in_use && file.try_lock().is_ok() {
-            // A file that cannot be removed now is tried again by the next start.
+            // A file that cannot be removed now is removed by the next start.
             let _ = fs::remove_file(&path);
         }
     }

@@ -19,7 +19,7 @@ const LIMIT: Bytes = Bytes::mib(64);
 /// Size of the zram device and of the swap file. No other device has this size.
 const TIER: Bytes = Bytes((96 << 20) + 5 * 4096);
 
-/// Serialises the tests, as they compare the machine before with the machine after.
+/// Lock that serialises the tests, because each test compares the machine's state before and after.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -229,7 +229,7 @@ fn child_that_is_killed() {
     let limits = GuestLimits { name: "web1", memory_bytes: LIMIT.0, threads: 20 };
     tiers.tier().join_guest(guest.id(), &limits).unwrap();
     println!("\nready {} {}", guest.id(), tiers.tier().cgroup().unwrap().display());
-    // The parent never writes, so this lasts until the kill, or until the parent is gone.
+    // The parent never writes, so this read lasts until the kill, or until the parent is gone.
     let _ = std::io::stdin().lines().next();
     guest.kill().unwrap();
     guest.wait().unwrap();
