@@ -51,7 +51,7 @@ impl ConsoleLog {
     }
 }
 
-/// The reader of one console. Its thread ends with the guest's QEMU.
+/// The reader of one console. The reader's thread ends with the guest's QEMU.
 #[derive(Clone, Debug)]
 pub struct Console {
     shared: Arc<Shared>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   host ► guest   one line, given to the guest's shell
-//!   guest ► host   whatever it writes, then  \x01 done CODE \n
+//!   guest ► host   the output of the command, then  \x01 done CODE \n
 //! ```
 
 use std::fmt;
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use crate::deadline::read_before;
 use crate::{Deadline, Error, Mark};
 
-/// Maximum output kept, in bytes. Output of tests is shorter. Of longer output the beginning is
+/// Maximum output kept, in bytes, which is more than tests write. The beginning of longer output is
 /// dropped.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
@@ -23,8 +23,8 @@ pub struct Ctl {
     /// Received bytes that no answer has used yet.
     buffer: Vec<u8>,
     mark: Mark,
-    /// Number of commands that missed their deadline. Their answers are still to be received and
-    /// dropped.
+    /// Number of commands that missed their deadline. The answers to these commands are still to
+    /// come, and will be dropped.
     overdue: usize,
 }
 
@@ -44,7 +44,7 @@ impl Ctl {
     }
 
     /// Runs one line in the guest's shell. The channel stays usable after a missed deadline,
-    /// because the late answer is dropped before the next one is read.
+    /// because the late answer is dropped before the next answer is read.
     pub fn run(&mut self, command: &str, deadline: Deadline) -> Result<Output, Error> {
         let wrong = |reason| Error::Ctl { command: command.to_owned(), reason };
         if command.contains(['\n', '\0']) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   virtual CPUs stopped ─► xen-save-devices-state ─► a file in memory ─► its owner
-//!   owner ─► a file in memory ─► a QEMU that has the guest's memory, and goes on from it
+//!   owner ─► a file in memory ─► a QEMU with the guest's memory, which resumes from this state
 //! ```
 //!
 //! A QEMU may open no files, so it inherits the file at its start and refers to it as a descriptor
@@ -32,7 +32,8 @@ const STATE_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,
-    /// A descriptor that shares its file offset with QEMU's, from which QEMU writes.
+    /// A descriptor for writing. The descriptor shares its file offset with QEMU's inherited
+    /// descriptor.
     written: File,
 }
 

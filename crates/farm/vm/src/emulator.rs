@@ -15,8 +15,8 @@ struct Version(u32, u32);
 /// The first QEMU that locks a page of guest code before it translates the page (commit
 /// deba78709ae8, "accel/tcg: Always lock pages before translation"). In older versions a vCPU may
 /// translate code while another vCPU changes it, and keep the stale translation. A Linux that
-/// patches itself then keeps running into an INT3 that it had written there for a moment, and
-/// hangs.
+/// patches itself then hangs, because it keeps executing an INT3 that was in the code only for a
+/// moment.
 const LOCKS_PAGES: Version = Version(8, 1);
 
 /// The first QEMU that accepts the name of a state's file. Older versions also accept the number of

@@ -1,11 +1,11 @@
 //! Evidence about a hanging guest, saved before its QEMU is killed.
 //!
 //! ```text
-//!   monitor ─► registers, twice: do the CPUs go round in the same place?
+//!   monitor ─► registers, twice: do the CPUs loop at the same place?
 //!           └► memory ─► the kernel's log       CACHE/hangs/NAME-PID/
 //!   /proc   ─► QEMU's threads: what they wait for, how much they ran
-//!   gdb     ─► their stacks, where it is installed and QEMU is our user's
-//!   console, QEMU's own words
+//!   gdb     ─► stacks of these threads, if gdb is installed and QEMU runs as our user
+//!   console, QEMU's standard error
 //! ```
 //!
 //! If a part cannot be read, its file contains the reason instead.
@@ -50,12 +50,13 @@ impl Hung {
 const KEPT: usize = 16;
 /// Timeout for an answer of the monitor.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Time between two reads of the registers. A CPU that makes progress executes other code by then.
+/// Time between two reads of the registers. After this time a CPU that makes progress executes
+/// other code.
 const BETWEEN: Duration = Duration::from_secs(1);
 /// Time limit for a debugger to show all threads. After this time it is killed.
 const DEBUGGER: Duration = Duration::from_secs(30);
-/// Part of the guest's memory that is searched. A kernel and its log are at the beginning of
-/// memory.
+/// Size of the part of the guest's memory that is searched, in MiB. A kernel and its log are at the
+/// beginning of memory.
 const SEARCHED_MIB: u64 = 128;
 
 /// Writes the evidence into a new directory and returns its path. The call takes some seconds.
@@ -93,7 +94,8 @@ fn ask(monitor: &mut Monitor, line: &str) -> String {
     }
 }
 
-/// Returns the state of QEMU's threads from `/proc`. Only root may read their kernel stacks there.
+/// Returns the state of QEMU's threads from `/proc`. Only root may read the threads' kernel stacks
+/// there.
 fn threads(pid: u32) -> String {
     let mut text = String::new();
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return text };
@@ -136,7 +138,7 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
 }
 
 /// Returns true if a process belongs only to this user, by its `/proc/PID/status`. The owner of the
-/// files there proves less, because a process can make root their owner.
+/// files in `/proc/PID` proves less, because a process can make root the owner of these files.
 fn has_only_ids(status: &str, user: u32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let mut ids = ids.split_ascii_whitespace().map(str::parse).peekable();
@@ -168,17 +170,17 @@ const FIRST_WORDS: &[u8] = b"Linux version ";
 /// Maximum number of bytes between two texts of the log. The kernel stores the texts' numbers in
 /// these bytes.
 const GAP_MAX: usize = 24;
-/// Minimum length of a text. A shorter one is probably a number that looks like text.
+/// Minimum length of a text. A shorter text is probably a number that looks like text.
 const TEXT_MIN: usize = 4;
 
 /// Maximum number of places at which a log's beginning is searched. A guest may fill its memory
-/// with these words.
+/// with the first words of a log.
 const STARTS_MAX: usize = 64;
 /// Maximum number of bytes read at such a place.
 pub const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the longest run of texts that begins like a kernel's log. The first words also occur
-/// elsewhere in a kernel, but no texts follow them there.
+/// elsewhere in a kernel, but without texts behind them.
 pub fn kernel_log(memory: &[u8]) -> Option<String> {
     let starts = memory.windows(FIRST_WORDS.len()).enumerate();
     let starts = starts.filter(|(_, words)| *words == FIRST_WORDS).map(|(at, _)| at);
@@ -186,7 +188,7 @@ pub fn kernel_log(memory: &[u8]) -> Option<String> {
     logs.map(texts).max_by_key(String::len)
 }
 
-/// Returns the texts from the start of `memory`, one a line, until a gap.
+/// Returns the texts from the start of `memory` until a gap, one text per line.
 fn texts(memory: &[u8]) -> String {
     let mut lines = String::new();
     let mut gap = 0;

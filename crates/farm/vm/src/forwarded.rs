@@ -23,8 +23,8 @@ const WAITING_MAX: i32 = 4096;
 /// Time after which a guest is assumed to have read and answered a client's data.
 const QUIET_MS: u32 = 2_000;
 
-/// Duplicates of QEMU's sockets at its guest's forwarded ports: the listening sockets, and those of
-/// connected clients.
+/// Duplicates of QEMU's sockets at its guest's forwarded ports: the listening sockets, and the
+/// sockets of connected clients.
 #[derive(Debug, Default)]
 pub struct PortSockets {
     listeners: Vec<OwnedFd>,
@@ -89,7 +89,8 @@ impl PortSockets {
                 return Ok(false);
             }
         }
-        // A client that has shut down its sending side waits for the last answer.
+        // A client that has shut down its sending side is not in `clients`, but waits for its last
+        // answer.
         Ok(self.connections == self.clients.len())
     }
 
@@ -266,7 +267,8 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
         assert_eq!(error, "another process uses them");
-        // Another test may just start a process that holds a copy of this socket.
+        // Another test may start a process that holds a copy of this socket. A drop would then not
+        // close the socket.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         let error = PortSockets::of(&process, &[port]).unwrap_err().to_string();
         assert_eq!(error, format!("no process listens on port {port}"));

@@ -1,13 +1,13 @@
 //! The identity of a guest that starts from another guest's saved state.
 //!
 //! ```text
-//!   template's state ─► clone runs ─► port: Identify ─► its daemon makes it itself ─► Identified
+//!   template's state ─► clone runs ─► port: Identify ─► its daemon applies it ─► Identified
 //!                                                             then Welcome ─► hello, as this guest
 //! ```
 //!
 //! A guest that boots gets its identity from its kernel's command line, from its firmware and from
-//! its kernel's random numbers. The same holds for a clone that reboots, but it keeps the UUID and
-//! the addresses assigned here.
+//! its kernel's random numbers. A clone that reboots does the same, but keeps the UUID and the
+//! addresses that were assigned here.
 
 use wire::{Addresses, Identity};
 

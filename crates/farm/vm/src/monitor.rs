@@ -45,8 +45,8 @@ impl Monitor {
         file: &File,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        // The send buffer contains only this command, because QEMU assigns the file to the command
-        // in the same message.
+        // The call empties the send buffer. QEMU assigns the file to the command in the same
+        // message, so the next message must contain only this command.
         self.call(Command::QueryStatus, deadline)?;
         let words = command.name();
         let asked = self.client.ask(command)?;
@@ -75,8 +75,8 @@ impl Monitor {
             let waiting_for = format_args!("QEMU's answer to {name}");
             let count = read_before(&mut self.stream, &mut chunk, deadline, "qmp", &waiting_for)?;
             self.client.feed(&chunk[..count]);
-            // All messages are decoded, even after the awaited one. The others are older answers
-            // and events, which must leave the decoder.
+            // All messages are decoded, even after the awaited answer. The other messages are older
+            // answers and events, which must leave the decoder.
             let mut found = None;
             while let Some(incoming) = self.client.poll() {
                 if let Incoming::Reply { ticket, outcome } = incoming?

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   host 127.0.0.1:PORT ─► QEMU ─► the guest's address: its port       (a forward)
-//!   host 127.0.0.1:PORT ─► a relay ─► 127.X.X.X:PORT: QEMU, as above   (one that is relayed)
+//!   host 127.0.0.1:PORT ─► a relay ─► 127.X.X.X:PORT: QEMU, as above   (a relayed forward)
 //!   guest ─► QEMU: the gateway 10.0.0.2 answers ARP, DHCP and ping, and refuses the rest
 //!
 //!   linked guest ─► NetLink::guest ─► a switch, which knows what it may reach ─► other guests
@@ -55,9 +55,9 @@ pub struct Net {
     pub forwards: Vec<Forward>,
     /// Set if the guest's frames pass a switch: see [`crate::NetLink`].
     pub linked: bool,
-    /// The host's address at which QEMU listens for the forwarded ports. The address is 127.0.0.1.
-    /// If a relay forwards connections to a QEMU that is restarted at times, the address is a
-    /// [`Net::random_address`].
+    /// The host's address at which QEMU listens for the forwarded ports. Without a relay it is
+    /// 127.0.0.1. A relay forwards connections to a QEMU that is restarted at times. A QEMU behind
+    /// a relay listens at a [`Net::random_address`].
     pub listens_at: Ipv4Addr,
 }
 
@@ -94,7 +94,8 @@ impl Net {
         Ok(Ipv4Addr::from(RELAYED + number))
     }
 
-    /// Returns the number of the guest with this address. `None` means that no guest has it.
+    /// Returns the number of the guest with this address. `None` means that no guest has this
+    /// address.
     pub fn number_at(address: Ipv4Addr) -> Option<u32> {
         u32::from(address).checked_sub(FIRST_ADDRESS).filter(|&number| number <= NUMBER_MAX)
     }
@@ -120,9 +121,8 @@ impl Net {
     }
 
     /// Returns QEMU's arguments for its own network. The backend towards the guest is called
-    /// `net0`. For a linked guest, that is the first of [`link_backends`](Self::link_backends)
-    /// instead of this network. IPv6 is off, because QEMU would announce itself to the guest
-    /// forever.
+    /// `net0`. For a linked guest, the first of [`link_backends`](Self::link_backends) has this
+    /// name instead. IPv6 is off, because QEMU would announce itself to the guest forever.
     pub(crate) fn backends(&self) -> Vec<String> {
         let id = if self.linked { "user0" } else { "net0" };
         let mut words = format!("user,id={id},ipv6=off,restrict=on,net={NETWORK},host={GATEWAY}");

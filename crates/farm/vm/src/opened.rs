@@ -79,7 +79,7 @@ impl Opened {
 }
 
 /// Returns a file that a guest boots from. A file that only this user may read is copied, because
-/// the kernel checks the rights of the process that opens it again.
+/// the kernel checks the rights of the process that opens the file again.
 fn boot_file(path: &Path, becomes_other: bool) -> Result<File, Error> {
     let mut file = File::open(check_file(path)?).file("open", path)?;
     let mode = file.metadata().file("read", path)?.mode();

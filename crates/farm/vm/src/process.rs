@@ -1,8 +1,8 @@
 //! A child process that never outlives this process.
 //!
-//! Linux kills such a child when the *thread* that started it ends, not the process. A guest
-//! started by an idle worker of a thread pool would die with that worker. Therefore one thread,
-//! which lives as long as the process, starts all children.
+//! Linux kills such a child when the *thread* that started it ends, even if the process continues.
+//! A guest started by an idle worker of a thread pool would die with that worker. Therefore one
+//! thread, which lives as long as the process, starts all children.
 
 use std::fs::File;
 use std::io;
@@ -28,7 +28,7 @@ use crate::{Deadline, Error, spare, sys};
 /// names the cause.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
 
-/// A running child. Dropping it kills and reaps it.
+/// A running child, which is killed and reaped on drop.
 #[derive(Debug)]
 pub struct Process {
     child: Child,

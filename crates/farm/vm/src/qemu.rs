@@ -21,7 +21,8 @@ use crate::sockets::{SocketFile, listen};
 use crate::sys::Holes;
 use crate::{Error, GuestSpec, Held, Net, NetLink, sys};
 
-/// A running guest. Dropping it kills its QEMU. The sockets may be moved out before.
+/// A running guest. On drop its QEMU is killed. The sockets may be moved out of the struct before
+/// the drop.
 #[derive(Debug)]
 pub struct Guest {
     /// Name of the guest.
@@ -44,9 +45,9 @@ pub struct Guest {
     pub monitor_file: Option<SocketFile>,
     /// UUID of this start only, as passed to QEMU.
     pub uuid: [u8; 16],
-    /// The state to load, if the guest starts from one.
+    /// The state to load, if the guest starts from a saved state.
     pub go_on: Option<GoOn>,
-    /// File for the state of the guest's devices, if QEMU was started with one.
+    /// File for the state of the guest's devices, if QEMU was started with such a file.
     pub devices: Option<DeviceFile>,
 }
 
@@ -68,7 +69,7 @@ pub struct GoOn {
 }
 
 impl GoOn {
-    /// Returns the commands, in this order.
+    /// Returns the commands that load the state, in the order in which they must be sent.
     pub fn commands(self) -> impl Iterator<Item = qmp::Command> {
         let files = (!self.has_memory).then_some(qmp::Command::LeaveFilesOut);
         files.into_iter().chain([qmp::Command::MigrateIncoming { uri: self.from }])
@@ -111,9 +112,10 @@ impl GuestSpec {
         self.begin(Begin::Usual)
     }
 
-    /// Starts a QEMU for a suspended guest, which is a clone. This QEMU has the template's memory.
-    /// The guest does not run until its own pages are in place and the commands to continue were
-    /// sent. The guest must not be reset, because such a state does not contain its firmware.
+    /// Starts a QEMU for a suspended guest, which is a clone. The started QEMU has the template's
+    /// memory. The guest does not run until its own pages are in place and the commands to continue
+    /// were sent. The guest must not be reset, because the saved state does not contain the
+    /// firmware.
     pub fn start_resumed(&self, devices: &[u8]) -> Result<Guest, Error> {
         if self.restore.as_ref().is_none_or(|template| template.memory.is_none()) {
             let reason = "only a clone that shares its template's memory is resumed".to_owned();

@@ -5,8 +5,8 @@
 //!   by anybody           no new privileges, a sandbox of QEMU's own, limits
 //! ```
 //!
-//! A guest that breaks out of its QEMU controls only a process without files that cannot start
-//! programs. This process can neither signal nor trace another guest's QEMU.
+//! A guest that breaks out of its QEMU controls only one process, which has no files and cannot
+//! start programs. This process can neither signal nor trace another guest's QEMU.
 //!
 //! QEMU's user id is its process id plus the first id of an otherwise unused range. No two running
 //! QEMUs share a user, and no table is needed. Files for QEMU to read are opened before it starts;
@@ -63,7 +63,7 @@ impl Users {
 pub(crate) struct Rights {
     /// User ids for QEMU to change to. `None` means that QEMU keeps this process's user.
     pub(crate) users: Option<Users>,
-    /// The only supplementary group: that of `/dev/kvm`.
+    /// Group of `/dev/kvm`, the only supplementary group of QEMU.
     pub(crate) kvm: Option<Gid>,
     /// Limit on processes and threads of QEMU's user, if only this QEMU counts towards that user.
     pub(crate) threads_max: u64,
@@ -179,9 +179,9 @@ pub struct Footprint {
 /// for buffers.
 const OWN_MIB: u64 = 256;
 
-/// Memory of a vCPU under emulation, in MiB. A part of the guest's memory is added for the
-/// emulator's tables of pages. For each 4096 bytes in use they have at most 72 bytes, rounded up to
-/// a power of two, times three.
+/// Memory of a vCPU under emulation, in MiB, and the divisor for an added part of the guest's
+/// memory. The part is for the emulator's tables of pages. For each 4096 bytes in use, these tables
+/// have at most 72 bytes, rounded up to a power of two, times three.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
 

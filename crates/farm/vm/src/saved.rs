@@ -1,9 +1,9 @@
 //! Files of saved states: the search for complete states, their use, and their removal.
 //!
 //! ```text
-//!   KEY.state                   the state: it is there when all that belongs to it is on the disk
-//!   KEY.memory                  the memory that belongs to it, if that is a file of its own
-//!   KEY.part                    of one that is being made, or was when its maker was killed
+//!   KEY.state                   the state: it exists only if all of its files are on the disk
+//!   KEY.memory                  the state's memory, if it is in a separate file
+//!   KEY.part                    an unfinished state, in progress or left by a killed process
 //! ```
 
 use std::fs::{self, File, FileTimes, Metadata};
@@ -64,7 +64,8 @@ impl PartialEq for Held {
 /// The saved state of a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// File with the devices' state. Without a separate memory file, it contains the memory too.
+    /// File with the devices' state. Without a separate memory file, this file also contains the
+    /// memory.
     pub state: Held,
     /// File with the guest's memory, if clones share this memory.
     pub memory: Option<Held>,

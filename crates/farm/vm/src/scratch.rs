@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, io};
 
-/// A new private directory, removed when this is dropped.
+/// A new private directory, removed on drop.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 

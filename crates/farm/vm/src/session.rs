@@ -100,7 +100,8 @@ impl Session {
         for command in state.commands() {
             self.monitor.call(command, deadline)?;
         }
-        // QEMU answers only after it has loaded the state, because it does nothing else meanwhile.
+        // QEMU answers only after it has loaded the state, because QEMU does nothing else
+        // meanwhile.
         while !matches!(
             self.monitor.call(Command::QueryStatus, deadline)?,
             Reply::Status(state) if state.running

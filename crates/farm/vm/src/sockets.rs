@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use crate::Error;
 
-/// The file of a socket. Dropping it removes the file.
+/// The file of a socket, removed on drop.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -17,7 +17,7 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Returns the socket's path. A hidden file has another one.
+    /// Returns the socket's path. While the file is hidden, it has another path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -35,7 +35,7 @@ pub struct GuestSpec {
     pub translation_mib: u32,
     /// Image to boot from, which also determines the architecture.
     pub image: Image,
-    /// More words for the kernel's command line.
+    /// Additional arguments for the kernel's command line.
     pub kernel_args: Vec<String>,
     /// Set if the guest runs commands from the control socket.
     pub ctl: bool,
@@ -55,7 +55,8 @@ pub struct GuestSpec {
     /// Set if the guest reports its free memory to the host. The flag has no effect on s390x, where
     /// the guest would wait forever for the answer.
     pub page_reporting: bool,
-    /// Set if QEMU is to write the state of its devices on request: see [`crate::DeviceFile`].
+    /// Set if QEMU must be able to write the state of its devices on request: see
+    /// [`crate::DeviceFile`].
     pub suspends: bool,
 }
 

@@ -22,12 +22,12 @@ use crate::rights::{self, Rights};
 pub(crate) fn share_memory(command: &mut Command) {
     let before_exec = || {
         // A page of 2 MiB cannot be shared with another guest, and is wholly resident after one
-        // byte was touched. An idle guest would then use twice its memory. SAFETY:
-        // PR_SET_THP_DISABLE takes numbers and touches no memory.
+        // byte was touched. An idle guest would then use twice its memory.
+        // SAFETY: PR_SET_THP_DISABLE takes numbers and touches no memory.
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-        // QEMU itself requests merging only for the guest's memory. The kernel image that each QEMU
-        // keeps for a reboot, and parts of its heap, are alike too. Since Linux 6.7 exec inherits
-        // this setting.
+        // QEMU itself requests merging only for the guest's memory. The kernel images that QEMUs
+        // keep for a reboot, and parts of their heaps, are equal, too. Since Linux 6.7 exec
+        // inherits this setting.
         // SAFETY: PR_SET_MEMORY_MERGE takes numbers and touches no memory.
         unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) };
         Ok(())
@@ -47,8 +47,8 @@ pub(crate) fn own_session(command: &mut Command) {
 
 /// Drops all rights of a command's child that it can do without. The child becomes the user in
 /// `rights`, with at most one group and no capabilities, and cannot regain any right. If a step
-/// fails, the child is not started. The parent-death signal must be set after this, because a
-/// change of user clears it.
+/// fails, the child is not started. The parent-death signal must be set after this call, because a
+/// change of user clears the signal.
 pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     let files_max = getrlimit(Resource::Nofile).maximum;
     let files_max = files_max.map_or(rights::FILES_MAX, |max| max.min(rights::FILES_MAX));
@@ -89,10 +89,10 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Joins a new, empty session keyring. A process with the old session keyring could read its keys,
-/// whatever the process's user is. A kernel or container without keys refuses the call, which is
-/// then not needed. A child with this process's user can read the keys in other ways anyway, so its
-/// start does not depend on a new keyring.
+/// Joins a new, empty session keyring. A process with the old session keyring could read the keys
+/// in it, as any user. A kernel or container without keys refuses the call, which is then not
+/// needed. A child with this process's user can read the keys in other ways anyway, so its start
+/// does not depend on a new keyring.
 fn leave_keyring(becomes_other: bool) -> io::Result<()> {
     let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
     // SAFETY: without a name the call takes numbers and touches no memory.
@@ -122,8 +122,8 @@ fn closes_range() -> bool {
     close_from_exec(u32::MAX)
 }
 
-/// Returns this process's files without the standard ones. Files that another thread opens
-/// meanwhile have close-on-exec set, like all files that this process opens itself.
+/// Returns this process's open files, except for the standard input and outputs. Files that another
+/// thread opens meanwhile have close-on-exec set, like all files that this process opens itself.
 fn open_files() -> Vec<RawFd> {
     let names = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = names.filter_map(|name| name.file_name().to_str()?.parse().ok());
@@ -140,8 +140,9 @@ pub(crate) enum Holes {
 }
 
 /// Redirects a child's opens for reading and writing to its standard input. QEMU opens only the
-/// file with a guest's memory in this way, even for a private view, through which it never writes.
-/// With a read-only standard input the child gets the memory, but cannot change the file.
+/// file with a guest's memory in this way. This also holds for a private view, which never writes
+/// to the file. With a read-only standard input the child gets the memory, but cannot change the
+/// file.
 ///
 /// With [`Holes::Pretended`] the child's hole punching succeeds without effect. When a guest
 /// returns memory, QEMU punches holes into the memory's file, and all other guests that view the
@@ -160,7 +161,7 @@ pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result
         let lower = if cfg!(target_endian = "big") { 4 } else { 0 };
         load(mem::offset_of!(libc::seccomp_data, args) + 8 * index + lower)
     };
-    // A call with such an argument is skipped, and its result is 0.
+    // A call with this argument is skipped, and its result is 0.
     let is_done = |call: libc::c_long, index: usize, test: u32, value: libc::c_int| {
         [
             load(mem::offset_of!(libc::seccomp_data, nr)),
@@ -317,7 +318,7 @@ mod tests {
     }
 
     fn is_root() -> bool {
-        // Without root there is only one user, and the child keeps it.
+        // Without root there is only one user, so the child keeps this user.
         let is_root = rustix::process::geteuid().is_root();
         if !is_root {
             base::skipped!("a process that is not root cannot become another user");
@@ -362,7 +363,7 @@ mod tests {
             let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
             let (kind, name) = (c"user".as_ptr(), c"pinhead-test-key".as_ptr());
             let (text, session) = (c"secret".as_ptr(), -3_i32);
-            // SAFETY: the texts are constants, of which the kernel reads six bytes of the last.
+            // SAFETY: the texts are constants, and the kernel reads six bytes of `text`.
             let kept = unsafe {
                 libc::syscall(libc::SYS_keyctl, join, nameless) >= 0
                     && libc::syscall(libc::SYS_add_key, kind, name, text, 6, session) >= 0

@@ -61,8 +61,8 @@ const SPARED_KIB: u64 = 4 * 1024;
 const DAEMON_PATIENCE_MS: u64 = 60_000;
 /// The interval between two requests to the daemon.
 const DAEMON_STEP: Duration = Duration::from_millis(500);
-/// Time without progress after which the balloon is as large as it gets, counted while its QEMU
-/// could run. The guest's kernel needs the rest of the memory itself.
+/// Time without progress after which the balloon counts as fully inflated. Only time in which QEMU
+/// could run counts. The guest's kernel needs the rest of the memory itself.
 const BALLOON_PATIENCE_MS: u64 = 2_000;
 
 /// Free space that must remain on the disk besides a guest's memory, in MiB.
@@ -138,7 +138,7 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     let net = spec.net.as_ref();
     let net = net.map(|net| Net { linked: net.linked, ..Net::new(0) });
     let mut kernel_args = spec.kernel_args.clone();
-    // Only a guest with this word on its kernel's command line allows its host to clone it.
+    // Only a guest with this argument on its kernel's command line allows its host to clone it.
     kernel_args.push("pinhead.template=1".into());
     let name = NAME.into();
     Ok(GuestSpec {
@@ -208,8 +208,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Some((path, file))
         }
     };
-    // The guest's QEMU may not open files, so it gets them open. QEMU accepts only a descriptor
-    // that is write-only.
+    // The guest's QEMU may not open files, so it inherits open files. QEMU accepts only a
+    // descriptor that is write-only.
     let state = new_file(&part, &mut File::options())?;
     let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
     let ram = memory.as_ref().map(own).transpose()?;

@@ -24,7 +24,7 @@ const MHZ_MAX: u64 = 10_000;
 /// Duration of one measurement. Each reading is accurate to a microsecond, which is a
 /// twenty-thousandth of this time.
 const WAIT: Duration = Duration::from_millis(20);
-/// Two measurements must agree to one part in this many.
+/// Divisor for the largest relative difference between two measurements that agree.
 const AGREEMENT: u128 = 1000;
 /// Number of attempts at one reading. The fastest attempt counts. The other attempts were
 /// interrupted between reading the counter and reading the clock.
@@ -48,8 +48,8 @@ impl Rate {
         self.mhz * 1000
     }
 
-    /// Returns this rate, and the rates that another measurement of the same counter might have as
-    /// its result. A true rate halfway between two steps is rounded up or down.
+    /// Returns this rate, and the rates that another measurement of the same counter might return.
+    /// A true rate halfway between two steps is rounded up or down.
     pub(crate) fn alike(self) -> impl Iterator<Item = Rate> {
         [self.mhz, self.mhz - 1, self.mhz + 1].into_iter().filter_map(Rate::from_mhz)
     }
@@ -59,7 +59,7 @@ impl Rate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) ticks: u64,
-    /// The clock, which is neither set nor slewed.
+    /// Time of a clock that is neither set nor slewed, in nanoseconds.
     pub(crate) ns: u64,
     /// Ticks that passed while the clock was read.
     pub(crate) took_ticks: u64,
@@ -80,7 +80,7 @@ fn measure() -> Option<Rate> {
 fn after_a_wait() -> Option<Moment> {
     let wait = Timespec::try_from(WAIT).ok()?;
     // If a signal ends the wait early, the measurement is shorter, and must still agree with the
-    // other one.
+    // other measurement.
     let _ = poll(&mut [], Some(&wait));
     moment()
 }

@@ -145,8 +145,8 @@ impl Suspension {
         }
     }
 
-    /// Returns true if a client waits at the door of a guest that is not on its way back. Further
-    /// clients of this guest return false.
+    /// Returns true once if a client waits at the door, unless the guest is already on its way
+    /// back.
     pub(super) fn client_came(&mut self) -> bool {
         let may_be_asked =
             matches!(self.stage, Stage::Awake | Stage::OnDisk { is_wanted: false, .. });

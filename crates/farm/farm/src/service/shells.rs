@@ -212,8 +212,8 @@ impl Shell {
         }
     }
 
-    /// Discards output that background processes of earlier commands have written since their ends.
-    /// Returns the number of bytes.
+    /// Discards output that background processes of earlier commands have written after the end of
+    /// their commands. Returns the number of bytes.
     fn discard(&mut self) -> usize {
         let mut chunk = [0; 4096];
         let mut discarded = 0;

@@ -38,7 +38,7 @@ pub struct Fetch {
     pub what: &'static str,
     /// Completed part of the step in thousandths, if known.
     pub permille: Option<u16>,
-    /// Size of all packages in bytes. It is 0 until the size is known.
+    /// Size of all packages in bytes, or 0 until the size is known.
     pub bytes: u64,
 }
 
@@ -243,10 +243,10 @@ impl<'a> ListedFile<'a> {
     }
 }
 
-/// Returns the text of the configuration. `#clear` removes commands that the system's
-/// configuration, which is read first, may hook into an update. Such commands are meant for the
-/// system's own lists. The system's proxies, credentials and preferences remain valid, but not its
-/// permission to accept unsigned files.
+/// Returns the text of the configuration, which apt reads after the system's configuration.
+/// `#clear` removes the system's commands that run at an update, because they are meant for the
+/// system's own lists. The system's proxies, credentials and preferences stay valid. The system's
+/// permission to accept unsigned files is not valid here.
 fn configuration_text(work: &Path, arch: Arch) -> String {
     let (work, arch) = (work.display(), arch.debian());
     // Without root there is no other user to change to.

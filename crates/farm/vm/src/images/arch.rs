@@ -3,15 +3,15 @@
 base::named! {
     /// The architecture of a guest, by its name in target triples, file names and QEMU's programs.
     pub enum Arch {
-        /// The PC. Its pool is the virtio balloon.
+        /// The PC. The guest's pool is the virtio balloon.
         X86_64 = "x86_64",
-        /// IBM Z. Its pool is the kernel's own CMM.
+        /// IBM Z. The guest's pool is the kernel's own CMM.
         S390x = "s390x",
     }
 }
 
 impl Arch {
-    /// Returns Debian's name.
+    /// Returns Debian's name of the architecture.
     pub fn debian(self) -> &'static str {
         match self {
             Arch::X86_64 => "amd64",
@@ -24,7 +24,7 @@ impl Arch {
         format!("qemu-system-{self}")
     }
 
-    /// Returns the Debian package with that program.
+    /// Returns the Debian package that contains the QEMU program.
     pub fn qemu_package(self) -> &'static str {
         match self {
             Arch::X86_64 => "qemu-system-x86",

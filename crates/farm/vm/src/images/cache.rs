@@ -110,7 +110,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A work directory, removed when this is dropped.
+/// A work directory, removed on drop.
 pub(crate) struct Work {
     path: PathBuf,
     _lock: File,

@@ -83,7 +83,8 @@ fn directory() -> Entry {
     Entry { mode: S_IFDIR | 0o755, ..Entry::default() }
 }
 
-/// Writes one record: a header of text, the name, the data, each padded to a multiple of 4.
+/// Writes one record: a header with the name, then the data. Both parts are padded to a multiple of
+/// 4 bytes.
 ///
 /// ```text
 ///   070701 ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor

@@ -44,17 +44,16 @@ pub enum Writes {
     /// such a guest is its memory, so the guest can be saved and cloned.
     Layer,
     /// A file without a name, which vanishes when the guest's QEMU ends. Reboots of the guest do
-    /// not affect it.
+    /// not affect the file.
     Temporary,
-    /// This qcow2 file over the image. The file is created if needed, and kept after the guest's
-    /// end.
+    /// A qcow2 file over the image. The file is created if needed, and kept after the guest's end.
     Overlay(PathBuf),
     /// The image itself, which no other guest may then use.
     Direct,
 }
 
 base::named! {
-    /// The host's caching of image reads, by its names in a farm's file, which are QEMU's.
+    /// The host's caching of image reads. A farm's file uses QEMU's names for it.
     #[derive(Default)]
     pub enum HostCache {
         /// Reads stay in the page cache, shared by all guests of the image.
@@ -121,7 +120,8 @@ impl Disk {
         let (file, format, more) = match &self.writes {
             Writes::Layer => (&self.path, self.format, "read-only=on"),
             Writes::Temporary => (&self.path, self.format, "snapshot=on"),
-            // A file passed to QEMU cannot be opened again at the first write.
+            // QEMU cannot reopen a file that was passed to it, so the file is writable from the
+            // start.
             Writes::Overlay(file) => (file, DiskFormat::Qcow2, "auto-read-only=off"),
             Writes::Direct => (&self.path, self.format, "auto-read-only=off"),
         };
@@ -136,7 +136,7 @@ impl Disk {
         }
         drive.push(",file=");
         drive.push(escape_commas(file));
-        // An image's header names other images by paths that QEMU may not open.
+        // An image's header contains paths of other images, and QEMU may not open these paths.
         let own = match self.writes {
             Writes::Overlay(_) => Some((&self.path, self.format)),
             _ => None,
@@ -156,8 +156,8 @@ impl Disk {
         vec!["-drive".into(), drive, "-device".into(), device.into()]
     }
 
-    /// Returns the kernel's words that make the guest's init process use the disk as its root. The
-    /// words also state if the guest may write to the disk.
+    /// Returns the part of the kernel's command line that makes the guest's init process use the
+    /// disk as its root. This part also states if the guest may write to the disk.
     pub fn kernel_words(&self) -> &'static str {
         match self.writes {
             Writes::Layer => " pinhead.root=layer",

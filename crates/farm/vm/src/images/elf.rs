@@ -47,8 +47,8 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Returns the offsets of a table's headers. The arguments are the offsets of the table's
-    /// offset, entry size and entry count.
+    /// Returns the offsets of a table's headers. The arguments are the places in the file at which
+    /// the table's offset, entry size and entry count are stored.
     fn headers(&self, table: usize, size: usize, count: usize) -> Option<Vec<usize>> {
         let (table, size) = (self.number(table, 8)?, self.number(size, 2)?);
         let header = |index: usize| table.checked_add(index.checked_mul(size)?);
@@ -59,7 +59,8 @@ impl<'a> Elf<'a> {
         self.slice(header.checked_add(0x18)?, header.checked_add(0x20)?)
     }
 
-    /// Returns a slice of the file. The arguments are the offsets of the slice's offset and length.
+    /// Returns a slice of the file. The arguments are the places in the file at which the slice's
+    /// offset and length are stored.
     fn slice(&self, offset_at: usize, length_at: usize) -> Option<&'a [u8]> {
         let (start, length) = (self.number(offset_at, 8)?, self.number(length_at, 8)?);
         self.bytes.get(start..start.checked_add(length)?)

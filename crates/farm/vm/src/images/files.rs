@@ -37,7 +37,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::rename(&part, path).file("create", path)
 }
 
-/// Creates a new file. An existing file or link there is neither followed nor written to.
+/// Creates a new file. An existing file is not written to, and an existing link is not followed.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut file = File::create_new(path).file("create", path)?;
     file.write_all(bytes).file("write", path)
@@ -83,7 +83,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Returns a directory's entries with the given kind of time for each, the oldest first.
+/// Returns a directory's entries, each with the given kind of time, the oldest first.
 pub fn by_age(
     directory: &Path,
     time: fn(&Metadata) -> io::Result<SystemTime>,

@@ -87,8 +87,8 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("sbin/start-pinheadd", include_str!("start-pinheadd.sh")),
 ];
 
-/// Name of the file that the kernel unpacks last. A kernel without enough memory continues without
-/// an error, with truncated or missing files.
+/// Name of the file that the kernel unpacks last. If this file is missing, the kernel had too
+/// little memory. Such a kernel continues without an error, with truncated or missing files.
 const LAST: &str = "~whole";
 
 /// Size above which an archive is compressed. A guest's kernel needs memory for the archive and for
@@ -154,8 +154,8 @@ impl ImageSpec {
 
 fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
     let busybox = fs::read(path).file("read", path)?;
-    // A busybox for another architecture cannot be run to list its commands. Its file contains
-    // their names one after the other, each with a terminating zero.
+    // A busybox for another architecture cannot be run to list its commands. The file of busybox
+    // contains the commands' names one after the other, each with a terminating zero.
     let known: std::collections::BTreeSet<&[u8]> = busybox.split(|&byte| byte == 0).collect();
     for applet in APPLETS.split_ascii_whitespace() {
         if known.contains(applet.as_bytes()) {
@@ -180,8 +180,8 @@ fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(
         Arch::X86_64 => &["pvpanic_pci"],
         Arch::S390x => &[],
     };
-    // Modules that only some guests need are listed in other files, so that they cost the rest no
-    // memory.
+    // Modules that only some guests need are listed in other files, so that other guests load none
+    // of them.
     let needed = [("etc/modules.net", &["virtio_net"][..]), ("etc/modules.panic", panic)];
     for (list, wanted) in needed {
         add_module_list(archive, list, &modules.load_order(wanted)?, &order);

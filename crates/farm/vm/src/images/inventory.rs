@@ -37,7 +37,8 @@ pub const OLD_S: u64 = 30 * 86_400;
 pub struct Part {
     /// Kind of the part.
     pub kind: Kind,
-    /// Name within the kind: of a directory of packages, of a disk's software, or of a file.
+    /// Name of the part within its kind: the name of a directory of packages, of a disk's software,
+    /// or of a file.
     pub name: String,
     /// Architecture of the part, if any.
     pub arch: Option<Arch>,
@@ -127,7 +128,7 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Returns a directory's entries. A missing directory has none.
+/// Returns a directory's entries. A missing directory has no entries.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     if directory.is_dir() { entries(directory) } else { Ok(Vec::new()) }
 }

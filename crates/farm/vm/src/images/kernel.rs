@@ -2,7 +2,7 @@
 //!
 //! A Debian kernel package has no `modules.dep`, because that file is made at installation, and a
 //! guest's kernel is never installed here. The modules themselves list their dependencies, in the
-//! ELF section `.modinfo`. The order is read from there.
+//! ELF section `.modinfo`. The order follows from these lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -110,9 +110,9 @@ fn module_name(path: &Path) -> Option<String> {
     Some(stem.replace('-', "_"))
 }
 
-/// Reads a module, uncompressed. Newer Debian kernels compress their modules. The modules are
-/// unpacked here once, because busybox cannot unpack modules. Otherwise the guest would also unpack
-/// the modules at every start.
+/// Reads a module, and unpacks a compressed module. Newer Debian kernels compress their modules.
+/// The modules are unpacked here once, because busybox cannot unpack them. A guest would also have
+/// to unpack them at every start.
 fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     if path.extension().is_none_or(|end| end != "xz") {
         return fs::read(path).file("read", path);

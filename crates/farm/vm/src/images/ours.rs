@@ -1,16 +1,17 @@
 //! Files and directories that are safe to work with, because no other user can change them.
 //!
-//! A program that reads, runs or writes a file which another user can replace acts for that user,
-//! with the program's own rights. A path is therefore followed here part by part, from `/`:
+//! If another user can replace a file, a program that reads, runs or writes this file acts for that
+//! user. The program does so with its own rights. A path is therefore followed here part by part,
+//! from `/`:
 //!
 //! ```text
 //!   /  tmp  x  cache           each part is ours or root's, and no other may write to it;
-//!      │                       what is last must be ours
+//!      │                       the last part must be ours
 //!      └ sticky: others may add to it, but not replace what is ours
 //! ```
 //!
 //! A part that is writable for the user's private group counts as private. A part that is writable
-//! for root's group does not.
+//! for root's group does not count as private.
 //!
 //! A link is checked like a file, because its owner determines its target. A part that was found
 //! safe stays safe, because only its owners can change any part of the path to it.
@@ -304,7 +305,7 @@ mod tests {
         let place = Place::new("private");
         let etc = place.dir("etc", 0o700);
         let dir = place.dir("dir", 0o775);
-        // Root's group is not tolerated, so root checks as another user.
+        // A directory that root's group may write to is refused, so root checks as another user.
         let (uid, gid) = match own_uid() {
             0 => (12_345, 12_346),
             uid => (uid, fs::metadata(&dir).unwrap().gid()),

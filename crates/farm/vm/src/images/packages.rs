@@ -22,7 +22,8 @@ use crate::images::{Arch, Cache, Error};
 /// Suffix of the directory of a web server's packages, after the architecture.
 pub const WEB_SET: &str = "-web";
 
-/// nginx and the libraries of its program, by their names in Debian 12 and in Debian 13 and later.
+/// nginx and the libraries of its program. The first list has the names in Debian 12, and the
+/// second list has the names in Debian 13 and later.
 const WEB_PACKAGES: [&[&str]; 2] = [
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"],
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3t64", "libzstd1", "zlib1g"],
@@ -77,7 +78,7 @@ impl Cache {
     }
 
     /// Returns packages unpacked into one directory with the set's name. The packages come from the
-    /// cache, or else from Debian. Their dependencies are not added.
+    /// cache, or else from Debian. The packages' dependencies are not added.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names), &mut |_| ())
     }
@@ -92,8 +93,8 @@ impl Cache {
         self.root().join("packages").join(format!("{arch}{set}"))
     }
 
-    /// Fetches the packages of a directory again, and replaces the old ones by the newest.
-    /// [`super::Kind::Packages`] describes the directory's name.
+    /// Fetches the packages of a directory again, and replaces the old packages by the newest.
+    /// `directory` is the name of a part of the kind [`super::Kind::Packages`].
     pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
         let unknown = || Error::UnknownPart { name: directory.to_owned() };
         let parts = |arch: &Arch| Some((*arch, directory.strip_prefix(arch.name())?));
@@ -107,7 +108,7 @@ impl Cache {
         self.fetch(arch, directory, set, &mut |_| ())
     }
 
-    /// Returns the directory of this name with its packages: from the cache, or else fetched.
+    /// Returns the directory with this name and its packages. Missing packages are fetched.
     fn unpacked(
         &self,
         arch: Arch,
@@ -196,8 +197,8 @@ fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
     })
 }
 
-/// Finds the kernel's image and its release. The image is in /boot, or since Linux 7 beside the
-/// modules.
+/// Finds the kernel's image and its release. The image is in /boot, and since Linux 7 in the
+/// directory of the modules.
 fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
     let names = |dir: &str| entries(&root.join(dir)).unwrap_or_default();
     let in_boot = names("boot").into_iter().find_map(|path| {

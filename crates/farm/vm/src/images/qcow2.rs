@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   byte 0   "QFI\xfb", version 2 or 3
-//!        8   where the name of the backing file is, 16 its length; 0 if there is none
+//!        8   offset of the backing file's name, 16 its length; 0 without a backing file
 //!       72   (version 3) features that a reader must know: bit 2, data in another file
 //!      100   (version 3) length of the header; behind it are extensions: number, length, content
 //! ```
@@ -425,8 +425,8 @@ mod tests {
         prepare(&theirs).unwrap();
         fs::set_permissions(&theirs, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(refusal(&theirs).contains("theirs.qcow2 is not safe to use: others may write"));
-        // A backing image must be safe from other users too. A user that can write to it can give
-        // it a header that names any file.
+        // A backing image must be safe from other users too. A user that can write to a backing
+        // image can write any file's name into its header.
         let ours = place.file("ours.qcow2", &image("theirs.qcow2", 0));
         assert!(refusal(&ours).contains("theirs.qcow2 is not safe to use"));
         if rustix::process::geteuid().is_root() {

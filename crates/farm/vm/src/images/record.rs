@@ -58,7 +58,7 @@ impl Record {
         Ok(Record { made_s, packages: lines.map(package).collect::<Result<_, _>>()? })
     }
 
-    /// Parses a tool's output: lines of a package and its version.
+    /// Parses a tool's output, which has a package and its version on each line.
     pub(crate) fn new(made_s: u64, lines: &str) -> Result<Record, String> {
         let mut lines: Vec<&str> = lines.lines().filter(|line| !line.is_empty()).collect();
         lines.sort_unstable();

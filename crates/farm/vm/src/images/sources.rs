@@ -13,9 +13,9 @@ use crate::images::error::FileContext;
 /// Fields with the location of an entry's packages.
 const PLACE: [&str; 3] = ["uris", "suites", "components"];
 
-/// Options of an entry that are copied: its signing key, its location, and the permission to be
-/// outdated, for snapshots of an earlier day. Options that make apt accept unsigned or badly signed
-/// files are left out: `trusted`, `allow-insecure`, `allow-weak` and similar ones.
+/// Options of an entry that are copied: its signing key, its location, and the permission to use
+/// expired lists, which snapshots of earlier days need. Options that make apt accept unsigned or
+/// badly signed files are left out: `trusted`, `allow-insecure`, `allow-weak` and similar ones.
 const KEPT: [&str; 4] = ["signed-by", "inrelease-path", "by-hash", "check-valid-until"];
 
 /// Returns the entries for binary packages from Debian, as names and texts of files for

@@ -11,7 +11,8 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 /// Makes the child of a command die with the thread that starts it, and lets the child inherit some
 /// file descriptors under their own numbers. The descriptors must stay open until the child is
-/// started. Other children that this process starts at the same time do not inherit them.
+/// started. Other children that this process starts at the same time do not inherit the
+/// descriptors.
 pub fn bind_child(command: &mut Command, inherited: Vec<RawFd>) {
     let parent = getpid();
     let before_exec = move || {

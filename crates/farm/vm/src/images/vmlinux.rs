@@ -24,13 +24,13 @@ const VERSION_MIN: u16 = 0x208;
 /// Magic number of the LZ4 format that the kernel's build uses, and the size of its blocks.
 const LZ4: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 const BLOCK_BYTES: usize = 8 << 20;
-/// Maximum size of a kernel, in bytes. A file that claims a larger one is broken.
+/// Maximum size of a kernel, in bytes. A file with a larger size in its header is broken.
 const BYTES_MAX: usize = 512 << 20;
 /// Name and type of the ELF note with the PVH entry.
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
-/// Returns the kernel for QEMU. QEMU gets the unwrapped kernel beside the given one, which is made
-/// if needed. If the kernel cannot be unwrapped here, the given kernel is returned. The caller
+/// Returns the kernel for QEMU. The result is the unwrapped kernel in the same directory, which is
+/// made if needed. If the kernel cannot be unwrapped here, the given kernel is returned. The caller
 /// holds the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     let name = kernel.file_name().and_then(|name| name.to_str());

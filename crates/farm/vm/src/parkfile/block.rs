@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use crate::parkfile::{Error, damaged};
 
-/// First bytes of the file. The last of them is the version.
+/// First bytes of the file. The last of these bytes is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"pinpark\x01";
 /// Number of bytes in a block before its content.
 const HEAD: usize = 13;

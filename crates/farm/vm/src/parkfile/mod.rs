@@ -3,17 +3,17 @@
 //!
 //! ```text
 //!   "pinpark" 1    header      devices...          pages...                 end
-//!   8 bytes        a block     blocks              blocks                   a block: how many
+//!   8 bytes        a block     blocks              blocks                   a block: their number
 //!
-//!   a block:  kind 1 │ length 4 │ stored length 4 │ CRC-32 4 │ stored bytes: LZ4, a block of it
+//!   a block:  kind 1 │ length 4 │ stored length 4 │ CRC-32 4 │ stored bytes: one LZ4 block
 //!   header:   machine 8 │ memory 8 │ page 8 │ written at, s since 1970 8 │ guest's name
-//!   devices:  a part of what QEMU has written about its devices
+//!   devices:  a part of the device state that QEMU has written
 //!   pages:    runs 4 │ each: first page 8, pages 4 │ their bytes
 //! ```
 //!
 //! Numbers are little-endian. A block's CRC covers its kind, both lengths and the stored bytes. A
 //! file without its last block, or with any change, is invalid. [`check`] reads the whole file to
-//! find out, and applies nothing.
+//! detect such errors, and applies nothing.
 
 mod block;
 mod read;

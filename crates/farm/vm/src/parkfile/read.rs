@@ -9,10 +9,10 @@ use crate::parkfile::{Error, Header, damaged};
 
 /// Maximum size of device state, in bytes. No machine has as much device state.
 const DEVICES_MAX: u64 = 256 << 20;
-/// Number of bytes of the numbers in the header.
+/// Length of all numbers in the header, in bytes.
 const NUMBERS: usize = 32;
 const NAME_MAX: usize = 255;
-/// Number of bytes of a run.
+/// Length of a run, in bytes.
 const RUN: usize = 12;
 
 /// A part of the file.

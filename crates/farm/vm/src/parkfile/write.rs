@@ -9,7 +9,8 @@ use crate::parkfile::block::{self, BLOCK_MAX, Kind, MAGIC};
 
 /// Maximum number of bytes of pages in one block.
 const PART_BYTES: u64 = 1 << 20;
-/// Maximum number of runs in one block. This many runs fit into a block in addition to the pages.
+/// Maximum number of runs in one block. A block has room for this number of runs in addition to the
+/// pages.
 const RUNS_MAX: u64 = 4096;
 
 /// Writer of a file, from its header to its end.

@@ -5,8 +5,8 @@
 //!   CACHE/disks/lock                    one process at a time makes an image
 //!   WORK/NAME/                          tree, scripts; gone when it is done
 //!   CACHE/disks/ARCH/NAME.part          the file system that is being made
-//!   CACHE/disks/ARCH/NAME-KEY.img       KEY is made of the packages' names and our own files
-//!                    NAME-KEY.packages  their versions, and the date
+//!   CACHE/disks/ARCH/NAME-KEY.img       KEY depends on the packages' names and our own files
+//!                    NAME-KEY.packages  the packages' versions, and the date
 //! ```
 //!
 //! Only root makes images, in its own cache. If this is the system's cache, /var/cache/pinhead, the
@@ -41,7 +41,7 @@ const FILES: [(&str, &str); 6] = [
 
 const CUSTOMIZE: &str = include_str!("customize.sh");
 
-/// Files that no server here reads. These files have half of the packages' bytes. The large
+/// Files that no server here reads. The files make up half of the packages' size. The large
 /// libraries compile PostgreSQL's queries to machine code, which the settings here disable.
 const LEFT_OUT: [&str; 8] = [
     "/usr/share/doc/*",
@@ -105,7 +105,7 @@ impl Software {
         check_file(&path)
     }
 
-    /// Makes the image of the newest packages, even if there is one.
+    /// Makes the image of the newest packages, even if an image exists.
     pub fn rebuild(
         self,
         cache: &Cache,
@@ -134,7 +134,7 @@ impl Software {
         })
     }
 
-    /// Makes the image while no other process makes one.
+    /// Makes the image while no other process makes an image.
     fn make_alone(
         self,
         cache: &Cache,
@@ -214,8 +214,8 @@ impl Software {
     }
 
     fn mmdebstrap(self, arch: Arch, work: &Path, tree: &Path) -> Result<Command, Error> {
-        // Processes that mmdebstrap starts, such as a database, run in their own process namespace
-        // and end with it. Their mounts end too.
+        // Processes that mmdebstrap starts, such as a database, run in their own process namespace.
+        // The processes and their mounts end with the namespace.
         let mut command = tool("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
         // mmdebstrap stores unpacked files below TMPDIR, because /tmp may be small.

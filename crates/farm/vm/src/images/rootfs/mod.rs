@@ -21,12 +21,12 @@ base::named! {
     pub enum Software {
         /// nginx: pages of 27 KiB on port 80, and `/app` handed on to an application server.
         Nginx = "debian-nginx",
-        /// An application server on port 8000: a heap of a set size, pages made by Python, and a
-        /// transaction for each of them.
+        /// An application server on port 8000, with a heap of a set size. The server's pages are
+        /// made by Python, each with a transaction.
         App = "debian-app",
         /// PostgreSQL on port 5432, with the tables of pgbench in the database `pinhead`.
         Postgres = "debian-postgres",
-        /// All three.
+        /// nginx, the application server and PostgreSQL.
         Combo = "debian-combo",
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of one guest's servers, as words of its kernel's command line.
+//! Settings of one guest's servers, as parameters on its kernel's command line.
 
 use std::net::SocketAddrV4;
 
@@ -21,7 +21,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the words for the kernel's command line.
+    /// Returns the parameters for the kernel's command line.
     pub fn kernel_words(&self) -> Vec<String> {
         let services = self.services.as_ref().map(|names| names.join(","));
         [
@@ -45,7 +45,7 @@ mod tests {
 
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 
-    /// The image's script would silently ignore an unknown word.
+    /// The image's script would silently ignore an unknown parameter.
     #[test]
     fn the_image_knows_every_word() {
         let all = Settings {
