@@ -29,7 +29,8 @@ pub fn ask(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a typed line, without the byte that ends it. `ends` contains these bytes.
+/// Reads a typed line, without the byte that ends the line. `ends` contains the bytes that end a
+/// line.
 fn line(ends: &[u8]) -> io::Result<String> {
     let mut input = io::stdin().lock().take(PASSWORD_MAX + 1);
     let mut line = Vec::new();
@@ -51,14 +52,14 @@ fn line(ends: &[u8]) -> io::Result<String> {
     Ok(line.to_owned())
 }
 
-/// Prompts for a line at a terminal that does not show it.
+/// Prompts for a line at a terminal, which does not show the typed text.
 fn unseen(question: &str) -> io::Result<String> {
     let stdin = io::stdin();
     let shown = tcgetattr(&stdin)?;
     let mut hidden = shown.clone();
     hidden.local_modes -= LocalModes::ECHO;
     hidden.local_modes |= LocalModes::ECHONL;
-    // A process that Ctrl-C ends would leave the terminal's settings changed. Here the key only
+    // If Ctrl-C ended the process, the terminal's settings would stay changed. Here the key only
     // ends the line.
     hidden.local_modes -= LocalModes::ISIG;
     hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;

@@ -1,5 +1,5 @@
-//! Arguments that several commands share, and those of the small ones. A command with a module of
-//! its own has its arguments there.
+//! Arguments that several commands share, and the arguments of small commands. A command with its
+//! own module has its arguments there.
 
 use crate::quantities::mib;
 use base::duration::{parse_bare_ms, parse_seconds};

@@ -1,5 +1,5 @@
 //! `pinhead capacity`: every level that this system can see above itself, and the maximum number of
-//! CPUs that these levels leave to it.
+//! CPUs that these levels leave to the system.
 
 use crate::args::Format;
 use crate::cells::{number, percent};

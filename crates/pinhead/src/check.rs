@@ -36,7 +36,7 @@ pub enum Against {
     Nothing,
     /// The machine below this root.
     Machine(Root),
-    /// The host's manager, even if the file sets no name of host rules.
+    /// The host's manager, even if the file sets no name that marks host rules.
     Host,
 }
 

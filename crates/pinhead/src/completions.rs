@@ -1,5 +1,6 @@
-//! Completion scripts of shells. clap makes them for commands and options; what is added here
-//! completes names of guests, farms, reports and presets, which the shell asks this program for.
+//! Completion scripts of shells. clap generates the completion of commands and options. This module
+//! adds the completion of guests, farms, reports and presets. The script gets these names from
+//! `pinhead names`.
 
 use crate::args::NamesOf;
 use clap::{Command, ValueEnum};
@@ -28,7 +29,8 @@ const NAMED: [(&str, &str, NamesOf); 18] = [
     ("why", "guest", NamesOf::Guests),
 ];
 
-/// Start of the script for bash: clap's function, then the names in place of files.
+/// Functions for bash. `_pinhead_named` calls clap's function, and then completes names instead of
+/// files.
 const BASH: &str = r#"
 _pinhead_offer() {
     local names files=""
@@ -61,7 +63,7 @@ _pinhead_named() {
 }
 "#;
 
-/// Functions for zsh, which clap's own refers to after the change of its text.
+/// Functions for zsh. clap's script calls these functions once [`zsh`] has changed its text.
 const ZSH: &str = r#"_pinhead_names() {
     local -a names
     names=(${(f)"$(pinhead names $1 2>/dev/null)"})
@@ -74,7 +76,7 @@ _pinhead_presets() { _pinhead_names presets; _files }
 
 "#;
 
-/// Line of the script for zsh before which functions are defined.
+/// Line of clap's script for zsh before which the functions are inserted.
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_pinhead\" ]; then";
 
 /// Generates a shell's completion script for these commands.
@@ -121,7 +123,8 @@ fn bash(script: &str, cli: &Command) -> String {
     format!("{functions}{added}\nif [[ {end}")
 }
 
-/// Changes the completer of each named argument, in the part of its command.
+/// Changes the completer of each argument that is a name, in the part of the script for its
+/// command.
 fn zsh(script: &str) -> String {
     let mut out = String::new();
     let mut command = "";
@@ -138,7 +141,7 @@ fn zsh(script: &str) -> String {
                 format!("'*::{argument} -- "),
                 format!("'--{argument}=["),
             ];
-            // Options that exclude this one are in parentheses before it.
+            // Options that exclude this option are in parentheses before it.
             let excluding = line.starts_with("'(") && line.contains(&format!(")--{argument}=["));
             let is_here = excluding || starts.iter().any(|start| line.starts_with(start));
             *of == command && is_here
@@ -206,7 +209,8 @@ mod tests {
         }
     }
 
-    /// Completes the last word of a line in bash, where names of a kind are two of that kind.
+    /// Completes the last word of a line in bash. Each kind of names has two names, such as
+    /// `guests-1`.
     fn completed(line: &[&str]) -> Vec<String> {
         let words: Vec<String> = line.iter().map(|word| format!("'{word}'")).collect();
         let script = format!(

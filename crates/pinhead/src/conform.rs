@@ -64,7 +64,7 @@ pub struct Report {
     pub differences: Vec<String>,
 }
 
-/// A difference between a decision and the recorded one.
+/// A difference between a decision and the recorded decision.
 #[derive(Debug, thiserror::Error)]
 enum Difference {
     #[error("refused, but the original runs it")]

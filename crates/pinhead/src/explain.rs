@@ -75,7 +75,7 @@ impl Trees {
             let found = farm_cmds::guest(name);
             let (at, error) = found.map_or_else(|error| (None, Some(error)), |at| (Some(at), None));
             let guest = Guest { name: name.to_owned(), at, socket: args.socket.clone() };
-            // If no manager has such a guest either, the farms' error says more.
+            // If no manager has such a guest either, the farms' error is more helpful.
             fetch(&guest, &dir.join("0")).map_err(|own| error.unwrap_or(own))?;
             return Ok(Trees::Guest { guest, dir });
         }
@@ -140,8 +140,8 @@ impl Trees {
 }
 
 impl Guest {
-    /// Requests the guest's files from its farm. The manager of a guest is asked by the path of the
-    /// guest's monitor, which is unique.
+    /// Requests the guest's files from its farm. A request to a manager names the guest by the path
+    /// of its monitor, which is unique.
     fn capture(&self) -> Result<Captured, Error> {
         let of_manager = |guest: String| {
             control::ask_manager(self.socket.as_deref(), &Ask::Capture { guest })

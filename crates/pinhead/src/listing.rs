@@ -22,7 +22,7 @@ pub struct ListingArgs {
 }
 
 impl ListingArgs {
-    /// Returns true if a guest is to be listed.
+    /// Returns true if the options select a guest.
     pub(crate) fn takes(&self, name: &str, uuid: &str) -> bool {
         self.guests.is_empty() || self.guests.iter().any(|wanted| is_of(wanted, name, uuid))
     }
@@ -53,14 +53,14 @@ impl ListingArgs {
         }
     }
 
-    /// Returns an error if the options arrange a table that is not shown.
+    /// Returns an error if the options arrange a table, although no table is shown.
     pub(crate) fn check_text(&self) -> Result<(), Error> {
         let is_arranged = !self.columns.is_empty() || self.sort.is_some();
         if is_arranged { Err(ManageError::TextOnly.into()) } else { Ok(()) }
     }
 
-    /// Formats a table, with a last line about columns that do not fit. Columns that the table
-    /// lacks do not count.
+    /// Formats a table, with a last line about columns that do not fit. Requested columns that the
+    /// table lacks are ignored.
     pub(crate) fn show(&self, mut table: Table, width: Option<usize>) -> String {
         if let Some(at) = self.sort.as_ref().and_then(|name| table.column(name)) {
             table.sort(at);
@@ -127,8 +127,8 @@ pub(crate) mod testing {
         }
     }
 
-    /// Checks that no line is longer than the terminal's, and that the texts are there with all
-    /// words whole and in order.
+    /// Checks that no line is wider than the terminal, and that the texts appear with all words
+    /// whole and in order.
     pub(crate) fn check_fits<'a>(
         shown: &str,
         width: usize,

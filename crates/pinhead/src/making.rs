@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Mode of a directory, the same as of the manager's own.
+/// Mode of a directory, which is the mode of the manager's own directories.
 const DIR_MODE: u32 = 0o750;
 
 /// A directory that gets its final name when it is complete. A drop before that removes the
@@ -39,7 +39,7 @@ impl Making {
         &self.partial
     }
 
-    /// Makes a directory in this one.
+    /// Makes a directory within this directory.
     pub(crate) fn add(&self, name: &str) -> Result<(), Error> {
         let path = self.partial.join(name);
         make(&path).map_err(|source| cannot_make(&path, source))

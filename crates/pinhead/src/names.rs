@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 /// Maximum length of a name that a shell completes.
 const NAME_MAX: usize = 100;
 
-/// Returns the names, a line each. Shells expand words that they complete, so a name that is more
-/// than a word is left out. Without a manager or a farm there are none.
+/// Returns the names, one per line. Shells expand words that they complete, so names that are not
+/// single words are left out. Without a manager or a farm there are no names of guests or farms.
 pub fn show(args: &NamesArgs) -> String {
     let names = match args.kind {
         NamesOf::Guests => guests(),

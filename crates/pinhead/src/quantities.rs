@@ -1,4 +1,4 @@
-//! Parsers of the quantities of options, for clap. The grammar is that of `base`.
+//! Parsers of the quantities of options, for clap. The crate `base` defines the grammar.
 
 use crate::ValueError;
 use base::duration::{self, parse_seconds};

@@ -93,7 +93,7 @@ mod tests {
     /// Returns the expected tables of the document.
     fn markdown() -> String {
         let mut out = String::new();
-        // Tables of quarter hours have the same columns as the others, so they are left out.
+        // Tables of quarter hours have the same columns as other tables, so they are left out.
         for table in tables().iter().filter(|table| !table.name.starts_with("quarter_")) {
             let _ = writeln!(out, "### `{}`\n\nA row is {}.\n", table.name, table.words);
             out.push_str("| column | unit | kind | what it is | source |\n|---|---|---|---|---|\n");

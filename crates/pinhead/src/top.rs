@@ -109,7 +109,7 @@ fn act(order: &Order, socket: Option<&Path>) -> Result<String, Error> {
     }
 }
 
-/// Parses the words of a command, which gives all other options their defaults.
+/// Parses the arguments of a command. All other options get their defaults.
 fn parsed<T: Args>(words: impl IntoIterator<Item = impl Into<String>>) -> Result<T, Error> {
     let command = T::augment_args(clap::Command::new("pinhead").no_binary_name(true));
     let matches = command.try_get_matches_from(words.into_iter().map(Into::into));
@@ -128,8 +128,8 @@ fn why_words(guest: &Target, socket: Option<&Path>) -> Vec<String> {
     journal.chain(["--".to_owned(), known(guest)]).collect()
 }
 
-/// Returns the words of `pinhead park` and `pinhead wake`: a farm parks its guests, and the manager
-/// all others.
+/// Returns the arguments of `pinhead park` and `pinhead wake`. A farm parks its guests, and the
+/// manager parks all other guests.
 fn park_words(guest: &Target, socket: Option<&Path>) -> Vec<String> {
     match of_farm(guest) {
         Some(name) => vec!["--".to_owned(), name],
@@ -137,7 +137,7 @@ fn park_words(guest: &Target, socket: Option<&Path>) -> Vec<String> {
     }
 }
 
-/// Returns the words of `pinhead set`.
+/// Returns the arguments of `pinhead set`.
 fn set_words(guest: &Target, socket: Option<&Path>, change: &[&str]) -> Vec<String> {
     let socket = socket.map(|path| ["--socket".to_owned(), path.display().to_string()]);
     let change = change.iter().map(|word| (*word).to_owned());

@@ -17,7 +17,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Creates a wait of this total time. A short one is not shown.
+    /// Creates a wait of this total time. A short wait is not shown.
     pub(crate) fn new(what: String, total: Duration) -> Waiting {
         let progress = if total < SHOWN_MIN { Progress::silent() } else { Progress::on_terminal() };
         Waiting { what, total, done: Duration::ZERO, progress }

@@ -1,6 +1,6 @@
 //! `pinhead web`: the command line only. A separate program, `pinhead-web`, serves the pages. Other
-//! commands therefore need not load a web server and TLS, and a build of `pinhead` compiles
-//! neither.
+//! commands therefore need not load a web server and TLS, and a build of `pinhead` compiles neither
+//! of them.
 
 use crate::Error;
 use crate::manage::SocketArg;
@@ -10,7 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Program that serves the pages. The program is next to this one, or where packages install it.
+/// Program that serves the pages. The program is next to `pinhead`, or in the directory into which
+/// packages install it.
 const PROGRAM: &str = "pinhead-web";
 const INSTALLED: &str = "/usr/libexec/pinhead";
 

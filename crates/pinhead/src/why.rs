@@ -98,7 +98,7 @@ pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
     }
 }
 
-/// Opens a journal for reading: the named one, or the default.
+/// Opens a journal for reading: the journal at this path, or the default journal.
 pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     let default = path.is_none();
     let path = path.cloned().unwrap_or_else(recorded::usual_journal);

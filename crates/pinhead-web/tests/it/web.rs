@@ -62,7 +62,7 @@ fn ask_for(mut stream: impl Read + Write, path: &str, host: &str) -> String {
     answer
 }
 
-/// Timeout of the tests. A connection is accepted before its server runs.
+/// Timeout of the tests. The kernel accepts a connection before the server runs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -78,7 +78,7 @@ fn a_socket_of_systemd_is_served_and_stays() {
     let dir = Dir::new("activated");
     let path = dir.0.join("web.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    // Without a mode in its unit, systemd lets every user connect to a socket.
+    // If a socket unit sets no mode, systemd lets every user connect to the socket.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let mut open = activated(listener.try_clone().unwrap().into(), &["--dir", "/nonexistent"]);
     let has_ended = vm::wait_for_exit(open.0.id(), PATIENCE).unwrap();
@@ -224,8 +224,8 @@ fn ctrl_c_at_prompt_writes_nothing_and_restores_terminal() {
     let mut said = child.stderr.take().expect("what it says");
     let mut asked = [0; "Password: ".len()];
     said.read_exact(&mut asked).expect("a question");
-    // The terminal hides typed text a moment after the prompt appears. A key pressed before would
-    // be shown.
+    // The terminal hides typed text a moment after the prompt appears. A key that is pressed
+    // earlier would be shown.
     let is_hidden = || {
         let found = tcgetattr(&terminal).expect("its settings");
         !found.local_modes.contains(LocalModes::ECHO)

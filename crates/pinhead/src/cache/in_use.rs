@@ -43,8 +43,8 @@ pub(super) fn below(root: &Path, proc: &Path) -> InUse {
                 add(&line[at..]);
             }
         }
-        // QEMU reads some files at its start and closes them. Its options still name them: `-drive
-        // ...,file=PATH`.
+        // QEMU reads some files at its start and closes them. QEMU's options still contain the
+        // names of these files: `-drive ...,file=PATH`.
         for word in read(&process.join("cmdline")).split(|byte| matches!(byte, 0 | b',' | b'=')) {
             add(word);
         }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   the cache's parts ──┬─► list: kind, size, age, versions
-//!                       ├─► refresh: those that are old, or named
-//!   open files of       └─► prune: those that nobody has open or may ask for
+//!                       ├─► refresh: old parts, or parts that the user names
+//!   open files of       └─► prune: parts that are not open and not needed soon
 //!   processes ───────────────┘
 //! ```
 
@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use vm::images::rootfs::Software;
 use vm::images::{self, Cache, Kind, Part, time_of_day};
 
-/// Age of the last use, in seconds, below which a part is kept because its guest may be started
+/// Time since the last use, in seconds, below which a part is kept because its guest may be started
 /// again.
 const UNUSED_S: u64 = 86_400;
-/// Age of the last change, in seconds, above which an unfinished file is abandoned. A working
+/// Time since the last change, in seconds, after which an unfinished file is abandoned. A working
 /// process changes its files more often.
 const WORKED_ON_S: u64 = 3_600;
 /// Maximum number of packages in a line of the list.
@@ -204,7 +204,7 @@ fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
     answer(cache, &parts, args.format, "No part of the cache is that old")
 }
 
-/// Returns the named parts, or else the old ones. Disks come last, because they take longest.
+/// Returns the named parts, or else the old parts. Disks come last, because they take longest.
 fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>, Error> {
     if args.names.is_empty() {
         let old = parts.iter().filter(|part| part.age_s(now_s) > args.older_than_s);

@@ -101,7 +101,7 @@ fn parts_needed_again_or_in_use_are_not_removed() {
     assert!(found.has(&with), "a part's other files count as well");
 }
 
-/// A guest started from old packages for years would lack all security fixes since.
+/// A guest that is started from the same packages for years would lack all later security fixes.
 #[test]
 fn finding_12_packages_older_than_30_days_warn_with_remedy() {
     let place = Place::new("age");

@@ -15,8 +15,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Recognises the kind by the names at the top of the file. A file that could be both is a
-    /// farm's, unless its name is that of the manager's settings.
+    /// Recognises the kind by the names at the top of the file. A file that could be of both kinds
+    /// is a farm's, unless it has the name of the manager's settings file.
     fn of(path: &Path, text: &str) -> Kind {
         let unknown = |sections: &[Section]| {
             let mut reader = Reader::new(text);
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// Returns true if a file's name is that of a TOML file.
+/// Returns true if a file's name ends in `.toml`.
 pub(super) fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "toml")
 }

@@ -1,6 +1,6 @@
 //! Errors of commands for farms that run.
 
-/// A farm or a guest that cannot be found, or does not do what it is to do.
+/// A farm or a guest that cannot be found, or that fails to carry out a request.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FarmCommandError {
     #[error("You have no running farm: `pinhead up` starts guests")]
@@ -9,7 +9,7 @@ pub enum FarmCommandError {
     SeveralFarms { names: String },
     #[error("No farm `{}` runs: {hint}", .name.escape_debug())]
     UnknownFarm { name: String, hint: String },
-    /// Farms of one name. A process id cannot be used twice.
+    /// Several farms have this name. The process ids of these farms are unique.
     #[error("{count} farms are called {name}: use a process ID, {pids}")]
     SameName { name: String, count: usize, pids: String },
     #[error("No guest `{}` runs", .name.escape_debug())]

@@ -15,7 +15,7 @@ pub enum RecordingsError {
     Exists { path: PathBuf },
     #[error("{path} cannot be the name of a new directory")]
     NoName { path: PathBuf },
-    /// A file of an export that recordings cannot have.
+    /// A file that a stream of recordings must not contain.
     #[error("{name} is refused: {why}")]
     File { name: String, why: &'static str },
     #[error("{path} is not an exported directory: it has no {missing}")]

@@ -1,4 +1,4 @@
-//! Errors of rules: as a file, with their values, as recorded scenarios.
+//! Errors of rules files, of values for rules, and of recorded scenarios.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! Errors of sizes that are to be applied.
+//! Errors in applying recommended sizes.
 
-/// Advised sizes that cannot be applied.
+/// Recommended sizes that cannot be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     #[error(

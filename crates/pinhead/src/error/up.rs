@@ -29,7 +29,7 @@ pub enum UpError {
     NameTaken { name: String, pid: u32 },
     #[error("The farm's process has no output")]
     NoOutput,
-    /// The reason in the words of the farm's process.
+    /// The reason, as reported by the farm's process.
     #[error("{0}")]
     Process(String),
     #[error("The farm's process has ended before its start: {status}")]

@@ -1,6 +1,6 @@
 //! Errors of values on the command line, which clap shows with their option.
 
-/// An invalid value of an option. The message names valid ones.
+/// An invalid value of an option. The message names valid values.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     #[error(transparent)]

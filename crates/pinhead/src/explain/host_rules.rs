@@ -108,8 +108,8 @@ pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Err
     explain_host(rules, &|counter, age| snapshot.get(counter, age), seen)
 }
 
-/// Shows every part of host rules with its value. `reading` returns the value of a counter a number
-/// of passes ago. `seen` names the source of the values.
+/// Shows every part of host rules with its value. `reading` returns the value that a counter had a
+/// number of passes ago. `seen` names the source of the values.
 pub fn explain_host(
     rules: RulesText,
     reading: &dyn Fn(HostCounter, usize) -> Option<f64>,

@@ -82,9 +82,9 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // Pending input is dropped. It may contain the terminal's responses to a guest's cursor
-        // queries, which the user's shell would take for typed keys. The call fails if the terminal
-        // is gone, which does not matter.
+        // Pending input is dropped. The pending input may contain the terminal's responses to a
+        // guest's cursor queries. The user's shell would take these responses for typed keys. The
+        // call fails if the terminal is gone, which does not matter.
         let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }

@@ -15,17 +15,18 @@ use vm::{Clock, wait_for_end};
 
 /// Time after which the farm is killed if neither the farm nor a guest was active.
 const STILL_MS: u64 = 20_000;
-/// The same limit for a farm that has not answered. Its guests' activity does not count then.
+/// Time after which an inactive farm that has not answered is killed. For such a farm the activity
+/// of its guests does not count.
 const DEAF_MS: u64 = 2_000;
-/// Limit on the total wait, as a multiple of the time limit, even for an active farm.
+/// Limit on the total wait, even for an active farm, as a multiple of the limit on inactivity.
 const PATIENCE: u64 = 10;
 /// Interval between two checks of the farm's activity.
 const STEP: Duration = Duration::from_secs(1);
 /// Minimum time of running or of waiting for a CPU, between two checks, that counts as activity.
 const WORK_NS: u64 = 50_000_000;
 
-/// Stops a farm, and waits until it is gone. A farm without activity is killed. Its guests then end
-/// too, and its leftovers are cleared here.
+/// Stops a farm, and waits until it is gone. A farm without activity is killed. The farm's guests
+/// then end too, and the farm's leftovers are cleared here.
 pub fn down(args: &DownArgs) -> Result<String, Error> {
     let found = match find::farm(args.farm.as_deref()) {
         Ok(found) => found,
@@ -163,7 +164,7 @@ mod tests {
     use vm::{Deadline, Scratch};
 
     /// Starts a process, and makes a farm's directory for its process id. No farm answers at the
-    /// socket there.
+    /// directory's socket.
     fn process_with_directory(scratch: &Scratch, command: &mut Command) -> (Child, Running) {
         let dir = scratch.path().join("farm");
         fs::create_dir(&dir).unwrap();
@@ -236,7 +237,7 @@ mod tests {
             process_with_directory(&scratch, Command::new("sh").args(["-c", "exit"]));
         gone.wait().unwrap();
         assert!(end(&found).unwrap().contains("ended"), "no process holds the lock");
-        // Another process holds the lock, and has no pidfd.
+        // Another process holds the lock, and the farm's process id has no pidfd.
         let lock = File::open(found.socket.with_file_name("lock")).unwrap();
         lock.try_lock().unwrap();
         let told = end(&found).map_err(|error| error.to_string()).unwrap_err();

@@ -10,13 +10,13 @@ use std::io::{self, Write};
 
 /// Maximum number of parameter bytes in a sequence. No terminal uses more.
 const PARAMETERS_MAX: usize = 32;
-/// Modes that a program in a guest may set. The only one is insertion.
+/// Modes that a program in a guest may set. The only such mode is insertion.
 const MODES: &[&[u8]] = &[b"4"];
 /// Modes with a `?` that may be set: cursor keys, line wrapping, a blinking or hidden cursor.
 const PRIVATE_MODES: &[&[u8]] = &[b"1", b"7", b"12", b"25"];
-/// Sequence sent when a terminal detaches from a guest: a soft reset, then the same modes again for
-/// older terminals without soft reset. The cursor is saved while the scrolling region and the
-/// second screen end.
+/// Sequence sent when a terminal detaches from a guest. A soft reset comes first. The single modes
+/// are reset again, for older terminals without soft reset. The cursor is saved while the scrolling
+/// region and the second screen end.
 const RESET: &[u8] = b"\x1b[!p\x1b[0m\x1b[4l\x1b[?1l\x1b[?7h\x1b[?12l\x1b[?25h\
     \x1b7\x1b[r\x1b[?1000;1002;1003;1006;2004;1049l\x1b8";
 
@@ -86,7 +86,7 @@ fn character(mut begun: Begun, byte: u8, out: &mut Vec<u8>) -> At {
         // These are the control characters U+0080 to U+009F, and characters that reverse or hide
         // text.
         Ok(_) => out.push(b'?'),
-        // No character has more than four bytes, so there is room for the next.
+        // No character has more than four bytes, so there is room for the next byte.
         Err(error) if error.error_len().is_none() => return At::Character(begun),
         Err(_) => {
             out.push(b'?');

@@ -35,7 +35,7 @@ use vm::Deadline;
 const OUTPUT_MAX: u64 = 256 << 20;
 /// Time until this program notices the end of a command in the guest.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// Exit status if the guest's command could not be run at all. `docker exec` uses the same.
+/// Exit status if the guest's command could not be run at all. `docker exec` uses the same status.
 const CANNOT: u8 = 125;
 
 /// `pinhead down`

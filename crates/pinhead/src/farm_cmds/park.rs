@@ -19,8 +19,8 @@ enum Host {
 }
 
 /// Parks guests, one after the other. A farm's guest counts as parked when its memory is paged out.
-/// A manager's guest counts as parked when it is stopped, and its memory is paged out gradually
-/// after that.
+/// A manager's guest counts as parked when it is stopped. Its memory is paged out gradually after
+/// the stop.
 pub fn park(args: &ParkArgs) -> Result<String, Error> {
     each(args, |guest| Ask::Park { guest }, "parked")
 }

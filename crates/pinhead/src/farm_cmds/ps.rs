@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Timeout for a farm's response if guests of a manager are shown already.
 const BESIDE: Duration = Duration::from_secs(1);
 
-/// A guest with the kernel's counts of its memory. This command reads the counts, to spare the
-/// farm's process the work.
+/// A guest with the kernel's counts of its memory. The command reads the counts itself, to save the
+/// farm's process this work.
 #[derive(Serialize)]
 pub(crate) struct Measured {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Returns the guests' names. Guests of a farm have no UUID there.
+    /// Returns the names and UUIDs of the guests. Farms report no UUIDs, so they are empty.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         names(&self.farms)
     }

@@ -2,11 +2,11 @@
 //! host.
 //!
 //! ```text
-//!   engine ─► glance: a row a host ─► table
-//!          ─► lines of all hosts, and of the guests of short ones ─► whatif::moves ─► virsh
+//!   engine ─► glance: one row per host ─► table
+//!          ─► values of all hosts, and of guests on short hosts ─► whatif::moves ─► virsh
 //! ```
 //!
-//! Guests are never moved here. The output contains the commands that would move them.
+//! This command never moves guests. The output contains the commands that would move them.
 
 mod args;
 mod show;

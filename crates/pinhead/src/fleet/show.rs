@@ -172,7 +172,7 @@ fn is_host(name: &str) -> bool {
 }
 
 /// Returns the libvirt command for a move, or the reason why there is none. Names are untrusted, so
-/// each is quoted as one word.
+/// each name is quoted as one word.
 fn command(one: &Move) -> Result<String, FleetError> {
     if let Some(odd) = [&one.from, &one.to].into_iter().find(|name| !is_host(name)) {
         return Err(FleetError::NoAddress { name: plain(odd, NAME_MAX) });

@@ -1,7 +1,7 @@
 //! `pinhead fleet watch`: hosts without pinhead, polled through libvirt over ssh.
 //!
 //! ```text
-//!   a thread a host: metrics::remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
+//!   one thread per host: metrics::remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
 //! ```
 
 use crate::cells::{mib, number};

@@ -1,5 +1,5 @@
-//! `pinhead idle GUEST`: the tasks that wake a guest, their cost for the host, and the saving
-//! without each of them.
+//! `pinhead idle GUEST`: the tasks that wake a guest, the cost of each task for the host, and the
+//! saving without the task.
 //!
 //! ```text
 //!   manager ─► scan ─► (so many seconds) ─► scan ─► wakers: what happened between ─► table, JSON

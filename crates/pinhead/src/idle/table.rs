@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 /// Width of the column of names, so that lines fit into 80 columns.
 const NAME: usize = 34;
 
-/// Formats a number. `-` means unknown, `0` none, and `0.0` some, but below the resolution.
+/// Formats a number: `-` for an unknown number, `0` for none, and `0.0` for a number below the
+/// resolution.
 fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

@@ -26,7 +26,7 @@ pub struct Wakers {
     pub wakes_a_minute: f64,
     /// True if the guest's kernel counts dispatches, including those of ended tasks. Otherwise half
     /// of the context switches count. An idle kernel switches to its idle task after each task, so
-    /// there are two for each dispatch.
+    /// each dispatch causes two switches.
     pub counted: bool,
     /// Percentage of the dispatches that the rows below explain.
     pub attributed_percent: f64,
@@ -233,8 +233,8 @@ impl Wakers {
     }
 }
 
-/// Returns the dispatches of all tasks, and true if the kernel counted them. The counts of a CPU
-/// disappear when that CPU goes offline.
+/// Returns the dispatches of all tasks, and true if the kernel counted these dispatches. The counts
+/// of a CPU disappear when that CPU goes offline.
 fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     let counted = grown(first.dispatches, second.dispatches);
     match counted.filter(|_| first.cpus == second.cpus) {
@@ -288,7 +288,7 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
 }
 
 /// Returns a task's counts at the first scan, from its report or from the daemon's memory. All
-/// counts of a task that has started since are zero.
+/// counts of a task that started after that scan are zero.
 fn before(
     task: &TaskRow,
     earlier: &BTreeMap<u32, &TaskRow>,

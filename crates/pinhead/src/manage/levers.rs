@@ -150,7 +150,7 @@ mod tests {
         assert!(text.contains("24.0"), "{text}");
         assert!(text.contains("1.2 s of CPU") && text.contains("4.0 % of a core"), "{text}");
         assert!(text.contains("page-out is off: this host has no swap"), "{text}");
-        // 1 MiB of 8 in a minute.
+        // Of 8 MiB, 1 MiB came back in a minute.
         assert!(text.contains("12.50 % of the guests' working sets a minute"), "{text}");
         assert!(text.contains("Page-out paused 2 times"), "{text}");
         assert!(text.contains("0.50 % of a core over 1 min"), "{text}");

@@ -15,7 +15,8 @@ const LABEL_MAX: usize = 128;
 /// Maximum length of a reason, in characters.
 const REASON_MAX: usize = 400;
 
-/// Columns of the table. A narrow terminal first lacks those about the guest's memory on the host.
+/// Columns of the table. A narrow terminal first omits the columns about the guest's memory on the
+/// host.
 const COLUMNS: [Column; 14] = [
     left("GUEST").least(16).most(LABEL_MAX),
     left("STATE").gap(1).width(9),
@@ -74,7 +75,7 @@ fn foot(answer: &Ps) -> String {
     out
 }
 
-/// Returns a guest's name. Its identity is added if another guest has the same name.
+/// Returns a guest's name. The guest's identity is added if another guest has the same name.
 fn name(guest: &GuestRow, names: &BTreeMap<&str, usize>) -> String {
     match names.get(&*guest.name) {
         Some(2..) => label(&guest.name, &guest.uuid),

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Maximum time for the response of a `pinhead up`'s manager, and then for its end.
+/// Maximum time for the response of the manager of a `pinhead up`, and then for the end of that
+/// manager.
 const YIELD_MAX: Duration = Duration::from_secs(5);
 const END_MAX: Duration = Duration::from_secs(30);
 /// Timeout of one request to that manager, and time until the next request.

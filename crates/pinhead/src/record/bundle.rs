@@ -16,7 +16,7 @@ const FILE_MAX: u64 = 8 << 30;
 const FILES_MAX: usize = 1_000;
 /// Mode of a file, which is the mode of the manager's own files.
 const MODE: u32 = 0o640;
-/// Names of files other than those of days and months.
+/// Names of files, except for the files of days and months.
 const OTHERS: [&str; 2] = ["raw.db", "passes.db"];
 
 /// Returns the path for a file with this name. Returns `None` if recordings contain no such file.
@@ -120,7 +120,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
             return Err(store::Error::NoFile { path }.into());
         }
         // A write-ahead log next to a file means that the file is in use, or was not closed. An
-        // exported file has none.
+        // exported file has no such log.
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   recordings, journal ─► store::Travel (a time, other names) ─► DIR ─► tar ─► standard output
-//!   tar or DIR ─► looked through ─► DIR
+//!   tar or DIR ─► checked ─► DIR
 //! ```
 
 mod bundle;

@@ -2,8 +2,8 @@
 //! or with other hosts and guests.
 //!
 //! ```text
-//!   passes ─► backtest::Replay (as recorded) ─┬─► beside the journal: the same decisions?
-//!         └─► backtest::Replay (changed) ─────┴─► beside each other: needs, moves, memory × time
+//!   passes ─► backtest::Replay (as recorded) ─┬─► and the journal: the same decisions?
+//!         └─► backtest::Replay (changed) ─────┴─► compared: needs, moves, memory × time
 //! ```
 
 mod show;
@@ -159,7 +159,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     if change.is_none() && !args.fit {
         return Err(RecordingsError::NoChange.into());
     }
-    // A search needs an hour of passes, which the last hour may lack at its ends.
+    // A search needs an hour of passes. The last hour may lack some passes at both ends.
     let usual_ms = if args.fit { 2 * USUAL_MS } else { USUAL_MS };
     let source = source(&args.source, usual_ms, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {

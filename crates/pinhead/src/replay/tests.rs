@@ -93,7 +93,7 @@ fn record(dir: &Dir, skip: &[u64]) {
     record_until(dir, skip, SECONDS);
 }
 
-/// Records passes that lack the first guest from the given one on.
+/// Records passes. From pass `end` on, the passes lack the first guest.
 fn record_until(dir: &Dir, skip: &[u64], end: u64) {
     let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());

@@ -1,5 +1,5 @@
-//! Checks that a number is the same everywhere, over a recorded hour. It is compared in text, CSV,
-//! JSON and page of a report, in the report from metrics, in `pinhead ps` and in `pinhead top`.
+//! Checks that each number of a recorded hour is the same everywhere. The test compares the text,
+//! CSV, JSON and page of a report, the report from metrics, `pinhead ps` and `pinhead top`.
 
 use super::*;
 use crate::listing::ListingArgs;
@@ -20,7 +20,7 @@ struct Line {
     args: ReportArgs,
 }
 
-/// Start of the hour, and the distance of its moments.
+/// Start of the hour, and interval between two samples.
 const FROM_MS: i64 = testing::DAY_MS + 11 * 60 * MINUTE_MS;
 const STEP_S: u64 = 10;
 /// Width at which no table is broken.

@@ -203,7 +203,8 @@ pub fn answer(
             ReportFormat::Html => reports::html(&report, &zone),
         });
     }
-    // The process is about to end, and then the kernel frees the memory faster than piece by piece.
+    // The process is about to end. The kernel then frees the memory at once, which is faster than
+    // freeing it piece by piece.
     std::mem::forget(recorded);
     Ok(printed.join("\n"))
 }

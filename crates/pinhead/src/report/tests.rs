@@ -22,7 +22,7 @@ fn now() -> Now {
     Now { ms: testing::DAY_MS + 20 * 60 * MINUTE_MS, zone: TimeZone::UTC }
 }
 
-/// Returns data of a made-up day, as a source that has nothing else.
+/// Returns data of a made-up day, like a source without other data.
 fn made_up(wanted: &Wanted) -> Result<Vec<HostData>, Error> {
     let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
     let mut day = testing::day(5, minutes);
@@ -168,7 +168,7 @@ fn record(dir: &Path, seconds: RangeInclusive<u64>) {
     recorder.close().expect("closed");
 }
 
-/// Steps begin at round times; the recording begins and ends within one.
+/// Steps begin at round times. The recording begins and ends within a step.
 #[test]
 fn report_begins_and_ends_with_the_recording() {
     let dir = std::env::temp_dir().join(format!("pinhead-young-{}", std::process::id()));

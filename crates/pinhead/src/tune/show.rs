@@ -12,7 +12,7 @@ use why::when::{self, Now};
 
 /// Levels of a small chart.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Maximum length of a name, and of a word of evidence, in characters.
+/// Maximum length of a name, and of a text in the evidence, in characters.
 const NAME_MAX: usize = 60;
 
 pub(super) fn show(found: &Findings, sources: &Sources, format: Format) -> Result<String, Error> {

@@ -12,7 +12,7 @@ pub(crate) struct Sources(BTreeMap<String, Source>);
 impl Sources {
     /// Queries the manager and the farms of this machine.
     pub(crate) fn present(socket: Option<&Path>) -> Sources {
-        // The advice is useful without a manager or a farm as well.
+        // The advice is also useful without a manager or a farm.
         let rows = match ask_manager(socket, &Ask::Ps) {
             Ok(Answer::Ps(ps)) => ps.guests,
             Ok(_) | Err(_) => Vec::new(),

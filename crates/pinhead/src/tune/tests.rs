@@ -190,7 +190,8 @@ fn guest_that_is_gone_gets_no_advice() {
     let dir = std::env::temp_dir().join(format!("pinhead-tune-gone-{}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);
     let mut recorder = Recorder::new(&dir, Keep::USUAL);
-    // A guest is restarted with the same name and another UUID after two hours, twice too large.
+    // After two hours the guest is restarted with the same name and another UUID. The guest always
+    // has twice the memory that it needs.
     for step in 0..=MINUTES * 6 {
         let uuid = if step < MINUTES * 3 { "dead" } else { "alive" };
         let who = GuestIdentity { name: "g2".into(), uuid: uuid.into(), ..Default::default() };

@@ -79,8 +79,8 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
 
 /// Runs the farm in the process that [`start`] has started.
 pub fn service(args: &ServiceArgs) -> Result<(), Error> {
-    // The call fails only if this process already leads a process group. It then has no session to
-    // leave.
+    // The call fails only if this process already leads a process group. Such a process has no
+    // session to leave.
     let _ = rustix::process::setsid();
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out: OwnedFd = out.map_err(|e| Error::step("No output", e))?;

@@ -1,5 +1,5 @@
-//! Rows of the manager for guests that it manages. Their daemons report to the manager only, so the
-//! live table asks the manager about them.
+//! Rows of the manager for guests that it manages. The daemons of these guests report only to the
+//! manager, so the live table queries the manager.
 
 use farm::fleet::{Fleet, Member, State};
 use manager::control::{Answer, Ask, GuestRow, ask_manager};
@@ -13,7 +13,7 @@ const ASK_MS: u64 = 5_000;
 /// The manager's last rows of guests.
 #[derive(Debug, Default)]
 pub(super) struct Managed {
-    /// Rows by the process of the guest.
+    /// Rows by the process id of the guest's QEMU.
     rows: BTreeMap<u32, GuestRow>,
     open: Option<Receiver<Vec<GuestRow>>>,
     next_ms: u64,

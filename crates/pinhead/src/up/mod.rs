@@ -1,4 +1,4 @@
-//! `pinhead up`: starts guests, manages them while no `pinhead host` does, and shows them.
+//! `pinhead up`: starts guests, shows them, and manages them while no `pinhead host` does.
 
 // Printing panics without a reader, and a panic would end all guests.
 #![deny(clippy::print_stderr, clippy::print_stdout)]

@@ -6,8 +6,8 @@
 //!       └── the other one has ended ◄── it ends ◄── a `pinhead host` wants them
 //! ```
 //!
-//! The manager has all farms of its user, so only one of several `pinhead up` runs a manager. The
-//! others try again until that one has ended.
+//! The manager has all farms of its user, so only one of several `pinhead up` processes runs a
+//! manager. The other processes try again until that process has ended.
 
 use manager::{Manager, Options, Signals, Turn, control};
 use std::collections::BTreeMap;
@@ -98,7 +98,8 @@ impl OwnManager {
         OwnManager { dir: PathBuf::new(), thread: None, start_ms: None, told: String::new() }
     }
 
-    /// Starts the manager if no other process has the guests, or wants them, and ends it otherwise.
+    /// Starts the manager if no other process has the guests or wants them. Otherwise ends the
+    /// manager.
     pub(super) fn turn(&mut self, manager_pid: Option<u32>, now_ms: u64) -> News {
         let is_other = manager_pid.is_some_and(|pid| pid != std::process::id());
         let mut news = News::default();
@@ -121,7 +122,7 @@ impl OwnManager {
         news
     }
 
-    /// Returns the statuses of daemons that are news.
+    /// Returns the daemons' statuses that have arrived since the last call.
     pub(super) fn take_statuses(&self) -> BTreeMap<String, Status> {
         let Some(thread) = &self.thread else { return BTreeMap::new() };
         std::mem::take(&mut *thread.shared.lock())
@@ -166,8 +167,8 @@ impl OwnManager {
         }
     }
 
-    /// Records a failure. If `now_ms` is given, it decides on the next start. Returns a message,
-    /// unless the same reason was reported last.
+    /// Records a failure. If `now_ms` is given, the manager starts again after `RETRY_MS`, else
+    /// never. Returns a message, unless the same reason was reported last.
     fn fails(&mut self, why: &str, now_ms: Option<u64>) -> Option<String> {
         self.start_ms = now_ms.map(|now_ms| now_ms + RETRY_MS);
         let is_news = self.told != why;
@@ -196,7 +197,7 @@ impl Shared {
     }
 }
 
-/// Runs a manager until its other end of `stopped` is closed.
+/// Runs a manager until the other end of `stopped` is closed.
 fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
     let options = Options { for_farms: true, ..Options::default() };
     let mut manager = match Manager::start(None, options) {
@@ -204,7 +205,7 @@ fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
         Err(manager::Error::Control(control::Error::Taken { .. })) => return Ended::ForAnother,
         Err(error) => return Ended::Failed(base::chain(&error)),
     };
-    // This pipe stays empty, because no signal makes this manager read its settings again.
+    // This pipe stays empty, because no signal requests this manager to read its settings again.
     let (reload, _never) = match UnixStream::pair() {
         Ok(pair) => pair,
         Err(error) => return Ended::Failed(error.to_string()),
@@ -220,7 +221,8 @@ fn run(stopped: &UnixStream, shared: &Shared, dir: &Path) -> Ended {
             }
         }
         shared.turns.fetch_add(1, Ordering::Relaxed);
-        // The journal has these messages, and a terminal shows the guests.
+        // The messages are dropped, because the journal has them, and the terminal shows the
+        // guests.
         manager.take_notices();
         let statuses = manager.take_statuses().into_iter();
         let ours = statuses.filter(|(of, _, _)| of == dir);

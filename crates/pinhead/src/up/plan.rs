@@ -77,7 +77,7 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Rejects host ports below the first unprivileged one. Only root may listen on such a port, so
+/// Rejects host ports below the first unprivileged port. Only root may listen on such a port, so
 /// QEMU would exit at its start.
 pub(super) fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
     let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));

@@ -88,15 +88,15 @@ impl Screen {
 }
 
 /// Returns the sequence that moves the cursor up to the first of the drawn lines. A terminal that
-/// became narrower has broken the lines that were as wide as before. Some terminals cut such lines
-/// instead, and then lose earlier output.
+/// became narrower has broken lines of the earlier width. Some terminals cut such lines instead,
+/// and then lose earlier output.
 fn up(drawn: &[usize], width: usize) -> String {
     let lines: usize = drawn.iter().map(|length| length.div_ceil(width.max(1)).max(1)).sum();
     if lines > 0 { format!("\x1b[{lines}A\r") } else { String::new() }
 }
 
-/// Returns the lines of a screen: the guests that it has room for, the number of the others, and
-/// the line below the table.
+/// Returns the lines of a screen: the guests that fit, the number of the other guests, and the line
+/// below the table.
 fn page(table: Fitted, foot: &str, (width, height): (usize, usize)) -> Vec<String> {
     let foot: Vec<String> = wrapped(foot, width, 2).lines().map(str::to_owned).collect();
     let mut room = height.saturating_sub(3 + foot.len()).max(1);
@@ -140,7 +140,7 @@ pub(super) fn failures(fleet: &Fleet) -> String {
     out
 }
 
-/// Returns the line below the table. The table has no figures of guests that a manager has.
+/// Returns the line below the table. The table shows no figures of guests that a manager has.
 fn footer(seconds: u64, is_managed: bool) -> String {
     let hint = if is_managed { "; `pinhead top` shows managed guests" } else { "" };
     format!("{seconds} s; Ctrl-C ends all guests{hint}\n")

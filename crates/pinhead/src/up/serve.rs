@@ -108,7 +108,7 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     // Before this point a signal simply ends the process, and nothing is left behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
-    // The directory must outlive all values below, which have their files there.
+    // The directory must outlive all values below, which have their files in this directory.
     let run_dir = leftovers::run_dir(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
     for config in &mut members {
@@ -117,7 +117,8 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     }
     // If this fails, later opens of files report the error.
     let _ = vm::raise_files();
-    // If this process lacks the privilege, the OOM killer may choose this process before any guest.
+    // If this call fails for lack of privilege, the OOM killer may choose this process before any
+    // guest.
     let _ = vm::spare_this_process();
     let mut tiers = Tiers::open(&limits)?;
     tiers.separate_guests();
@@ -248,7 +249,7 @@ impl Running {
             self.guarded(Part::Service, |running| running.service.drop_clients());
         }
         if self.faults.is_left_out(Part::Service) {
-            // Only this part notices the end of the manager.
+            // Only the service notices the end of the manager, and the service is disabled now.
             self.service.drop_manager(&mut self.fleet);
         }
     }

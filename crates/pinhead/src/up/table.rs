@@ -29,7 +29,7 @@ fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
     table
 }
 
-/// Returns the cells of a guest, with the manager's row of a managed one.
+/// Returns the cells of a guest. The cells of a managed guest use the manager's row.
 fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
     let spec = member.spec();
     let status = member.status();

@@ -39,13 +39,13 @@ impl Faults {
         self.0[part as usize] >= FAULTS_MAX
     }
 
-    /// Runs a turn of a part. Returns `None` if the part is disabled or has panicked. The panic has
-    /// been reported then.
+    /// Runs a turn of a part. Returns `None` if the part is disabled or has panicked. The program
+    /// has already reported this panic.
     pub(super) fn guard<T>(&mut self, part: Part, turn: impl FnOnce() -> T) -> Option<T> {
         if self.is_left_out(part) {
             return None;
         }
-        // The part may have changed only a part of its state. The part is used again as far as
+        // The panic may have left the part's state incomplete. The part is used again as far as
         // possible, and its clients are disconnected.
         let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
         if outcome.is_none() {

@@ -142,12 +142,13 @@ impl Counters {
     }
 }
 
-/// Reads all files of a tree as of one point in time. The kernel updates them after a write to
-/// `update`, and that file's modification time is the time of the update.
+/// Reads all files of a tree as of one point in time. The kernel updates the files after a write to
+/// `update`. The modification time of `update` is the time of the update.
 fn tree_files(dir: &Path) -> Result<Vec<(String, String)>, Error> {
     let update = dir.join("update");
     let renewed = || fs::metadata(&update).and_then(|found| found.modified()).ok();
-    // The kernel refuses a second update within a second. The numbers are recent enough then.
+    // The kernel refuses a second update within a second. After a refusal the numbers are recent
+    // enough.
     let _ = File::options().write(true).open(&update).and_then(|mut file| file.write_all(b"1"));
     for _ in 0..TREE_TRIES {
         let (before, mut files) = (renewed(), Vec::new());
@@ -165,7 +166,7 @@ fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) 
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let path = if below.is_empty() { name } else { format!("{below}/{name}") };
-        // Links are not followed, because a tree contains none.
+        // Links are not followed, because a tree contains no links.
         match entry.file_type()? {
             kind if kind.is_dir() && depth < TREE_DEPTH => {
                 walk(&entry.path(), &path, depth + 1, files)?;

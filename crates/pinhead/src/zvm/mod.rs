@@ -1,5 +1,5 @@
-//! `pinhead zvm`: recordings of z/VM's monitor and of the hypervisor's counters, in the same form
-//! as those of KVM guests.
+//! `pinhead zvm`: recordings of z/VM's monitor and of the hypervisor's counters. The recordings
+//! have the same form as recordings of KVM guests.
 //!
 //! ```text
 //!   import FILE…   MONWRITE files ─► zmon::file ──┐

@@ -19,8 +19,8 @@ const KEEP: Keep = Keep {
 /// Recordings that are being written.
 pub(super) struct Recording {
     recorder: Recorder,
-    /// First sample. It waits for the second sample, because the time between both is z/VM's
-    /// interval.
+    /// First sample. The first sample waits for the second sample, because the time between both is
+    /// z/VM's interval.
     first: Option<Moment>,
     spacing: Spacing,
     /// Number of samples.
@@ -88,8 +88,8 @@ impl Recording {
     }
 }
 
-/// Time between samples. It changes only if two successive times are alike, so a single gap does
-/// not count.
+/// Time between samples. The time changes only if two successive times are alike, so a single gap
+/// does not count.
 #[derive(Debug, Default)]
 struct Spacing {
     ms: i64,

@@ -1,4 +1,5 @@
-//! The accident book: pinhead harms no guest in it, and docs/accidents.md is what the model says.
+//! The accident book. pinhead harms no guest in its accidents, and docs/accidents.md has the
+//! results of the model.
 
 use base::Bytes;
 use manager::keeper::{Held, Place, RESCUE_MS, Rescue};

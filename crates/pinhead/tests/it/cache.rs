@@ -1,4 +1,4 @@
-//! Attacks on the cache by another user while root works there. Each attack runs as the user
+//! Attacks on the cache by another user while root works in the cache. Each attack runs as the user
 //! nobody, against the real program.
 
 use std::fs;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Rules without findings. The tested rule is appended and replaces an earlier one.
+/// Rules without findings. The tested rule is appended, and replaces an earlier rule of the same
+/// name.
 const GOOD: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                     HOTPLUG=\"idle < 10\"\nHOTUNPLUG=\"idle > 150\"\n";
 const MEMORY: &str = "CMM_MIN=\"0\"\nCMM_MAX=\"50000\"\n\
@@ -102,8 +103,7 @@ fn pinhead() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pinhead"))
 }
 
-/// Returns CPU rules with this HOTPLUG rule. Their HOTUNPLUG rule is far apart from the HOTPLUG
-/// rule.
+/// Returns CPU rules with this HOTPLUG rule. The HOTUNPLUG rule is far apart from the HOTPLUG rule.
 fn hotplug(rule: &str) -> String {
     GOOD.replace("idle < 10", rule)
 }

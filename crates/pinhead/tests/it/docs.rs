@@ -188,7 +188,7 @@ fn the_farms_document_has_its_keys() {
     assert!(stale.is_empty(), "docs/farm.md: {stale:?}");
 }
 
-/// For each `crates/x/tests/y.rs::name` in a document, there is such a test.
+/// Every `crates/x/tests/y.rs::name` in a document is the name of an existing test.
 #[test]
 fn tests_that_promises_name_exist() {
     for (document, fewest) in [("ARCHITECTURE.md", 30), ("SPECIFICATION.md", 20)] {

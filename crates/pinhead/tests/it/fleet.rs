@@ -11,7 +11,7 @@ fn wrong(args: &[&str]) -> String {
 
 #[test]
 fn impossible_fleet_question_is_refused_with_remedy() {
-    // This port needs a privilege, so nobody listens there.
+    // This port needs a privilege, so no process listens at the port.
     let nobody = "http://127.0.0.1:1";
     for last in ["30s", "8d"] {
         let error = wrong(&["--from", nobody, "--last", last]);

@@ -3,7 +3,8 @@
 use clap::{CommandFactory, Parser};
 use pinhead::cli::Cli;
 
-/// A call with `{}` for the value, and a number alone with the value that it means.
+/// A command line with `{}` for the value, and a number without a unit with the value that it
+/// means.
 type Row = (&'static str, Option<(&'static str, &'static str)>);
 
 const SIZES: [Row; 5] = [

@@ -11,7 +11,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// A unit's file, with the words of each directive from all of its lines.
+/// A unit's file. Each directive has the words of all its lines.
 struct Unit {
     path: &'static str,
     said: BTreeMap<String, Vec<String>>,
@@ -140,8 +140,8 @@ fn finding_13_units_are_hardened_as_far_as_their_work_allows() {
         assert!(unit.has("ProtectSystem", "strict"), "{path}: ProtectSystem");
         assert!(unit.has("SystemCallFilter", "@system-service"), "{path}: SystemCallFilter");
         let capabilities = unit.words("CapabilityBoundingSet");
-        // Only page-out needs the manager's fourth capability. The pages of `pinhead web` need
-        // none.
+        // Only page-out needs the manager's fourth capability. The pages of `pinhead web` need no
+        // capability.
         let (least, most) = match path {
             path if path == web => (0, 0),
             path if path.contains("host") => (1, 4),

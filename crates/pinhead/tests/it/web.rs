@@ -17,7 +17,7 @@ impl Alone {
     }
 
     /// Puts a program into the directory, by another process. If this process wrote the program, a
-    /// child of another test could hold the file open for writing, and then it could not be
+    /// child of another test could hold the file open for writing. Such a program could not be
     /// started.
     fn install(&self, program: &Path, name: &str) {
         let mut command = Command::new("install");

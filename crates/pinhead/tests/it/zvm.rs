@@ -355,7 +355,7 @@ fn exported_and_imported_recordings_match_the_original() {
     let output = run(&["zvm", "export", &text(&file), "--dir", &text(&kvm)]);
     let told = said(&output);
     assert!(output.status.success() && told.contains("10 intervals in"), "{told}");
-    // Names in z/VM have eight letters, and each guest gets a different one.
+    // Names in z/VM have eight letters, and each guest gets a different name.
     for line in ["web1 is the user WEB1", "web-server-1 is the user WEB-SERV", "the user WEB-SER2"]
     {
         assert!(told.contains(line), "{told}");

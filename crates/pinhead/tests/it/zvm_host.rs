@@ -1,5 +1,5 @@
-//! `pinhead host` in a guest of z/VM, run as a process until its end. A model has twenty users.
-//! Their counters are a file, and a script instead of `vmcp` delivers messages to their kernels.
+//! `pinhead host` in a guest of z/VM, run as a process until its end. A model has twenty users. The
+//! users' counters are a file. A script in place of `vmcp` delivers messages to the users' kernels.
 
 use rustix::event::{Timespec, poll};
 use std::fs;
@@ -28,7 +28,7 @@ struct Scene {
 }
 
 /// Writes a script that logs its arguments. Another process writes the script, because a child that
-/// this process starts meanwhile must not hold it open for writing.
+/// this process starts meanwhile must not hold the script open for writing.
 fn script(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -145,8 +145,8 @@ impl Drop for Scene {
     }
 }
 
-/// Returns true if the free memory reaches the set point of a tenth, less the hysteresis of a
-/// hundredth.
+/// Returns true if the free memory reaches the set point, a tenth of all memory. The hysteresis, a
+/// hundredth of all memory, may be missing.
 fn is_held(scene: &Scene) -> bool {
     scene.free_mib() >= ALL_MIB * 9 / 100
 }
