@@ -1,4 +1,4 @@
-# Every target first makes sure that the machine has what it needs (scripts/setup).
+# Every target first calls scripts/setup, which checks and installs what the target needs.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -6,37 +6,37 @@ SHELL := /bin/bash
 .PHONY: help up build build-up s390x daemon-s390x dist package test test-slow test-kvm host-shell \
 	test-python bench soak docs lint fuzz clean
 
-# rustup's own directory, for a login shell that does not have it yet.
+# rustup's own directory, for a login shell that does not have it in its PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 EVERYDAY := $(abspath $(TARGET))
-# The profile of the programs in packages. `release` packs those of `make build`, to check the
-# packages without compiling anything again.
+# Profile of the programs in packages. With `release` the packages contain the programs of `make
+# build`, so the packages can be checked without another compilation.
 SHIPPED_PROFILE ?= dist
 SHIPPED := $(EVERYDAY)/$(SHIPPED_PROFILE)
 X86_64 := x86_64-unknown-linux-musl
 S390X := s390x-unknown-linux-musl
-# The daemon is copied into root file systems that we do not know, so it is static.
+# The daemon is copied into root file systems with unknown libraries, so it is static.
 STATIC := -C target-feature=+crt-static -C relocation-model=static -C strip=symbols
-# The shipped daemon runs in a hundred guests at once. What it leaves resident is mostly its own
-# file, which is why it is mapped where it was linked: a position-independent one adds the pages
-# that relocation writes to. The toolchain's own source of std is built for size, for rustup's is
-# built for speed and carries backtraces. That is not yet a stable feature of cargo; the pinned
-# toolchain is what makes it safe to use. Nothing unwinds, so no tables for it; and a page less
-# between what is read and what is run. The profile's word for stripping does not reach a package
-# that has a level of its own.
+# The shipped daemon runs in a hundred guests at once. Most of its resident memory is its own file.
+# The daemon is therefore mapped at its link address, because relocation would write to further
+# pages. The toolchain's source of std is compiled for size: rustup's std is built for speed and
+# contains backtraces. Cargo's feature `build-std` is not stable yet, but is safe with the pinned
+# toolchain. Nothing unwinds, so there are no tables for unwinding. `noseparate-code` saves a page
+# between data and code. The profile's `strip` does not apply to a package with its own `opt-level`,
+# so the flag is in STATIC.
 SMALL := $(STATIC) -C force-unwind-tables=no -C link-arg=-Wl,-z,noseparate-code,--build-id=none
 # musl comes with rustup for x86-64, and from Debian's package for s390x.
 SYSROOT := $(EVERYDAY)/sysroot/s390x
 S390X_FLAGS := -C link-self-contained=no -L native=$(SYSROOT) -C link-arg=-nostartfiles \
 	-C link-arg=$(SYSROOT)/crt1.o -C link-arg=$(SYSROOT)/crti.o \
 	-C link-arg=-lc -C link-arg=$(SYSROOT)/crtn.o
-# The daemon, and what writes for z/VM's monitor.
+# The daemon, and the writer for z/VM's monitor.
 PROGRAMS := pinheadd pinheadd-monwriter
 BUILD_SMALL := cargo build --locked --profile guest -p pinheadd --target-dir $(TARGET)/build-std \
 	-Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size
-# Where tests, benches and `make package` find the programs.
+# Directories in which tests, benches and `make package` find the programs.
 PLACES = PINHEAD_GUEST_DIR=$(1)/guest PINHEAD_PROGRAM=$(2)/pinhead
 
 FUZZ_SECONDS ?= 60
@@ -52,7 +52,7 @@ build: setup-build build-up ## pinhead, its pages and laboratory, and the x86-64
 	cargo build --locked --release -p pinhead -p pinhead-web -p lab \
 		--bin pinhead --bin pinhead-web --bin pinhead-lab
 
-# The needs of `pinhead up`, and no more.
+# The programs that `pinhead up` needs, and nothing else.
 build-up:
 	cargo build --locked --release -p pinhead
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS='$(STATIC)' \
@@ -69,7 +69,7 @@ daemon-s390x:
 	$(BUILD_SMALL) --target $(S390X)
 	@install -Ct $(EVERYDAY)/guest/s390x -D $(PROGRAMS:%=$(TARGET)/build-std/$(S390X)/guest/%)
 
-# The programs as they are shipped: with link-time optimisation, and the daemons built for size.
+# The shipped programs, with link-time optimisation, and with daemons built for size.
 dist: setup-package daemon-s390x
 	cargo build --locked --profile $(SHIPPED_PROFILE) -p pinhead -p pinhead-web
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(SMALL)' $(BUILD_SMALL) --target $(X86_64)
@@ -84,7 +84,7 @@ package: dist ## .deb and .rpm of pinhead and pinheadd, in target/packages
 	else echo 'package: no lintian here, skipped'; fi
 	@ls -l $(TARGET)/packages
 
-# With another Debian's QEMU, libvirt and guests' kernel: make test DEBIAN=trixie.
+# Tests with QEMU, libvirt and the guests' kernel of another Debian: make test DEBIAN=trixie.
 ifdef DEBIAN
 test test-slow:
 	@scripts/in-debian $(DEBIAN) make $@
