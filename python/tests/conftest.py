@@ -13,7 +13,7 @@ KEPT = Path(__file__).parent / "data" / "ten-guests.tar.gz"
 
 @pytest.fixture(scope="session")
 def taken(tmp_path_factory):
-    """What ``pinhead record export`` wrote: the recordings, and the journal beside them."""
+    """The output of ``pinhead record export``: the recordings, and the journal next to them."""
     into = tmp_path_factory.mktemp("taken")
     with tarfile.open(KEPT) as archive:
         archive.extractall(into, filter="data")
@@ -27,6 +27,6 @@ def recording(taken):
 
 @pytest.fixture
 def own(taken, tmp_path):
-    """A copy that may be spoilt."""
+    """A copy that a test may change."""
     shutil.copytree(taken, tmp_path / "own")
     return tmp_path / "own"

@@ -28,10 +28,10 @@ def test_a_table_has_a_row_for_each_guest_and_step(recording):
     a_minute = frame[frame["time"] == frame["time"].iloc[len(frame) // 2]]
     assert sorted(a_minute["guest"], key=lambda name: int(name[1:])) == GUESTS
     assert frame["actual_bytes"].dropna().between(32 * MIB, 256 * MIB).all()
-    # A guest of one CPU runs for a minute in a minute at most.
+    # A guest with one CPU runs for at most a minute per minute.
     assert frame["vcpu_run_ns"].dropna().between(0, 61 * 10**9).all()
     assert frame["time"].min() >= first - timedelta(minutes=1)
-    # Five minutes have what five have.
+    # A row of five minutes has the sum of the rows of its minutes.
     fives = recording.guests(every="5min", fields=["vcpu_run_ns"]).to_pandas()
     assert fives["vcpu_run_ns"].sum() == frame["vcpu_run_ns"].sum()
 
@@ -50,7 +50,7 @@ def test_samples_are_those_of_a_second(recording):
     seconds = host["time"].to_pandas().diff().dropna().dt.total_seconds()
     assert 0.5 < seconds.median() < 2
     assert host["available_bytes"].null_count == 0
-    # They are kept for a while only: the first is not the recording's.
+    # Samples are kept only for a while, so the first sample is not at the begin of the recording.
     first = host["time"][0].as_py()
     part = recording.samples("host", first, first + timedelta(minutes=2))
     assert 0 < len(part) < len(host)

@@ -23,13 +23,13 @@ def as_bytes(table):
 
 @pytest.fixture(scope="module")
 def ray():
-    """A local Ray of two workers."""
+    """A local Ray with two workers."""
     ray = pytest.importorskip("ray")
     ray.init(
         num_cpus=2,
         include_dashboard=False,
         logging_level="ERROR",
-        # Workers find the functions of this file.
+        # Workers must be able to import this file.
         runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}},
     )
     yield ray
@@ -54,7 +54,7 @@ def test_ray_and_processes_give_the_same_table(recording, ray):
 
 
 def killed_once(job):
-    """Kills the process that it is in, the first time."""
+    """Kills its own process, but only the first time."""
     path, number = job
     if number == 2 and not Path(path).exists():
         Path(path).touch()

@@ -31,7 +31,7 @@ def test_another_policy_stands_beside_it(recording):
     assert found.other.decisions is None
     guests = found.guests.to_pandas()
     assert sorted(guests["policy"].unique()) == ["none", "recorded"] and len(guests) == 20
-    # Nobody gives anything back, so that guests keep what they have.
+    # Without a policy no guest returns memory, so all guests keep their memory.
     assert found.other.totals["had_byte_seconds"] > found.recorded.totals["had_byte_seconds"]
 
 

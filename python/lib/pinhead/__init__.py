@@ -1,4 +1,4 @@
-"""Recordings of pinhead as Arrow tables, and what would have happened with another policy.
+"""Recordings of pinhead as Arrow tables, and simulations of other policies, hosts and guests.
 
 >>> import pinhead
 >>> past = pinhead.Recording("/var/lib/pinhead/recordings")
@@ -6,8 +6,8 @@
 >>> pinhead.replay(past, policy="proxmox").guests
 >>> pinhead.size(past).guests
 
-Units: what ends in ``_bytes`` is bytes, ``_ns`` nanoseconds, ``_ms`` milliseconds, ``_permille``
-thousandths; each column of a recording has its unit, its source and what it is in its metadata.
+Names end in their unit: ``_bytes``, ``_ns`` (nanoseconds), ``_ms`` (milliseconds), ``_permille``
+(thousandths). The metadata of a recording's column has its unit, its source and its description.
 Times are ``datetime`` with a time zone, or milliseconds since 1970.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m pinhead parquet DIR OUT``: recordings as files of Parquet."""
+"""``python -m pinhead parquet DIR OUT`` writes recordings as Parquet files."""
 
 from __future__ import annotations
 

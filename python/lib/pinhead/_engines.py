@@ -1,6 +1,6 @@
-"""Where jobs are done: in processes of this machine, or on Ray.
+"""Engines that run jobs: processes of this machine, or Ray.
 
-A worker that dies takes nothing with it: what it had is done again. What a job raises is raised.
+If a worker dies, its job is repeated. An error that a job raises is raised again here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class WorkerLost(Exception):
-    """A job could not be done: each worker that had it died."""
+    """A job could not be done, because each worker that ran it died."""
 
 
 class _Remote(Exception):
@@ -26,7 +26,7 @@ class _Remote(Exception):
 
 
 def _serve(function: Callable[[Any], Any], jobs: Connection) -> None:
-    """Answers each job with (done, result or error, traceback), until the other side is closed."""
+    """Answers each job with (done, result or error, traceback), until the pipe is closed."""
     while True:
         try:
             job = jobs.recv()
@@ -42,18 +42,18 @@ def _serve(function: Callable[[Any], Any], jobs: Connection) -> None:
         except OSError:
             return
         except Exception:
-            # Pickle refuses some results and some errors.
+            # Pickle cannot encode some results and some errors.
             jobs.send((False, RuntimeError(f"no answer can be sent: {answer[1]!r}"), format_exc()))
 
 
 def in_processes(
     function: Callable[[Job], Result], jobs: Sequence[Job], workers: Optional[int], tries: int
 ) -> list[Result]:
-    """Does jobs in processes. Returns the results in the order of the jobs.
+    """Runs jobs in processes. Returns the results in the order of the jobs.
 
-    ``ProcessPoolExecutor`` is not used: a job that it takes while a worker dies may never end.
+    ``ProcessPoolExecutor`` is not used, because a job may never end if a worker dies at its start.
     """
-    # Nothing of this process is copied into a worker: this process may have threads.
+    # A worker is not a copy of this process, because this process may have threads.
     context = get_context("spawn")
     waiting = deque(range(len(jobs)))
     results: dict[int, Result] = {}
@@ -61,7 +61,7 @@ def in_processes(
     busy: dict[Connection, tuple[BaseProcess, int]] = {}
 
     def lost(at: int) -> None:
-        """A job waits again, unless it was in the hands of `tries` workers that died."""
+        """Queues a lost job again, unless `tries` workers have died at it."""
         deaths[at] += 1
         if deaths[at] < tries:
             waiting.appendleft(at)
@@ -82,7 +82,7 @@ def in_processes(
         try:
             connection.send(jobs[at])
         except OSError:
-            pass  # The worker is dead: reading from it says so too.
+            pass  # The worker is dead, which the next read from it reports, too.
 
     try:
         while waiting or busy:
@@ -118,12 +118,12 @@ def in_processes(
 def on_ray(
     function: Callable[[Job], Result], jobs: Sequence[Job], workers: Optional[int], tries: int
 ) -> list[Result]:
-    """Does jobs on the Ray cluster that is connected, as many at once as it has CPUs. Gives what
-    came of them, in their order.
+    """Runs jobs on the connected Ray cluster, as many at once as the cluster has CPUs. Returns the
+    results in the order of the jobs.
 
-    None is started here: Ray's servers listen on every address of a machine and let everybody in,
-    and who starts them is to know that. What Ray itself ends because memory is short it does again
-    by its own settings.
+    No cluster is started here. Ray's servers listen on every address of a machine and admit
+    everybody, so the user must decide to start them. If Ray itself ends a job because memory is
+    short, Ray repeats the job by its own settings.
     """
     try:
         import ray

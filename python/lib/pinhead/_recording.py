@@ -15,20 +15,20 @@ from . import _native
 from ._units import Span, Time, between, path_text, span_ms
 
 PARTS = ("host", "guests", "tiers", "processes")
-"""What a recording has tables of."""
+"""Parts of a recording. Each part has a table."""
 
 _TIME = pa.timestamp("ms", tz="UTC")
 
 
 class Recording:
-    """The recordings of a directory: those of ``pinhead host``, or what ``pinhead record import``
-    has made of an export.
+    """The recordings in a directory of ``pinhead host``, or in a directory that ``pinhead record
+    import`` has made of an export.
 
-    Rows begin on round times: ``every="5min"`` has 12:00, 12:05 and so on, and the row that ``start``
-    lies in is the first. Minutes are kept for three days, if nothing else is set, then quarters of an
-    hour: then ``every`` is 15 minutes or a multiple. A step of which nothing is known has no row (of
-    guests, tiers and processes) or a row that covers 0 ms (of the host). A value that is not known is
-    null, never 0.
+    Rows begin at round times: with ``every="5min"`` at 12:00, 12:05 and so on. The first row
+    contains ``start``. By default, minutes are kept for three days, and quarters of an hour after
+    that. For such an older time, ``every`` must be 15 minutes or a multiple. A step without data
+    has no row in the tables of guests, tiers and processes. In the host's table its row covers
+    0 ms. An unknown value is null, never 0.
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
@@ -39,8 +39,8 @@ class Recording:
         return f"Recording({str(self.path)!r})"
 
     def extent(self) -> Optional[tuple[datetime, datetime]]:
-        """When the first row begins and the last one ends, without the minute that is running;
-        ``None`` where there is none. A row of a quarter of an hour may begin before what is known."""
+        """Returns the begin of the first row and the end of the last, without the current minute.
+        Returns ``None`` without data. A row of a quarter of an hour may begin before its data."""
         found = _native.extent(str(self.path))
         if found is None:
             return None
@@ -48,8 +48,8 @@ class Recording:
         return first, last
 
     def gaps(self, start: Optional[Time] = None, end: Optional[Time] = None) -> pa.Table:
-        """Times within the recording of which nothing is known: ``from``, ``to``, and ``reason``,
-        which is ``restart``, ``late``, or ``lost`` for what could not be written."""
+        """Returns the times without data within the recording: ``from``, ``to`` and ``reason``. The
+        reason is ``restart``, ``late``, or ``lost`` for data that could not be written."""
         found = _native.gaps(str(self.path), *between(start, end))
         froms, tos, reasons = zip(*found) if found else ((), (), ())
         columns = [pa.array(froms, _TIME), pa.array(tos, _TIME), pa.array(reasons, pa.string())]
@@ -63,9 +63,9 @@ class Recording:
         every: Span = "1min",
         fields: Optional[Sequence[str]] = None,
     ) -> pa.Table:
-        """A row for each guest and step: ``time`` (when the step begins), ``guest``, ``uuid``,
-        ``class``, ``covered_ms`` (how much of it is known), and the fields: of a counter what it
-        grew by in the step, of a gauge its mean."""
+        """Returns a row for each guest and step: ``time`` (begin of the step), ``guest``, ``uuid``,
+        ``class``, ``covered_ms`` (time with data), and the fields. The value of a counter is its
+        increase in the step, and the value of a gauge is its mean."""
         return self.table("guests", start, end, every=every, fields=fields)
 
     def host(
@@ -76,7 +76,7 @@ class Recording:
         every: Span = "1min",
         fields: Optional[Sequence[str]] = None,
     ) -> pa.Table:
-        """A row for each step: ``time``, ``covered_ms``, and the fields of the host."""
+        """Returns a row for each step: ``time``, ``covered_ms``, and the fields of the host."""
         return self.table("host", start, end, every=every, fields=fields)
 
     def table(
@@ -88,8 +88,8 @@ class Recording:
         every: Span = "1min",
         fields: Optional[Sequence[str]] = None,
     ) -> pa.Table:
-        """A part (``host``, ``guests``, ``tiers`` or ``processes``) step by step, of whole minutes;
-        for less see :meth:`samples`."""
+        """Returns a part (``host``, ``guests``, ``tiers`` or ``processes``) in steps of whole
+        minutes. For shorter steps see :meth:`samples`."""
         return self._read(part, start, end, span_ms(every, "every"), fields)
 
     def samples(
@@ -100,8 +100,8 @@ class Recording:
         *,
         fields: Optional[Sequence[str]] = None,
     ) -> pa.Table:
-        """The samples of a second as they were taken, of the time for which they are kept: counters
-        as they were read, and a guest only where it has run since the sample before."""
+        """Returns the samples of single seconds, as far as they are kept. Counters have the values
+        that were read. A guest is in a sample only if it has run since the previous sample."""
         return self._read(part, start, end, None, fields)
 
     def _read(
@@ -141,8 +141,8 @@ class Recording:
         every: Span = "1min",
         parts: Iterable[str] = PARTS,
     ) -> list[Path]:
-        """Writes a file a part, such as ``guests.parquet``, for other tools. Gives their names. What
-        was there of that name is replaced when all of them are written."""
+        """Writes one file per part, such as ``guests.parquet``, for other tools. Returns the paths.
+        Existing files of these names are replaced once all files are written."""
         if isinstance(parts, str):
             raise TypeError(f"parts is a list: say [{parts!r}]")
         tables = {part: self.table(part, start, end, every=every) for part in parts}
@@ -150,7 +150,7 @@ class Recording:
         directory.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".parquet-", dir=directory) as beside:
             for part, table in tables.items():
-                # By a file that is open: a name may have bytes that are no text.
+                # The file is passed open, because its name may contain bytes that are not text.
                 with open(Path(beside) / part, "wb") as file:
                     pq.write_table(table, file)
             written = [directory / f"{part}.parquet" for part in tables]

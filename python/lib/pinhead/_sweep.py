@@ -1,4 +1,4 @@
-"""Many worlds over many recordings."""
+"""Simulation of many worlds over many recordings."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SWEEP_SCHEMA = pa.schema(
         ("below_reserve_s", pa.uint64()),
     ]
 )
-"""The columns of :func:`sweep`: which recording and world, and what came of it over all guests and
-for the host. ``growth`` is a part of one, ``host_bytes`` is null where the host is as it was."""
+"""Columns of :func:`sweep`: the recording and the world, the results for all guests together, and
+the results for the host. ``growth`` is a fraction. ``host_bytes`` is null for an unchanged host."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One world over one recording."""
+    """One world, simulated over one recording."""
 
     recording: str
     world: World
@@ -56,16 +56,16 @@ def sweep(
     workers: Optional[int] = None,
     tries: int = 3,
 ) -> pa.Table:
-    """Plays each policy in each world over each recording: a row each, in that order, with the
-    columns of :data:`SWEEP_SCHEMA`.
+    """Simulates each policy in each world over each recording. Returns a row for each simulation,
+    with the columns of :data:`SWEEP_SCHEMA`. Rows are sorted by recording, policy and world, each
+    in the order of its argument.
 
     ``engine`` is ``process`` (processes of this machine) or ``ray`` (the cluster that ``ray.init``
-    has connected, which sees the recordings under the same names). Both give the same table, byte
-    for byte. At most ``workers`` processes run at once, by default one for each CPU. The job of a
-    worker that died is done again; after ``tries`` times in vain :class:`WorkerLost` is raised.
-    Processes are started anew and import the script that calls this: the script needs
-    ``if __name__ == "__main__":``, as with all of Python's
-    ``multiprocessing``.
+    has connected, which must see the recordings under the same paths). Both return the same table,
+    byte for byte. At most ``workers`` processes run at once, by default one for each CPU. If a
+    worker dies, its job is repeated. If ``tries`` workers die at a job, :class:`WorkerLost` is
+    raised. Each process is new and imports the calling script. The script therefore needs
+    ``if __name__ == "__main__":``, as always with Python's ``multiprocessing``.
     """
     if engine not in ENGINES:
         raise ValueError(f"there is no engine {engine!r}: say one of {', '.join(ENGINES)}")
@@ -102,7 +102,7 @@ def _row(job: Job) -> dict[str, Any]:
     run = simulate(job.recording, world, start=job.start, end=job.end).other
     assert run is not None, "a world with a policy is another one"
     return {
-        # A name may have bytes that are no text.
+        # A path may contain bytes that are not text.
         "recording": os.fsencode(job.recording).decode(errors="replace"),
         "policy": world.policy,
         "host_bytes": size_bytes(world.host, "host"),

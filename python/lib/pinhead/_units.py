@@ -1,4 +1,4 @@
-"""Times, spans, sizes and parts as people write them, as the numbers that are computed with."""
+"""Conversion of times, spans, sizes and fractions from the user's notation to numbers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Optional, Union
 
 Time = Union[datetime, int]
-"""When: a ``datetime`` with a time zone, or milliseconds since 1970."""
+"""A point in time: a ``datetime`` with a time zone, or milliseconds since 1970."""
 Span = Union[timedelta, str]
-"""How long: a ``timedelta``, or a text such as ``"5min"``, ``"3h"``, ``"1d"``."""
+"""A length of time: a ``timedelta``, or a text such as ``"5min"``, ``"3h"``, ``"1d"``."""
 Size = Union[int, str]
-"""How much: bytes, or a text such as ``"16 GiB"`` or ``"800 MiB"``."""
+"""An amount of memory: bytes, or a text such as ``"16 GiB"`` or ``"800 MiB"``."""
 
 _MS_MAX = 1 << 50
 _BYTES_MAX = 1 << 60
@@ -44,7 +44,7 @@ def between(
     first: int = -_MS_MAX,
     last: int = _MS_MAX,
 ) -> tuple[int, int]:
-    """From when until before when, in milliseconds since 1970."""
+    """Returns the start and the end of a time span, in milliseconds since 1970."""
     from_ms, to_ms = _time_ms(start, first), _time_ms(end, last)
     if start is not None and end is not None and from_ms > to_ms:
         raise ValueError(f"the time ends before it begins: start is {start}, end is {end}")
@@ -52,7 +52,7 @@ def between(
 
 
 def span_ms(span: Span, what: str) -> int:
-    """Milliseconds, at least one."""
+    """Converts a length of time to milliseconds, at least one."""
     if isinstance(span, timedelta):
         ms = round(span.total_seconds() * 1000)
     elif isinstance(span, str):
@@ -68,7 +68,7 @@ def span_ms(span: Span, what: str) -> int:
 
 
 def size_bytes(size: Optional[Size], what: str) -> Optional[int]:
-    """Bytes, at least one."""
+    """Converts an amount of memory to bytes, at least one."""
     if size is None:
         return None
     if isinstance(size, str):
@@ -84,7 +84,7 @@ def size_bytes(size: Optional[Size], what: str) -> Optional[int]:
 
 
 def permille(part: float, what: str, most: float = 1.0) -> int:
-    """A part of one in thousandths."""
+    """Converts a fraction to thousandths."""
     if isinstance(part, (bool, str)) or not isinstance(part, (int, float)):
         raise TypeError(f"{what} is {part!r}: say a part from 0 to {most:g}, such as 0.1")
     if not 0 <= part <= most:
@@ -96,7 +96,7 @@ def permille(part: float, what: str, most: float = 1.0) -> int:
 
 
 def path_text(path: Union[str, os.PathLike[str]]) -> str:
-    """The name of a directory or a file."""
+    """Returns the path of a directory or a file as text."""
     text = os.fspath(path)
     if not isinstance(text, str) or not text:
         raise ValueError(f"{path!r} is no name of a directory or a file")

@@ -1,4 +1,4 @@
-"""What would have happened: recorded passes played again, and sizes by what was recorded."""
+"""What-if questions: simulations of recorded passes, and recommended sizes of guests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUMS = [
     ("grows", pa.uint64()),
     ("shrinks", pa.uint64()),
 ]
-"""What is summed up of guests over a time."""
+"""Columns with sums over a time span, of one guest or of all."""
 _GUESTS = pa.schema([("guest", pa.string()), ("there_s", pa.uint64()), *SUMS])
 _DECISIONS = pa.schema(
     [
@@ -77,19 +77,19 @@ def _path(where: Where) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """Another world than the one that was recorded. By default it is the same."""
+    """Changes of the recorded world. The default changes nothing."""
 
     policy: Optional[str] = None
-    """By whose rules memory is moved: ``pinhead``, ``mom``, ``proxmox``, ``pi``, ``senpai``,
-    ``reporting``, ``none``, or a file of the manager's settings."""
+    """Policy that moves memory: ``pinhead``, ``mom``, ``proxmox``, ``pi``, ``senpai``,
+    ``reporting``, ``none``, or a settings file of the manager."""
     host: Optional[Size] = None
-    """The memory of the host, or what guests may use together: bytes, or ``"16 GiB"``."""
+    """Memory of the host, or of all guests together: bytes, or ``"16 GiB"``."""
     growth: float = 0.0
-    """So much more than they used does each guest use, as a part of it: 0.03 is 3 %."""
+    """Growth of each guest's use of memory, as a fraction: 0.03 is 3 %."""
     more: int = 0
-    """So many more guests like those of ``like``, which do at each moment what they did."""
+    """Number of additional guests, with the recorded load of the guests of ``like``."""
     like: Optional[str] = None
-    """A pattern of guests' names, such as ``web*``."""
+    """Pattern of guest names, such as ``web*``."""
 
     def _arguments(self) -> tuple[Optional[str], Optional[int], int, Optional[tuple[int, str]]]:
         if bool(self.more) != (self.like is not None):
@@ -103,24 +103,24 @@ class World:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one way to play."""
+    """Results of one simulation."""
 
     policy: str
-    """By whose rules; ``recorded`` is as it was."""
+    """Policy of the simulation; ``recorded`` without a change."""
     totals: dict[str, Any]
-    """Sums over all guests: what they had and what of it was in the host (bytes times seconds),
-    what they needed and did not have (the same) and for how long (s), and moves up and down."""
+    """Sums over all guests: memory and its resident part (bytes times seconds), unmet need (bytes
+    times seconds) and its duration (s), and the numbers of moves up and down."""
     host: dict[str, Any]
-    """The host's free memory: mean and least (bytes), and how long it was below its set point and
-    its reserve (s)."""
+    """Free memory of the host: mean and minimum (bytes), and the times below its set point and
+    below its reserve (s)."""
     passes: int
-    """So many passes were played."""
+    """Number of simulated passes."""
     missing: int
-    """So many were made and not recorded."""
+    """Number of passes that were made, but not recorded."""
     guests: pa.Table
     """The sums of each guest."""
     decisions: Optional[pa.Table]
-    """What was decided, if that was asked for: ``at_ms`` in milliseconds since 1970."""
+    """Decisions, if requested. ``at_ms`` is in milliseconds since 1970."""
 
     @staticmethod
     def _of(document: dict[str, Any], decisions: Optional[str]) -> "Run":
@@ -138,19 +138,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was recorded, and another world beside it."""
+    """The replayed recording, and another world for comparison."""
 
     recorded: Run
-    """As it was."""
+    """The recording without a change."""
     agreement: Optional[dict[str, int]]
-    """How many of the journal's decisions came out again: ``decisions`` and ``same``, ``moves``
-    and ``same_moves``. ``None`` without a journal that has any of the time."""
+    """Comparison with the journal. ``decisions`` counts the journal's decisions, and ``same`` the
+    decisions among them that the replay repeats. ``moves`` and ``same_moves`` count only the
+    decisions that move memory. ``None`` if no journal covers a part of the time."""
     other: Optional[Run]
-    """The other world; ``None`` if nothing was to be different."""
+    """The other world; ``None`` if nothing was changed."""
 
     @property
     def guests(self) -> pa.Table:
-        """The sums of each guest in both, one below the other, with ``policy`` first."""
+        """Returns the sums of each guest in both worlds. The first column is ``policy``."""
         runs = [run for run in (self.recorded, self.other) if run is not None]
         tables = [
             run.guests.add_column(0, "policy", pa.array([run.policy] * len(run.guests), pa.string()))
@@ -169,10 +170,10 @@ def replay(
     journal: Optional[Union[str, "os.PathLike[str]"]] = None,
     decisions: bool = False,
 ) -> Replayed:
-    """Decides recorded passes again: as they were, and by another policy or on another host.
+    """Repeats recorded decisions: unchanged, and by another policy or on another host.
 
-    ``host`` is bytes or ``"16 GiB"``. With a ``journal`` (the manager's ``journal.db``) it is seen
-    how many of its decisions come out again. ``decisions`` keeps what was decided.
+    ``host`` is bytes or ``"16 GiB"``. With a ``journal`` (the manager's ``journal.db``), the
+    repeated decisions are compared with it. ``decisions`` adds all decisions to the result.
     """
     world = World(policy=policy, host=host)
     return _play(recording, world, start, end, journal, decisions)
@@ -186,7 +187,7 @@ def simulate(
     end: Optional[Time] = None,
     decisions: bool = False,
 ) -> Replayed:
-    """Plays another world beside the one that was recorded."""
+    """Simulates another world, and compares it with the recorded world."""
     if not isinstance(world, World):
         raise TypeError(f"{world!r} is no world: say World(host=..., growth=..., more=...)")
     if world._arguments() == World()._arguments():
@@ -224,12 +225,12 @@ def _play(
 
 @dataclass(frozen=True)
 class Fit:
-    """How many more guests fit, until a need is not met that was met."""
+    """Number of additional guests that fit. With one more, a need that was met would be unmet."""
 
     count: int
-    """So many more."""
+    """Number of additional guests."""
     is_bound: bool
-    """Whether more than that were not tried."""
+    """True if ``count`` is the limit of the search, so that more guests may fit."""
 
 
 def fit(
@@ -240,7 +241,7 @@ def fit(
     start: Optional[Time] = None,
     end: Optional[Time] = None,
 ) -> Fit:
-    """How many more guests like those of a pattern fit into a world."""
+    """Returns the number of additional guests, like those of a pattern, that fit into a world."""
     policy, host, growth, more = world._arguments()
     if more is not None:
         raise ValueError("how many more is what is asked: a world with more cannot be searched")
@@ -251,19 +252,19 @@ def fit(
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large guests should be."""
+    """Recommended sizes of guests."""
 
     guests: pa.Table
-    """A row a guest: what it has, the size that it should have with its bounds, the least that it
-    should keep (bytes), CPUs, and how often it was short."""
+    """A row for each guest: its size, the recommended size with its bounds, the recommended minimum
+    (all in bytes), CPUs, and the number of minutes with a shortage."""
     rules: pa.Table
-    """Each rule for each guest (``guest`` is empty for all together), fitted on the first two
-    thirds of the time and judged by the last: what is left unused (``slack_permille``), and for
-    how long and by how much it was too small."""
+    """A row for each rule and guest; ``guest`` is empty for all guests together. A rule is fitted
+    on the first two thirds of the time, and judged by the last third. The columns are the unused
+    part (``slack_permille``), and how long and by how much the size was too small."""
     sizes_bytes: int
-    """All sizes together."""
+    """Sum of all sizes."""
     needed_at_once_bytes: int
-    """And the most that was needed at once: peaks do not coincide."""
+    """Maximum of the need of all guests at one time, which is lower, as peaks do not coincide."""
 
 
 def size(
@@ -276,18 +277,18 @@ def size(
     headroom: float = 0.1,
     enough: Span = "1h",
 ) -> Sizes:
-    """How large guests should be, by what was recorded of them.
+    """Recommends sizes of guests from recordings.
 
-    ``guests`` are names or patterns such as ``web*``. A guest is to have what it needed in
-    ``percentile`` of its minutes, and ``headroom`` of it more, both as parts of one. With less
-    history than ``enough`` nothing is said of a guest's size. Without ``start`` and ``end`` all that
-    is recorded is looked at: by the minute, or by the quarter of an hour where that is more than
-    three days. Of more than 200 days say which.
+    ``guests`` are names or patterns such as ``web*``. A size covers the guest's need in a part of
+    its minutes (``percentile``), plus a part of this need (``headroom``). Both parts are fractions.
+    A guest with less history than ``enough`` gets no size. Without ``start`` and ``end`` the whole
+    recording is analysed: by the minute, or by the quarter of an hour if it exceeds three days. A
+    time of more than 200 days is refused.
     """
     if isinstance(guests, str):
         raise TypeError(f"guests is a list: say [{guests!r}]")
     path = _path(recording)
-    # The minute that is running is not among what is known to be there.
+    # The extent does not include the current minute.
     now_ms = round(time.time() * 1000)
     first, last = _native.extent(path) or (now_ms - 60_000, now_ms)
     document = json.loads(
