@@ -1,15 +1,16 @@
 #!/bin/sh
-# The second half of a guest's first process: brings up what the daemon and the tests need, then
-# only reaps. It must not wake up when nothing happens: an idle guest costs its host nothing.
+# Second half of a guest's first process. The script starts everything that the daemon and the tests
+# need. After that the script only reaps orphans. It sleeps while nothing happens, because an idle
+# guest must cost its host nothing.
 #
-# The first half says in `name`, `ctl`, `ip`, `hosts`, `template` and `cpus` what stands on the
-# kernel's command line. Where the root is Debian's, busybox's commands come last in the PATH.
+# The first half sets `name`, `ctl`, `ip`, `hosts`, `template` and `cpus` from the kernel's command
+# line. On a Debian root, busybox's commands come last in the PATH.
 
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/lib/pinhead/bin HOME=/
 
 pinhead-identity "name=${name:=guest}" ${ip:+"ip=$ip"} "template=${template:-0}"
 
-# Names of the guests that this one is linked with, as NAME/ADDRESS,NAME/ADDRESS.
+# Names and addresses of the classes that this guest is linked with, as NAME/ADDRESS,NAME/ADDRESS.
 {
     echo '127.0.0.1 localhost'
     rest=${hosts:-}
@@ -21,7 +22,7 @@ pinhead-identity "name=${name:=guest}" ${ip:+"ip=$ip"} "template=${template:-0}"
     done
 } > /etc/hosts
 
-# A port shows its name some time after its driver was loaded.
+# The name of a port appears some time after the port's driver was loaded.
 link_port() {
     tries=0
     while [ $tries -lt 250 ]; do
@@ -41,8 +42,8 @@ link_port() {
 }
 link_port org.pinhead.0
 
-# Runs one line at a time for the tests, and says when and how it ended. A shell of its own for
-# each would cost an emulated guest more than most lines do.
+# Runs one line at a time for the host, and reports the line's end and exit status. A separate shell
+# for each line would cost an emulated guest more than most lines do.
 ctl_loop() {
     while read -r line <&3; do
         (eval "$line") < /dev/null >&3 2>&1 3<&-
@@ -51,12 +52,13 @@ ctl_loop() {
 }
 if [ "${ctl:-0}" = 1 ]; then
     link_port org.pinhead.ctl.0
-    # The loop ends when the host's end was not there yet; then it starts again.
+    # The loop ends if the host has not opened its end yet, and is then started again.
     while :; do ctl_loop 3<> /dev/virtio-ports/org.pinhead.ctl.0; usleep 100000; done &
 fi
 
-# Under an emulation that does not bear code that is patched while another CPU runs it, all that
-# patches the kernel in a boot comes before this, and what finds and counts CPUs after it.
+# Some emulators fail if a kernel patches its code while another CPU runs the code. On such an
+# emulator the other CPUs start here. Everything that patches the kernel in a boot comes earlier,
+# and everything that finds and counts CPUs comes later.
 if [ "${cpus:-}" = later ]; then
     # A kernel patches itself at its first connection.
     [ -z "${ip:-}" ] || wget -q -O /dev/null http://127.0.0.1:1/ 2> /dev/null
@@ -66,7 +68,7 @@ if [ "${cpus:-}" = later ]; then
     done
 fi
 
-# What the image is for. Each ends when its service is ready.
+# Services of the image. Each script ends when its service is ready.
 for service in /etc/services/* /usr/lib/pinhead/start; do
     [ -r "$service" ] && sh "$service" < /dev/null > /dev/console 2>&1
 done
@@ -76,7 +78,7 @@ done
 
 echo "pinhead: $name is up"
 
-# The shell reaps orphans while it waits, whosever they were.
+# While the shell waits, it reaps all orphans.
 while :; do
     wait
     sleep 3600

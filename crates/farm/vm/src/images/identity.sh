@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes this guest itself at each start. One that goes on from another guest's state becomes itself
-# by its daemon, which finds what this has made.
+# Gives this guest its identity at each start. A clone, which resumes from another guest's state,
+# gets its identity from its daemon. The daemon changes the files that this script has made.
 #
 #   pinhead-identity name=NAME [ip=ADDRESS] [template=1]
 
@@ -12,8 +12,9 @@ fail() {
     failed=1
 }
 
-# Files of the kernel whose text a clone has to replace: in a template, ours are shown in their
-# place, so that a clone only writes. Its daemon makes it itself while there is a file `unnamed`.
+# Kernel files with a text that a clone must replace. In a template, files of our own are mounted
+# over these files, so that a clone only has to write. The daemon sets the identity while the file
+# `unnamed` exists.
 dmi=/sys/class/dmi/id/product_uuid
 boot=/proc/sys/kernel/random/boot_id
 shown=/run/pinhead-identity

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The first process of a guest: mounts, loads modules, and goes on as pinhead-guest, in memory or in
-# the root file system of a disk.
+# First process of a guest. The script mounts file systems, loads modules, and continues as
+# pinhead-guest, in memory or in the root file system of a disk.
 
 export PATH=/sbin:/bin HOME=/
 
-# The kernel unpacks an image into at most half of the memory that is free then. Without the last
-# file of it, others may be cut as well. When this process ends, so does the guest.
+# The kernel unpacks an image into at most half of the free memory. If the image's last file is
+# missing, other files may be truncated, too. The guest ends with this process.
 if [ ! -e /~whole ]; then
     echo 'pinhead: the image does not fit into the memory of this guest: give it more'
     exit 1
@@ -16,20 +16,21 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm /dev/virtio-ports
 mount -t tmpfs -o mode=755 run /run
-# Tests fill this to put the guest under memory pressure, so it may take nearly everything.
+# Tests fill this file system to put the guest under memory pressure, so it may take nearly all
+# memory.
 mount -t tmpfs -o mode=1777,size=90% shm /dev/shm
 
-# What wakes an idle kernel: compaction that looks twice a second whether there is work, and
-# counters that are folded every second. And watermarks that are raised for a while whenever kinds
-# of pages mix: compaction follows, which moves megabytes, and a clone that moves a page of its
-# template has it for itself.
+# These settings keep an idle kernel asleep. Compaction would look for work twice a second, and
+# counters would be folded every second. Watermarks would be raised whenever kinds of pages mix, and
+# compaction would follow. Compaction moves megabytes, and a clone does not share a moved page with
+# its template any more.
 for setting in compaction_proactiveness=0 stat_interval=60 watermark_boost_factor=0; do
     file=/proc/sys/vm/${setting%=*}
     [ ! -w "$file" ] || echo "${setting#*=}" > "$file"
 done
 
 name=guest ctl=0 zram_mib=0 ip='' hosts='' reboot=0 root='' template=0 cpus=in-boot
-# shellcheck disable=SC2013  # Words, not lines, are what a kernel command line is made of.
+# shellcheck disable=SC2013  # A kernel command line consists of words, not of lines.
 for word in $(cat /proc/cmdline); do
     case "$word" in
         pinhead.name=*) name=${word#*=} ;;
@@ -50,8 +51,9 @@ load() {
     done < "$1"
 }
 load /etc/modules
-# Free pages are told to the host by 32 blocks at once, and only by a guest that has as much free:
-# of blocks of 2 MiB a small guest never has. To be set when the balloon is there.
+# A guest reports free pages to the host only when it has 32 free blocks. A small guest never has 32
+# free blocks of 2 MiB, so smaller blocks are reported. The setting exists only once the balloon's
+# driver is loaded.
 file=/sys/module/page_reporting/parameters/page_reporting_order
 [ ! -w $file ] || echo 5 > $file
 [ -z "$ip" ] || load /etc/modules.net
@@ -64,6 +66,6 @@ if [ "$zram_mib" -gt 0 ]; then
 fi
 export name ctl ip hosts template cpus
 [ -z "$root" ] || exec pinhead-enter "$root"
-# The root file system is memory: a loaded module's file is waste.
+# The root file system is in memory, so the files of loaded modules waste memory.
 rm -rf /lib/modules
 exec pinhead-guest

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Starts the daemon with the guest's arguments: those of /etc/pinheadd.args, or those of the kernel
-# command line, where commas stand for the spaces that it cannot hold.
+# Starts the daemon with the arguments in /etc/pinheadd.args, or else with those on the kernel's
+# command line. There a comma stands for a space, because a word cannot contain a space.
 
 args=
 if [ -r /etc/pinheadd.args ]; then
     args=$(cat /etc/pinheadd.args)
 else
-    # shellcheck disable=SC2013  # Words, not lines, are what a kernel command line is made of.
+    # shellcheck disable=SC2013  # A kernel command line consists of words, not of lines.
     for word in $(cat /proc/cmdline); do
         case "$word" in
             pinhead.args=*) args=$(echo "${word#*=}" | tr , ' ') ;;

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Goes on from memory into the root file system of the guest's disk, as the same first process.
+# Moves the guest's first process from memory to the root file system on the guest's disk.
 #
-#   pinhead-enter rw      the disk is the root, and is written to
-#   pinhead-enter layer   the disk is only read; what is written stays in memory
+#   pinhead-enter rw      the disk is the root file system, and writes go to the disk
+#   pinhead-enter layer   the disk is only read, and writes stay in memory
 #
-# pinhead.device=NAME is for a disk with partitions, such as vda1.
+# pinhead.device=NAME selects a partition of the disk, such as vda1.
 
 layer=$1 device=vda
-# shellcheck disable=SC2013  # Words, not lines, are what a kernel command line is made of.
+# shellcheck disable=SC2013  # A kernel command line consists of words, not of lines.
 for word in $(cat /proc/cmdline); do
     case "$word" in
         pinhead.device=*) device=${word#*=} ;;
@@ -16,7 +16,8 @@ done
 
 stop() {
     echo "pinhead: $*"
-    # The kernel panics when its first process ends, and so QEMU ends: nobody waits for nothing.
+    # The kernel panics when its first process ends. QEMU then ends too, so that nobody waits for
+    # this guest.
     exit 1
 }
 
@@ -27,7 +28,7 @@ load() {
 }
 load /etc/modules.disk
 
-# A disk is there some time after its driver was loaded.
+# A disk appears some time after its driver was loaded.
 tries=0
 until [ -b "/dev/$device" ]; do
     [ $tries -lt 250 ] || stop "no disk $device"
@@ -50,7 +51,7 @@ case "$layer" in
     *) stop "pinhead.root is rw or layer, not $layer" ;;
 esac
 
-# The image knows neither the daemon nor what makes this guest: that comes from memory.
+# The image contains neither the daemon nor this guest's own files. Both are copied from memory.
 mkdir -p /root/sbin /root/etc /root/proc /root/sys /root/dev /root/run
 for file in pinheadd start-pinheadd pinhead-identity pinhead-guest; do
     [ ! -e "/sbin/$file" ] || cp "/sbin/$file" "/root/usr/sbin/$file"
