@@ -63,6 +63,10 @@ pub(super) struct Search {
     pub(super) cut: BTreeMap<Owner, PathBuf>,
     /// Untrusted users with a socket in a place for guests.
     pub(super) others: BTreeSet<Owner>,
+    /// Directories on which the result depends.
+    pub(super) directories: Vec<PathBuf>,
+    /// True if the result also depends on a user's directories, or on owners of single sockets.
+    pub(super) depends_on_more: bool,
     /// Entries read for the current pattern, by the owner of their directory.
     looked: BTreeMap<Owner, usize>,
 }
@@ -106,6 +110,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     /// Follows a pattern. `at` is the path as written in the pattern, including links.
     fn descend(&mut self, at: &Path, dir: &Directory, directories: &[String], last: &str) {
+        self.search.directories.push(at.to_path_buf());
         let Some((part, deeper)) = directories.split_first() else {
             return self.sockets(at, dir, last);
         };
@@ -125,13 +130,21 @@ impl Finder<'_> {
             Ok(next) if self.trust.covers(next.owner) => {
                 self.descend(&at.join(name), &next, deeper, last);
             }
-            Ok(next) if has_socket(&at.join(name), deeper, last) => self.other(next.owner),
-            Ok(_) => {}
+            Ok(next) => {
+                self.search.depends_on_more = true;
+                if has_socket(&at.join(name), deeper, last) {
+                    self.other(next.owner);
+                }
+            }
             Err(refused) => self.refused(at, refused),
         }
     }
 
     fn refused(&mut self, at: &Path, refused: Refused) {
+        // A missing entry appears as a change of its directory.
+        let is_missing =
+            matches!(&refused, Refused::Io(error) if error.kind() == io::ErrorKind::NotFound);
+        self.search.depends_on_more |= !is_missing;
         match refused {
             Refused::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.search.denied.push(at.to_path_buf());
@@ -162,6 +175,7 @@ impl Finder<'_> {
     }
 
     fn socket(&mut self, at: &Path, dir: &Directory, name: &OsStr) {
+        self.search.depends_on_more = true;
         match dir.socket(name) {
             Ok((owner, inode)) if self.trust.covers(owner) => {
                 self.search.sockets.push(Socket { path: at.join(name), inode, owner });

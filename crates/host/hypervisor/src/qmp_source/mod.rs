@@ -16,12 +16,14 @@ mod link;
 mod place;
 mod probe;
 mod state;
+mod still;
 #[cfg(test)]
 mod tests;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use base::{Bytes, counted};
 use reactor::{Lookup, PollSet};
@@ -30,6 +32,7 @@ use rustix::event::PollFlags;
 use crate::{Error, Event, Hypervisor, Id, IdSource, Owner, Trust};
 use glob::{Glob, Search, Socket};
 use place::{Common, Place};
+use still::Still;
 use trouble::Trouble;
 
 /// Sockets of guests of `pinhead up`, started by root and by other users. A monitor serves only one
@@ -58,6 +61,8 @@ pub struct QmpSource {
     /// Events for the next turn.
     unreported: Vec<Event>,
     next_scan_ms: u64,
+    /// Directories of the last search, if they alone determine its result.
+    still: Option<Still>,
     /// Key of the next place in a poll set.
     next_key: u64,
     /// Most sockets of one pattern that are managed.
@@ -95,12 +100,18 @@ impl QmpSource {
             others: BTreeSet::new(),
             unreported: Vec::new(),
             next_scan_ms: 0,
+            still: None,
             next_key: 0,
             places_max: PLACES_MAX,
         })
     }
 
     fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
+        let is_connected = self.places.values().all(|place| place.link().is_some());
+        if is_connected && self.still.as_mut().is_some_and(Still::leaves_out) {
+            return;
+        }
+        let began = SystemTime::now();
         let mut search = Search::default();
         let mut sockets = Vec::new();
         let mut still = BTreeSet::new();
@@ -123,6 +134,11 @@ impl QmpSource {
             }
         }
         self.others = std::mem::take(&mut search.others);
+        let directories = std::mem::take(&mut search.directories);
+        self.still = match search.depends_on_more {
+            true => None,
+            false => Still::of(directories, began),
+        };
         let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
         for socket in sockets {
             gone.remove(&socket.path);

@@ -291,7 +291,7 @@ impl Guests {
 
     /// Sends requests to guests that have run since the last request.
     fn ask(&mut self, now: Now) -> Vec<Effect> {
-        let mut effects = Vec::with_capacity(2 * self.guests.len());
+        let mut effects = Vec::new();
         let looks = now.ms.saturating_sub(self.looked_ms) >= DEVICES_MS;
         if looks {
             self.looked_ms = now.ms;
