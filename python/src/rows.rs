@@ -13,7 +13,7 @@ pub enum Failure {
     #[error(transparent)]
     Store(#[from] Error),
     /// More steps than memory allows.
-    #[error("the time has more than {STEPS_MAX} steps: make them longer")]
+    #[error("the time has more than {STEPS_MAX} steps: use a longer `every`")]
     TooMany,
     /// Steps that are no whole minutes.
     #[error("steps are whole minutes: every=\"1min\", \"5min\", \"1h\"")]

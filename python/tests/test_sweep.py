@@ -96,7 +96,7 @@ def gives_a_lock(job):
 
 
 def test_a_result_that_cannot_be_sent_is_an_error():
-    with pytest.raises(RuntimeError, match="no answer can be sent: .*lock"):
+    with pytest.raises(RuntimeError, match="the result cannot be sent: .*lock"):
         ENGINES["process"](gives_a_lock, [0], 1, 1)
 
 
@@ -137,7 +137,7 @@ def test_bad_questions_say_what_would_be_right(recording):
         pinhead.sweep(recording, ["none"])
     with pytest.raises(ValueError, match="tries is 0"):
         pinhead.sweep([recording], ["none"], tries=0)
-    with pytest.raises(ValueError, match="policies says which"):
+    with pytest.raises(ValueError, match="go into the argument `policies`"):
         pinhead.sweep([recording], ["none"], [World(policy="mom")])
     both = pinhead.sweep((one for one in [recording] * 2), (name for name in ["none"]))
     assert len(both) == 2

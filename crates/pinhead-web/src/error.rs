@@ -15,6 +15,6 @@ pub enum Error {
     #[error("Cannot read the password")]
     Unread(#[source] io::Error),
     /// The two typed passwords differ.
-    #[error("Nothing was written: the second was another")]
+    #[error("Nothing was written: the two passwords differ")]
     Mismatch,
 }

@@ -123,8 +123,8 @@ fn bash(script: &str, cli: &Command) -> String {
     format!("{functions}{added}\nif [[ {end}")
 }
 
-/// Changes the completer of each argument that is a name, in the part of the script for its
-/// command.
+/// Sets pinhead's own completer for each argument in `NAMED`. The script has a section for each
+/// command, and an argument is replaced only in its command's section.
 fn zsh(script: &str) -> String {
     let mut out = String::new();
     let mut command = "";

@@ -70,16 +70,21 @@ impl ListingArgs {
         if !chosen.is_empty() {
             table.choose(&chosen);
         }
-        let Some(width) = width else { return table.text() };
-        let fitted = table.fit(width);
-        let mut text = fitted.text();
-        if !fitted.hidden.is_empty() {
-            let hidden = fitted.hidden.join(", ");
-            let note = format!("not shown in {width} columns: {hidden} (`--columns` chooses)\n");
-            text.push_str(&base::wrapped(&note, width, 2));
-        }
-        text
+        fitted(&table, width, " (`--columns` chooses)")
     }
+}
+
+/// Formats a table, with a last line about columns that do not fit.
+pub(crate) fn fitted(table: &Table, width: Option<usize>, advice: &str) -> String {
+    let Some(width) = width else { return table.text() };
+    let fitted = table.fit(width);
+    let mut text = fitted.text();
+    if !fitted.hidden.is_empty() {
+        let hidden = fitted.hidden.join(", ");
+        let note = format!("not shown in {width} columns: {hidden}{advice}\n");
+        text.push_str(&base::wrapped(&note, width, 2));
+    }
+    text
 }
 
 fn is_of(wanted: &str, name: &str, uuid: &str) -> bool {

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 fn parsed() -> Cli {
     let matches = cli::command().try_get_matches();
     let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.unwrap_or_else(|error| terminal::leave(&error))
+    parsed.unwrap_or_else(|error| terminal::leave(error))
 }
 
 /// Writes to standard output. If the reader closes early (`| head`), this is not an error.

@@ -2,6 +2,7 @@
 //! that scripts can read it line by line.
 
 use base::wrapped;
+use clap::error::{ContextKind, ErrorKind};
 use rustix::termios::tcgetwinsize;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -31,7 +32,11 @@ pub fn complain(text: &str) {
 }
 
 /// Prints the help that was requested, or an error of the command line, and ends the process.
-pub fn leave(error: &clap::Error) -> ! {
+pub fn leave(mut error: clap::Error) -> ! {
+    if error.kind() == ErrorKind::UnknownArgument {
+        // No argument of pinhead begins with a dash, so clap's advice to put `--` first misleads.
+        error.remove(ContextKind::Suggested);
+    }
     let text = error.render().to_string();
     if error.use_stderr() {
         complain(text.trim_end());

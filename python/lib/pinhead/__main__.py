@@ -14,7 +14,7 @@ def main(words: list[str]) -> int:
     parquet = commands.add_parser("parquet", help="write recordings as files of Parquet")
     parquet.add_argument("dir", help="the directory of the recordings")
     parquet.add_argument("out", help="the directory for the files")
-    parquet.add_argument("--every", default="1min", help="a row for so long: 1min, 15min, 1h")
+    parquet.add_argument("--every", default="1min", help="length of a row's time: 1min, 15min, 1h")
     args = parser.parse_args(words)
     try:
         for path in Recording(args.dir).to_parquet(args.out, every=args.every):

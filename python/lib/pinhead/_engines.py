@@ -43,7 +43,7 @@ def _serve(function: Callable[[Any], Any], jobs: Connection) -> None:
             return
         except Exception:
             # Pickle cannot encode some results and some errors.
-            jobs.send((False, RuntimeError(f"no answer can be sent: {answer[1]!r}"), format_exc()))
+            jobs.send((False, RuntimeError(f"the result cannot be sent: {answer[1]!r}"), format_exc()))
 
 
 def in_processes(
@@ -134,7 +134,7 @@ def on_ray(
     if not ray.is_initialized():
         raise RuntimeError("Ray is not connected: call ray.init() first, or ray.init(address=...)")
     if workers is not None:
-        raise ValueError("workers is for processes: a Ray cluster has as many as it has CPUs")
+        raise ValueError("`workers` applies to engine='process' only: Ray runs one worker per CPU")
     remote = ray.remote(max_retries=tries - 1, num_cpus=1)(function)
     references = [remote.remote(job) for job in jobs]
     results: list[Result] = []

@@ -71,14 +71,14 @@ def sweep(
         raise ValueError(f"there is no engine {engine!r}: say one of {', '.join(ENGINES)}")
     for name, count in (("workers", workers), ("tries", tries)):
         if count is not None and count < 1:
-            raise ValueError(f"{name} is {count}: say a number from 1 on")
+            raise ValueError(f"{name} is {count}: use a number of at least 1")
     between(start, end)
     paths = [_path(recording) for recording in _each(recordings, "recordings")]
     names = _each(policies, "policies")
     others = _each(worlds, "worlds")
     for world in others:
         if world.policy is not None:
-            raise ValueError(f"policies says which: {world} has one of its own")
+            raise ValueError(f"{world} has a policy of its own: policies go into the argument `policies`")
     jobs = [
         Job(path, replace(world, policy=policy), start, end)
         for path in paths

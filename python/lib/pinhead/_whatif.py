@@ -93,7 +93,7 @@ class World:
 
     def _arguments(self) -> tuple[Optional[str], Optional[int], int, Optional[tuple[int, str]]]:
         if bool(self.more) != (self.like is not None):
-            raise ValueError("more says how many guests, like says which: World(more=20, like='web*')")
+            raise ValueError("`more` and `like` belong together: World(more=20, like='web*')")
         if not 0 <= self.more <= 10_000:
             raise ValueError(f"more is {self.more}: say a number up to 10000")
         more = (self.more, str(self.like)) if self.more else None
@@ -191,7 +191,7 @@ def simulate(
     if not isinstance(world, World):
         raise TypeError(f"{world!r} is no world: say World(host=..., growth=..., more=...)")
     if world._arguments() == World()._arguments():
-        raise ValueError("say what is to be different: World(host=..., growth=..., more=...)")
+        raise ValueError("the world has no change: use World(host=..., growth=..., more=...)")
     return _play(recording, world, start, end, None, decisions)
 
 
@@ -244,7 +244,7 @@ def fit(
     """Returns the number of additional guests, like those of a pattern, that fit into a world."""
     policy, host, growth, more = world._arguments()
     if more is not None:
-        raise ValueError("how many more is what is asked: a world with more cannot be searched")
+        raise ValueError("fit finds the number of guests itself: use a world without `more`")
     text = _native.fit(_path(recording), *between(start, end), like, policy, host, growth)
     found = json.loads(text)
     return Fit(count=found["count"], is_bound=found["is_bound"])

@@ -9,13 +9,14 @@ pub fn foreign_encoding(text: &[u8]) -> Option<(&'static str, &'static str)> {
     let count = |is: fn(&u8) -> bool| text.iter().filter(|byte| is(byte)).count();
     let has_mark = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     if has_mark || count(|byte| *byte == 0) * ZEROS_OF > text.len() {
-        let help = "save it as UTF-8, or turn it: iconv -f UTF-16 -t UTF-8";
-        return Some(("The file is no ASCII or UTF-8 text: it has zeros, as UTF-16 has", help));
+        let help = "save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8";
+        let message = "The file is not ASCII or UTF-8 text: it contains zero bytes, like UTF-16";
+        return Some((message, help));
     }
     // Letters and digits of EBCDIC are bytes above all characters of ASCII.
     if count(|byte| *byte >= 0x80) * 2 > text.len() && std::str::from_utf8(text).is_err() {
-        let help = "transfer it as text, or turn it: iconv -f IBM-1047 -t UTF-8";
-        return Some(("The file is no ASCII or UTF-8 text: it looks like EBCDIC", help));
+        let help = "transfer it as text, or convert it: iconv -f IBM-1047 -t UTF-8";
+        return Some(("The file is not ASCII or UTF-8 text: it looks like EBCDIC", help));
     }
     None
 }

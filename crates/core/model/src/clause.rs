@@ -76,10 +76,10 @@ clauses! {
     Emergency "emergency"
         "The host has less free memory than its reserve, so every guest shrinks, to its minimum \
          if needed."
-        "[the host has {host_available} free for guests, less than its reserve of \
-         {host_reserve}|the host has less free memory than its reserve]"
-        "[the host had {host_available} free for guests, less than its reserve of \
-         {host_reserve}|the host had less free memory than its reserve]",
+        "[{host_available} are free for guests, less than the reserve of {host_reserve}|the host \
+         has less free memory than its reserve]"
+        "[{host_available} were free for guests, less than the reserve of {host_reserve}|the host \
+         had less free memory than its reserve]",
     Reservation "reservation"
         "Memory is reserved for a guest that is about to start."
         "memory is reserved for a guest that is about to start"
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(Clause::Need.past(&known), "the guest needed 50 MiB more");
         assert_eq!(
             Clause::Emergency.past(&known),
-            "the host had 50 MiB free for guests, less than its reserve of 50 MiB"
+            "50 MiB were free for guests, less than the reserve of 50 MiB"
         );
         assert_eq!(
             Clause::Stale.past(&known),

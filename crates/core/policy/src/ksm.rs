@@ -44,7 +44,8 @@ const SLEEP_MS: u64 = 20;
 const PAGES_START: u64 = 100;
 /// Fewest pages per turn. With fewer pages, the thread would mostly wake and hardly scan.
 const PAGES_MIN: u64 = 16;
-/// Most pages per turn. More pages would occupy a core for longer than a guest should wait.
+/// Maximum number of pages per turn. More pages would occupy a core for longer than a guest should
+/// wait.
 const PAGES_MAX: u64 = 20_000;
 /// Least time between two changes of the pace.
 const PACE_MS: u64 = 2000;

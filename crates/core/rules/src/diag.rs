@@ -84,7 +84,7 @@ pub const CODES: &[&str] = &[
 
 /// The help for a value that contains a quote.
 pub(crate) const LAST_QUOTE: &str =
-    "the value ends at the last quote of the line: leave out those of the comment behind it";
+    "the value ends at the last quote of the line: remove the quotes from the comment behind it";
 
 /// A diagnostic of a rules file.
 #[derive(Clone, Debug, PartialEq, Eq)]

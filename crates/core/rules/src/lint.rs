@@ -187,7 +187,7 @@ impl Linter<'_> {
                     "steal-as-active",
                     expr.span,
                     "Stolen time counts as load here",
-                    "a CPU more makes steal worse: leave it out of HOTPLUG, or count it as idle",
+                    "one more CPU increases steal: leave steal out of HOTPLUG, or count it as idle",
                 );
             }
             ExprKind::Variable(index) => {

@@ -7,6 +7,7 @@
 //!           g1.qmp  g1.port
 //!           control             the control socket
 //!           farm                the farm's name, if there is a farm's file
+//!           rules-only          present if no manager of another farm may have the guests
 //! ```
 //!
 //! The kernel releases a process's lock, however the process ends. The next start therefore
@@ -54,6 +55,11 @@ impl RunDir {
         let lock = File::create(path.join(LOCK))?;
         lock.try_lock().map_err(io::Error::from)?;
         Ok(RunDir { path, base: base.to_path_buf(), _lock: lock })
+    }
+
+    /// Leaves the guests to their own rules, and to a `pinhead host`.
+    pub fn leave_to_rules(&self) -> io::Result<()> {
+        fs::write(self.path.join(qmp::RULES_ONLY), "")
     }
 
     /// Returns the directory's path.

@@ -79,14 +79,14 @@ const FLAGS: [Flag; 14] = [
     flag(Some('f'), "foreground", None, "stay in the foreground"),
     flag(Some('h'), "help", None, "print this help, then exit"),
     flag(Some('v'), "version", None, "print the version, then exit"),
-    flag(Some('V'), "verbose", None, "say what is seen and done"),
+    flag(Some('V'), "verbose", None, "log all observations and actions"),
     flag(
         None,
         "pace",
         Some("PACE"),
-        "how often to look: fixed (every UPDATE seconds, the default),\n\
+        "how often to sample: fixed (every UPDATE seconds, the default),\n\
          adaptive (less often while nothing changes) or host (when the\n\
-         host says that there is something to see)",
+         host reports that the guest's CPUs have run)",
     ),
     flag(None, "dry-run", None, "decide, but change nothing"),
     flag(None, "on-host", None, "also run on a machine that is not a guest"),
@@ -102,11 +102,11 @@ const FLAGS: [Flag; 14] = [
         None,
         "monwriter",
         Some("FILE"),
-        "without rules, beside the daemon: write processes, file systems\n\
-         and what the rules did to FILE (/dev/monwriter) for z/VM's monitor",
+        "in addition to the daemon and without rules: write processes, file\n\
+         systems and the rules' actions to FILE (/dev/monwriter) for z/VM's monitor",
     ),
     flag(None, "interval", Some("SECONDS"), "how often --monwriter writes (default 60)"),
-    flag(None, "balloon", None, "say what the host's balloon in this guest is and why, then exit"),
+    flag(None, "balloon", None, "print the host's balloon in this guest and its reason, then exit"),
 ];
 
 /// Returns the help text.
@@ -176,7 +176,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     match parser {
         Parser { balloon: true, args, .. } => Command::Balloon(args.run_dir),
         Parser { monwriter: Some(_), has_config: true, .. } => Command::Usage(
-            "--monwriter takes no rules: run it beside the daemon that has them".into(),
+            "--monwriter uses no rules: run it in addition to the daemon with the rules".into(),
         ),
         Parser { monwriter: Some(device), args, interval, .. } => {
             Command::Monitor(args, device, interval)

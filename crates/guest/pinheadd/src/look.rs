@@ -60,7 +60,7 @@ impl Guest {
         let polarization = cpus.polarization();
         let polarized = polarization != Polarization::None;
         if polarization == Polarization::Vertical && loaded.program.cpu.is_some() {
-            log.info("The machine dispatches CPUs vertically: they are left alone");
+            log.info("The machine dispatches CPUs vertically: the daemon does not change them");
         }
         Ok(Guest {
             found: cpus.online()?,
@@ -273,7 +273,7 @@ impl Guest {
             return;
         }
         if now == Polarization::Vertical {
-            log.info("The machine now dispatches CPUs vertically: they are left alone");
+            log.info("The machine now dispatches CPUs vertically: the daemon does not change them");
             if !self.dry_run {
                 for error in self.cpus.restore(&self.found) {
                     log.error(chain(&error));

@@ -28,9 +28,9 @@ fn check_by(args: &Args, is_host: impl FnOnce() -> bool) -> Result<(), String> {
         return Ok(());
     }
     match is_host() {
-        true => Err("This machine is no guest: its CPUs and memory would go offline for all that \
-                     runs here. Install pinheadd in the guests (`pinhead host` is for hosts), or \
-                     run it here with --on-host"
+        true => Err("This machine is no guest: its CPUs and memory would go offline for all \
+                     programs on it. Install pinheadd in the guests (`pinhead host` is for hosts), \
+                     or run it here with --on-host"
             .to_owned()),
         false => Ok(()),
     }

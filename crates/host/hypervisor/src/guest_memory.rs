@@ -88,7 +88,8 @@ impl GuestMemory {
     /// Writes these pages from consecutive bytes.
     pub fn write(&self, runs: &[PageRun], bytes: &[u8]) -> io::Result<()> {
         if bytes.len() != bytes_of(runs) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not as many bytes as pages"));
+            let differ = "the number of bytes does not match the number of pages";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, differ));
         }
         let mut left = bytes;
         for run in runs {

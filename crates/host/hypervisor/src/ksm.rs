@@ -28,7 +28,7 @@ const ADVISOR: &str = "advisor_mode";
 const NO_ADVISOR: &str = "none";
 /// Longest text. The files contain numbers or a few words.
 const TEXT_MAX: u64 = 256;
-/// Most processes searched for ksmd. Kernel threads are among the first processes.
+/// Maximum number of processes searched for ksmd. Kernel threads are among the first processes.
 const SEARCHED_MAX: usize = 20_000;
 /// Microseconds per tick of /proc/PID/stat: a hundred ticks a second on every architecture.
 const TICK_US: u64 = 10_000;

@@ -24,9 +24,9 @@ use crate::sys::{self, Stretch};
 /// Size of a slice in bytes of addresses. A slice needs one system call, which compresses its
 /// memory in a few milliseconds. The caller may stop between two calls.
 const SLICE: usize = 8 << 20;
-/// Most stretches in one slice. The kernel accepts 1,024 stretches.
+/// Maximum number of stretches in one slice. The kernel accepts 1,024 stretches.
 const STRETCHES_MAX: usize = 512;
-/// Most slices of a process: two TiB of addresses. No guest's process has more.
+/// Maximum number of slices of a process: two TiB of addresses. No guest's process has more.
 const SLICES_MAX: usize = 1 << 18;
 /// Path prefixes of files that exist only in memory, behind shared mappings.
 pub(crate) const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];

@@ -21,7 +21,7 @@ use crate::{GuestRam, Held, Owner, ProcessId};
 /// lists of CPUs and memory nodes grow with the machine. Text beyond the buffer is not needed.
 const TEXT_MAX: usize = 8192;
 
-/// Most threads that are read. QEMU supports fewer vCPUs.
+/// Maximum number of threads that are read. QEMU supports fewer vCPUs.
 pub(crate) const THREADS_MAX: usize = 1 << 13;
 
 /// Returns the number of a task in its own namespace, if that is not the namespace of this process.

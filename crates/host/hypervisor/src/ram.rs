@@ -7,10 +7,10 @@ use procfs::parse::{named, number, words};
 
 use crate::pageout::MEMORY_FILES;
 
-/// Most bytes read of smaps. No process has a longer list of mappings.
+/// Maximum number of bytes read of smaps. No process has a longer list of mappings.
 const SMAPS_MAX: u64 = 8 << 20;
 
-/// Most blocks of a guest's memory: QEMU has 128 nodes and 256 DIMMs.
+/// Maximum number of blocks of a guest's memory: QEMU has 128 nodes and 256 DIMMs.
 const PIECES_MAX: usize = 384;
 
 /// Shortest time between two reported changes of a guest's blocks. Each change makes the kernel

@@ -5,7 +5,7 @@ use std::path::Path;
 use procfs::Kept;
 use procfs::parse::schedstat::{self, Schedstat};
 
-/// Most vCPU threads that are watched.
+/// Maximum number of vCPU threads that are watched.
 const VCPUS_MAX: usize = 512;
 const TEXT_MAX: usize = 64;
 

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 /// Name of the control socket of `pinhead up`, in the directory of its guests' sockets.
 const SOCKET: &str = "control";
-/// Most bytes that a `pinhead up` may send at once, for one response with the names of thousands of
-/// guests. Any user may listen in a directory of this name, and an endless sender would keep the
-/// manager reading.
+/// Maximum number of bytes that a `pinhead up` may send at once, for one response with the names of
+/// thousands of guests. Any user may listen in a directory of this name, and an endless sender
+/// would keep the manager reading.
 const ANSWER_MAX: u64 = 256 * 1024;
 /// Bytes that a `pinhead up` may send a second after its first response. These bytes are requests
 /// for the next timers of guests that it is about to park.

@@ -171,7 +171,9 @@ impl Lease {
         }
         if self.is_kept() {
             (self.reported_restarts, self.is_absence_reported) = (restarts, false);
-            return Some("The keeper had ended, and was restarted: the lease holds".to_owned());
+            let text = "The keeper had ended and was restarted: guests are restored if this manager \
+                        dies";
+            return Some(text.to_owned());
         }
         let is_long = restarts > self.reported_restarts + 1 && !self.is_absence_reported;
         self.is_absence_reported |= is_long;

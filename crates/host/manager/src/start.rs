@@ -44,7 +44,7 @@ pub(crate) fn parts(
     let total = settings.zvm.host_total().unwrap_or(total);
     let control = control(settings, &place)?;
     let users = Users::find(&settings.sources.users, Path::new("/etc/passwd"), total)?;
-    let (sources, mut notices) = sources(settings, &users.trust(), &place);
+    let (sources, mut notices) = sources(settings, &users.trust(), &place, options.for_farms);
     let (journal, trouble) = journal(settings);
     notices.extend(trouble);
     notices.extend(other_rules(settings));
@@ -136,9 +136,7 @@ pub fn check(config_path: Option<&Path>, options: Options) -> Result<Loaded, Err
 pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
     let kind = settings.policy.kind;
     let is_other = kind != Kind::Pinhead;
-    is_other.then(|| {
-        format!("Another policy than the built-in one decides: [policy] kind = \"{kind}\"")
-    })
+    is_other.then(|| format!("A policy other than pinhead's decides: [policy] kind = \"{kind}\""))
 }
 
 /// Returns the new settings that take effect only after a restart.
@@ -182,12 +180,14 @@ fn sources(
     settings: &Settings,
     trust: &Trust,
     place: &Place,
+    for_farms: bool,
 ) -> (Vec<Box<dyn Hypervisor>>, Vec<String>) {
     let ids = IdSource::new();
     let mut sources: Vec<Box<dyn Hypervisor>> = Vec::new();
     let mut notices = Vec::new();
     if !settings.sources.qmp.is_empty() {
         match QmpSource::new(&settings.sources.qmp, trust.clone(), ids.clone()) {
+            Ok(source) if for_farms => sources.push(Box::new(source.leaving_rules_only())),
             Ok(source) => sources.push(Box::new(source)),
             Err(error) => notices.push(error.to_string()),
         }

@@ -61,11 +61,13 @@ macro_rules! rules {
 
 rules! {
     "overhead", Guest "t_v_ratio", AboveBusy 1.5,
-        "the overhead exceeds half of the guest's own CPU time: check its devices and exits";
+        "the overhead exceeds half of the guest's own CPU time: check the guest's devices and \
+         exits";
     "page-wait", Guest "page_wait_percent", Above 5.0,
-        "the guest waits for the host to bring in memory: give it more, or free memory on the host";
+        "the guest waits for the host to bring in memory: give the guest more memory, \
+         or free memory on the host";
     "cpu-wait", Guest "cpu_wait_percent", Above 10.0,
-        "the guest waits for CPUs: the host has too few, or too much work runs on them";
+        "the guest waits for CPUs: the host has too few CPUs, or its CPUs have too much work";
     "io-wait", Guest "io_wait_percent", Above 10.0, "the guest waits for storage";
     "tight", Guest "tight_ratio", Above 1.0,
         "the guest's working set is larger than its memory: raise its minimum";

@@ -117,7 +117,7 @@ pub(crate) fn cost_text(header: &HostHeader) -> String {
         text.push_str(&format!(", {} MiB", shown(Some(mib), 0)));
     }
     if let Some(shed) = header.shed_readings.filter(|shed| *shed > 0) {
-        text.push_str(&format!(", {shed} readings put off while the host was short"));
+        text.push_str(&format!(", {shed} readings put off while the host was short of memory"));
     }
     if let Some(missed) = header.missed_moments.filter(|missed| *missed > 0) {
         text.push_str(&format!(", {missed} moments missed"));

@@ -83,7 +83,8 @@ fn counted_twice(table: &Table) -> Option<String> {
     };
     let (listed, all) = (sum(LineKind::Whole), sum(LineKind::All));
     (table.part.scope == Scope::Process && all > 0.0 && listed > all * TWICE).then(|| {
-        "Processes that ended are in their own rows and in those of their parents.".to_owned()
+        "Processes that ended count in their own rows, and once more in the rows of their parents."
+            .to_owned()
     })
 }
 
@@ -106,7 +107,7 @@ fn partly_there(table: &Table) -> Option<String> {
     }
     (!names.is_empty()).then(|| {
         format!(
-            "There for a part of the time: {}. Their rows are about this part; sums count it only.",
+            "Present for a part of the time: {}. Their rows and the sums cover only this part.",
             names.join(", ")
         )
     })

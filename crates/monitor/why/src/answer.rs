@@ -221,7 +221,7 @@ fn few(names: &[String]) -> String {
 /// Returns a decision in sentences. The first sentence begins with the action.
 fn sentences(done: &str, decided: &Decided) -> String {
     let decision = &decided.decision;
-    let mut text = format!("{done}: {}.", why(decision));
+    let mut text = format!("{done}: {}.", why(decided));
     let more = [Some(state(decision)), bounds(decision), came(decided)];
     for sentence in more.into_iter().flatten() {
         text.push(' ');

@@ -103,16 +103,22 @@ pub fn is_hold(decision: &Decision) -> bool {
     decision.action() == Some(SizeAction::Hold)
 }
 
-/// Returns the reason: the clause, and the detail of the decision if there is one.
-pub fn why(decision: &Decision) -> String {
+/// Returns the reason: the clause, and the detail of the decision if there is one. A move in
+/// several steps has the numbers of its first step.
+pub fn why(decided: &Decided) -> String {
+    let decision = &decided.decision;
+    let when = match run(decision, &decided.outcomes) {
+        Some(_) => "at the first step ",
+        None => "",
+    };
     let name = plain(&decision.clause, WORD_WIDTH);
     let because = match Clause::of_name(&decision.clause) {
         Some(clause) => clause.past(&|name| decision.input(name)),
         None => "this version of pinhead does not know the reason".into(),
     };
     match plain(&decision.detail, SENTENCE_WIDTH) {
-        detail if detail.is_empty() => format!("{because} (clause {name})"),
-        detail => format!("{because} (clause {name}: {detail})"),
+        detail if detail.is_empty() => format!("{when}{because} (clause {name})"),
+        detail => format!("{when}{because} (clause {name}: {detail})"),
     }
 }
 
@@ -193,8 +199,18 @@ pub fn taken_back(times: usize) -> String {
 
 /// Describes the bounds that were reached.
 pub fn bounds(decision: &Decision) -> Option<String> {
-    let names: Vec<String> = decision.bounds.iter().map(|name| plain(name, WORD_WIDTH)).collect();
-    (!names.is_empty()).then(|| format!("Limited by: {}.", names.join(", ")))
+    let words = |name: &String| match name.as_str() {
+        "min" => "the guest's minimum".to_owned(),
+        "max" => "the guest's maximum or own rules".to_owned(),
+        "step" => "the largest step of one pass".to_owned(),
+        "host" => "the memory that the host can grant".to_owned(),
+        "shares" => "the shares of other guests".to_owned(),
+        "cgroup" => "the room in the guest's control groups".to_owned(),
+        // A later version may have other bounds.
+        other => plain(other, WORD_WIDTH),
+    };
+    let names: Vec<String> = decision.bounds.iter().map(words).collect();
+    (!names.is_empty()).then(|| format!("Limited by {}.", names.join(", and by ")))
 }
 
 /// Describes the outcome of a move; `None` if the decision has none.

@@ -5,7 +5,7 @@
 pub enum FarmCommandError {
     #[error("You have no running farm: `pinhead up` starts guests")]
     NoFarm,
-    #[error("Several farms run: name one of {names}")]
+    #[error("Several farms run: add the name of one: {names}")]
     SeveralFarms { names: String },
     #[error("No farm `{}` runs: {hint}", .name.escape_debug())]
     UnknownFarm { name: String, hint: String },
@@ -16,7 +16,7 @@ pub enum FarmCommandError {
     NoGuest { name: String },
     #[error("No guest `{}` runs: {hint}", .name.escape_debug())]
     UnknownGuest { name: String, hint: String },
-    #[error("Several farms have a guest `{}`: name one of {places}", .name.escape_debug())]
+    #[error("Several farms have a guest `{}`: use one of {places}", .name.escape_debug())]
     SeveralGuests { name: String, places: String },
     #[error("Farm {name} (process {pid}) does not end")]
     Endless { name: String, pid: u32 },

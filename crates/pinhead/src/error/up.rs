@@ -32,7 +32,7 @@ pub enum UpError {
     /// The reason, as reported by the farm's process.
     #[error("{0}")]
     Process(String),
-    #[error("The farm's process has ended before its start: {status}")]
+    #[error("The farm's process ended before all guests were started: {status}")]
     EndedEarly { status: ExitStatus },
     #[error("All guests have ended by themselves")]
     AllEnded,

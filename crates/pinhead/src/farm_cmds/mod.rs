@@ -64,8 +64,8 @@ pub struct ExecArgs {
     #[arg(long, value_name = "SPAN", default_value = "60s",
           value_parser = quantities::seconds::<u32>(1..=86_400))]
     pub timeout: u32,
-    /// Command and its arguments, after `--`
-    #[arg(required = true, last = true, value_name = "CMD")]
+    /// Command and its arguments; options of pinhead come before it
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
 

@@ -149,7 +149,7 @@ fn host(out: &mut String, host: &HostRow) {
     };
     let _ = write!(
         out,
-        "; wants {} ± {}, keeps {}",
+        "; set point {} ± {}, reserve {}",
         mib(Some(host.set_point_bytes)),
         mib(Some(host.hysteresis_bytes)),
         mib(Some(host.reserve_bytes))
@@ -168,7 +168,7 @@ fn ksm(out: &mut String, ksm: &KsmRow) {
     let phase = ksm.phase.map_or("not managed", Phase::name);
     let _ = writeln!(
         out,
-        "KSM: {} MiB saved by sharing equal pages, for {cost} of a core ({phase})",
+        "KSM: {} MiB saved by sharing equal pages, for {cost} of a core (scanner {phase})",
         mib(Some(gain))
     );
 }
@@ -335,6 +335,6 @@ mod tests {
              keeps 14\n"
         );
         let row = HostRow { available_bytes: mib(23130), budget_bytes: None, ..row };
-        assert_eq!(shown(&row), "host 24105 MiB, 23130 available; wants 48 ± 4, keeps 14\n");
+        assert_eq!(shown(&row), "host 24105 MiB, 23130 available; set point 48 ± 4, reserve 14\n");
     }
 }

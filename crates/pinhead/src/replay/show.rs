@@ -3,6 +3,8 @@
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
+use crate::listing::fitted;
+use crate::terminal;
 use base::{Bytes, Table, counted, left, plain, right};
 use settings::Share;
 use whatif::backtest::{
@@ -182,19 +184,25 @@ fn sizes(from: Bytes, to: Bytes) -> String {
     }
 }
 
+/// Formats a table below an empty line, on a terminal within its width.
+fn shown(table: &Table) -> String {
+    let width = terminal::width(std::io::stdout());
+    format!("\n{}", fitted(table, width, " (other output has all columns)"))
+}
+
 fn table(runs: &[(&str, &Played)]) -> String {
     let columns = [
-        left("\nPOLICY").most(NAME_MAX),
+        left("POLICY").most(NAME_MAX),
         right("HAD GiB h"),
         right("IN HOST"),
         right("NOT MET MiB min"),
-        right("FOR s"),
-        right("UP"),
-        right("DOWN"),
-        right("FREE MiB"),
-        right("LEAST"),
-        right("BELOW s"),
-        right("RESERVE s"),
+        right("FOR s").rank(1),
+        right("UP").rank(3),
+        right("DOWN").rank(3),
+        right("FREE MiB").rank(4),
+        right("LEAST").rank(5),
+        right("BELOW s").rank(2),
+        right("RESERVE s").rank(6),
     ];
     let mut table = Table::new(&columns);
     for (name, run) in runs {
@@ -214,7 +222,7 @@ fn table(runs: &[(&str, &Played)]) -> String {
             seconds(host.below_reserve_ms),
         ]);
     }
-    table.text()
+    shown(&table)
 }
 
 /// Describes the first difference between two policies, and its reason.
@@ -259,7 +267,7 @@ fn breaks(other: &Played) -> String {
     };
     match worst.first() {
         Some((name, tally)) => format!(
-            "The needs of {} are not met. {} lacks most: {} MiB min over {} s.{below}\n",
+            "The needs of {} are not met. {} lacks most: {} MiB·min within {} s.{below}\n",
             counted(worst.len() as u64, "guest"),
             plain(name, NAME_MAX),
             mib_minutes(tally.unmet),
@@ -272,14 +280,14 @@ fn breaks(other: &Played) -> String {
 /// Lists the guests, those with the largest unmet need first.
 fn guests(runs: &[(&str, &Played)]) -> String {
     let columns = [
-        left("\nGUEST").most(NAME_MAX),
+        left("GUEST").most(NAME_MAX),
         left("POLICY").most(NAME_MAX),
         right("HAD MiB"),
-        right("IN HOST"),
+        right("IN HOST").rank(2),
         right("NOT MET MiB min"),
-        right("FOR s"),
-        right("UP"),
-        right("DOWN"),
+        right("FOR s").rank(1),
+        right("UP").rank(3),
+        right("DOWN").rank(3),
     ];
     let Some((_, last)) = runs.last() else { return String::new() };
     let mut order: Vec<(&str, &Tally)> = last.player.guests().collect();
@@ -310,5 +318,5 @@ fn guests(runs: &[(&str, &Played)]) -> String {
     if order.len() > GUESTS {
         table.note(&format!("and {} more", order.len() - GUESTS));
     }
-    table.text()
+    shown(&table)
 }

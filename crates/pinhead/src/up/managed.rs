@@ -50,20 +50,22 @@ impl Managed {
         self.open = None;
     }
 
+    /// Returns the number of guests that the manager has besides those of this farm.
+    pub(super) fn others(&self, fleet: &Fleet) -> usize {
+        let is_ours = |pid: &u32| fleet.members().iter().any(|member| member.pid() == Some(*pid));
+        self.rows.keys().filter(|pid| !is_ours(pid)).count()
+    }
+
     /// Returns the manager's row of a guest.
     pub(super) fn of(&self, member: &Member) -> Option<&GuestRow> {
         self.rows.get(&member.pid()?).filter(|_| *member.state() == State::Managed)
     }
 }
 
-/// Returns the memory that the balloon has taken, and the reason for the last decision.
+/// Returns the memory available to a guest in MiB, and the reason for the last decision.
 pub(super) fn cells(row: &GuestRow) -> (String, String) {
-    let taken = row.actual_bytes.map(|actual| row.memory_bytes.saturating_sub(actual));
-    let pool = match taken {
-        Some(_) => format!("{}M", reports::mib(taken)),
-        None => "-".to_owned(),
-    };
-    (pool, row.unusable.as_ref().or(row.reason.as_ref()).cloned().unwrap_or_default())
+    let has = row.actual_bytes.map_or_else(|| "-".to_owned(), |has| reports::mib(Some(has)));
+    (has, row.unusable.as_ref().or(row.reason.as_ref()).cloned().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -71,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_guest_has_its_pool_and_the_managers_reason() {
+    fn managed_guest_has_its_size_and_the_managers_reason() {
         let row = GuestRow {
             memory_bytes: 256 << 20,
             actual_bytes: Some(96 << 20),
             reason: Some("hold at 96 MiB: no demand".into()),
             ..GuestRow::default()
         };
-        assert_eq!(cells(&row), ("160M".into(), "hold at 96 MiB: no demand".into()));
+        assert_eq!(cells(&row), ("96".into(), "hold at 96 MiB: no demand".into()));
         let unusable = Some("it is parked".to_owned());
         let row = GuestRow { actual_bytes: None, unusable, ..row };
         assert_eq!(cells(&row), ("-".into(), "it is parked".into()));
@@ -96,6 +98,7 @@ mod tests {
         managed.refresh(&fleet, 1_000);
         assert_eq!(managed.rows.keys().collect::<Vec<_>>(), [&7]);
         assert!(managed.open.is_none(), "without managed guests nothing is asked");
+        assert_eq!(managed.others(&fleet), 1, "a guest of another farm");
         let (_, failed) = channel();
         managed.open = Some(failed);
         managed.refresh(&fleet, 2_000);

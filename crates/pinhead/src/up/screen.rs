@@ -57,7 +57,11 @@ impl Screen {
             let size @ (width, _) = size();
             let table = (self.draw)(fleet, &self.managed, Some(width));
             let is_managed = |member: &Member| *member.state() == State::Managed;
-            let foot = footer(now / 1000, fleet.members().iter().any(is_managed));
+            let others = match fleet.members().iter().any(is_managed) {
+                true => Some(self.managed.others(fleet)),
+                false => None,
+            };
+            let foot = footer(now / 1000, &own_name(), others);
             self.redraw(page(table, &foot, size), width)
         } else {
             format!("{} s\n{}\n", now / 1000, (self.draw)(fleet, &self.managed, None).text())
@@ -96,18 +100,22 @@ fn up(drawn: &[usize], width: usize) -> String {
 }
 
 /// Returns the lines of a screen: the guests that fit, the number of the other guests, and the line
-/// below the table.
+/// below the table. If not all guests fit, each guest has only one line.
 fn page(table: Fitted, foot: &str, (width, height): (usize, usize)) -> Vec<String> {
     let foot: Vec<String> = wrapped(foot, width, 2).lines().map(str::to_owned).collect();
     let mut room = height.saturating_sub(3 + foot.len()).max(1);
-    let count = table.rows.len();
+    let mut rows = table.rows;
+    if rows.iter().map(Vec::len).sum::<usize>() > room {
+        rows.iter_mut().for_each(|row| row.truncate(1));
+    }
+    let count = rows.len();
     let mut lines: Vec<String> = table.head.into_iter().collect();
     let fits = |row: &Vec<String>| {
         let is_fitting = row.len() <= room;
         room = room.saturating_sub(row.len());
         is_fitting
     };
-    let shown: Vec<Vec<String>> = table.rows.into_iter().take_while(fits).collect();
+    let shown: Vec<Vec<String>> = rows.into_iter().take_while(fits).collect();
     let others = count - shown.len();
     lines.extend(shown.into_iter().flatten());
     if others > 0 {
@@ -140,10 +148,24 @@ pub(super) fn failures(fleet: &Fleet) -> String {
     out
 }
 
-/// Returns the line below the table. The table shows no figures of guests that a manager has.
-fn footer(seconds: u64, is_managed: bool) -> String {
-    let hint = if is_managed { "; `pinhead top` shows managed guests" } else { "" };
+/// Returns the line below the table. `others` is the number of guests of other farms, if a manager
+/// has the guests.
+fn footer(seconds: u64, program: &str, others: Option<usize>) -> String {
+    let hint = match others {
+        None => String::new(),
+        Some(0) => format!("; `{program} top` shows managed guests"),
+        Some(others) => {
+            let others = base::counted(others as u64, "guest");
+            format!("; its manager also manages {others} of other farms: `{program} top`")
+        }
+    };
     format!("{seconds} s; Ctrl-C ends all guests{hint}\n")
+}
+
+/// Returns the name under which this program was started, for commands that the user can repeat.
+fn own_name() -> String {
+    let name = std::env::args().next().filter(|name| name.contains('/'));
+    name.map_or_else(|| "pinhead".to_owned(), |name| base::plain(&name, 200))
 }
 
 #[cfg(test)]
@@ -160,7 +182,8 @@ mod tests {
         let rows = || fitted(&[&["g1", "  busy"], &["g2"], &["g3", "  busy"], &["g4"]]);
         let shown = |height| page(rows(), "7 s; Ctrl-C", (80, height));
         assert_eq!(shown(24), ["GUEST", "g1", "  busy", "g2", "g3", "  busy", "g4", "7 s; Ctrl-C"]);
-        assert_eq!(shown(8), ["GUEST", "g1", "  busy", "g2", "... and 2 more", "7 s; Ctrl-C"]);
+        assert_eq!(shown(8), ["GUEST", "g1", "g2", "g3", "g4", "7 s; Ctrl-C"], "without reasons");
+        assert_eq!(shown(7), ["GUEST", "g1", "g2", "g3", "... and 1 more", "7 s; Ctrl-C"]);
         assert!(
             (1..=24).all(|height| shown(height).len() < height.max(5)),
             "the last line is free"
@@ -180,8 +203,11 @@ mod tests {
 
     #[test]
     fn footer_leads_to_top_when_a_manager_has_guests() {
-        assert_eq!(footer(7, false), "7 s; Ctrl-C ends all guests\n");
-        let managed = footer(86_400, true);
+        assert_eq!(footer(7, "pinhead", None), "7 s; Ctrl-C ends all guests\n");
+        let managed = footer(86_400, "pinhead", Some(0));
         assert!(managed.contains("pinhead top") && managed.trim_end().len() <= 80, "{managed}");
+        let others = footer(7, "target/release/pinhead", Some(40));
+        assert!(others.contains("also manages 40 guests of other farms"), "{others}");
+        assert!(others.contains("`target/release/pinhead top`"), "{others}");
     }
 }

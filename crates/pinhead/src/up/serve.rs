@@ -111,6 +111,9 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     // The directory must outlive all values below, which have their files in this directory.
     let run_dir = leftovers::run_dir(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
+    if !run.is_managed {
+        run_dir.leave_to_rules().map_err(|e| Error::step("No mark for other managers", e))?;
+    }
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());
         config.spec.port_path().map_or(Ok(()), |port| check_socket(&port))?;
@@ -327,7 +330,8 @@ impl Running {
         let of = self.fleet.members().len();
         let seconds = now_ms as f64 / 1000.0;
         let all = base::counted(of as u64, "guest");
-        let mut text = format!("{name}: {ready} of {all} ready after {seconds:.1} s\n");
+        let mut text =
+            format!("{name}: {ready} of {all} ready, {seconds:.1} s after their start\n");
         text.push_str(&self.reach);
         for note in self.notes.drain(..) {
             text.push_str(&format!("  {}\n", base::plain(&note, NOTE_WIDTH)));

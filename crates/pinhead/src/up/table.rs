@@ -1,7 +1,7 @@
 //! Live table of guests, with one row per guest.
 
 use super::managed::{self, Managed};
-use base::{Column, Fitted, Table, left, prose, right};
+use base::{Column, Fitted, Pages, Table, left, prose, right};
 use farm::fleet::{Fleet, Member, State};
 use manager::control::GuestRow;
 use vm::{Accel, WhyEmulation};
@@ -10,8 +10,8 @@ const COLUMNS: [Column; 8] = [
     left("GUEST").least(8).most(64),
     left("STATE").gap(1).least(9),
     right("CPUS").gap(1).least(5).rank(2),
-    right("MEMORY").gap(1).least(7).rank(1),
-    right("POOL").gap(1).least(7).rank(3),
+    right("HAS").gap(1).least(6).rank(1),
+    right("OF").gap(1).least(6).rank(3),
     right("VCPU%").gap(1).least(6).rank(4),
     right("STEAL%").gap(1).least(6).rank(5),
     prose("LAST, AND WHY").least(40).most(400),
@@ -37,9 +37,12 @@ fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
         Some(status) => format!("{}/{}", status.cpus_online, status.cpus_present),
         None => format!("-/{}", spec.cpus),
     };
-    let (pool, reason) = match (managed, status) {
+    let (has, reason) = match (managed, status) {
         (Some(row), _) => managed::cells(row),
-        (None, Some(status)) => (format!("{}M", status.pool_pages / 256), status.reason.clone()),
+        (None, Some(status)) => {
+            let pool_mib = Pages(status.pool_pages).bytes().as_mib();
+            (spec.memory_mib.saturating_sub(pool_mib).to_string(), status.reason.clone())
+        }
         (None, None) => ("-".into(), String::new()),
     };
     let (cpu, steal) = match member.usage() {
@@ -57,8 +60,8 @@ fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
         spec.name.clone(),
         member.word().to_owned(),
         cpus,
-        format!("{}M", spec.memory_mib),
-        pool,
+        has,
+        spec.memory_mib.to_string(),
         cpu,
         steal,
         last,
@@ -76,9 +79,9 @@ mod tests {
             let row = |words: &mut Words| {
                 let number = |words: &mut Words| words.number(99_999).to_string();
                 let cells = [(); 5].map(|()| number(words));
-                let [cpus, memory, pool, cpu, steal] = cells;
+                let [cpus, has, of, cpu, steal] = cells;
                 let (name, state, why) = (words.name(), "unmanaged".to_owned(), words.sentence());
-                [name, state, cpus, memory, pool, cpu, steal, why]
+                [name, state, cpus, has, of, cpu, steal, why]
             };
             let rows: Vec<[String; 8]> = (0..words.number(9)).map(|_| row(&mut words)).collect();
             for width in WIDTHS {

@@ -35,7 +35,7 @@ pub enum Shortage {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Shortage::Group => "was killed: its control group has no more memory",
+            Shortage::Group => "was killed: its control group allows no more memory",
             Shortage::Host => "was killed: the host had no more memory",
             Shortage::Either => "was killed: its control group or the host had no more memory",
             Shortage::Unknown => {

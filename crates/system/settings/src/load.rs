@@ -54,7 +54,9 @@ pub enum LoadError {
         faults: Vec<Fault>,
     },
     /// A shadow policy has its own shadow policy.
-    #[error("{path} is a shadow policy and names another one: remove `shadow` from it")]
+    #[error(
+        "{path} is a shadow policy and names another shadow policy: remove `shadow` from {path}"
+    )]
     NestedShadow {
         /// The shadow's file.
         path: PathBuf,

@@ -19,6 +19,10 @@
 /// File extension of a monitor's socket while QEMU is stopped and greets no client.
 pub const HIDDEN: &str = "hidden";
 
+/// File in a farm's directory of sockets if only the guests' own rules are to manage their memory.
+/// Managers of other farms leave such guests alone.
+pub const RULES_ONLY: &str = "rules-only";
+
 mod client;
 mod command;
 mod decoder;

@@ -17,7 +17,7 @@ pub enum Error {
     /// A message's body is too short, too long or out of bounds.
     #[error("Message {what} of libvirt has no proper member \"{member}\"")]
     Body { what: &'static str, member: &'static str },
-    #[error("Answer of libvirt has serial number {serial}, which no open call has")]
+    #[error("libvirt answered serial number {serial}, but no open call has this number")]
     UnknownSerial { serial: u32 },
     /// Too many calls are open: the daemon has stopped answering, or the answers are not read.
     #[error("More than {limit} calls to libvirt are open")]

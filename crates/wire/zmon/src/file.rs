@@ -92,7 +92,7 @@ impl Reader {
             match entries(page) {
                 Some(entries) => self.expect(&entries),
                 None if page.len() == FRAME_BYTES => {
-                    self.gap(at, length, "a page that says what follows is missing");
+                    self.gap(at, length, "a control page is missing");
                     // A lost directory page may have named this page.
                     Records::of(page).for_each(each);
                 }

@@ -31,7 +31,7 @@ pub struct Assessment {
     pub held: Option<(Clause, &'static str)>,
     /// Current size.
     pub actual: Bytes,
-    /// Most memory that the guest may have now.
+    /// Maximum memory that the guest may have now.
     pub ceiling: Bytes,
     /// Memory that the guest keeps in any case.
     pub min: Bytes,

@@ -191,7 +191,7 @@ fn order(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gift {
     size: Bytes,
-    /// Most memory that the guest can give up at once, of the kinds considered so far.
+    /// Maximum memory that the guest can give up at once, of the kinds considered so far.
     most: Bytes,
 }
 

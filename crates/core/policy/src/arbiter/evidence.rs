@@ -15,7 +15,7 @@ const SLACK: Bytes = Bytes::mib(64);
 /// The host's evidence about a guest. Missing evidence contradicts nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// Most memory that a claim can justify, from the guest's memory on the host; `None` if
+    /// Maximum memory that a claim can justify, from the guest's memory on the host; `None` if
     /// unknown.
     most: Option<Bytes>,
     /// True if the guest's last claim to need memory is not credible.

@@ -162,8 +162,8 @@ impl GuestHistory {
         (self.benefit, self.reporting) = (Benefit::default(), Reporting::default());
         let had = self.balloon.forget();
         self.boots.now = Boot::Begins(match self.boots.now {
-            // Between two restarts, the balloon's size is neither the guest's own size nor QEMU's
-            // target.
+            // A second restart came before the boot began. The size before the first restart
+            // stays, because the balloon has no size of the guest's or QEMU's yet.
             Boot::Begins(before) => before,
             Boot::Since(_, before) => Some(before),
             Boot::Over => had,

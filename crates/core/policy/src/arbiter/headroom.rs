@@ -6,7 +6,7 @@ use base::Bytes;
 
 /// Least headroom.
 pub(super) const HEADROOM_MIN: Bytes = Bytes::mib(32);
-/// Most headroom, unless a guest has shown that it needs more.
+/// Maximum number of headroom, unless a guest has shown that it needs more.
 const HEADROOM_MAX: Bytes = Bytes::mib(1024);
 
 /// Returns the headroom without any lesson.

@@ -14,8 +14,8 @@ const NEED_MIN: Bytes = Bytes::mib(16);
 pub struct Need {
     /// Needed memory, for which other guests shrink.
     pub size: Bytes,
-    /// Most memory to grant from a surplus of the host. A guest that waits may be at the beginning
-    /// of a burst of any size.
+    /// Maximum memory to grant from a surplus of the host. A guest that waits may be at the
+    /// beginning of a burst of any size.
     pub most: Bytes,
     /// Part of the policy that decided.
     pub why: Option<Clause>,

@@ -123,7 +123,7 @@ pub struct Process {
     pub private: Option<Bytes>,
     /// Reason for which the process's memory stays resident even if the balloon inflates.
     pub pinned: Option<&'static str>,
-    /// Most memory that its control groups allow the guest, if they set a limit.
+    /// Maximum memory that its control groups allow the guest, if they set a limit.
     pub group_max: Option<Bytes>,
     /// Size before the guest was managed, to which its balloon is released. `None` stands for its
     /// maximum.

@@ -11,7 +11,7 @@ pub struct Config {
     pub after_ms: u64,
     /// Fill level of swap, in thousandths, above which the remaining swap is left for urgent needs.
     pub swap_max_permille: u64,
-    /// Most time in which tasks of the host may wait for memory, in hundredths of a percent.
+    /// Maximum time in which tasks of the host may wait for memory, in hundredths of a percent.
     pub pressure_max: u64,
     /// True if running guests may be paged out while the host is short of memory.
     pub takes_running: bool,
@@ -52,7 +52,7 @@ pub struct GuestSample {
     pub held: Option<Bytes>,
     /// True if the guest waits for memory.
     pub is_in_need: bool,
-    /// True while its balloon moves.
+    /// True while its balloon is changing its size.
     pub is_moving: bool,
     /// True if the settings exclude the guest, or nothing may be done to it.
     pub is_excepted: bool,
@@ -155,7 +155,7 @@ named! {
         Awake = "awake",
         /// The guest has not slept long enough.
         Waiting = "waits",
-        /// The guest needs memory, or its balloon moves.
+        /// The guest needs memory, or its balloon is changing its size.
         InNeed = "in-need",
         /// The settings or its state exclude the guest.
         Excepted = "excepted",

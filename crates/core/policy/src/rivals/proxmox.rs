@@ -17,7 +17,7 @@ const DECIDE_MS: u64 = 10_000;
 const USED_GOAL_PERMILLE: u64 = 800;
 const CHANGE_MAX: i64 = 100 << 20;
 const DEAD_BAND: i64 = 10 << 20;
-/// Most rounds in which the remaining amount is divided again.
+/// Maximum number of rounds in which the remaining amount is divided again.
 const ROUNDS_MAX: usize = 100;
 
 /// The state of pvestatd.

@@ -87,7 +87,7 @@ impl Compiler<'_> {
         // warning.
         let off = self.found.iter().filter(|d| d.severity == Severity::Warning).count();
         if !cpu_on && !memory_on && off > 1 {
-            let message = "Neither CPU nor memory management has all that it needs";
+            let message = "Settings are missing: neither CPUs nor memory would be managed";
             self.found.push(Diagnostic::error("nothing-to-do", at, message));
         }
         let cpu = self.group(cpu_on, Self::cpu);

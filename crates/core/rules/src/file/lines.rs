@@ -163,7 +163,7 @@ impl FileReader {
         }
         if open > equals + 1 {
             let span = line.span(equals + 1, open);
-            let message = "What stands between `=` and the first quote is ignored";
+            let message = "Text between `=` and the first quote is ignored";
             self.diagnostics.push(Diagnostic::warning("ignored-text", span, message));
         }
         let value = line.cut(open + 1, close);
@@ -227,14 +227,14 @@ impl FileReader {
                 self.error("language", value.all(), "There is no such LANGUAGE", help);
             }
             (true, bytes) if bytes.contains(&b'"') => {
-                let message = "This LANGUAGE chooses nothing";
+                let message = "This LANGUAGE has no effect";
                 let warning = Diagnostic::warning("language", name, message);
                 self.diagnostics.push(warning.label("read as a variable").help(LAST_QUOTE));
                 return false;
             }
             (true, _) => return false,
             (false, _) => {
-                let message = "LANGUAGE is not the first setting, so it chooses nothing";
+                let message = "LANGUAGE has no effect, because it is not the first setting";
                 let warning = Diagnostic::warning("language", name, message)
                     .label("read as a variable")
                     .help("move it above all other settings");

@@ -28,7 +28,7 @@ impl FileReader {
         let message = |whose| format!("{} belongs in {whose} rules file", known.name());
         match self.file.kind {
             FileKind::Host => {
-                let help = "here it decides nothing: pinheadd reads it in the guest";
+                let help = "it has no effect here: pinheadd reads it in the guest";
                 self.error("wrong-file", span, message("a guest's"), help);
             }
             FileKind::Guest => {
@@ -47,7 +47,7 @@ impl FileReader {
         let at = if value.len() == 0 { span } else { value.all() };
         if value.len() == 0 && !must_be_positive(name) {
             let message = format!("{} is empty: it counts as 0", name.name());
-            let help = "write the number, so that it is seen";
+            let help = "write the number 0";
             self.diagnostics.push(Diagnostic::warning("empty-number", at, message).help(help));
             self.file.settings[name as usize] = Some(Setting { value: 0, span: at });
             return;

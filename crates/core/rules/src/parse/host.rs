@@ -14,7 +14,8 @@ impl Parser<'_> {
             ("guest" | "host", Some(b'.')) => return self.host_counter(word, start),
             (_, Some(b'(')) => match Function::from_name(word) {
                 Some(Function::Rate) => {
-                    let message = "`rate` is not for a host's rules: a pass is no fixed time";
+                    let message = "`rate` is not available in a host's rules: the time between \
+                                   passes varies";
                     let error = Diagnostic::error("unknown-name", span, message).help(
                         "guest.swapin and its like are rates already; for the growth of a size \
                          over 5 passes write delta(guest.used, 5)",
@@ -40,7 +41,7 @@ impl Parser<'_> {
         }
         if name.is_empty() {
             let message = format!("`{family}.` needs the name of a counter");
-            let help = format!("it has {}", all_of(family));
+            let help = format!("its counters: {}", all_of(family));
             return self.broken(Diagnostic::error("syntax", span, message).help(help));
         }
         let near = near(family, &name);
@@ -54,7 +55,8 @@ impl Parser<'_> {
             || Keyword::from_name(word).is_some();
         // `guest` is also a keyword of a guest's rules, but in host rules it begins a counter.
         if guests && word != "guest" {
-            let message = format!("`{word}` is a guest's own: its kernel shows it, not the host");
+            let message =
+                format!("`{word}` is a counter of the guest's kernel: the host cannot read it");
             return Diagnostic::error("unknown-name", span, message)
                 .label("known in a guest's rules file only")
                 .help("a host's rules file has guest. and host. counters");

@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
                     .label("expected a number, a name, `(`, `-` or `!`");
                 error.help = match b {
                     b'=' => self.operator_help('='),
-                    b'&' | b'|' => Some(format!("one {shown} is the whole operator")),
+                    b'&' | b'|' => Some(format!("the operator is a single {shown}")),
                     _ => typed_help(found).map(Into::into),
                 };
                 self.broken(error)

@@ -11,13 +11,13 @@ pub enum Refusal {
     Command,
     #[error("a terminal is attached to it")]
     Terminal,
-    #[error("a host manager manages it, and would lose it")]
+    #[error("its host manager would lose the connection to it")]
     Managed,
     #[error("it has booted, and is no clone of a template")]
     Booted,
-    #[error("its balloon moves")]
+    #[error("its balloon is changing its size")]
     Balloon,
-    #[error("other guests reach it by a link, and traffic of a link does not wake it")]
+    #[error("other guests use it through a link, and data on a link does not wake a guest")]
     Linked,
     #[error("clients are connected to its ports ({count})")]
     Clients { count: usize },

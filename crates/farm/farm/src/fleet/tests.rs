@@ -114,7 +114,7 @@ fn killed(shortages: u64) -> (FakeKernel, KillWatch) {
 
 #[test]
 fn guest_ends_with_what_lacked_memory_when_its_qemu_is_killed() {
-    let whys = ["the host had no more memory", "its control group has no more memory"];
+    let whys = ["the host had no more memory", "its control group allows no more memory"];
     for (shortages, why) in whys.into_iter().enumerate() {
         let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
         let member = &mut fleet.members[0];
@@ -200,7 +200,7 @@ fn guest_keeps_kvm_when_its_qemu_is_killed_as_it_starts() {
     member.closed();
     bury(&mut fleet);
     let member = &fleet.members()[0];
-    let ended = "QEMU was killed: its control group has no more memory".to_owned();
+    let ended = "QEMU was killed: its control group allows no more memory".to_owned();
     assert_eq!((member.state(), member.spec().accel), (&State::Ended(ended), Accel::Kvm));
 }
 
@@ -215,7 +215,7 @@ fn guest_is_not_woken_for_the_reason_of_its_qemus_kill() {
     let suspend::Stage::Failed(failure) = &member.suspension.stage else { panic!("{member:?}") };
     assert_eq!(
         failure.why.to_string(),
-        "its QEMU was killed: its control group has no more memory"
+        "its QEMU was killed: its control group allows no more memory"
     );
 }
 

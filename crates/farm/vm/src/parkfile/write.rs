@@ -62,7 +62,7 @@ impl<W: Write> Writer<W> {
 
     fn part(&mut self, runs: &[PageRun], pages: &[u8]) -> io::Result<()> {
         if PageRun::pages(runs).checked_mul(self.page_bytes) != Some(pages.len() as u64) {
-            return Err(io::Error::other("not as many bytes as pages"));
+            return Err(io::Error::other("the number of bytes does not match the number of pages"));
         }
         let mut bytes = (runs.len() as u32).to_le_bytes().to_vec();
         for run in runs {

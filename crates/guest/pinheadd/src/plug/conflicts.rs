@@ -74,9 +74,9 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
         pinned += 1;
         if pinned <= MAX_REPORTED {
             found.push(format!(
-                "Process {pid} ({}) is pinned to CPUs {cpus}: it cannot use others that are \
-                 plugged, and loses its pinning when the last of them goes. Start it without \
-                 taskset, or keep CPU_MIN above them.",
+                "Process {pid} ({}) is pinned to CPUs {cpus}: it cannot use other CPUs that are \
+                 plugged, and loses its pinning when the last of its CPUs goes offline. Start it \
+                 without taskset, or set CPU_MIN so high that its CPUs stay online.",
                 name.escape_debug()
             ));
         }
@@ -159,11 +159,11 @@ fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
     let advice = match is_v1 {
         true => {
-            "as a group of the old hierarchy it loses each of them that goes offline, for good. \
-             Use the unified hierarchy, or set it again after each change."
+            "a cgroup of version 1 loses a CPU for good when the CPU goes offline. Use version 2, \
+             or set the CPUs again after each change."
         }
         false => {
-            "it cannot use others that are plugged. Give it a weight (cpu.weight) or a limit \
+            "it cannot use other CPUs that are plugged. Give it a weight (cpu.weight) or a limit \
              (cpu.max) in place of CPUs."
         }
     };
@@ -221,8 +221,8 @@ fn cmm_timed_pages(root: &Root) -> Option<String> {
     let pages = fsio::read_number(&root.join("proc/sys/vm/cmm_timed_pages")).ok()?;
     (pages > 0).then(|| {
         format!(
-            "CMM holds {} on a timer (cmm_timed_pages): somebody else fills the pool. Find out \
-             who, and set it to 0.",
+            "CMM holds {} on a timer (cmm_timed_pages): another program fills the pool. Stop \
+             that program, and set cmm_timed_pages to 0.",
             Pages(pages)
         )
     })

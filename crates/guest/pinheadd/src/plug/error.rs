@@ -22,7 +22,7 @@ pub enum Error {
     #[error("The undo record {path} is of another boot ({boot_id})")]
     ForeignRecord { path: PathBuf, boot_id: String },
     /// The CPU stays online, because it is the last one.
-    #[error("CPU {cpu} stays online: no other CPU is")]
+    #[error("CPU {cpu} stays online: it is the only CPU online")]
     LastCpu { cpu: u32 },
     #[error("A pool of {pages} was refused: {}", .why.escape_debug())]
     Refused { pages: Pages, why: String },

@@ -10,7 +10,7 @@ use crate::{Capabilities, Pinned};
 /// Name of the daemon's port in the guest.
 const PORT_NAME: &str = "org.pinhead.0";
 
-/// Most XML nodes of a description. A domain with a hundred disks has 5,000.
+/// Maximum number of XML nodes of a description. A domain with a hundred disks has 5,000.
 const NODES_MAX: u32 = 50_000;
 
 /// The parsed description of a domain.

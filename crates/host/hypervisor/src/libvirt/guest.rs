@@ -37,7 +37,7 @@ pub(super) enum Ask {
     Stats,
 }
 
-/// Arrival of a domain that did not boot.
+/// Appearance of a domain that runs without a boot on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// From another host, or back to a snapshot, with the memory in its configuration.

@@ -17,16 +17,16 @@ use crate::{Id, Owner};
 /// hung monitor.
 const ANSWER_MS: u64 = 5_000;
 
-/// Most open calls. libvirt reads five calls per client before it stops reading. The fifth call
-/// stays free, so that this program's own calls never block the connection.
+/// Maximum number of open calls. libvirt reads five calls per client before it stops reading. The
+/// fifth call stays free, so that this program's own calls never block the connection.
 const OPEN_MAX: usize = 4;
 
 /// Number of late calls at which the connection is replaced. With so many late calls, too few calls
 /// remain for the guests that respond.
 const LATE_MAX: usize = 3;
 
-/// Most bytes read per turn, so that a flooding daemon gets no more than its share of time. A list
-/// of all domains fits.
+/// Maximum number of bytes read per turn, so that a flooding daemon gets no more than its share of
+/// time. A list of all domains fits.
 const READ_MAX: usize = 1 << 20;
 
 /// A step of the connection's setup, as opposed to a guest's call.

@@ -17,10 +17,11 @@ use virtrpc::Uuid;
 use crate::ProcessId;
 use crate::process::THREADS_MAX;
 
-/// Most bytes read of a command line. libvirt passes the UUID among the first arguments.
+/// Maximum number of bytes read of a command line. libvirt passes the UUID among the first
+/// arguments.
 const COMMAND_BYTES_MAX: u64 = 64 << 10;
 
-/// Most processes that are read.
+/// Maximum number of processes that are read.
 const PROCESSES_MAX: usize = 1 << 16;
 
 /// Time for which the last scan of all processes is valid.

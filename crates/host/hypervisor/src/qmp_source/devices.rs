@@ -8,7 +8,7 @@ use qmp::{Chardev, Command, Property, Reply, Value};
 use super::link::{Link, Purpose};
 use crate::{Capabilities, Pinned};
 
-/// Most serial ports that are probed. QEMU's own bus has room for 31.
+/// Maximum number of serial ports that are probed. QEMU's own bus has room for 31.
 const PORTS_MAX: usize = 8;
 const PORT_NAME: &str = "org.pinhead.0";
 /// Parents of devices in QEMU's object tree. The first has the devices with an id, and the second

@@ -19,19 +19,21 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use crate::owner::{Directory, Refused};
 use crate::{Owner, Trust};
 
-/// Most entries read of one directory. A larger directory is no run directory, and reading it every
-/// two seconds would cost more than all guests.
+/// Maximum number of entries read of one directory. A larger directory is no run directory, and
+/// reading it every two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Most entries read for one pattern. A user that may write to a matching directory can create any
-/// number of links in it to one full directory.
+/// Maximum number of entries read for one pattern. A user that may write to a matching directory
+/// can create any number of links in it to one full directory.
 const LOOKED_MAX: usize = 65_536;
-/// Most entries read for one pattern in a named user's directories, enough for some hundred guests.
+/// Maximum number of entries read for one pattern in a named user's directories, enough for some
+/// hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// Most entries read for one pattern in an untrusted user's directories. Few are enough, because
-/// only the presence of a socket matters.
+/// Maximum number of entries read for one pattern in an untrusted user's directories. Few are
+/// enough, because only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
-/// Most untrusted users that are recorded. It is enough to know that there are several.
+/// Maximum number of untrusted users that are recorded. It is enough to know that there are
+/// several.
 const OTHERS_MAX: usize = 64;
 
 /// A path pattern. `*` matches any characters, and `?` matches one character. As in a shell,
@@ -39,7 +41,7 @@ const OTHERS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
-    /// Most entries read of one directory.
+    /// Maximum number of entries read of one directory.
     pub(super) entries_max: usize,
 }
 

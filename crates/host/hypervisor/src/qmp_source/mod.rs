@@ -41,12 +41,12 @@ pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pin
 
 /// Interval between two searches for new sockets.
 const SCAN_MS: u64 = 2_000;
-/// Most sockets of one pattern that are managed. Each socket needs a descriptor, and a process may
-/// open some thousands.
+/// Maximum number of sockets of one pattern that are managed. Each socket needs a descriptor, and a
+/// process may open some thousands.
 const PLACES_MAX: usize = 4_096;
-/// Most sockets of one pattern that are managed for one named user.
+/// Maximum number of sockets of one pattern that are managed for one named user.
 const PLACES_OF_OTHERS: usize = 256;
-/// Most new connections per turn, so that existing connections are served soon.
+/// Maximum number of new connections per turn, so that existing connections are served soon.
 const CONNECTS_A_TURN: usize = 64;
 
 /// All QEMUs with monitors that match some patterns.
@@ -65,8 +65,10 @@ pub struct QmpSource {
     still: Option<Still>,
     /// Key of the next place in a poll set.
     next_key: u64,
-    /// Most sockets of one pattern that are managed.
+    /// Maximum number of sockets of one pattern that are managed.
     places_max: usize,
+    /// True if the guests of farms that use only their own rules are left out.
+    leaves_rules_only: bool,
 }
 
 impl QmpSource {
@@ -103,7 +105,13 @@ impl QmpSource {
             still: None,
             next_key: 0,
             places_max: PLACES_MAX,
+            leaves_rules_only: false,
         })
+    }
+
+    /// Leaves out the guests of farms that use only their own rules.
+    pub fn leaving_rules_only(self) -> QmpSource {
+        QmpSource { leaves_rules_only: true, ..self }
     }
 
     fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
@@ -118,6 +126,11 @@ impl QmpSource {
         let mut news = Vec::new();
         for glob in &self.globs {
             glob.find(&self.common.trust, &mut search);
+            if self.leaves_rules_only {
+                let is_open =
+                    |socket: &Socket| !socket.path.with_file_name(qmp::RULES_ONLY).exists();
+                search.sockets.retain(is_open);
+            }
             let (mut chosen, crowds) = self.chosen(std::mem::take(&mut search.sockets));
             sockets.append(&mut chosen);
             for (owner, crowd) in crowds {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 /// Age of a directory's last change from which it is told apart from the next change. File systems
 /// round times to the kernel's tick.
 const DISTINCT: Duration = Duration::from_secs(1);
-/// Most searches that are left out in a row.
+/// Maximum number of searches that are left out in a row.
 const LEFT_OUT_MAX: u8 = 4;
 
 /// Identity and last change of a directory. The time of a status change covers its entries, its

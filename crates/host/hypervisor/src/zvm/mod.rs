@@ -37,7 +37,8 @@ pub const ZVM_SOURCE: &str = "z/VM";
 
 /// Longest file that is read. A longer file would contain 64 Ki users, more than any z/VM has.
 const FILE_MAX: u64 = 8 << 20;
-/// Most users that are managed or shown. No z/VM with Linux guests has more users logged on.
+/// Maximum number of users that are managed or shown. No z/VM with Linux guests has more users
+/// logged on.
 const USERS_MAX: usize = 10_000;
 
 /// Options for a z/VM.

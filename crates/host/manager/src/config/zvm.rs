@@ -103,7 +103,8 @@ pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
     let is_nobody = zvm.users.is_empty() && zvm.notify.is_none();
     if is_nobody {
         let message = "no user is listed whose memory could be managed".to_owned();
-        let help = "write users = [\"LINUX*\"], or notify with a configuration file of VMRM";
+        let help = "write users = [\"LINUX*\"], or set `notify` to the path of a VMRM configuration \
+                    file";
         reader.refuse(&at, &["mode"], message, help);
     } else if zvm.memory.is_none() {
         let message = "the size of z/VM's memory is not known".to_owned();

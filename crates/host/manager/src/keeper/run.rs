@@ -272,7 +272,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             Outcome::Bounded(bytes) => {
                 ended = Ended::Partly;
                 let lacks = bytes.as_mib();
-                log(&format!("{name} lacks {lacks} MiB: its control group has no more"));
+                log(&format!("{name} lacks {lacks} MiB: its control group allows no more"));
             }
             Outcome::Unreached => {
                 ended = Ended::Partly;
@@ -282,7 +282,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             }
         }
     }
-    if !rescue.outcomes().is_empty() {
+    if restored > 0 {
         log(&format!("Guests that have all their memory: {restored}"));
     }
     ended

@@ -56,7 +56,7 @@ impl Sink for Recording {
         for pass in passes {
             news = recorder.record(pass).or(news);
         }
-        news.map(|news| told("Recordings of what was decided from", news))
+        news.map(|news| told("Recordings of the inputs of decisions", news))
     }
 
     fn finish(&mut self) -> Option<String> {

@@ -52,7 +52,7 @@ fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest
     }
 }
 
-/// Returns as many samples as hyptop waits for: each user's use grows evenly.
+/// Returns as many samples as hyptop waits for. Each z/VM user's CPU time grows evenly.
 fn looks() -> [Vec<Guest>; 6] {
     [0, 1, 2, 3, 4, 5].map(|look| {
         vec![

@@ -52,7 +52,7 @@ const RATE: u32 = 4;
 const WARM_S: u32 = 60;
 /// The reason if a case with paging to a disk cannot be run.
 const NO_DISK: &str = "this machine cannot limit reads of zram, which needs Linux 6.3 and \
-    `blkio` of cgroups of version 1, or `io` handed on in version 2";
+    `blkio` of cgroups of version 1, or `io` delegated in version 2";
 
 /// Number of statements that a transaction reads. The disk has 60,000 statements of one page each,
 /// 234 MiB in total. The guest's memory can cache them all.

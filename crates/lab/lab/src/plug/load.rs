@@ -2,7 +2,7 @@
 //! the same order for all cases of a round.
 //!
 //! ```text
-//!   calibrate: the hand-sized farm ─► rate at which it has 60 % of the CPU, and its memory
+//!   calibrate: the hand-sized farm ─► rate at which it uses 55 % of the CPU, and its memory
 //!   measured:  order(seed) ─► open loop at the rate ─► p50, p95, failures ─┐
 //!              memory in three views, so often ────────────────────────────┴─► Measures
 //! ```

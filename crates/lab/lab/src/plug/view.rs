@@ -8,7 +8,7 @@ use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
 const ABOUT: &str = "Two triplets and two combined servers, with requests at a rate that guests \
-    sized by hand serve with 60 % of the CPU; results without a calibration had clients without \
+    sized by hand serve with 55 % of the CPU; results without a calibration had clients without \
     think time. Every figure is relative to the same guests sized by hand, in the same \
     repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes \
     that one set of rules cannot keep both throughput and size.";
@@ -194,8 +194,8 @@ fn calibration(outcome: &Outcome) -> Table {
         "Search for the rate of the load, on the guests sized by hand",
         &["Step", "rate, 1/s", "CPU a request, ms", "host busy, %", "p95, s", "failed"],
         rows,
-        "The found rate takes 60 % of the CPU, by the cost of a request. If the host is busier, \
-         other processes ran as well.",
+        "At the found rate the guests use 55 % of the CPU, computed from the cost of a request. A \
+         busier host ran other processes, too.",
     )
 }
 

@@ -19,7 +19,8 @@ pub enum Error {
     Metrics(#[from] metrics::Error),
     /// An engine has no sample of the time.
     #[error(
-        "The engine knows nothing of this time: is it the right one, and does a manager push to it?"
+        "The metrics server has no samples of this time: check its address, and that a manager \
+         pushes to it"
     )]
     Unknown,
 }

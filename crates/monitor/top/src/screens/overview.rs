@@ -74,12 +74,13 @@ fn host(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
              I/O {psi_io_percent} %  full {psi_io_full_percent} %   stalls {stalls_per_s} /s",
         ),
     );
-    let unless_driven = if sample.is_recorded() { "" } else { "not managed" };
-    let phase = sample.ps.ksm.phase.map_or(unless_driven, KsmPhase::name);
+    let unless_driven = if sample.is_recorded() { "" } else { "scanner not managed" };
+    let scanner = |phase: KsmPhase| format!("scanner {}", phase.name());
+    let phase = sample.ps.ksm.phase.map_or_else(|| unless_driven.to_owned(), scanner);
     let ksm = host(
         "KSM      {ksm_saved_mib} MiB saved   {ksm_ratio} uses per page   {ksm_ms_per_min} ms/min",
     );
-    push(Tint::Usual, format!("{ksm}   {}", name(phase, 20).trim_end()));
+    push(Tint::Usual, format!("{ksm}   {phase}"));
     push(Tint::Usual, tiers(sample));
     push(Tint::Usual, inhabitants(sample));
     let own = host("pinhead  {manager_ms_per_min} ms/min   {manager_mib} MiB");
@@ -111,7 +112,7 @@ fn memory_line(sample: &Sample) -> String {
     let row = &sample.ps.host;
     // A recording does not contain the settings, so a zero means unknown.
     let known = |bytes: u64| size_of((!sample.is_recorded() || bytes > 0).then_some(bytes));
-    let (wanted, reserve) = (known(row.set_point_bytes), known(row.reserve_bytes));
+    let (set_point, reserve) = (known(row.set_point_bytes), known(row.reserve_bytes));
     let bound = sample.bound();
     let host = |line| fill(line, Scope::Host, |id| sample.host(id));
     let sizes = if bound.is_budget {
@@ -127,7 +128,7 @@ fn memory_line(sample: &Sample) -> String {
     } else {
         host("{total_mib} MiB   available {available_mib}   free {free_mib}")
     };
-    format!("Memory   {sizes}   wanted {wanted}   reserve {reserve}")
+    format!("Memory   {sizes}   set point {set_point}   reserve {reserve}")
 }
 
 /// Returns true if a recorded host had a budget: guests could use less memory than was available.

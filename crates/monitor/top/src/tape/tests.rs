@@ -293,7 +293,7 @@ fn the_same_screens_show_the_past() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let overview = screen(&model, &View::new(Shown::Overview, "")).join("\n");
-    assert!(overview.contains("wanted 1024   reserve -"), "{overview}");
+    assert!(overview.contains("set point 1024   reserve -"), "{overview}");
     let decisions = screen(&model, &View::new(Shown::Decisions, "")).join("\n");
     assert!(decisions.contains("this recording has no journal next to it"), "{decisions}");
 }

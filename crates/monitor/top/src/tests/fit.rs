@@ -77,7 +77,7 @@ fn budget_is_shown_if_it_bounds_the_guests() {
     let text = words(&text);
     let memory = "Memory budget 480 MiB, 1 free in it; host 8000 MiB, 2600 available";
     assert!(text.contains(memory), "{text}");
-    assert!(text.contains("wanted 1024 reserve 512"), "{text}");
+    assert!(text.contains("set point 1024 reserve 512"), "{text}");
     let graph = "USED MiB 0-480";
     assert!(text.contains(graph), "{text}");
     let mut past = past();
@@ -86,7 +86,7 @@ fn budget_is_shown_if_it_bounds_the_guests() {
     interval.host.row.set(H::Spare, Some(7 * MIB));
     past.sample = Some(Sample::new(interval, old.ps, None));
     let recorded = words(&draw(&past, &on(Shown::Overview), (80, 24), &LOOK));
-    let memory = "Memory 7 free in the budget; host 8000 MiB, 2600 available wanted 1024";
+    let memory = "Memory 7 free in the budget; host 8000 MiB, 2600 available set point 1024";
     assert!(recorded.contains(memory), "{recorded}");
     let host = words(&draw(&model(), &on(Shown::Overview), (80, 24), &LOOK));
     assert!(host.contains("Memory 8000 MiB available 2600 free 1600"), "{host}");

@@ -264,7 +264,7 @@ fn guest_table(rows: &[Row], found: u64, asked: &Asked, span: &Span) -> Markup {
                 }
             }
         }
-        @if rest > 0 { p { "And " (rest) " more guests, further down in this order." } }
+        @if rest > 0 { p { (rest) " more guests follow in this order." } }
     }
 }
 

@@ -117,10 +117,9 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
         (table(&rows, asked, &span, host, rest == 0))
         @if rest > 0 {
-            p { "And " (rest) " more guests, further down in this order: "
+            p { (rest) " more guests follow in this order. "
                 a href=(format!("{}&rows=all", address(asked, &span, &asked.sort))) {
-                    "all guests" }
-                "." }
+                    "Show all guests" } }
         }
         @if app.allow_changes && span.live.is_some() {
             h2 { "Make room for a guest that is about to start" }

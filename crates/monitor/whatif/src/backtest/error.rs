@@ -42,7 +42,7 @@ pub enum Error {
     NoPasses,
     /// The recorded time is too short for an answer.
     #[error(
-        "This time has passes of {has}, but {needs} is needed: begin it earlier with \
+        "This time has passes of {has}, but {needs} is needed: begin the time earlier with \
          --from, or require less with --enough"
     )]
     TooLittle {
@@ -60,7 +60,7 @@ pub enum Error {
         near: String,
     },
     /// Guests of that name that no longer ran at the end.
-    #[error("No guest {pattern} ran at the end of this time: end it earlier with --to")]
+    #[error("No guest {pattern} ran at the end of this time: end the time earlier with --to")]
     Gone {
         /// The name or pattern.
         pattern: String,
@@ -69,7 +69,7 @@ pub enum Error {
     #[error("No guest was recorded in this time")]
     Nobody,
     /// A time range with more steps than memory allows.
-    #[error("the time is longer than 200 days, the maximum: begin it later")]
+    #[error("the time is longer than the maximum of 200 days: begin the time later")]
     TooLong,
 }
 

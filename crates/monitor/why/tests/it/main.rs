@@ -113,14 +113,15 @@ fn story() -> Journal {
 const SHRUNK: &str = "14:03:07  web1 was shrunk from 2048 to 1792 MiB (-256): the host had \
     3.1 GiB free for guests, and its set point was 4.0 GiB (clause setpoint). The guest had \
     900 MiB available, 610 MiB of them free or cold cache; no task in the guest waited for \
-    memory. Limited by: step. The guest gave back 251 MiB within 1.2 s; the host got 248 MiB.\n";
+    memory. Limited by the largest step of one pass. The guest gave back 251 MiB within 1.2 s; the \
+    host got 248 MiB.\n";
 const HELD: &str = "14:03:10  web1 was held at 1797 MiB, 212 times from 14:03:10 to 14:06:41: \
     the guest needed no memory, and no other guest needed its memory (clause content). The guest's \
     own state was unknown.\n";
 const GROWN: &str = "14:07:00  web1 was grown from 1797 to 2021 MiB (+224): the guest needed \
     224 MiB more (clause need). A task in the guest waited for memory 12.5 % of the time; the \
-    guest swapped in 40 pages a second. This sample was 1.5 s old. Limited by: max, shares. The \
-    outcome is not in the journal.\n";
+    guest swapped in 40 pages a second. This sample was 1.5 s old. Limited by the guest's \
+    maximum or own rules, and by the shares of other guests. The outcome is not in the journal.\n";
 const STARTED: &str = "14:00:00  2 guests were found.\n";
 
 #[test]

@@ -97,7 +97,7 @@ fn lost_page_costs_at_most_its_frames_and_is_reported() {
     let lost = [&file[..at], &file[at + FRAME_BYTES..]].concat();
     let (numbers, gaps) = read(&lost);
     assert_eq!(gaps[0].at, at as u64, "{gaps:?}");
-    assert_eq!(gaps[0].what, "a page that says what follows is missing");
+    assert_eq!(gaps[0].what, "a control page is missing");
     assert_eq!(numbers, read(&file).0, "its frames can be read for themselves");
     // A frame of the second interval.
     let at = 4 * FRAME_BYTES;

@@ -467,3 +467,15 @@ fn report_h09_program_before_a_monitor_is_named() {
     let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
     assert!(words.contains("connect the monitor directly to QEMU"), "{words}");
 }
+
+#[test]
+fn guests_with_rules_only_are_left_out_on_request() {
+    for leaves in [false, true] {
+        let mut world = World::new();
+        world.tree.file(&format!("run/{}", qmp::RULES_ONLY), "");
+        world.source.leaves_rules_only = leaves;
+        let _qemu = Qemu::bind(&world.socket("g1"));
+        world.turn(SCAN_MS);
+        assert_eq!(world.source.places.is_empty(), leaves);
+    }
+}

@@ -34,15 +34,16 @@ enum Command {
     /// need root. A phase that fails keeps its measurements, and the files are written after each
     /// phase. An interrupted run stops its guests and restores the host's settings; `--resume`
     /// continues with the missing parts. Cases run in rounds, and all cases of a round have the
-    /// same seed. Fewer than six rounds show nothing. The `pinhead` to measure is the one next to
-    /// this program, or that of the environment variable PINHEAD_PROGRAM.
+    /// same seed. Fewer than six rounds show nothing. The measured `pinhead` is the program in the
+    /// environment variable PINHEAD_PROGRAM, or else the `pinhead` next to this program.
     Experiment(experiment::ExperimentArgs),
     /// Generate load on guests and measure latency
     ///
-    /// A latency is counted from the intended start of its request. At a rate that moment is fixed
-    /// in advance, so a server that stalls for a second is charged with every request of that
-    /// second. A request that times out counts with the time that it waited. Requests that fail
-    /// otherwise have no latency and are counted by their reason: then the exit status is 1.
+    /// A latency is counted from the intended start of its request. With --rate this start is
+    /// fixed in advance, so a server that stalls for a second is charged with every request of that
+    /// second. A request that times out counts with the time that it waited. Other
+    /// failed requests have no latency, and are counted by their reason. If a request failed, the
+    /// exit status is 1.
     Load(load::LoadArgs),
 }
 

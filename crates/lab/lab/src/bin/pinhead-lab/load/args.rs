@@ -38,7 +38,7 @@ pub struct TargetArgs {
     /// Only the guests of this class; may be given several times
     #[arg(long, value_name = "CLASS", requires = "farm")]
     pub class: Vec<String>,
-    /// Port in the guests instead of their first
+    /// Port in the guests, in place of their first forwarded port
     #[arg(long, value_name = "PORT", requires = "farm")]
     pub port: Option<u16>,
     /// Path to request from guests of a farm
