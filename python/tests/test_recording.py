@@ -133,11 +133,11 @@ def test_bad_questions_say_what_would_be_right(recording, tmp_path, capsys):
         recording.guests(fields=["residentbytes"])
     with pytest.raises(ValueError, match="named twice"):
         recording.guests(fields=["vcpus", "vcpus"])
-    with pytest.raises(TypeError, match="say fields="):
+    with pytest.raises(TypeError, match="use fields="):
         recording.guests(fields="resident_bytes")
     with pytest.raises(ValueError, match="no time zone"):
         recording.guests(datetime(2026, 11, 25))
-    with pytest.raises(TypeError, match="is no time"):
+    with pytest.raises(TypeError, match="is not a time"):
         recording.guests("yesterday")
     for every in ("often", "99999999999999999999d", "0min"):
         with pytest.raises(ValueError, match="say 5min, 3h or 1d"):

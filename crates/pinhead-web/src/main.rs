@@ -69,14 +69,15 @@ fn run(args: WebArgs) -> Result<(), Error> {
 fn announcement(address: &str, by_token: bool, is_repeated: bool) -> String {
     let mut text = String::new();
     if is_repeated {
-        let token = if by_token { "; the last token is no longer valid" } else { "" };
-        text.push_str(&format!("A signal requested the next address{token}\n"));
+        let token = if by_token { "; the previous token is no longer valid" } else { "" };
+        text.push_str(&format!("A signal requested a new address{token}\n"));
     }
     text.push_str(&format!("The pages are at {address}\n"));
     if by_token {
         let pid = std::process::id();
         text.push_str(&format!(
-            "Its token opens them once, within ten minutes; `kill -USR1 {pid}` prints another\n"
+            "The token in the address opens the pages once, within ten minutes; \
+             `kill -USR1 {pid}` prints a new address\n"
         ));
     }
     text

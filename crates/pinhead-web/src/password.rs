@@ -25,7 +25,7 @@ pub fn ask(path: &Path) -> Result<(), Error> {
         line(b"\n").map_err(unread)?
     };
     write_password(path, &password)?;
-    println!("{} has it", path.display());
+    println!("The password is now set in {}", path.display());
     Ok(())
 }
 
@@ -44,10 +44,12 @@ fn line(ends: &[u8]) -> io::Result<String> {
             break;
         }
     }
-    let line = String::from_utf8(line).map_err(|_| io::Error::other("it is no UTF-8"))?;
+    let line =
+        String::from_utf8(line).map_err(|_| io::Error::other("the password is not valid UTF-8"))?;
     let line = line.trim_end_matches(['\n', '\r']);
     if line.len() as u64 >= PASSWORD_MAX {
-        return Err(io::Error::other(format!("it has more than {} bytes", PASSWORD_MAX - 1)));
+        let message = format!("the password has more than {} bytes", PASSWORD_MAX - 1);
+        return Err(io::Error::other(message));
     }
     Ok(line.to_owned())
 }

@@ -76,10 +76,10 @@ pub struct UpArgs {
     /// farm stops too.
     #[arg(long, requires = "farm", conflicts_with = "format")]
     pub detach: bool,
-    /// Check the farm file or the options, print what would be in force, and exit
+    /// Check the farm file or the options, print the resulting settings, and exit
     ///
-    /// Keys with their defaults are comments. Nothing is started or changed. An error is printed
-    /// with its line, and the exit status is then 2.
+    /// Keys with default values are printed as comments. Nothing is started or changed. An error is
+    /// printed with its line, and the exit status is then 2.
     #[arg(long, conflicts_with_all = ["detach", "seconds"])]
     pub check: bool,
     /// Only the guests of this class; may be given several times
@@ -121,8 +121,8 @@ pub struct UpArgs {
     pub idle: bool,
     /// Leave the guests' memory to their own rules
     ///
-    /// Otherwise this process manages the guests by the settings of `pinhead host`, while no
-    /// `pinhead host` has them.
+    /// Otherwise this process manages the guests by the settings of `pinhead host`, as long as no
+    /// `pinhead host` manages these guests.
     #[arg(long)]
     pub no_manager: bool,
 }
@@ -179,7 +179,7 @@ pub struct ExplainArgs {
     pub root: Option<PathBuf>,
     /// Guest of `pinhead up` or `pinhead host`; for host rules, guest of `pinhead host`
     ///
-    /// The guest's daemon is asked for the files. If several farms have a guest of this name, use
+    /// The files come from the guest's daemon. If several farms have a guest of this name, use
     /// FARM/GUEST. Without a farm file, use PID/GUEST with the process id of `pinhead up`.
     #[arg(long, value_name = "NAME")]
     pub guest: Option<String>,

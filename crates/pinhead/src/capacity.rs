@@ -20,7 +20,7 @@ const NAME_MAX: usize = 24;
 /// `pinhead capacity`
 #[derive(Debug, Args)]
 pub struct CapacityArgs {
-    /// The kernel's description of the levels above it
+    /// File with the kernel's description of the machine, partition and hypervisor
     #[arg(long, value_name = "FILE", default_value = "/proc/sysinfo")]
     pub sysinfo: PathBuf,
     /// STHYI response page, as the system call s390_sthyi returns it
@@ -133,7 +133,7 @@ fn shown(levels: &[Level]) -> String {
             Some(threads) if threads > 1 => format!(" ({} cores)", cpus(bound.cpus / threads)),
             _ => String::new(),
         };
-        let why = if bound.is_capped { "is capped there" } else { "has no more configured" };
+        let why = if bound.is_capped { "has this cap" } else { "has no more CPUs configured" };
         text.push_str(&format!("\nAt most {most} CPUs{cores}, because {called} {why}.\n"));
     }
     for level in levels {
@@ -146,7 +146,7 @@ fn shown(levels: &[Level]) -> String {
         if level.what == "LPAR" && level.threads.is_some_and(|threads| threads > 1) {
             let cpus = number(level.threads);
             text.push_str(&format!(
-                "The LPAR and all above it count cores, of {cpus} CPUs each.\n"
+                "The LPAR and the levels above it count cores of {cpus} CPUs each.\n"
             ));
         }
         if level.is_limited && level.cap.is_none() {

@@ -115,7 +115,7 @@ fn swinging_pool(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
     Some(
         Diagnostic::warning("oscillation", rule.name.to(rule.expr.span), message)
             .label("takes memory that MEMPLUG then returns")
-            .help("stop unplugging earlier, or make CMM_INC a share of what is free"),
+            .help("let MEMUNPLUG stop earlier, or make CMM_INC a share of the free memory"),
     )
 }
 

@@ -67,9 +67,9 @@ pub struct Report {
 /// A difference between a decision and the recorded decision.
 #[derive(Debug, thiserror::Error)]
 enum Difference {
-    #[error("refused, but the original runs it")]
+    #[error("pinhead refuses the rules, but cpuplugd runs them")]
     Refused(#[source] Refused),
-    #[error("accepted, but it must be refused: {reason}")]
+    #[error("pinhead accepts the rules, but must refuse them: {reason}")]
     Accepted { reason: String },
     #[error("snapshot {index}")]
     Unread { index: usize, source: procfs::Error },

@@ -249,7 +249,7 @@ fn verdicts(
     };
     let but = obstacle.map_or(String::new(), |why| format!(", but {why}"));
     vec![
-        verdict("CPU", cpu, "not managed by this file, or dispatched by the machine") + &but,
+        verdict("CPU", cpu, "not managed by this file, or left to the machine") + &but,
         verdict("Memory", memory, "not managed by this file"),
     ]
 }

@@ -12,8 +12,8 @@ pub struct ListingArgs {
     pub guests: Vec<String>,
     /// Columns of the table, by their heads, such as `guest,in-host,vcpu`
     ///
-    /// Case, blanks and signs in a head do not count, and `last` is LAST, AND WHY. Without this
-    /// option a narrow terminal shows the columns that fit; the last line names the others.
+    /// Case, blanks and signs in a head are ignored; `last` means the column LAST, AND WHY. Without
+    /// this option a narrow terminal shows the columns that fit; the last line names the others.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Column to sort by: numbers largest first, names and words in ascending order

@@ -49,7 +49,7 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
         printer.end().map_err(|source| Error::Read { path: "standard output".into(), source });
     let mut remarks = Vec::new();
     if let Some(cut) = cut? {
-        remarks.push(format!("Only the first {cut} rows are shown; use --format csv"));
+        remarks.push(format!("Only the first {cut} rows are shown; --format csv prints all rows"));
     }
     if !sql.left_out().is_empty() {
         remarks.push(format!("Too many files: these are left out: {}", sql.left_out().join(", ")));

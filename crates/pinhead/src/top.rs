@@ -36,7 +36,7 @@ pub struct TopArgs {
     /// Print one screen and exit
     #[arg(long)]
     pub once: bool,
-    /// Exit after this time, in seconds if without unit; with --replay, print this many steps
+    /// Exit after this time; a number alone means seconds, and with --replay the number of steps
     #[arg(long = "for", value_name = "SPAN", value_parser = parse_seconds)]
     pub seconds: Option<u64>,
     /// Show the past: a recordings directory, or a day's file in it

@@ -20,10 +20,10 @@ const INSTALLED: &str = "/usr/libexec/pinhead";
 pub struct WebArgs {
     /// Address to listen on, unix:PATH, or systemd for a socket unit's socket
     ///
-    /// On an address, the printed URL contains a token that opens the pages. The token works once,
-    /// within ten minutes; SIGUSR1 prints another one. With a password file there is no token. A
-    /// Unix socket admits users by its mode: its owner and root. An address that other machines
-    /// reach is refused without a password file and a certificate.
+    /// For an address, the printed URL contains a token that opens the pages. A token works once,
+    /// within ten minutes; on SIGUSR1 the program prints a new token. With a password file there is
+    /// no token. A Unix socket admits only its owner and root. An address that other machines can
+    /// reach needs a password file and a certificate.
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8420")]
     pub listen: String,
     /// Host name of the pages behind a proxy; may be given several times

@@ -113,7 +113,7 @@ class Recording:
         fields: Optional[Sequence[str]],
     ) -> pa.Table:
         if isinstance(fields, str):
-            raise TypeError(f"fields is a list: say fields=[{fields!r}]")
+            raise TypeError(f"`fields` must be a list: use fields=[{fields!r}]")
         wanted = None if fields is None else list(fields)
         about = {name: rest for name, *rest in _native.fields(part)}
         columns = _native.table(str(self.path), part, *between(start, end), step_ms, wanted)
@@ -144,7 +144,7 @@ class Recording:
         """Writes one file per part, such as ``guests.parquet``, for other tools. Returns the paths.
         Existing files of these names are replaced once all files are written."""
         if isinstance(parts, str):
-            raise TypeError(f"parts is a list: say [{parts!r}]")
+            raise TypeError(f"`parts` must be a list: use [{parts!r}]")
         tables = {part: self.table(part, start, end, every=every) for part in parts}
         directory = Path(path_text(directory))
         directory.mkdir(parents=True, exist_ok=True)

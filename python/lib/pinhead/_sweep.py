@@ -68,7 +68,7 @@ def sweep(
     ``if __name__ == "__main__":``, as always with Python's ``multiprocessing``.
     """
     if engine not in ENGINES:
-        raise ValueError(f"there is no engine {engine!r}: say one of {', '.join(ENGINES)}")
+        raise ValueError(f"there is no engine {engine!r}: use one of {', '.join(ENGINES)}")
     for name, count in (("workers", workers), ("tries", tries)):
         if count is not None and count < 1:
             raise ValueError(f"{name} is {count}: use a number of at least 1")
@@ -93,7 +93,7 @@ def sweep(
 
 def _each(values: Iterable[Any], name: str) -> list[Any]:
     if isinstance(values, (str, bytes, World)) or not isinstance(values, Iterable):
-        raise TypeError(f"{name} is a list: say [{values!r}]")
+        raise TypeError(f"`{name}` must be a list: use [{values!r}]")
     return list(values)
 
 

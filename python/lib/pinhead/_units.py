@@ -29,12 +29,12 @@ def _time_ms(when: Optional[Time], default: int) -> int:
         return default
     if isinstance(when, datetime):
         if when.tzinfo is None:
-            raise ValueError(f"{when} has no time zone: say datetime(..., tzinfo=timezone.utc)")
+            raise ValueError(f"{when} has no time zone: use datetime(..., tzinfo=timezone.utc)")
         return round(when.timestamp() * 1000)
     if not _is_int(when):
-        raise TypeError(f"{when!r} is no time: say a datetime, or milliseconds since 1970")
+        raise TypeError(f"{when!r} is not a time: use a datetime, or milliseconds since 1970")
     if abs(when) > _MS_MAX:
-        raise ValueError(f"{when} is no time: say milliseconds since 1970")
+        raise ValueError(f"{when} is out of range: use milliseconds since 1970")
     return when
 
 
@@ -58,12 +58,12 @@ def span_ms(span: Span, what: str) -> int:
     elif isinstance(span, str):
         found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([a-z]+)\s*", span)
         if found is None or found[2] not in _SPANS_MS:
-            raise ValueError(f"{what} is {span!r}: say 5min, 3h or 1d")
+            raise ValueError(f"{what} is {span!r}: use a time such as 5min, 3h or 1d")
         ms = round(float(found[1]) * _SPANS_MS[found[2]])
     else:
-        raise TypeError(f"{what} is {span!r}: say a timedelta, or a text such as '5min'")
+        raise TypeError(f"{what} is {span!r}: use a timedelta, or a text such as '5min'")
     if not 1 <= ms <= _MS_MAX:
-        raise ValueError(f"{what} is {span!r}: say 5min, 3h or 1d")
+        raise ValueError(f"{what} is {span!r}: use a time such as 5min, 3h or 1d")
     return ms
 
 
@@ -74,24 +74,24 @@ def size_bytes(size: Optional[Size], what: str) -> Optional[int]:
     if isinstance(size, str):
         found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(B|KiB|MiB|GiB|TiB)\s*", size)
         if found is None:
-            raise ValueError(f"{what} is {size!r}: say 800 MiB or 16 GiB")
+            raise ValueError(f"{what} is {size!r}: use a size such as 800 MiB or 16 GiB")
         size = round(float(found[1]) * _SIZES[found[2]])
     elif not _is_int(size):
-        raise TypeError(f"{what} is {size!r}: say bytes, or a text such as '16 GiB'")
+        raise TypeError(f"{what} is {size!r}: use bytes, or a text such as '16 GiB'")
     if not 1 <= size <= _BYTES_MAX:
-        raise ValueError(f"{what} is {size} bytes: say 800 MiB or 16 GiB")
+        raise ValueError(f"{what} is {size} bytes: use a size such as 800 MiB or 16 GiB")
     return size
 
 
 def permille(part: float, what: str, most: float = 1.0) -> int:
     """Converts a fraction to thousandths."""
     if isinstance(part, (bool, str)) or not isinstance(part, (int, float)):
-        raise TypeError(f"{what} is {part!r}: say a part from 0 to {most:g}, such as 0.1")
+        raise TypeError(f"{what} is {part!r}: use a fraction from 0 to {most:g}, such as 0.1")
     if not 0 <= part <= most:
-        raise ValueError(f"{what} is {part}: say a part from 0 to {most:g}, such as 0.1")
+        raise ValueError(f"{what} is {part}: use a fraction from 0 to {most:g}, such as 0.1")
     whole = round(part * 1000)
     if abs(part * 1000 - whole) > 1e-6:
-        raise ValueError(f"{what} is {part}: it is counted in thousandths, say {whole / 1000:g}")
+        raise ValueError(f"{what} is {part}: use whole thousandths, such as {whole / 1000:g}")
     return whole
 
 
@@ -99,5 +99,5 @@ def path_text(path: Union[str, os.PathLike[str]]) -> str:
     """Returns the path of a directory or a file as text."""
     text = os.fspath(path)
     if not isinstance(text, str) or not text:
-        raise ValueError(f"{path!r} is no name of a directory or a file")
+        raise ValueError(f"{path!r} is not the path of a directory or a file")
     return text

@@ -95,7 +95,7 @@ class World:
         if bool(self.more) != (self.like is not None):
             raise ValueError("`more` and `like` belong together: World(more=20, like='web*')")
         if not 0 <= self.more <= 10_000:
-            raise ValueError(f"more is {self.more}: say a number up to 10000")
+            raise ValueError(f"`more` is {self.more}: use a number from 0 to 10000")
         more = (self.more, str(self.like)) if self.more else None
         growth = permille(self.growth, "growth", most=10.0)
         return self.policy, size_bytes(self.host, "host"), growth, more
@@ -189,7 +189,7 @@ def simulate(
 ) -> Replayed:
     """Simulates another world, and compares it with the recorded world."""
     if not isinstance(world, World):
-        raise TypeError(f"{world!r} is no world: say World(host=..., growth=..., more=...)")
+        raise TypeError(f"{world!r} is not a world: use World(host=..., growth=..., more=...)")
     if world._arguments() == World()._arguments():
         raise ValueError("the world has no change: use World(host=..., growth=..., more=...)")
     return _play(recording, world, start, end, None, decisions)
@@ -286,7 +286,7 @@ def size(
     time of more than 200 days is refused.
     """
     if isinstance(guests, str):
-        raise TypeError(f"guests is a list: say [{guests!r}]")
+        raise TypeError(f"`guests` must be a list: use [{guests!r}]")
     path = _path(recording)
     # The extent does not include the current minute.
     now_ms = round(time.time() * 1000)

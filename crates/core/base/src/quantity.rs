@@ -45,7 +45,7 @@ impl fmt::Display for Kind {
             Kind::Number => "no number",
             Kind::Unit => "no known unit",
             Kind::Overflow => "too large",
-            Kind::MoreThanAll => "more than the whole",
+            Kind::MoreThanAll => "more than 100 %",
         })
     }
 }
@@ -63,7 +63,7 @@ impl fmt::Display for Bad {
 pub fn parse_percent(text: &str, most: u64) -> Result<u64, Bad> {
     let bad = |kind| {
         let help =
-            format!("write a percentage from \"0%\" to \"{}%\", at most to a tenth", most / 10);
+            format!("write a percentage from \"0%\" to \"{}%\", at most one decimal", most / 10);
         Bad { kind, help }
     };
     let number = text.trim().strip_suffix('%').ok_or_else(|| bad(Kind::Unit))?.trim_end();

@@ -135,7 +135,7 @@ clauses! {
         "the guest cannot be controlled"
         "the guest could not be controlled",
     Stuck "stuck"
-        "The guest's balloon does not move. It is tried again later, and the guest may grow."
+        "The guest's balloon does not move. The manager retries later, and the guest may grow."
         "the guest's balloon does not move"
         "the guest's balloon did not move",
     Foreign "foreign"
@@ -144,12 +144,12 @@ clauses! {
         "another program moved the guest's balloon",
     NoYield "no-yield"
         "Memory that the guest gave did not reach the host, so the guest is not shrunk further."
-        "the host gained nothing from the guest's last shrink, so the next one comes later"
+        "the host gained nothing from the guest's last shrink, so the next shrink comes later"
         "the host gained nothing from the guest's last shrink",
     Locked "locked"
-        "The guest's memory cannot leave it: it is locked, in huge pages, or used by a device."
-        "the guest's balloon gives the host nothing"
-        "the guest's balloon gave the host nothing",
+        "The guest cannot return memory: its memory is locked, in huge pages, or used by a device."
+        "the guest's balloon frees nothing on the host"
+        "the guest's balloon freed nothing on the host",
     Moving "moving"
         "The guest's balloon is still on its way to an earlier target."
         "the guest's balloon is still on its way to an earlier target"
@@ -168,24 +168,27 @@ clauses! {
         "the host's memory was unknown",
     Mom "mom"
         "The rules of oVirt's MOM decide, by the settings."
-        "by the rules of MOM[: {rules_host_permille} of the host is free, and they want 20 %]"
-        "by the rules of MOM[: {rules_host_permille} of the host was free, and they want 20 %]",
+        "by the rules of MOM[: {rules_host_permille} of the host is free, and their target is 20 %]"
+        "by the rules of MOM[: {rules_host_permille} of the host was free, and their target is \
+         20 %]",
     Proxmox "proxmox"
         "The rules of Proxmox decide, by the settings."
-        "by the rules of Proxmox[: {rules_host_permille} of the host is in use, and they want 80 %]"
-        "by the rules of Proxmox[: {rules_host_permille} of the host was in use, and they want \
-         80 %]",
+        "by the rules of Proxmox[: {rules_host_permille} of the host is in use, and their target \
+         is 80 %]"
+        "by the rules of Proxmox[: {rules_host_permille} of the host was in use, and their target \
+         is 80 %]",
     Pi "pi"
         "The PI controller of qemus' containers decides, by the settings."
-        "by qemus' PI controller[: {rules_host_permille} of the host is in use, and it wants 80 %]"
-        "by qemus' PI controller[: {rules_host_permille} of the host was in use, and it wants \
+        "by qemus' PI controller[: {rules_host_permille} of the host is in use, and its target is \
+         80 %]"
+        "by qemus' PI controller[: {rules_host_permille} of the host was in use, and its target is \
          80 %]",
     Senpai "senpai"
         "The rules of senpai decide, by the settings."
-        "by the rules of senpai[: its tasks waited {rules_stall_ms} since its last change, and \
-         they want 10ms]"
-        "by the rules of senpai[: its tasks had waited {rules_stall_ms} since its last change, and \
-         they want 10ms]",
+        "by the rules of senpai[: the guest's tasks waited {rules_stall_ms} since the last change, \
+         and the rules' target is 10ms]"
+        "by the rules of senpai[: the guest's tasks had waited {rules_stall_ms} since the last \
+         change, and the rules' target is 10ms]",
     Reporting "reporting"
         "By the settings, every guest has its maximum, and only page reporting returns memory."
         "by the settings, only page reporting returns memory"
@@ -334,6 +337,9 @@ mod tests {
         });
         assert_eq!(reason(Clause::Need, "it is locked", &[]), "the guest needs 50 MiB more");
         assert_eq!(reason(Clause::Locked, "its memory is locked", &[]), "its memory is locked");
-        assert_eq!(reason(Clause::Locked, "", &[]), "the guest's balloon gives the host nothing");
+        assert_eq!(
+            reason(Clause::Locked, "", &[]),
+            "the guest's balloon frees nothing on the host"
+        );
     }
 }

@@ -84,7 +84,7 @@ pub const CODES: &[&str] = &[
 
 /// The help for a value that contains a quote.
 pub(crate) const LAST_QUOTE: &str =
-    "the value ends at the last quote of the line: remove the quotes from the comment behind it";
+    "a value ends at the last quote of its line: remove quotes from the comment behind the value";
 
 /// A diagnostic of a rules file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -90,10 +90,10 @@ impl Linter<'_> {
             && surprising.contains(&op)
             && !operand.parenthesised
         {
-            let message = format!("This `{sign}` applies to all of what follows, not to one name");
+            let message = format!("This `{sign}` applies to the whole expression behind it");
             let help = format!(
-                "that is the original daemon's order; write `{sign}(x {op} y)` to say so, or \
-                 `({sign}x) {op} y` for the other meaning",
+                "the original daemon does the same; write `{sign}(x {op} y)` for this meaning, or \
+                 `({sign}x) {op} y` for the other",
                 op = op.name()
             );
             self.found.push(
@@ -114,7 +114,7 @@ impl Linter<'_> {
                 "portable",
                 min.span,
                 "The original daemon refuses a file with CPU_MIN and without CPU_MAX",
-                "add CPU_MAX, or remove CPU_MIN: without both CPUs are left alone",
+                "add CPU_MAX, or remove CPU_MIN: without both, CPUs are not managed",
             );
         }
     }
@@ -132,7 +132,8 @@ impl Linter<'_> {
                 "portable",
                 expr.span,
                 format!("The original daemon cannot read the name `{name}`"),
-                "it knows names of letters and `_` only; LANGUAGE=\"2\" says that this is meant",
+                "its names have letters and `_` only; write LANGUAGE=\"2\" if only pinheadd reads \
+                 the file",
             );
         }
     }
@@ -145,15 +146,15 @@ impl Linter<'_> {
                 "other-group",
                 expr.span,
                 format!("`{}` belongs to the memory rules", keyword.name()),
-                "the original daemon shows a CPU rule its value of one interval ago, and 0 \
-                 where memory management is off",
+                "in a CPU rule, the original daemon uses the value of one interval ago, or 0 if \
+                 memory management is off",
             ),
             (false, false) => self.warn(
                 "other-group",
                 expr.span,
                 format!("`{}` belongs to the CPU rules", keyword.name()),
-                "the original daemon shows a memory rule 0 where CPU management is off; \
-                 cpustat. values are the same in both",
+                "in a memory rule, the original daemon uses 0 if CPU management is off; \
+                 cpustat. counters have the same value in both groups",
             ),
             _ => {}
         }
@@ -222,7 +223,7 @@ impl Linter<'_> {
             Outcome::Always => ("always-true", format!("{} is always true", name.name())),
             Outcome::Open => return,
         };
-        let help = "compare with a value that the counters can reach; \"0\" says never on purpose";
+        let help = "compare with a value that the counters can reach; \"0\" switches a rule off";
         self.found.push(
             Diagnostic::warning(code, at.to(expr.span), message)
                 .label("whatever the counters show")
@@ -237,7 +238,7 @@ impl Linter<'_> {
             let Some(rule) = file.rule(name) else { continue };
             if Ranges::new(file).is_never_positive(&rule.expr) {
                 let message = format!("{} is never more than 0: there is no step", name.name());
-                let help = format!("a size in MiB is expected; {guard}=\"0\" forbids steps");
+                let help = format!("write a size in MiB; to forbid the steps, write {guard}=\"0\"");
                 self.warn("no-step", rule.name.to(rule.expr.span), message, &help);
             }
         }

@@ -38,7 +38,7 @@ const UNPLUG_CACHE_5_FAST: &str = include_str!("presets/unplug-cache-5-fast.conf
 pub const PRESETS: [Preset; 13] = [
     Preset {
         name: "default",
-        summary: "the study's recommendation for most guests: CPUs by real load, memory 4",
+        summary: "the study's recommendation for most guests: CPUs by real load, with memory-4",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_10],
@@ -52,7 +52,7 @@ pub const PRESETS: [Preset; 13] = [
     },
     Preset {
         name: "cpu-real-load",
-        summary: "CPUs by what was really used; memory is left alone",
+        summary: "CPUs by the CPU time really used; memory is left alone",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, NO_MEMORY],
@@ -66,35 +66,35 @@ pub const PRESETS: [Preset; 13] = [
     },
     Preset {
         name: "memory-1",
-        summary: "any scan plugs, free memory or a large cache unplugs: keeps the most throughput",
+        summary: "MEMPLUG on any scan, MEMUNPLUG on much free memory or cache: the most throughput",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_ALL_SCANS, UNPLUG_HALF_CACHE],
     },
     Preset {
         name: "memory-2",
-        summary: "any scan plugs, free memory unplugs: the cache is never counted as spare",
+        summary: "MEMPLUG on any scan, MEMUNPLUG on free memory: the cache never counts as spare",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_ALL_SCANS, UNPLUG_FREE],
     },
     Preset {
         name: "memory-3",
-        summary: "any scan plugs, free memory with the cache unplugs",
+        summary: "MEMPLUG on any scan, MEMUNPLUG on free memory and cache together",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_ALL_SCANS, UNPLUG_CACHE_10],
     },
     Preset {
         name: "memory-4",
-        summary: "for servers that do several things: as the default",
+        summary: "for servers with several tasks: the same as the preset default",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_10],
     },
     Preset {
         name: "memory-5",
-        summary: "plugs when the kernel scans more pages than it finds to take",
+        summary: "MEMPLUG when the kernel scans more pages than it reclaims",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_SCANS_NOT_TAKEN, UNPLUG_CACHE_10],
@@ -108,21 +108,21 @@ pub const PRESETS: [Preset; 13] = [
     },
     Preset {
         name: "memory-8",
-        summary: "for database servers: as memory-7, and the cache goes as fast as free memory",
+        summary: "for database servers: as memory-7, but gives up the cache as fast as free memory",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_5_FAST],
     },
     Preset {
         name: "memory-9",
-        summary: "memory-2, looking every 2 seconds",
+        summary: "memory-2 with an interval of 2 seconds",
         is_extended: false,
         update: 2,
         parts: &[REAL_LOAD_2_SECONDS, POOL, PLUG_ALL_SCANS, UNPLUG_FREE],
     },
     Preset {
         name: "memory-10",
-        summary: "memory-2, looking every 5 seconds",
+        summary: "memory-2 with an interval of 5 seconds",
         is_extended: false,
         update: 5,
         parts: &[REAL_LOAD_5_SECONDS, POOL, PLUG_ALL_SCANS, UNPLUG_FREE],
@@ -143,8 +143,8 @@ impl Preset {
         };
         format!(
             "# {}: {}.\n#\n# {head}\n\n\
-             # Seconds between two looks.\nUPDATE=\"{}\"\n\n\
-             # At least one CPU stays online; 0 allows all that are present.\n\
+             # Seconds between two samples.\nUPDATE=\"{}\"\n\n\
+             # At least one CPU stays online; CPU_MAX 0 allows all CPUs present.\n\
              CPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\n{}",
             self.name,
             self.summary,

@@ -34,7 +34,7 @@ pub enum Error {
 impl Error {
     /// Returns the error for a response that does not match its request.
     pub fn other(socket: &Path) -> Error {
-        let reason = "its response belongs to another request".to_owned();
+        let reason = "the response belongs to another request".to_owned();
         Error::Service { socket: socket.to_path_buf(), reason }
     }
 }

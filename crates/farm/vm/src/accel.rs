@@ -37,13 +37,13 @@ impl fmt::Display for Accel {
         };
         let why = match why {
             WhyEmulation::OtherArchitecture => "the guest's architecture is not the host's",
-            WhyEmulation::NoProcessorSupport => "this processor shows no virtualisation",
+            WhyEmulation::NoProcessorSupport => "this processor offers no virtualisation",
             WhyEmulation::DeviceClosed => "/dev/kvm cannot be opened",
             WhyEmulation::DeviceKept => {
                 "only root may use /dev/kvm, and no guest's QEMU runs as root"
             }
             WhyEmulation::KvmSilent => "KVM exists, but no guest runs on it",
-            WhyEmulation::Asked => "as asked",
+            WhyEmulation::Asked => "as requested",
         };
         write!(f, "software emulation ({why})")
     }

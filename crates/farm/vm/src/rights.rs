@@ -97,7 +97,7 @@ fn other_users() -> Result<Option<Users>, String> {
     let ours = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
     check_capabilities(ours)?;
     match mapped_users() {
-        None => Err("this container has no range of user IDs for them".to_owned()),
+        None => Err("this container has no range of user IDs for other users".to_owned()),
         users => Ok(users),
     }
 }
@@ -113,7 +113,7 @@ fn check_capabilities(ours: CapabilitySet) -> Result<(), String> {
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
     match missing[..] {
         [] => Ok(()),
-        _ => Err(format!("pinhead needs {} to give them other users", missing.join(", "))),
+        _ => Err(format!("pinhead needs {} to start QEMU as another user", missing.join(", "))),
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(check_capabilities(CapabilitySet::all()), Ok(()));
         for (needed, name) in NEEDED {
             let why = check_capabilities(CapabilitySet::all() - needed).unwrap_err();
-            assert_eq!(why, format!("pinhead needs {name} to give them other users"));
+            assert_eq!(why, format!("pinhead needs {name} to start QEMU as another user"));
         }
     }
 

@@ -104,7 +104,7 @@ impl GuestSpec {
             return wrong("a name has 1 to 63 letters, digits, '-', '_' or '.'");
         }
         if self.cpus == 0 || self.memory_mib == 0 {
-            return wrong("it needs a CPU and some memory");
+            return wrong("a guest needs at least one CPU and 1 MiB of memory");
         }
         if let Some(fault) = self.net.as_ref().and_then(Net::fault) {
             return wrong(&fault);

@@ -202,7 +202,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             let free_mib = (room.f_bavail * room.f_frsize) >> 20;
             if free_mib < spec.memory_mib + SPARE_MIB {
                 let needed = spec.memory_mib + SPARE_MIB;
-                let reason = format!("the cache has {free_mib} MiB left, and needs {needed}");
+                let reason = format!("the cache has {free_mib} MiB free, but needs {needed} MiB");
                 return Err(wrong(spec, reason));
             }
             Some((path, file))
@@ -232,7 +232,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Reply::Migration(Some(status)) if status == "completed" => break,
             Reply::Migration(Some(status)) if status == "failed" || status == "cancelled" => {
                 let words = guest.process.stderr();
-                let reason = format!("saving its state has {status}; is the cache full? {words}");
+                let reason = format!("saving the state {status}; is the cache full? {words}");
                 return Err(wrong(spec, reason));
             }
             _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,

@@ -91,7 +91,7 @@ const FLAGS: [Flag; 14] = [
     flag(None, "dry-run", None, "decide, but change nothing"),
     flag(None, "on-host", None, "also run on a machine that is not a guest"),
     flag(None, "root", Some("DIR"), "read and write proc/ and sys/ below DIR instead of /"),
-    flag(None, "port", Some("FILE"), "the port to the host (default: the one named org.pinhead.0)"),
+    flag(None, "port", Some("FILE"), "the port to the host (default: the port org.pinhead.0)"),
     flag(
         None,
         "run-dir",
@@ -102,8 +102,9 @@ const FLAGS: [Flag; 14] = [
         None,
         "monwriter",
         Some("FILE"),
-        "in addition to the daemon and without rules: write processes, file\n\
-         systems and the rules' actions to FILE (/dev/monwriter) for z/VM's monitor",
+        "write processes, file systems and the rules' actions to FILE\n\
+         (/dev/monwriter) for z/VM's monitor, in addition to the daemon and\n\
+         without rules",
     ),
     flag(None, "interval", Some("SECONDS"), "how often --monwriter writes (default 60)"),
     flag(None, "balloon", None, "print the host's balloon in this guest and its reason, then exit"),
@@ -351,7 +352,7 @@ mod tests {
         let quick = Some(OsString::from("4"));
         assert_eq!(of("-f --monw /dev/monwriter --interval=4"), (true, device, quick));
         let wrong = [
-            ("--monwriter x -c y", "takes no rules"),
+            ("--monwriter x -c y", "uses no rules"),
             ("-c y --interval 5", "--interval needs --monwriter"),
             ("--monwriter", "needs a value"),
         ];

@@ -69,7 +69,7 @@ pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
         }
         Err(error) => return Err(format!("Cannot read {}: {error}", path.display())),
     }
-    sentence(&text, epoch_s).ok_or_else(|| format!("{} is not a daemon's", path.display()))
+    sentence(&text, epoch_s).ok_or_else(|| format!("{} is not written by pinheadd", path.display()))
 }
 
 /// Returns the file's content as a sentence. Returns `None` if no daemon has written the file.
@@ -88,7 +88,7 @@ fn sentence(text: &str, epoch_s: f64) -> Option<String> {
     let since = since(number("since")? as f64, epoch_s);
     let reason = match (value("reason")?, number("asked")?) {
         ("", 0) => "the host gave no reason".to_owned(),
-        ("", _) => "this guest's rules asked for it".to_owned(),
+        ("", _) => "this guest's rules requested this size".to_owned(),
         (reason, _) => plain(reason),
     };
     Some(format!("The host's balloon holds {holds} of this guest{of} since {since}: {reason}.\n"))
@@ -146,7 +146,7 @@ mod tests {
                  {at}: g2 needs it\u{fffd}[2J\u{fffd}\u{fffd}.\n"
             )
         );
-        assert!(written(256, 9, "").ends_with(": this guest's rules asked for it.\n"));
+        assert!(written(256, 9, "").ends_with(": this guest's rules requested this size.\n"));
         assert!(written(0, 0, "").contains("holds nothing of this guest's 512 MiB"));
     }
 

@@ -81,7 +81,7 @@ impl Daemon {
         if let Some(open) = &mut link {
             meet(open, &clock, &root, cmm.is_some());
             if open.host.is_none() {
-                log.info("There is a port, but no host answers on it");
+                log.info("The port to the host exists, but no host answers");
             }
         }
         let pool = cmm.is_some() || link.as_ref().is_some_and(Link::grants);
@@ -147,13 +147,13 @@ impl Daemon {
             Ok(earlier) => earlier,
             // A record from another boot is useless, and so is a broken record.
             Err(error) => {
-                self.log.info(format_args!("{}; it is not used", chain(&error)));
+                self.log.info(format_args!("{}; no earlier undo record is used", chain(&error)));
                 None
             }
         };
         let record = match earlier {
             Some(record) => {
-                self.log.info("An earlier daemon ended without restoring; its record is kept");
+                self.log.info("An earlier daemon ended without restoring; its undo record is used");
                 record
             }
             None => {
@@ -212,7 +212,7 @@ impl Daemon {
         if host.ready {
             self.receive();
         } else if host.closed {
-            self.lose_host("it closed the port");
+            self.lose_host("the host closed the port");
         }
         for (seen, pressure) in [(cpu, Pressure::Cpu), (memory, Pressure::Memory)] {
             if seen.closed {
@@ -356,7 +356,7 @@ impl Daemon {
         }
         let refusal = taken.err().unwrap_or_default();
         if !refusal.is_empty() {
-            self.log.error(format_args!("Cannot become {}: {refusal}", identity.name));
+            self.log.error(format_args!("Cannot adopt the identity {}: {refusal}", identity.name));
         }
         link.answer(ToHost::Identified(Identified { refusal }));
     }
@@ -441,7 +441,7 @@ impl Daemon {
                     guest.start(&loaded.program, link.as_mut(), log);
                 }
                 Err(error) => {
-                    self.log.error(format_args!("{}; the old rules stay", chain(&*error)));
+                    self.log.error(format_args!("{}; the old rules stay in force", chain(&*error)));
                 }
             },
             Err(config::Refused(errors)) => {
@@ -475,7 +475,7 @@ impl Daemon {
             pool_is_owed = !link.balloon.is_answered();
         }
         if pool_is_owed {
-            self.log.error("No host took the pool back: the next daemon will try again");
+            self.log.error("No host took the pool back: the next start of pinheadd tries again");
         } else if errors.is_empty() {
             errors.extend(undo.forget().err());
         }

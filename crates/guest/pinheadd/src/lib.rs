@@ -191,7 +191,7 @@ fn told(log: &Log, failed: Failed) -> Failed {
 }
 
 fn detach() -> Result<sys::Starter, Failed> {
-    sys::detach().map_err(|e| Failed(format!("Cannot go on alone: {e}")))
+    sys::detach().map_err(|e| Failed(format!("Cannot continue in the background: {e}")))
 }
 
 fn cannot_collect(error: io::Error) -> Failed {
@@ -199,11 +199,11 @@ fn cannot_collect(error: io::Error) -> Failed {
 }
 
 fn cannot_go_on(error: io::Error) -> Failed {
-    Failed(format!("Cannot go on: {error}"))
+    Failed(format!("Cannot continue: {error}"))
 }
 
 fn cannot_wait(error: io::Error) -> Failed {
-    Failed(format!("Cannot wait for anything: {error}"))
+    Failed(format!("Cannot wait for events: {error}"))
 }
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ impl Pool for Link {
     fn size(&mut self) -> Result<Pages, Error> {
         self.balloon.size().ok_or_else(|| Error::Read {
             path: self.path.clone(),
-            source: io::Error::other("the host has not said how large the pool is"),
+            source: io::Error::other("the host has not reported the pool's size"),
         })
     }
 

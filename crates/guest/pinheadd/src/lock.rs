@@ -52,8 +52,8 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
                 pid => format!(" (process {pid})"),
             };
             return Err(format!(
-                "Another {name} is running{who}: it holds {0}. If none is, `fuser {0}` tells what \
-                 holds it",
+                "Another {name} is running{who}: it has locked {0}. If there is none, `fuser {0}` \
+                 shows the process that locks this file",
                 path.display()
             ));
         }

@@ -146,7 +146,7 @@ impl Guest {
             self.come_to(wanted, self.ours(&online), log);
         }
         if let Some(wanted) = start.pool.filter(|wanted| Some(*wanted) != pool) {
-            log.debug("The pool is out of the bounds of the rules");
+            log.debug("The pool's size is outside of CMM_MIN to CMM_MAX");
             self.set_pool(wanted, pool.unwrap_or_default(), link, log);
         }
     }
@@ -164,7 +164,7 @@ impl Guest {
                         false => ("CPU_MAX", self.cpus.nothing_to_unplug()),
                     };
                     let what =
-                        format!("{bound} asks for {wanted} CPUs ({online} online), but {why}");
+                        format!("{bound} needs {wanted} CPUs ({online} are online), but {why}");
                     return log.error_once(Topic::Cpu, what);
                 }
                 Err(error) => return log.error_once(Topic::Cpu, chain(&error)),

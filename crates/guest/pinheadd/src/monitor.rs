@@ -88,7 +88,7 @@ fn tell_file_systems(root: Root, device: File, log: Log, every: Duration) {
     loop {
         let told = systems.round(clock.epoch_s() as u64, room, |record| device.write(record));
         if let Err(error) = told {
-            let message = format!("Cannot read which file systems there are: {error}");
+            let message = format!("Cannot read the list of file systems: {error}");
             device.log.error_once(Topic::Read, message);
         }
         next_ms += every.as_millis() as u64;
@@ -126,7 +126,7 @@ impl Device {
                 self.log.error_once(Topic::Monitor, message);
             }
             Err(error) => {
-                self.log.error_once(Topic::Monitor, format!("A record was not taken: {error}"));
+                self.log.error_once(Topic::Monitor, format!("z/VM refused a record: {error}"));
             }
         }
     }

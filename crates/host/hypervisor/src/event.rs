@@ -54,10 +54,12 @@ impl Pinned {
     pub fn why(self) -> &'static str {
         match self {
             Pinned::Device => {
-                "its balloon gives the host nothing: a passed-through device has its memory"
+                "its balloon frees nothing on the host: a passed-through device uses its memory"
             }
-            Pinned::Locked => "its balloon gives the host nothing: its memory is locked",
-            Pinned::HugePages => "its balloon gives the host nothing: its memory is in huge pages",
+            Pinned::Locked => "its balloon frees nothing on the host: its memory is locked",
+            Pinned::HugePages => {
+                "its balloon frees nothing on the host: its memory is in huge pages"
+            }
         }
     }
 }

@@ -23,16 +23,14 @@ pub enum Error {
     #[error(transparent)]
     Control(crate::control::Error),
     /// There is no place for the control socket.
-    #[error("No directory for the control socket: {why}, or set [control] socket")]
+    #[error("No directory for the control socket: {why}, or set `socket` in [control]")]
     NoPlace { why: String },
-    #[error(
-        "The list of users, {path}, cannot be read: give the users in [sources] users by number"
-    )]
+    #[error("The list of users, {path}, cannot be read: write numbers in `users` of [sources]")]
     Accounts { path: PathBuf, source: io::Error },
     #[error("There is no user {}: change [sources] users", .user.escape_debug())]
     NoSuchUser { user: String },
     #[error(
-        "{} and {} are the same user, number {number}: list that user once in [sources] users",
+        "{} and {} are the same user, number {number}: list the user once in `users` of [sources]",
         .first.escape_debug(), .second.escape_debug()
     )]
     OneUserTwice { first: String, second: String, number: u32 },

@@ -171,15 +171,15 @@ impl Lease {
         }
         if self.is_kept() {
             (self.reported_restarts, self.is_absence_reported) = (restarts, false);
-            let text = "The keeper had ended and was restarted: guests are restored if this manager \
-                        dies";
+            let text = "The keeper had ended and was restarted: guests are restored if this \
+                        manager dies";
             return Some(text.to_owned());
         }
         let is_long = restarts > self.reported_restarts + 1 && !self.is_absence_reported;
         self.is_absence_reported |= is_long;
         is_long.then(|| {
-            "The keeper ends repeatedly: no memory is taken from any guest until a keeper keeps \
-             running"
+            "The keeper ends repeatedly: until a keeper stays alive, no memory is taken from any \
+             guest"
                 .to_owned()
         })
     }

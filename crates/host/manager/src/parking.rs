@@ -127,7 +127,7 @@ impl Parking {
         }
         if run_dir(&guest.found).is_some() {
             let text = format!("{name} is a guest of a `pinhead up`, which parks its own guests");
-            return Err(Failure::new(text).help("ask as the user who runs that farm"));
+            return Err(Failure::new(text).help("park it as the user of that `pinhead up`"));
         }
         let why = match guest.state {
             _ if !guest.answers => Some("its hypervisor does not answer"),
@@ -141,7 +141,7 @@ impl Parking {
         }
         self.guests.insert(guest.id, Stage::Parking(waiting));
         Ok(vec![
-            Effect::note(PARKED, format!("{} parks it", by(peer)), Some(guest.who())),
+            Effect::note(PARKED, format!("{} parks the guest", by(peer)), Some(guest.who())),
             Effect::Park(guest.id),
             Effect::SetRunning { guest: guest.id, runs: false },
         ])
@@ -177,7 +177,7 @@ impl Parking {
         }
         self.guests.insert(guest.id, Stage::Waking(waiting));
         Ok(vec![
-            Effect::note(WOKEN, format!("{} wakes it", by(peer)), Some(guest.who())),
+            Effect::note(WOKEN, format!("{} wakes the guest", by(peer)), Some(guest.who())),
             Effect::SetRunning { guest: guest.id, runs: true },
         ])
     }
@@ -238,7 +238,7 @@ impl Parking {
         let stage = match (stage, guest.state) {
             (_, RunState::Migrating | RunState::Dead) => return effects,
             (_, RunState::Paused(_)) if has_run => {
-                let text = "it has run since it was parked: another tool has paused it";
+                let text = "the guest has run since it was parked, so another tool has paused it";
                 effects.push(Effect::note(WOKEN, text, Some(guest.who())));
                 return effects;
             }
@@ -249,7 +249,7 @@ impl Parking {
             }
             // The last request may still take effect.
             _ => {
-                let text = "it was left parked, and is woken";
+                let text = "an earlier manager left the guest parked, so the guest is woken";
                 effects.push(Effect::note(WOKEN, text, Some(guest.who())));
                 Stage::Waking(Waiting { to: None, since_ms: now.ms, is_heard: false })
             }

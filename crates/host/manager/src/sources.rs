@@ -73,7 +73,7 @@ impl Sources {
         match hosts.find(|memory| *memory != HostMemory::OfThisKernel) {
             None | Some(HostMemory::OfThisKernel) => Ok(own),
             Some(HostMemory::Known { total, available }) => Ok(own.in_guest_of(total, available)),
-            Some(HostMemory::Unknown) => Err("the memory of its users is not known".to_owned()),
+            Some(HostMemory::Unknown) => Err("z/VM's memory is not known".to_owned()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Sources {
         let place = |name: String| if name == "qmp" { qmp_patterns.join(", ") } else { name };
         let places: Vec<String> = self.sources.iter().map(|s| place(s.name())).collect();
         match places.is_empty() {
-            true => "nowhere: [sources] names nothing".to_owned(),
+            true => "any place, because [sources] lists none".to_owned(),
             false => places.join(", "),
         }
     }

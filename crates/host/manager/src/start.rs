@@ -136,7 +136,7 @@ pub fn check(config_path: Option<&Path>, options: Options) -> Result<Loaded, Err
 pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
     let kind = settings.policy.kind;
     let is_other = kind != Kind::Pinhead;
-    is_other.then(|| format!("A policy other than pinhead's decides: [policy] kind = \"{kind}\""))
+    is_other.then(|| format!("pinhead's own policy is not in use: [policy] kind = \"{kind}\""))
 }
 
 /// Returns the new settings that take effect only after a restart.
@@ -208,7 +208,7 @@ fn sources(
         match hypervisor::Libvirt::of_uri(&uri, socket.as_deref(), runtime_dir, ids.clone()) {
             Some(libvirt) => sources.push(Box::new(libvirt.trusting(trust.clone()))),
             None => notices.push(format!(
-                "{uri} is the libvirt of a user, but XDG_RUNTIME_DIR does not contain its directory"
+                "{uri} is not used: set XDG_RUNTIME_DIR, the parent directory of its socket"
             )),
         }
     }
@@ -253,7 +253,8 @@ fn sink(settings: &MonitorSettings, notices: &mut Vec<String>) -> Option<Box<dyn
         return None;
     }
     let Some(dir) = &settings.dir else {
-        notices.push("There is no directory for recordings: set [monitor] dir".to_owned());
+        let text = "Nothing is recorded, because no directory is set: set `dir` in [monitor]";
+        notices.push(text.to_owned());
         return None;
     };
     Some(Box::new(Recording::new(dir, settings.keep())))
@@ -267,7 +268,8 @@ fn journal(settings: &Settings) -> (Writer, Option<String>) {
     };
     let Some(path) = &settings.journal.path else {
         return in_memory(
-            "There is no directory for the journal: it is kept in memory only".into(),
+            "The journal is kept in memory only, because no file is set: set `path` in [journal]"
+                .into(),
         );
     };
     if let Some(dir) = path.parent()

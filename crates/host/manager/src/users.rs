@@ -73,7 +73,10 @@ mod tests {
         assert_eq!(users.stranger(Owner::ROOT), None);
         assert!(users.trust().covers(Owner(4242)) && !users.trust().covers(Owner(4243)));
         let error = find(&["alice", "4242", "1000"]).unwrap_err().to_string();
-        assert!(error.contains("alice and 1000") && error.contains("[sources] users"), "{error}");
+        assert!(
+            error.contains("alice and 1000") && error.contains("`users` of [sources]"),
+            "{error}"
+        );
         let error = find(&["bob"]).unwrap_err().to_string();
         assert!(error.contains("no user bob") && error.contains("[sources] users"), "{error}");
     }

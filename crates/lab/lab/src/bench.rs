@@ -92,8 +92,8 @@ impl<'a> Bench<'a> {
         let value = value.to_string();
         match self.outcome.settings.get(name) {
             Some(before) if *before != value => Err(Error::Failed(format!(
-                "The result was begun with {before} for {name:?}, but now it is {value}: use the \
-                 same value as then, or leave --resume out"
+                "The result was begun with {before} for {name:?}, but the value is now {value}: \
+                 use the earlier value, or omit `--resume`"
             ))),
             Some(_) => Ok(()),
             None => {

@@ -25,7 +25,7 @@ pub const PENGUINS: Experiment = Experiment {
 /// After the question of the talk of 2006.
 pub const COUNT: Experiment = Experiment {
     name: "count",
-    title: "how many servers at the same time, parked without requests (penguins --count)",
+    title: "how many servers run at one time, if idle servers are parked (penguins --count)",
     run: count::run,
     view: count::view,
 };
@@ -41,7 +41,7 @@ pub const SWAP: Experiment = Experiment {
 /// After a study of CMM1 and CMM2 (2009).
 pub const CMM: Experiment = Experiment {
     name: "cmm",
-    title: "ballooning against page reporting: databases, and a claim of memory",
+    title: "ballooning against page reporting: databases, and a guest that claims memory",
     run: cmm::run,
     view: cmm::view,
 };
@@ -49,7 +49,7 @@ pub const CMM: Experiment = Experiment {
 /// After the study of cpuplugd's rules (2012).
 pub const PLUG: Experiment = Experiment {
     name: "plug",
-    title: "the published rules, and ours, against sizing by hand",
+    title: "the published rules and pinhead's policy against guests sized by hand",
     run: plug::run,
     view: plug::view,
 };

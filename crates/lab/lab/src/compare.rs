@@ -31,10 +31,10 @@ pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     let mut note = String::new();
     let (left, right) = (only(&in_a, &in_b), only(&in_b, &in_a));
     if left + right > 0 {
-        note = format!("{left} measures are only in the first, {right} only in the second.");
+        note = format!("{left} measures are only in the first result, {right} only in the second.");
     }
     if a.machine != b.machine {
-        note.push_str(" The machines differ: compare ratios within each, not these.");
+        note.push_str(" The machines differ: compare ratios within each result only.");
     }
     let title =
         format!("{} of {} beside {} of {}", a.experiment, a.started, b.experiment, b.started);

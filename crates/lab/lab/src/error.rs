@@ -16,11 +16,11 @@ pub enum Error {
     #[error("{path} is not a result of an experiment: {reason}")]
     NotAResult { path: PathBuf, reason: String },
     #[error(
-        "{path} cannot be resumed: {reason}; leave --resume out, or move the file away to resume \
-         the result before it"
+        "{path} cannot be resumed: {reason}; omit `--resume`, or move this file away to resume \
+         an earlier result"
     )]
     NotResumed { path: PathBuf, reason: String },
-    #[error("The sizes of {path} cannot be taken over: {reason}")]
+    #[error("The guest sizes in {path} cannot be used: {reason}")]
     NotTakenOver { path: PathBuf, reason: String },
     #[error(transparent)]
     Load(#[from] crate::load::Error),

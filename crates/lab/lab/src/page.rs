@@ -82,9 +82,9 @@ fn findings(out: &mut String, findings: &[Finding]) {
     }
     out.push_str(
         "</tbody></table></div>\n\
-        <p>Figures are medians of the repetitions with their 95 % interval, by bootstrap; ratios \
-        are of the same repetition. A claim is shown or refuted where the interval excludes its \
-        bound.</p>\n</section>\n",
+        <p>Figures are medians of all repetitions, with 95 % intervals by bootstrap. Each ratio \
+        compares values of one repetition. A claim is shown or refuted only if its interval \
+        excludes the bound.</p>\n</section>\n",
     );
 }
 

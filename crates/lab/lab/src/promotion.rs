@@ -79,7 +79,7 @@ pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> 
             bound,
             "%",
         ),
-        Finding::never("no thrash alarm: page-out never rests for the host's waits", &alarms),
+        Finding::never("no thrash alarm: the host's waits never pause page-out", &alarms),
     ]
 }
 

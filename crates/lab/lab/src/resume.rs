@@ -15,7 +15,7 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     let mut outcome = shelf::load(&path).map_err(|error| refused(base::chain(&error)))?;
     if outcome.format != FORMAT {
         let format = outcome.format;
-        return Err(refused(format!("its layout {format} does not show finished runs")));
+        return Err(refused(format!("its old layout {format} does not mark finished runs")));
     }
     if outcome.machine != fresh.machine {
         return Err(refused("it was begun on another machine, kernel or QEMU".into()));
@@ -23,7 +23,7 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     if outcome.commit != fresh.commit {
         let shown = |commit: &Option<String>| commit.clone().unwrap_or_else(|| "not known".into());
         return Err(refused(format!(
-            "it was begun with the program of commit {}, and this program has commit {}",
+            "it was begun with a program of commit {}, but this program is of commit {}",
             shown(&outcome.commit),
             shown(&fresh.commit)
         )));

@@ -84,7 +84,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, String> {
     let answer: Answer<T> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     match (answer.status.as_str(), answer.data) {
         ("success", Some(data)) => Ok(data.result),
-        _ => Err(format!("it failed: {}", answer.error)),
+        _ => Err(format!("the query failed: {}", answer.error)),
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!((found[0].labels.host.as_str(), found[0].labels.guest.as_str()), ("a", ""));
         assert!((found[0].value() - 2.5).abs() < 1e-9);
         let failed = points(br#"{"status":"error","error":"no"}"#).unwrap_err();
-        assert_eq!(failed, "it failed: no");
+        assert_eq!(failed, "the query failed: no");
         for bad in
             ["", "{}", r#"{"status":"success","data":{"result":[{"metric":{},"value":[1,2]}]}}"#]
         {

@@ -39,8 +39,8 @@ pub(crate) fn post(call: &Call<'_>) -> Result<Vec<u8>, Error> {
         }
     };
     let mut stream = connect(call.url, deadline).map_err(wrap("connect to"))?;
-    send(&mut stream, call, deadline).map_err(wrap("ask"))?;
-    let heard = receive(&mut stream, call, deadline).map_err(wrap("hear"))?;
+    send(&mut stream, call, deadline).map_err(wrap("send a request to"))?;
+    let heard = receive(&mut stream, call, deadline).map_err(wrap("read the response of"))?;
     if heard.len() > call.answer_max {
         let reason = format!("it has more than {} bytes", call.answer_max);
         return Err(Error::Response { url: url(), reason });
@@ -60,7 +60,7 @@ fn left(deadline: Deadline) -> io::Result<Duration> {
 }
 
 fn connect(url: &Url, deadline: Deadline) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no IP address");
     for address in (url.host.as_str(), url.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, left(deadline)?) {
             Ok(stream) => return Ok(stream),

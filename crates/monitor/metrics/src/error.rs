@@ -11,7 +11,7 @@ pub enum Error {
     )]
     Url { url: String, reason: &'static str },
     /// The server cannot be reached, or closed the connection.
-    #[error("It was not possible to {step} {url}")]
+    #[error("Cannot {step} {url}")]
     Io { url: String, step: &'static str, source: io::Error },
     #[error("{url} has not answered for {waited_ms} ms")]
     Slow { url: String, waited_ms: u64 },
@@ -25,7 +25,7 @@ pub enum Error {
         /// Message of the server, cut short. The text is untrusted, so escape it.
         words: String,
     },
-    #[error("{url} answers what no Prometheus would: {reason}")]
+    #[error("The response of {url} cannot be used: {reason}")]
     Answer { url: String, reason: String },
     #[error(
         "The data of {url} needs more than {mib} MiB of memory: choose a shorter time, longer \

@@ -188,7 +188,7 @@ fn set<F: Table>(row: &mut Row<F>, field: F, value: f64) {
 /// Returns all hosts and the selected guests over a time.
 pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     if asked.from_ms >= asked.to_ms || asked.from_ms < 0 {
-        return Err(Error::Span { reason: "it ends before it begins" });
+        return Err(Error::Span { reason: "the end is before the start" });
     }
     let span = format!("{}ms", asked.to_ms - asked.from_ms);
     let asker = Asker::new(url, asked.to_ms, span)?;
@@ -213,7 +213,9 @@ impl Steps {
     fn count(self) -> Result<usize, Error> {
         let count = (self.to_ms - self.from_ms).checked_div(self.step_ms).unwrap_or(0);
         let count = usize::try_from(count).ok().filter(|count| (1..=STEPS_MAX).contains(count));
-        count.ok_or(Error::Span { reason: "it has no steps, or too many" })
+        count.ok_or(Error::Span {
+            reason: "it has no whole step, or too many steps: choose another span or step",
+        })
     }
 
     /// Creates a query with the length of a step.

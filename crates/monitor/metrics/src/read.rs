@@ -87,8 +87,8 @@ pub fn pasts(url: &Url, ask: &Ask) -> Result<Vec<Past>, Error> {
 
 fn check(ask: &Ask) -> Result<(), Error> {
     let reason = match ask {
-        Ask { from_ms, to_ms, .. } if from_ms >= to_ms => "it ends before it begins",
-        Ask { from_ms, .. } if *from_ms < LEAD_MS => "nothing was recorded in 1970",
+        Ask { from_ms, to_ms, .. } if from_ms >= to_ms => "the end is before the start",
+        Ask { from_ms, .. } if *from_ms < LEAD_MS => "it begins in 1970: begin it later",
         Ask { step_ms, .. } if *step_ms < MINUTE_MS => "an interval must be at least a minute",
         Ask { from_ms, to_ms, step_ms, .. } if (to_ms - from_ms) / step_ms > STEPS_MAX => {
             "it has too many intervals: choose longer intervals"

@@ -169,7 +169,7 @@ pub fn moments(body: &[u8]) -> Result<Moments, Wrong> {
         ("success", Some(Data { result: Built { hosts, .. } })) => {
             Ok(hosts.into_iter().map(|(host, parts)| (host, finished(parts))).collect())
         }
-        _ => Err(Wrong::NoAnswer(format!("it failed: {}", answer.error))),
+        _ => Err(Wrong::NoAnswer(format!("the query failed: {}", answer.error))),
     }
 }
 
@@ -377,7 +377,7 @@ mod tests {
         assert!(moments(b"").is_err());
         assert!(moments(b"[]").is_err());
         let failed = moments(br#"{"status":"error","error":"too much"}"#);
-        assert_eq!(failed, Err(Wrong::NoAnswer("it failed: too much".to_owned())));
+        assert_eq!(failed, Err(Wrong::NoAnswer("the query failed: too much".to_owned())));
         let odd = br#"{"status":"success","data":{"result":[{"metric":{"__name__":
             "pinhead_host_cpus"},"values":[[1e300,"1"],[-1,"1"],[1,"-5"],[2,"x"],[3,"1e400"]]}]}}"#;
         assert!(moments(odd).unwrap()[""].values().all(|m| m.host == Row::default()));

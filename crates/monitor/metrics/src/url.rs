@@ -24,10 +24,10 @@ impl Url {
             Error::Url { url, reason }
         };
         if text.starts_with("https:") {
-            let reason = "there is no TLS here; a proxy on this machine can add it";
+            let reason = "pinhead does not support TLS; a proxy on this machine can add TLS";
             return Err(wrong(reason));
         }
-        let rest = text.strip_prefix("http://").ok_or_else(|| wrong("it is not http://"))?;
+        let rest = text.strip_prefix("http://").ok_or_else(|| wrong("it lacks http://"))?;
         if text.len() > URL_MAX {
             return Err(wrong("it is too long"));
         }
@@ -38,7 +38,7 @@ impl Url {
         let at = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         if path.contains(['?', '#']) {
-            return Err(wrong("it has parts after the path"));
+            return Err(wrong("it contains a `?` or a `#`"));
         }
         if authority.contains('@') {
             return Err(wrong("it contains a password, which would be sent unencrypted"));
@@ -53,9 +53,11 @@ impl Url {
             return Err(wrong("it contains no host"));
         }
         let port = match port.strip_prefix(':') {
-            Some(port) => port.parse().map_err(|_| wrong("its port is no port"))?,
+            Some(port) => {
+                port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?
+            }
             None if port.is_empty() => 80,
-            None => return Err(wrong("its port is no port")),
+            None => return Err(wrong("its closing bracket is not followed by `:PORT`")),
         };
         let path = path.trim_end_matches('/').to_owned();
         Ok(Url { host: host.to_owned(), port, path })

@@ -70,9 +70,10 @@ rules! {
         "the guest waits for CPUs: the host has too few CPUs, or its CPUs have too much work";
     "io-wait", Guest "io_wait_percent", Above 10.0, "the guest waits for storage";
     "tight", Guest "tight_ratio", Above 1.0,
-        "the guest's working set is larger than its memory: raise its minimum";
+        "the guest's working set is larger than its memory: raise the minimum with \
+         `pinhead set GUEST min SIZE`";
     "clock", Guest "prorate_ratio", OffBusy 0.05,
-        "the guest's own CPU figures differ from the host's: use the figures of PROC";
+        "the guest's own CPU figures differ from the host's: use those of `pinhead report PROC`";
     "wakes", Guest "wakes_per_min", AboveIdle 300.0,
         "something wakes the guest while it is idle: run `pinhead idle GUEST`";
     "killed", Guest "own_oom_kills", Above 0.0,
@@ -277,7 +278,7 @@ pub(crate) fn limit_text(rule: &Rule) -> String {
         When::Above => format!("above {limit}"),
         When::AboveIdle => format!("above {limit} while idle"),
         When::AboveBusy => format!("above {limit} while busy"),
-        When::OffBusy => format!("more than {limit} off 1 while busy"),
+        When::OffBusy => format!("differs from 1 by more than {limit} while busy"),
         When::Below => format!("below {limit}"),
     }
 }

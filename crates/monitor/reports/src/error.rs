@@ -9,8 +9,8 @@ pub enum Error {
     )]
     UnknownReport { name: String, hint: String },
     #[error(
-        "{count} intervals are too many for a report, which may have {most}: ask for \
-                     longer ones with --interval"
+        "{count} intervals are too many: a report may have at most {most}; choose longer intervals \
+         with --interval"
     )]
     TooManyIntervals { count: usize, most: usize },
     /// The time has no data.

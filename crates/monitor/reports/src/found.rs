@@ -20,7 +20,7 @@ pub fn must_be_found(hosts: &[HostData], options: &Options<'_>) -> Result<(), Er
         let hint = match range {
             Some(range) => {
                 let range = range_text(range, options.zone);
-                format!("The recording has {range}; choose a part of it with --from and --to")
+                format!("The recording covers {range}; choose a part with --from and --to")
             }
             None => "The recording has no data yet".to_owned(),
         };
@@ -43,7 +43,7 @@ pub fn must_be_found(hosts: &[HostData], options: &Options<'_>) -> Result<(), Er
     let known = || names.iter().chain(classes.iter().filter(|_| !pattern.is_name()));
     let near = nearest(pattern.text(), known().copied());
     let hint = match (near.is_empty(), names.is_empty()) {
-        (false, _) => format!("Near it: {}", listed(near.into_iter())),
+        (false, _) => format!("Similar names: {}", listed(near.into_iter())),
         (true, true) => "No guest is recorded in this time".to_owned(),
         (true, false) => {
             let of_classes = match classes.is_empty() || pattern.is_name() {

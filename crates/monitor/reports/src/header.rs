@@ -71,7 +71,7 @@ fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
             missing_ms += lost;
             let reason = match interval.host.covered_ms {
                 0 => String::new(),
-                _ => format!("{} of it", span_text(lost)),
+                _ => format!("{} missing", span_text(lost)),
             };
             seen.push(Gap { from_ms, to_ms: end_of(interval), reason });
         }
@@ -104,7 +104,7 @@ pub(crate) fn gaps_text(header: &HostHeader, zone: &dyn Zone) -> Option<String> 
     if header.gaps.len() > GAPS_SHOWN {
         shown.push(format!("{} more", header.gaps.len() - GAPS_SHOWN));
     }
-    Some(format!("{} are not known: {}", span_text(header.missing_ms), shown.join(", ")))
+    Some(format!("{} not recorded: {}", span_text(header.missing_ms), shown.join(", ")))
 }
 
 /// Returns the monitor's cost as text.
@@ -117,7 +117,7 @@ pub(crate) fn cost_text(header: &HostHeader) -> String {
         text.push_str(&format!(", {} MiB", shown(Some(mib), 0)));
     }
     if let Some(shed) = header.shed_readings.filter(|shed| *shed > 0) {
-        text.push_str(&format!(", {shed} readings put off while the host was short of memory"));
+        text.push_str(&format!(", {shed} readings postponed while the host was short of memory"));
     }
     if let Some(missed) = header.missed_moments.filter(|missed| *missed > 0) {
         text.push_str(&format!(", {missed} moments missed"));

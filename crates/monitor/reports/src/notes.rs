@@ -29,7 +29,7 @@ pub(crate) fn of(
     notes.extend(report.tables.iter().find_map(partly_there));
     notes.extend(substitutes(report, timelines));
     if options.pattern.is_some() && uses(report, |field| field.scope == Scope::Host) {
-        notes.push("The rows of the host are about all of its guests.".into());
+        notes.push("The host's rows cover all of its guests, not only the selected guests.".into());
     }
     notes
 }
@@ -45,10 +45,10 @@ fn uses(report: &Report, is_it: impl Fn(&Derived) -> bool) -> bool {
 fn empty_tables(report: &Report) -> impl Iterator<Item = String> {
     report.tables.iter().filter(|table| !table.has_values()).map(|table| match table.part.scope {
         Scope::Finding => "No rule found anything.".to_owned(),
-        Scope::Process => "No processes are recorded in this time: daemons tell of them, \
-                               and only of guests that ran."
+        Scope::Process => "No processes are recorded in this time: only guests with a \
+                               daemon report processes, and only while the guests run."
             .to_owned(),
-        _ => format!("{}: none are recorded in this time.", table.part.title),
+        _ => format!("{}: no values are recorded in this time.", table.part.title),
     })
 }
 
@@ -67,7 +67,7 @@ fn empty_columns(report: &Report) -> Option<String> {
     let name = report.definition.name;
     (!names.is_empty()).then(|| {
         format!(
-            "Not recorded here: {}. `pinhead report {name} --legend` has the sources.",
+            "Columns without values: {}. `pinhead report {name} --legend` lists their sources.",
             names.join(", ")
         )
     })
@@ -107,7 +107,8 @@ fn partly_there(table: &Table) -> Option<String> {
     }
     (!names.is_empty()).then(|| {
         format!(
-            "Present for a part of the time: {}. Their rows and the sums cover only this part.",
+            "Guests that existed for only a part of the time: {}. Their rows and their parts of \
+             the sums cover only this part.",
             names.join(", ")
         )
     })
@@ -131,16 +132,16 @@ fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     };
     if made_of(GuestField::VcpuGuest) && lacking(GuestField::VcpuGuest) {
         notes.push(
-            "Guests under emulation have no guest time: what their virtual CPUs ran for stands \
-             for it."
+            "Guests under emulation have no guest time: the run time of their virtual CPUs \
+             replaces the guest time."
                 .into(),
         );
     }
     if made_of(GuestField::HaltWakeups) && lacking(GuestField::HaltWakeups) {
-        notes.push("Where halts are not counted, dispatches stand for wake-ups.".into());
+        notes.push("If halts of a guest are not counted, its dispatches count as wake-ups.".into());
     }
     if made_of(GuestField::OwnAnonymous) && lacking(GuestField::OwnAnonymous) {
-        notes.push("Working sets are known of guests with a daemon only.".into());
+        notes.push("Working sets are known only for guests with a daemon.".into());
     }
     if uses(report, |field| field.id == "states_percent") {
         let excess =
@@ -148,13 +149,13 @@ fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
         let worst = timelines.iter().filter_map(excess).fold(0.0, f64::max);
         if worst > EXCESS_PERCENT {
             notes.push(format!(
-                "The states counted {worst:.1} % more than there was time, and were scaled to fit."
+                "The sum of all states exceeded the time by {worst:.1} %, and was scaled to 100 %."
             ));
         }
     }
     let mut intervals = report.tables.iter().flat_map(|table| &table.lines);
     if intervals.any(|line| line.kind == LineKind::Interval && line.is_partial()) {
-        notes.push("~ behind a time: less than 95 % of the interval is known.".into());
+        notes.push("~ after a time: less than 95 % of the interval is known.".into());
     }
     let last = report.tables.iter().flat_map(|table| &table.lines).find(|line| {
         matches!(line.kind, LineKind::Interval) && line.length_ms < report.interval_ms

@@ -20,8 +20,8 @@ pub enum Error {
     #[error("{path} is not a file of pinhead: use a file that `pinhead host` writes")]
     Foreign { path: PathBuf },
     #[error(
-        "{path} has version {found}, and this pinhead reads versions up to {known}: use the \
-                 version of pinhead that wrote the file, or a later one"
+        "{path} has format version {found}, but this pinhead reads versions up to {known}: use \
+         the version of pinhead that wrote the file, or a later version"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
     /// A statement failed, for example because of a full disk, a lock or a damaged file.

@@ -149,7 +149,7 @@ fn copy(path: &Path) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let wanted = size(path).saturating_add(size(&beside(path, "-wal")));
     if free(path).map_err(failed)? < wanted.saturating_add(ROOM_LEFT) {
-        let text = "it is locked, and its disk has no room for an unlocked copy";
+        let text = "it is locked, and its disk has no room for a copy: free space on the disk";
         return Err(failed(io::Error::new(ErrorKind::StorageFull, text)));
     }
     let copy = beside(path, COPY);

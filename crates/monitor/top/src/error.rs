@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Manager(#[from] Trouble),
     /// The manager's response does not match the request.
-    #[error("The manager's response does not match the request: it may be of another version")]
+    #[error("The manager's response does not match the request: check the manager's version")]
     Unexpected,
     /// The terminal or its signals are not available.
     #[error("{what}")]
@@ -36,7 +36,7 @@ pub enum Error {
     #[error("The recording {} is empty", .0.display())]
     Empty(PathBuf),
     /// A time is outside of a recording.
-    #[error("Nothing is recorded at {at}: {} contains {from} to {to}", path.display())]
+    #[error("Nothing is recorded at {at}: the recording {} covers {from} to {to}", path.display())]
     Outside {
         /// Requested time.
         at: String,
@@ -49,8 +49,8 @@ pub enum Error {
     },
     /// A step length is invalid.
     #[error(
-        "--step must be 1 to 59 seconds, if there are samples of single seconds, or whole \
-         minutes: 60, 300, 900"
+        "--step must be a multiple of 60 seconds, such as 300, or 1 to 59 seconds if the recording \
+         has samples of single seconds"
     )]
     Step,
     /// A file is missing.

@@ -106,7 +106,7 @@ impl Orders {
     /// Starts an action in a thread. Returns a remark for the user.
     pub(super) fn start(&mut self, order: Order) -> String {
         if let Some(busy) = &self.busy {
-            return format!("Still {busy}: try again when that is done");
+            return format!("Still {busy}: try again when this action has ended");
         }
         let busy = format!("{} {}", order.action.doing(), order.guest.name);
         let (acts, sender) = (Arc::clone(&self.acts), self.sender.clone());
@@ -167,7 +167,7 @@ mod tests {
         entered.wait();
         assert!(orders.ended().is_none());
         let refused = orders.start(order(Action::Logs));
-        assert_eq!(refused, "Still parking web1: try again when that is done");
+        assert_eq!(refused, "Still parking web1: try again when this action has ended");
         begin.wait();
         let ended = |orders: &mut Orders| {
             let fd = [rustix::event::PollFd::new(&orders.waker, rustix::event::PollFlags::IN)];

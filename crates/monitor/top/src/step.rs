@@ -142,7 +142,7 @@ fn show(view: &mut View, shown: Shown) {
 /// Stores the action of a key, or asks the user for a size or a confirmation first.
 fn order(view: &mut View, key: char, model: &Model) {
     if model.replay.is_some() {
-        let remark = "A recording shows the past: the keys c l w p i act on running guests";
+        let remark = "This is a recording: the keys c, l, w, p and i work only with running guests";
         view.note = Some(remark.to_owned());
         return;
     }

@@ -25,7 +25,7 @@ pub enum Error {
         lacks: &'static str,
     },
     /// Browsers cannot reach the pages at the unspecified address, so the pages need a name.
-    #[error("Browsers do not use {0} as a host name: add --name with the name that they use")]
+    #[error("{0} is no address for a browser: add --name with the host name that browsers use")]
     Nameless(std::net::SocketAddr),
     /// A certificate or its key cannot be used.
     #[error("The certificate or key {path} cannot be used: {why}")]
@@ -53,8 +53,8 @@ pub enum Error {
     },
     /// Users other than the owner may use a socket of systemd, and there is no password.
     #[error(
-        "Users other than the owner may use the socket {0}, and there is no password: let its \
-         socket unit contain SocketMode=0600, or add --password-file"
+        "Users other than the owner may use the socket {0}, and there is no password: set \
+         SocketMode=0600 in the socket unit, or add --password-file"
     )]
     OpenSocket(PathBuf),
     /// systemd did not pass a socket to the process.

@@ -159,7 +159,7 @@ impl fmt::Display for Listen {
 
 /// Removes the file of a socket on which no process listens.
 fn free(path: &Path) -> Result<(), Error> {
-    let step = |source| Error::Step { step: "look at the socket's path", source };
+    let step = |source| Error::Step { step: "check the file at the path of the socket", source };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(step(error)),

@@ -98,12 +98,12 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
         let (status, why) = match refusal {
             Refusal::Host => (
                 StatusCode::MISDIRECTED_REQUEST,
-                "These pages do not have this host name: add --name if a proxy is in front of \
-                 them",
+                "This host name is not a name of these pages: if a proxy is in front of the pages, \
+                 add the name with --name",
             ),
             Refusal::Site => (
                 StatusCode::FORBIDDEN,
-                "A page of another site sent this request, but only pages of this server may",
+                "A page of another site sent this request: open these pages and repeat your action",
             ),
         };
         return (None, pages::fault(&Fault::new(status, why)));

@@ -23,7 +23,10 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<String, String> {
         credentials.is_some_and(|credentials| path.parent() == Some(credentials.as_ref()));
     let mut file = File::open(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => {
-            format!("{error}: use LoadCredential= in a unit, or `chown` the file to the user")
+            format!(
+                "{error}: use LoadCredential= in the service's unit, or `chown` the file to \
+                 this process's user"
+            )
         }
         _ => error.to_string(),
     })?;

@@ -24,7 +24,7 @@ pub enum Error {
     NoManager,
     #[error("There is no host {0:?}")]
     NoHost(String),
-    #[error("The manager's response does not match the request")]
+    #[error("The manager's response does not match the request: check the manager's version")]
     OtherAnswer,
     #[error(transparent)]
     Manager(#[from] manager::control::Error),

@@ -57,7 +57,9 @@ fn unread(path: &Path, error: &pem::Error) -> Error {
     let why = match error {
         pem::Error::Io(error) => error.to_string(),
         pem::Error::NoItemsFound => {
-            "it contains no such item in PEM, which begins with `-----BEGIN …-----`".to_owned()
+            "it lacks a certificate or key of the expected kind in PEM format, which begins with \
+             `-----BEGIN …-----`"
+                .to_owned()
         }
         error => error.to_string(),
     };

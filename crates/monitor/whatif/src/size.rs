@@ -146,12 +146,18 @@ impl Advice {
         let (all, enough) = (counted(self.guests.len() as u64, "guest"), show(enough_ms));
         let silent = short.iter().filter(|ms| **ms == 0).count();
         Some(match (short.iter().max()?, short.len() - silent, silent) {
-            (0, _, _) => format!("{silent} of {all} reported nothing; {enough} is needed"),
+            (0, _, _) => {
+                format!("{silent} of {all} reported nothing; at least {enough} is needed")
+            }
             (most, some, 0) => {
-                format!("{some} of {all} reported for {} at most; {enough} is needed", show(*most))
+                format!(
+                    "{some} of {all} reported for {} at most; at least {enough} is needed",
+                    show(*most)
+                )
             }
             (most, some, _) => format!(
-                "{some} of {all} reported for {} at most, {silent} not at all; {enough} is needed",
+                "{some} of {all} reported for {} at most, {silent} reported nothing; at least \
+                 {enough} is needed",
                 show(*most)
             ),
         })
@@ -357,7 +363,7 @@ mod tests {
         let few = size(&past(&[("web", &[990; 59]), ("db", &[990; 59])]), &Options::USUAL);
         assert_eq!(few.guests[0].verdict, Verdict::TooLittleHistory);
         let words = few.too_little(ENOUGH_MS).unwrap();
-        assert_eq!(words, "2 of 2 guests reported for 59 min at most; 1 h is needed");
+        assert_eq!(words, "2 of 2 guests reported for 59 min at most; at least 1 h is needed");
         let past = past(&[("web", &[990; 60])]);
         let advice = size(&past, &usual(3_600_000));
         assert_eq!(advice.too_little(ENOUGH_MS), None);

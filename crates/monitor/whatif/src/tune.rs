@@ -151,7 +151,7 @@ impl fmt::Display for Gain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if self.met_permille > 0 {
-            parts.push(format!("a need is met in {} of the time", percent(self.met_permille)));
+            parts.push(format!("needs met for another {} of the time", percent(self.met_permille)));
         }
         if self.memory.0 > 0 {
             parts.push(mib(self.memory));
@@ -195,7 +195,8 @@ impl Finding {
                 format!("# in {guest}: pkill -x {}   # if nobody needs it", shell_word(name))
             }
             Remedy::Slower if !has_exec => format!(
-                "# in {guest}: UPDATE=\"30\" in /etc/pinhead.conf, then kill -HUP $(pidof pinheadd)"
+                "# in {guest}: set UPDATE=\"30\" in /etc/pinhead.conf, then run \
+                 kill -HUP $(pidof pinheadd)"
             ),
             Remedy::Stop(name) => format!(
                 "pinhead exec {guest} -- pkill -x {}   # if nobody needs it",
@@ -276,7 +277,7 @@ pub fn tune(known: &Known<'_>) -> Vec<Finding> {
 }
 
 fn settings(line: &str) -> String {
-    format!("systemctl reload pinhead   # with {line} in its settings, /etc/pinhead/host.toml")
+    format!("systemctl reload pinhead   # first set {line} in /etc/pinhead/host.toml")
 }
 
 fn mib(size: Bytes) -> String {
@@ -316,9 +317,9 @@ fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
         fault,
         guest: guest.name.clone(),
         evidence: vec![
-            ("short of the time", percent(short_permille)),
-            ("killed for memory", sizing.kills.to_string()),
-            ("may have", mib(has)),
+            ("share of the time short of memory", percent(short_permille)),
+            ("processes killed for lack of memory", sizing.kills.to_string()),
+            ("memory at start", mib(has)),
             ("needs", mib(memory.size)),
         ],
         chart: needs(guest),
@@ -344,7 +345,7 @@ fn too_large(
         fault: Fault::TooLarge,
         guest: guest.name.clone(),
         evidence: vec![
-            ("may have", mib(sizing.has?)),
+            ("memory at start", mib(sizing.has?)),
             ("holds", mib(holds)),
             ("needs at most", mib(memory.upper)),
         ],
@@ -377,10 +378,13 @@ fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
         fault: Fault::Woken,
         guest: guest.name.clone(),
         evidence: vec![
-            ("of a CPU", percent(cpu_permille)),
+            ("share of a CPU", percent(cpu_permille)),
             ("dispatches a minute", wakes.to_string()),
-            ("most by", name.clone()),
-            ("its part of those of processes", percent(times.saturating_mul(1000) / all.max(1))),
+            ("most dispatches by", name.clone()),
+            (
+                "its share of the dispatches of all processes",
+                percent(times.saturating_mul(1000) / all.max(1)),
+            ),
         ],
         chart: habits.wakes.clone(),
         remedy: Remedy::Stop(name.clone()),
@@ -427,8 +431,8 @@ fn set_point(known: &Known<'_>) -> Option<Finding> {
         fault: Fault::SetPoint,
         guest: String::new(),
         evidence: vec![
-            ("part of the time below its reserve", percent(below)),
-            ("part of the time waiting for memory", percent(waits)),
+            ("share of the time below the reserve", percent(below)),
+            ("share of the time with waits for memory", percent(waits)),
             ("set point", mib(set_point)),
         ],
         chart: host.available.clone(),
@@ -449,9 +453,9 @@ fn ksm(habits: &Habits) -> Option<Finding> {
         fault: Fault::Ksm,
         guest: String::new(),
         evidence: vec![
-            ("of a CPU", percent(cpu_permille)),
-            ("shared at first", mib(host.ksm_first?)),
-            ("at last", mib(host.ksm_last?)),
+            ("CPU use of KSM", percent(cpu_permille)),
+            ("shared by KSM at the start", mib(host.ksm_first?)),
+            ("shared by KSM at the end", mib(host.ksm_last?)),
         ],
         chart: host.ksm.clone(),
         remedy: Remedy::NoKsm,
@@ -471,8 +475,8 @@ fn page_out(habits: &Habits) -> Option<Finding> {
         fault: Fault::PageOut,
         guest: String::new(),
         evidence: vec![
-            ("of a CPU", percent(cpu_permille)),
-            ("taken", mib(host.paged_out)),
+            ("CPU use of page-out", percent(cpu_permille)),
+            ("paged out", mib(host.paged_out)),
             ("came back", mib(host.came_back)),
         ],
         chart: host.available.clone(),

@@ -115,7 +115,7 @@ impl Answer {
             None => format!("The journal has no decision of the {policy} policy about {names}."),
             Some(span) => format!(
                 "The {policy} policy decided nothing about {names} between {} and {}. The journal \
-                 has its decisions from {} to {}.",
+                 contains decisions of this policy from {} to {}.",
                 show(from_ms),
                 show(to_ms),
                 show(span.from_ms),

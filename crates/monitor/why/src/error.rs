@@ -13,7 +13,7 @@ pub enum Error {
     #[error("Invalid time span {0:?}: use 90s, 5m, 1h, 1h30m, 2d or 1w")]
     Span(String),
     /// A guest that is not in the journal, with the nearest names in the journal.
-    #[error("The journal knows no guest {text}{}", offered(nearest))]
+    #[error("The journal contains no guest {text}{}", offered(nearest))]
     Unknown {
         /// Requested guest.
         text: String,
@@ -27,7 +27,7 @@ pub enum Error {
 
 fn offered(nearest: &[String]) -> String {
     match nearest {
-        [] => ": it knows none yet".to_owned(),
+        [] => ": the journal contains no guests yet".to_owned(),
         names => {
             let names = names.join(", ");
             format!("; the nearest names are {names} (`*` stands for any text)")

@@ -265,6 +265,6 @@ mod tests {
         let error = choose("a\u{1b}b", &rows()).expect_err("unknown").to_string();
         assert!(error.contains(" a\u{fffd}b;"), "{error}");
         let error = choose("x", &[]).expect_err("unknown").to_string();
-        assert!(error.ends_with("it knows none yet"), "{error}");
+        assert!(error.ends_with("the journal contains no guests yet"), "{error}");
     }
 }

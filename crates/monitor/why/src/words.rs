@@ -5,6 +5,7 @@ use base::plain;
 use model::SizeAction;
 use model::clause::Clause;
 use model::quantity::{self, short, size};
+use std::borrow::Cow;
 use store::{Decided, Decision, Fate, Outcome, Policy};
 
 /// Maximum length of a guest's name shown.
@@ -154,7 +155,7 @@ pub fn state(decision: &Decision) -> String {
         ("swap_in_pages_s", "the guest swapped in"),
         ("swap_out_pages_s", "the guest swapped out"),
         ("refault_pages_s", "the guest read dropped cache again,"),
-        ("stalls_s", "its processes had to free memory themselves,"),
+        ("stalls_s", "processes in the guest had to free memory themselves,"),
     ];
     for (name, says) in rates {
         if let Some(rate) = get(name).filter(|rate| *rate > 0.0) {
@@ -179,7 +180,7 @@ fn age(decision: &Decision) -> Option<String> {
     let age = span(age_ms as i64);
     Some(match decision.input("asleep") {
         Some(asleep) if asleep > 0.0 => {
-            format!(" This sample was {age} old, but the guest was asleep, so it still held.")
+            format!(" This sample was {age} old, but still valid, because the guest was asleep.")
         }
         _ => format!(" This sample was {age} old."),
     })
@@ -199,7 +200,7 @@ pub fn taken_back(times: usize) -> String {
 
 /// Describes the bounds that were reached.
 pub fn bounds(decision: &Decision) -> Option<String> {
-    let words = |name: &String| match name.as_str() {
+    let words = |name: &Cow<str>| match name.as_ref() {
         "min" => "the guest's minimum".to_owned(),
         "max" => "the guest's maximum or own rules".to_owned(),
         "step" => "the largest step of one pass".to_owned(),

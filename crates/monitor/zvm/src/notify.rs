@@ -65,18 +65,18 @@ pub fn notified(text: &str) -> Result<Vec<String>, Vec<NotifyFault>> {
         match words.next() {
             Some(kind) if kind.is("MEMORY") => {}
             Some(kind) => {
-                let message = format!("NOTIFY {} is not known", quoted(kind.text));
+                let message = format!("NOTIFY {} is not supported", quoted(kind.text));
                 faults.push(kind.fault(message, "write NOTIFY MEMORY, then users"));
                 continue;
             }
             None => {
-                let message = "a NOTIFY of nothing".to_owned();
+                let message = "NOTIFY without MEMORY".to_owned();
                 faults.push(first.fault(message, "write NOTIFY MEMORY, then users"));
                 continue;
             }
         }
         if words.len() == 0 {
-            let message = "a NOTIFY MEMORY of nobody".to_owned();
+            let message = "NOTIFY MEMORY without users".to_owned();
             faults.push(first.fault(message, "name users, such as LINUX01 or LINUX*"));
         }
         for word in words {
@@ -87,19 +87,21 @@ pub fn notified(text: &str) -> Result<Vec<String>, Vec<NotifyFault>> {
                     }
                 }
                 Err(message) => {
-                    let help = "a user's name has up to 8 of A-Z 0-9 @ # $ _ - +, and * at its end";
+                    let help = "a user's name has at most 8 characters: A-Z 0-9 @ # $ _ - +; \
+                                a * at the end stands for any text";
                     faults.push(word.fault(message, help));
                 }
             }
             if users.len() > USERS_MAX {
-                faults.push(word.fault(format!("more than {USERS_MAX} users"), "use patterns"));
+                let message = format!("more than {USERS_MAX} users");
+                faults.push(word.fault(message, "use patterns such as LINUX*"));
                 faults.truncate(FAULTS_MAX);
                 return Err(faults);
             }
         }
     }
     if users.is_empty() && faults.is_empty() {
-        let message = "no NOTIFY MEMORY in the whole file: nobody would be managed".to_owned();
+        let message = "the file has no NOTIFY MEMORY, so no user would be managed".to_owned();
         let help = "write a line such as NOTIFY MEMORY LINUX*";
         faults.push(NotifyFault { span: 0..0, message, help });
     }
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(places, ["to-long-a-name", "A*B", "MEMRY", "NOTIFY", "NOTIFY", "/*"]);
         assert_eq!(found[1].1, "`A*B` is no user's name");
         assert_eq!(faults("ADMIN MSGUSER X")[0].0, "");
-        assert!(faults("")[0].1.contains("nobody would be managed"));
+        assert!(faults("")[0].1.contains("no user would be managed"));
         let hostile = faults("NOTIFY MEMORY \u{1b}[31mA;rm");
         assert!(!hostile[0].1.contains('\u{1b}'), "{hostile:?}");
     }

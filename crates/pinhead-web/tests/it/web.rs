@@ -103,7 +103,7 @@ fn finding2_08_signal_asks_for_the_next_token() {
     let mut token = || {
         if std::mem::replace(&mut is_repeated, true) {
             let reason = told.next().expect("a reason").expect("text");
-            assert!(reason.starts_with("A signal requested the next address"), "{reason}");
+            assert!(reason.starts_with("A signal requested a new address"), "{reason}");
         }
         let address = told.next().expect("an address").expect("text");
         let hint = told.next().expect("a hint").expect("text");

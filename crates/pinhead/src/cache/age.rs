@@ -21,11 +21,8 @@ pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<St
     let names = names.join(", ");
     // Only root can renew disks that root has made for all users.
     let command = match old.iter().all(|(_, path)| path.starts_with(cache.root())) {
-        true => "`pinhead cache refresh` gets newer ones".to_owned(),
-        false => format!(
-            "`PINHEAD_CACHE={} pinhead cache refresh` as root gets newer ones",
-            images::SYSTEM
-        ),
+        true => "run `pinhead cache refresh`".to_owned(),
+        false => format!("run `PINHEAD_CACHE={} pinhead cache refresh` as root", images::SYSTEM),
     };
     Some(format!(
         "The guests' packages are {days} days old ({names}) and lack later security fixes; \

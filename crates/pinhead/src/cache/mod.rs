@@ -201,7 +201,7 @@ fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
     }
     let mut parts = cache.parts()?;
     parts.retain(|part| Wanted::of(part).is_some_and(|one| wanted.contains(&one)));
-    answer(cache, &parts, args.format, "No part of the cache is that old")
+    answer(cache, &parts, args.format, "No part of the cache is old enough to be rebuilt")
 }
 
 /// Returns the named parts, or else the old parts. Disks come last, because they take longest.

@@ -27,9 +27,9 @@ pub enum RecordingsError {
          elsewhere"
     )]
     NoJournal { path: PathBuf },
-    #[error("There is no table {name}; there are {}", .known.join(", "))]
+    #[error("There is no table {name}; the tables are {}", .known.join(", "))]
     NoTable { name: String, known: Vec<String> },
-    #[error("{name} is now split into {first} and {second}: choose one of them for this format")]
+    #[error("Report {name} is now split in two: choose {first} or {second} for this format")]
     TwoReports { name: String, first: &'static str, second: &'static str },
     #[error("No change given: use --host, --grow, --more with --like, --policy, or --fit")]
     NoChange,

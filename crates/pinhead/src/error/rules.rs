@@ -17,8 +17,8 @@ pub enum RulesError {
     #[error("The rules need {looks} snapshots, but there are only {found}: 0 to {}", .found - 1)]
     FewTrees { looks: usize, found: usize },
     #[error(
-        "{name} has rules for the host's manager: choose one of its guests with --guest, or give \
-         its values with --values FILE, a JSON object such as {{\"guest.available\": [512, 520], \
+        "{name} has rules for the host's manager: choose a guest with --guest, or give a guest's \
+         values with --values FILE, a JSON object such as {{\"guest.available\": [512, 520], \
          \"host.available\": 4096}}, newest first"
     )]
     NoValues { name: String },

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 /// A farm that cannot be started, or has ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
-    #[error("There is no class `{}` in {path}; there are {known}", .class.escape_debug())]
+    #[error("There is no class `{}` in {path}; the classes are {known}", .class.escape_debug())]
     NoClass { class: String, path: PathBuf, known: String },
     #[error(
         "Class `{class}`: QEMU has no permission for ports below {first}, such as `host = {port}` \
@@ -27,7 +27,7 @@ pub enum UpError {
          give this farm another `name`"
     )]
     NameTaken { name: String, pid: u32 },
-    #[error("The farm's process has no output")]
+    #[error("The output of the farm's process cannot be read")]
     NoOutput,
     /// The reason, as reported by the farm's process.
     #[error("{0}")]

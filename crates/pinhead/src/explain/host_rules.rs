@@ -142,19 +142,19 @@ fn verdicts(program: &HostProgram, words: &host::HostWords) -> Vec<String> {
         word.map(|word| word.map(|mib| format!("{} MiB", mib.max(0))))
     };
     let asked = [
-        ("It gives memory", Name::ShrinkGuest, truth(words.shrink_guest)),
-        ("It needs memory", Name::GrowGuest, truth(words.grow_guest)),
-        ("It may be shrunk", Name::MayShrink, truth(words.may_shrink)),
-        ("It may be grown", Name::MayGrow, truth(words.may_grow)),
-        ("A step down", Name::ShrinkSize, size(words.shrink_mib)),
-        ("A step up", Name::GrowSize, size(words.grow_mib)),
+        ("The guest gives memory", Name::ShrinkGuest, truth(words.shrink_guest)),
+        ("The guest needs memory", Name::GrowGuest, truth(words.grow_guest)),
+        ("The guest may be shrunk", Name::MayShrink, truth(words.may_shrink)),
+        ("The guest may be grown", Name::MayGrow, truth(words.may_grow)),
+        ("Size of a step down", Name::ShrinkSize, size(words.shrink_mib)),
+        ("Size of a step up", Name::GrowSize, size(words.grow_mib)),
     ];
     let lines = asked.into_iter().map(|(what, name, answer)| match answer {
-        None => format!("{what}: the arbiter decides, {} is not set", name.name()),
+        None => format!("{what}: decided by the arbiter, because {} is not set", name.name()),
         Some(Ok(answer)) => format!("{what}: {answer}, by {}", name.name()),
         Some(Err(fault)) => {
             let reason = program.reason(&fault);
-            format!("{what}: held, {} has no value: {reason}", name.name())
+            format!("{what}: held, because {} has no value: {reason}", name.name())
         }
     });
     lines.collect()

@@ -44,7 +44,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let stdin = std::io::stdin();
     let raw = Raw::set(&stdin)?;
     if raw.is_some() {
-        eprint!("{}: Ctrl-] leaves\r\n", args.guest);
+        eprint!("{}: Ctrl-] detaches the terminal\r\n", args.guest);
     }
     let left = relay(stream, &stdin, raw.is_some());
     let mut stdout = std::io::stdout();
@@ -71,7 +71,7 @@ impl Raw<'_> {
         if !stdin.is_terminal() {
             return Ok(None);
         }
-        let wrong = |e| Error::step("The terminal's settings", e);
+        let wrong = |e| Error::step("Cannot change the terminal's settings", e);
         let before = tcgetattr(stdin).map_err(wrong)?;
         let mut raw = before.clone();
         raw.make_raw();

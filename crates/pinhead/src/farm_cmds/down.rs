@@ -51,7 +51,7 @@ fn end(found: &Running) -> Result<String, Error> {
     let held = rundir::holder(found.pid, &found.socket);
     let asked = service::ask(&found.socket, &Ask::Down);
     let process = held.map_err(|e| {
-        let how = if asked.is_ok() { "was requested to end" } else { "does not answer" };
+        let how = if asked.is_ok() { "accepted the request to end" } else { "does not answer" };
         let text = format!(
             "Farm {} (process {}) {how}, and its end cannot be observed",
             found.name, found.pid

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(asked("g2", [&["g1"], &["g1", "g2"]]), Ok("12".into()));
         assert_eq!(
             asked("g1", [&["g1"], &["g1"]]),
-            Err("Several farms have a guest `g1`: name one of 11/g1, 12/g1".into())
+            Err("Several farms have a guest `g1`: use one of 11/g1, 12/g1".into())
         );
         let none = "No guest `g9` runs: did you mean `g1` or `g2`?";
         assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
@@ -187,6 +187,6 @@ mod tests {
                 .starts_with("You have no running farm")
         );
         let several = only(all()).unwrap_err().to_string();
-        assert_eq!(several, "Several farms run: name one of shop, shop, test, 14");
+        assert_eq!(several, "Several farms run: add the name of one: shop, shop, test, 14");
     }
 }

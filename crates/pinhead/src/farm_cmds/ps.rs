@@ -259,7 +259,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[1],
-            "web1             web                 7 up             50      20     96    0.2  \
+            "web1             web                 7 up            50     20     96    0.2  \
              10.1.0.1 127.0.0.1:18000>80"
         );
         assert!(lines[2].contains("QEMU ended\u{fffd}") && !text.contains('\u{1b}'));

@@ -138,14 +138,16 @@ fn moves(answer: &Answer, out: &mut String) {
     if !plan.later.is_empty() {
         let hosts = counted(plan.later.len() as u64, "more host");
         let _ =
-            writeln!(out, "\n{hosts} short of memory, and not considered: {}.", names(&plan.later));
+            writeln!(out, "\n{hosts} short of memory, but without a plan: {}.", names(&plan.later));
     }
     if !plan.unknown.is_empty() {
         let hosts = counted(plan.unknown.len() as u64, "host");
         let _ = writeln!(out, "\nToo little data of {hosts}: {}.", names(&plan.unknown));
     }
     if !plan.moves.is_empty() {
-        out.push_str("\nEach move assumes the moves before it. This command moves nothing.\n");
+        out.push_str(
+            "\nEach move assumes that the moves before it are done. This command moves nothing.\n",
+        );
     }
 }
 

@@ -15,7 +15,7 @@ pub fn check(args: &HostArgs) -> Result<String, Error> {
     };
     let mut out = format!("# {name}: no errors\n");
     if let Some(budget) = args.budget {
-        out.push_str(&format!("# --budget {budget} precedes `budget` in [host]\n"));
+        out.push_str(&format!("# --budget {budget} overrides `budget` in [host]\n"));
     }
     let control = &loaded.settings.control;
     let places = [

@@ -40,20 +40,20 @@ pub struct HostArgs {
     pub config: Option<PathBuf>,
     /// Memory that all guests may use together, such as 480M or 50%
     ///
-    /// It precedes `[host] budget` in the settings.
+    /// This option overrides `[host] budget` in the settings.
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub budget: Option<Share>,
     /// Write decisions to the journal, but change nothing
     ///
-    /// Guests of `pinhead up` stay under its control. If it moves their balloons itself, the
-    /// manager leaves those guests alone and reports that. At its end it reports how often and how
-    /// far it would have moved each guest.
+    /// Guests of `pinhead up` stay under the control of `pinhead up`. If `pinhead up` changes their
+    /// balloons itself, the manager ignores these guests and reports this. When it ends, the
+    /// manager reports how often and how far it would have changed each guest.
     #[arg(long)]
     pub dry_run: bool,
-    /// Check the settings, print those that would be in force, and exit
+    /// Check the settings, print the resulting settings, and exit
     ///
-    /// Keys with their defaults are comments. Nothing is started or changed. An error is printed
-    /// with its line, and the exit status is then 2.
+    /// Keys with default values are printed as comments. Nothing is started or changed. An error is
+    /// printed with its line, and the exit status is then 2.
     #[arg(long, conflicts_with_all = ["dry_run", "seconds"])]
     pub check: bool,
     /// Exit after this time, such as 90s or 10m; a number alone means seconds
@@ -87,17 +87,18 @@ pub struct PsArgs {
     /// A lever is a mechanism that gains memory for the host; sizes are in MiB. Page reporting and
     /// the balloon return memory that is free in a guest. Page-out moves the memory of sleeping
     /// guests to the host's swap, compressed or on a disk. Pages that a guest touches return
-    /// automatically. KSM keeps one copy of equal pages. GAINED is memory that the host has or had
-    /// from a lever. IN SWAP is the growth of compressed memory for it, and BACK the memory that
-    /// came back. A guest's working set is its resident memory one minute after its page-out.
+    /// automatically. KSM keeps one copy of equal pages. GAINED is the host's present gain
+    /// from KSM and the balloon, and its gain from other levers since the manager's start. IN SWAP
+    /// is the compressed size of this memory, and BACK the part that came back. A guest's working
+    /// set is its resident memory one minute after its page-out.
     #[arg(long, conflicts_with_all = ["status", "farm", "guests", "columns", "sort"])]
     pub levers: bool,
     /// Show guests of all farms or of one, as the farm sees them
     ///
-    /// NAME is the farm's name or process id. Without `--farm` a farm shows only guests without a
-    /// manager. These are all guests if no manager runs, else those that are parked or have ended.
-    /// Sizes in MiB: host memory of the guest's processes, their share of it with shared
-    /// pages split, and the configured size. A guest is `starting` until its ports have answered.
+    /// NAME is the farm's name or process id. Without `--farm` the table has a farm's guest only if
+    /// the guest has no manager: no manager runs, or the guest is parked or has ended. Sizes are in
+    /// MiB: host memory of the guest's processes, the same with shared pages divided among their
+    /// users, and the configured size. A guest is `starting` until its ports have answered.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
     pub farm: Option<Option<String>>,
     #[command(flatten)]
@@ -118,17 +119,17 @@ pub struct SocketArg {
 /// Changes of `pinhead set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
-    /// Lower limit of its memory
+    /// Lower limit of the guest's memory
     Min,
-    /// Upper limit of its memory
+    /// Upper limit of the guest's memory
     Max,
     /// Weight against other guests
     Shares,
-    /// Fixed size of its memory
+    /// Fixed size of the guest's memory
     Pin,
-    /// Stop managing it, and give it its maximum
+    /// Stop managing the guest, and set its memory to the maximum
     Release,
-    /// Manage it again
+    /// Manage a released guest again
     Manage,
 }
 

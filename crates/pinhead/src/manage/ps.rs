@@ -206,7 +206,7 @@ pub fn status(answer: &Status, width: Option<usize>) -> String {
     );
     let trouble = answer.journal.trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
     let line = format!(
-        "journal: {}, {} waiting, {} lost{trouble}",
+        "journal: {}, {} records waiting, {} lost{trouble}",
         answer.journal.path.as_deref().unwrap_or("none"),
         answer.journal.waiting,
         answer.journal.lost
@@ -331,8 +331,8 @@ mod tests {
         };
         assert_eq!(
             shown(&row),
-            "budget 480 MiB, 0 free in it; host 24105 MiB, 23130 available; wants 48 ± 4, \
-             keeps 14\n"
+            "budget 480 MiB, 0 free in it; host 24105 MiB, 23130 available; set point 48 ± 4, \
+             reserve 14\n"
         );
         let row = HostRow { available_bytes: mib(23130), budget_bytes: None, ..row };
         assert_eq!(shown(&row), "host 24105 MiB, 23130 available; set point 48 ± 4, reserve 14\n");

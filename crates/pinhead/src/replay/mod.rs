@@ -52,7 +52,7 @@ pub struct SourceArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Policy to compare with the one that ran, or a settings file
+    /// Policy to compare with the recorded policy, or a settings file
     ///
     /// Policies: pinhead, mom, proxmox, pi, senpai, reporting, none.
     #[arg(long, value_name = "NAME|FILE")]
@@ -87,8 +87,8 @@ pub struct SimulateArgs {
     pub more: Option<u32>,
     /// Find the number of additional guests like --like that fit
     ///
-    /// Guests fit if the host lacks no more memory than without them: it is not below its reserve
-    /// for longer, and its free memory covers what guests need.
+    /// Guests fit if they do not increase the host's lack of memory: the host is below its reserve
+    /// no longer than without them, and needs beyond its free memory do not grow.
     #[arg(long, requires = "like", conflicts_with = "more")]
     pub fit: bool,
     /// Pattern of guest names, such as 'web*'

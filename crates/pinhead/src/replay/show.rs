@@ -109,12 +109,12 @@ pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error
     let verb = if fit.count == 1 { "fits" } else { "fit" };
     let why = match shortage {
         Shortage::Reserve => format!(
-            "with one more guest the host is below its reserve for {} s, instead of {} s",
+            "with one more guest the host would be below its reserve for {} s instead of {} s",
             seconds(beyond.below_reserve_ms),
             seconds(fit.host.below_reserve_ms)
         ),
         Shortage::Needs => format!(
-            "with one more guest, guests need {} MiB-minutes beyond the free memory, instead of {}",
+            "with one more guest, needs would exceed free memory by {} MiB-minutes instead of {}",
             mib_minutes(beyond.lacked),
             mib_minutes(fit.host.lacked)
         ),
@@ -134,13 +134,13 @@ fn head(played: &Played, now: &Now) -> String {
         when::show(played.to_ms, now)
     );
     if player.starts() > 1 {
-        out.push_str(&format!(", of {} managers one after another", player.starts()));
+        out.push_str(&format!(", of {} successive managers", player.starts()));
     }
     if player.missing() > 0 {
         out.push_str(&format!("; {} are missing", player.missing()));
     }
     if player.unread() > 0 {
-        out.push_str(&format!("; left out, as of a later version: {}", player.unread()));
+        out.push_str(&format!("; not replayed, as a later version made them: {}", player.unread()));
     }
     out + ".\n"
 }

@@ -208,7 +208,7 @@ fn impossible_replay_is_refused_with_remedy() {
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
     recorder.close().unwrap();
     let refused = |typed: &[&str]| replay(&args(&dir, typed), &now()).unwrap_err().to_string();
-    assert!(refused(&[]).contains("No passes were recorded"), "{}", refused(&[]));
+    assert!(refused(&[]).contains("This time has no passes"), "{}", refused(&[]));
     let unknown = refused(&["--policy", "proxmux"]);
     assert!(
         unknown.contains("proxmox") && unknown.contains("neither a policy nor a file"),
@@ -243,7 +243,7 @@ fn more_guests_fit_until_a_need_is_not_met() {
     let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
     assert!(error.contains("No guest web* was recorded"), "{error}");
     let error = simulated(&["--fit", "--like", "g1"]).unwrap_err().to_string();
-    assert!(error.contains("has passes of 2 min 59 s"), "{error}");
+    assert!(error.contains("Passes were recorded for only 2 min 59 s"), "{error}");
     assert!(error.contains("1 h is needed") && error.contains("--enough"), "{error}");
     let fit = ["--fit", "--enough", "2m", "--like", "g1", "--host", "8 GiB"];
     let text = simulated(&fit).unwrap();

@@ -56,7 +56,7 @@ fn an_old_name_may_have_become_two_reports() {
     let text = printed("esausr2").expect("two reports");
     assert!(text.contains("GUEST1") && text.contains("GUEST2"));
     let error = printed("ESAUSR2 --format csv").expect_err("two tables").to_string();
-    assert!(error.contains("GUEST1 and GUEST2"), "{error}");
+    assert!(error.contains("GUEST1 or GUEST2"), "{error}");
     assert!(printed("ESAXYZ").expect_err("no report").to_string().contains("STORE1"));
 }
 
@@ -106,7 +106,7 @@ fn request_for_what_is_not_recorded_names_what_is() {
     let wrong = |words: &str| printed(words).expect_err("not recorded").to_string();
     assert_eq!(
         wrong("MAIN --from 00:00 --class lnx1oo1"),
-        "No guest's name or class matches lnx1oo1. Near it: LNX1001"
+        "No guest's name or class matches lnx1oo1. Similar names: LNX1001"
     );
     assert_eq!(
         wrong("MAIN --from 00:00 --class nosuch"),
@@ -116,8 +116,8 @@ fn request_for_what_is_not_recorded_names_what_is() {
     assert!(wrong("MAIN --from 00:00 --guest web").starts_with("No guest is called web. Guests"));
     assert_eq!(
         wrong("MAIN --from 2026-11-19 --to 2026-11-20"),
-        "Nothing is recorded in this time. The recording has 2026-11-21 00:00 to 2026-11-22 00:00; \
-         choose a part of it with --from and --to"
+        "Nothing is recorded in this time. The recording covers 2026-11-21 00:00 to 2026-11-22 \
+         00:00; choose a part with --from and --to"
     );
     assert!(wrong("gest1").starts_with("No report is called gest1: did you mean `GUEST1`"));
 }
@@ -184,7 +184,7 @@ fn report_begins_and_ends_with_the_recording() {
     }
     let error = answer(&local, &args("MAIN --from 03:00 --to 04:00"), &now(), 80);
     std::fs::remove_dir_all(&dir).expect("removed");
-    let range = "The recording has 2026-11-21 00:20:52 to 2026-11-21 00:23:50;";
+    let range = "The recording covers 2026-11-21 00:20:52 to 2026-11-21 00:23:50;";
     assert!(error.expect_err("nothing").to_string().contains(range));
 }
 

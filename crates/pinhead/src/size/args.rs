@@ -24,8 +24,8 @@ pub struct SizeArgs {
     pub percentile: u64,
     /// Headroom above the covered need
     ///
-    /// If a guest's peak has grown within the time, its headroom is at least that growth, up to a
-    /// half.
+    /// If a guest's peak has grown within the time, the headroom is at least as large as this
+    /// growth, but this rule adds no more than 50%.
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part)]
     pub headroom: u64,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
@@ -64,6 +64,6 @@ pub enum Apply {
     Settings,
     /// Commands for libvirt guests, effective from their next start
     Virsh,
-    /// Set the sizes in the running manager, until it ends
+    /// Set the sizes in the running manager; they apply until the manager ends
     Manager,
 }

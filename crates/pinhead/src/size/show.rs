@@ -29,7 +29,7 @@ fn text(answer: &Sizes, now: &Now) -> String {
     if let Some(too_little) = &too_little
         && !answer.advice.guests.iter().any(Sizing::has_enough)
     {
-        return format!("No sizes yet: {too_little} (--enough).\n");
+        return format!("No sizes yet: {too_little} (set by --enough).\n");
     }
     let columns = [
         left("GUEST").most(NAME_MAX),
@@ -86,8 +86,8 @@ fn sum_text(answer: &Sizes, now: &Now) -> String {
     let Together { sizes, at_once, step } = answer.advice.together;
     let at_ms = answer.from_ms + (step as i64) * answer.question.span.step_ms;
     format!(
-        "\nAll guests together: sizes of {} MiB. At most {} MiB of them were needed at one time \
-         ({}).\n",
+        "\nThe sizes of all guests add up to {} MiB. At any one time all guests together needed at \
+         most {} MiB ({}).\n",
         sizes.as_mib(),
         at_once.as_mib(),
         when::show(at_ms, now)

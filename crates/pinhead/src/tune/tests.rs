@@ -181,7 +181,8 @@ fn too_little_history_is_the_reason_for_no_advice() {
     };
     let text = tune(&args, &Sources::default(), &now()).unwrap();
     fs::remove_dir_all(&dir).unwrap();
-    let found = "No suggestions yet: 4 of 4 guests reported for 4 h at most; 5 h is needed.\n";
+    let found =
+        "No suggestions yet: 4 of 4 guests reported for 4 h at most; at least 5 h is needed.\n";
     assert_eq!(text, found);
 }
 
@@ -311,7 +312,7 @@ fn a_starving_guest_that_could_have_more_gets_a_minimum() {
         None,
     );
     assert!(
-        first(&text).starts_with("1. g1: starved. Potential gain: a need is met in 100.0 %"),
+        first(&text).starts_with("1. g1: starved. Potential gain: needs met for another 100.0 %"),
         "{text}"
     );
     assert!(text.contains("pinhead set g1 min \"112 MiB\""), "{text}");

@@ -53,7 +53,8 @@ pub fn start(path: &Path, args: &UpArgs) -> Result<(), Error> {
             Err(UpError::Process(message).into())
         }
         None => {
-            let status = child.wait().map_err(|e| wrong("The farm's process is gone", e))?;
+            let status =
+                child.wait().map_err(|e| wrong("Cannot wait for the farm's process", e))?;
             Err(UpError::EndedEarly { status }.into())
         }
     }

@@ -109,7 +109,7 @@ impl OwnManager {
         if self.thread.as_mut().is_some_and(|thread| thread.is_hung(now_ms)) {
             // The thread cannot be ended, so the farm closes its end of the thread's lease.
             self.thread = None;
-            let note = self.fails("it has made no progress for a long time", None);
+            let note = self.fails("the manager has made no progress for a long time", None);
             return News { note, is_hung: true };
         }
         match &mut self.thread {
@@ -163,7 +163,7 @@ impl OwnManager {
                 None
             }
             Ok(Ended::Failed(why)) => self.fails(&why, Some(now_ms)),
-            Err(_) => self.fails("this is an error in pinhead", None),
+            Err(_) => self.fails("the manager ended because of an error in pinhead", None),
         }
     }
 

@@ -58,7 +58,7 @@ pub struct Plan {
 pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     check_ports(&farm, first_host_port())?;
     let cache = Cache::from_environment()?;
-    let password = Password::random().map_err(|e| Error::step("No random number", e))?;
+    let password = Password::random().map_err(|e| Error::step("Cannot get a random number", e))?;
     let mut maker = Maker { cache, progress, farm: &farm, password, used: BTreeSet::new() };
     let mut plan = Plan {
         reach: how_to_reach(&farm),

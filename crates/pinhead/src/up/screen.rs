@@ -156,7 +156,7 @@ fn footer(seconds: u64, program: &str, others: Option<usize>) -> String {
         Some(0) => format!("; `{program} top` shows managed guests"),
         Some(others) => {
             let others = base::counted(others as u64, "guest");
-            format!("; its manager also manages {others} of other farms: `{program} top`")
+            format!("; the manager has {others} of other farms, too: see `{program} top`")
         }
     };
     format!("{seconds} s; Ctrl-C ends all guests{hint}\n")
@@ -207,7 +207,7 @@ mod tests {
         let managed = footer(86_400, "pinhead", Some(0));
         assert!(managed.contains("pinhead top") && managed.trim_end().len() <= 80, "{managed}");
         let others = footer(7, "target/release/pinhead", Some(40));
-        assert!(others.contains("also manages 40 guests of other farms"), "{others}");
+        assert!(others.contains("the manager has 40 guests of other farms"), "{others}");
         assert!(others.contains("`target/release/pinhead top`"), "{others}");
     }
 }

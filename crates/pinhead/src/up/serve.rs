@@ -110,9 +110,9 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
     // The directory must outlive all values below, which have their files in this directory.
     let run_dir = leftovers::run_dir(name.as_deref())
-        .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
+        .map_err(|e| Error::step("Cannot make the directory for the guests' sockets", e))?;
     if !run.is_managed {
-        run_dir.leave_to_rules().map_err(|e| Error::step("No mark for other managers", e))?;
+        run_dir.leave_to_rules().map_err(|e| Error::step("Cannot mark the farm unmanaged", e))?;
     }
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());
@@ -126,7 +126,7 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
     let mut tiers = Tiers::open(&limits)?;
     tiers.separate_guests();
     let service = Service::open(run_dir.path(), name.clone(), occupants)
-        .map_err(|e| Error::step("No control socket for the guests", e))?;
+        .map_err(|e| Error::step("Cannot make the guests' control socket", e))?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     // A clone's start takes little CPU time: it mostly waits for the disk and for the daemon's
     // greeting.
@@ -345,7 +345,7 @@ impl Running {
             let more = if silent.len() > SILENT_MAX { " and others" } else { "" };
             let names = silent[..silent.len().min(SILENT_MAX)].join(", ");
             text.push_str(&format!(
-                "  running, but without an answer of their ports: {names}{more}\n"
+                "  running, but their ports do not answer yet: {names}{more}\n"
             ));
         }
         if self.starter.take().is_some() {

@@ -27,7 +27,7 @@ pub enum ZvmCommand {
 /// `pinhead zvm import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// MONWRITE files in the order of their time
+    /// MONWRITE files, oldest first
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// New directory for the recordings

@@ -105,7 +105,7 @@ fn told(exporter: &Exporter, count: u64, args: &ExportArgs) -> String {
     let mut text = format!("{} in {}\n", counted(count, "interval"), args.file.display());
     let renamed: Vec<(&str, &str)> = exporter.renamed().collect();
     for (guest, user) in renamed.iter().take(RENAMED_MAX) {
-        let _ = writeln!(text, "{} is the user {}", plain(guest, 64), plain(user, 8));
+        let _ = writeln!(text, "guest {} has the user name {}", plain(guest, 64), plain(user, 8));
     }
     if renamed.len() > RENAMED_MAX {
         let more = counted((renamed.len() - RENAMED_MAX) as u64, "more guest");

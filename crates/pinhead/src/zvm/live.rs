@@ -33,7 +33,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
         let what = match source.kind() {
             io::ErrorKind::NotFound => format!(
                 "{} does not exist: this command needs a guest of z/VM, the module monreader, and \
-                 `IUCV *MONITOR` and the monitor's segment in its directory entry",
+                 in the guest's directory entry `IUCV *MONITOR` and the monitor's segment",
                 args.device.display()
             ),
             _ => format!(

@@ -224,8 +224,8 @@ fn retired_counters_are_reported_once_each() {
     let answer = Guest::new().check(&format!("{GOOD}{MEMORY}MEMPLUG=\"{rule}\"\n"));
     assert_eq!(answer.codes(), ["overruled", "retired-counter", "retired-counter"]);
     let messages = answer.file["diagnostics"].to_string();
-    assert!(messages.contains("pgscan_direct_dma; it reads 0"), "{messages}");
-    assert!(messages.contains("pgscan_direct_normal; it reads pgscan_direct"), "{messages}");
+    assert!(messages.contains("pgscan_direct_dma; the rule uses 0"), "{messages}");
+    assert!(messages.contains("pgscan_direct_normal; the rule uses pgscan_direct"), "{messages}");
     assert_eq!(answer.code, Some(0));
 }
 

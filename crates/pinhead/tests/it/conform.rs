@@ -106,8 +106,8 @@ fn a_wrong_expectation_is_a_disagreement() {
     assert_eq!((report.agree, report.total, report.differences.len()), (1, 4, 3));
     let [first, second, third] = &report.differences[..] else { panic!("three of them") };
     assert!(first.contains("snapshot 1: expected") && first.contains("64"), "{first}");
-    assert!(second.contains("accepted, but it must be refused"), "{second}");
-    assert!(third.contains("refused, but the original runs it"), "{third}");
+    assert!(second.contains("pinhead accepts the rules, but must refuse them"), "{second}");
+    assert!(third.contains("pinhead refuses the rules, but cpuplugd runs them"), "{third}");
     assert!(third.contains("error[type]"), "{third}");
 }
 

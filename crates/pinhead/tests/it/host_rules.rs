@@ -98,10 +98,12 @@ fn people_see_each_piece_with_its_value() {
          memory)\n",
         "  SHRINKGUEST = TRUE\n",
         "      guest.cold[1] = 300\n",
-        "  It gives memory: yes, by SHRINKGUEST\n",
-        "  It needs memory: the arbiter decides, GROWGUEST is not set\n",
-        "  It may be shrunk: held, MAYSHRINK has no value: guest.pressure is not known now\n",
-        "  A step down: 25 MiB, by SHRINKSIZE\n",
+        "  The guest gives memory: yes, by SHRINKGUEST\n",
+        "  The guest needs memory: decided by the arbiter, because GROWGUEST is not \
+         set\n",
+        "  The guest may be shrunk: held, because MAYSHRINK has no value: guest.pressure is not \
+         known now\n",
+        "  Size of a step down: 25 MiB, by SHRINKSIZE\n",
     ] {
         assert!(answer.contains(line), "{line:?} is not in\n{answer}");
     }

@@ -60,7 +60,7 @@ fn host_check_prints_settings_in_force() {
     }
     let budget = ["host", "--check", "--config", "host.toml", "--budget", "4G"];
     let (_, text) = run(&[HOST], &budget);
-    assert!(text.contains("# --budget 4 GiB precedes `budget` in [host]\n"), "{text}");
+    assert!(text.contains("# --budget 4 GiB overrides `budget` in [host]\n"), "{text}");
     let wrong = ("host.toml", "[host]\nset_point = \"2GB\"\n");
     let (status, text) = run(&[wrong], &["host", "--check", "--config", "host.toml"]);
     assert_eq!(status, 2, "{text}");

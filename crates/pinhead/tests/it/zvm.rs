@@ -195,7 +195,7 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
         run(&["capacity", "--sysinfo", path, "--sthyi", page.to_str().expect("text")])
     };
     let told = said(&sthyi(&page));
-    assert!(told.contains("At most 2.5 CPUs, because the LPAR LP1 is capped there"), "{told}");
+    assert!(told.contains("At most 2.5 CPUs, because the LPAR LP1 has this cap"), "{told}");
     let cut = sthyi(&page[..60]);
     assert_eq!(cut.status.code(), Some(2));
     assert!(
@@ -256,9 +256,9 @@ fn report_g02_capacity_names_the_group_or_the_pool() {
         said(&run(&["capacity", "--sysinfo", "/nowhere", "--sthyi", page]))
     };
     let group = told(&sthyi_of_linux1([0, 2, 0, 0], [0; 4]));
-    assert!(group.contains("At most 2 CPUs, because the LPAR group GRP1 is capped"), "{group}");
+    assert!(group.contains("At most 2 CPUs, because the LPAR group GRP1 has this cap"), "{group}");
     let pool = told(&sthyi_of_linux1([0; 4], [0, 1, 0x80, 0]));
-    assert!(pool.contains("At most 1.5 CPUs, because the pool POOL1 is capped"), "{pool}");
+    assert!(pool.contains("At most 1.5 CPUs, because the pool POOL1 has this cap"), "{pool}");
     let none = told(&sthyi_of_linux1([0; 4], [0; 4]));
     assert!(none.contains("At most 4 CPUs, because the guest LINUX1 has no more"), "{none}");
 }
@@ -277,7 +277,10 @@ fn report_g03_capacity_compares_threads_with_threads() {
     };
     let guest = text(12);
     assert!(guest.contains("At most 12 CPUs, because guest1 under KVM/Linux"), "{guest}");
-    assert!(guest.contains("The LPAR and all above it count cores, of 2 CPUs each"), "{guest}");
+    assert!(
+        guest.contains("The LPAR and the levels above it count cores of 2 CPUs each"),
+        "{guest}"
+    );
     let lpar = text(20);
     assert!(lpar.contains("At most 16 CPUs (8 cores), because the LPAR LP12"), "{lpar}");
 }
@@ -356,7 +359,8 @@ fn exported_and_imported_recordings_match_the_original() {
     let told = said(&output);
     assert!(output.status.success() && told.contains("10 intervals in"), "{told}");
     // Names in z/VM have eight letters, and each guest gets a different name.
-    for line in ["web1 is the user WEB1", "web-server-1 is the user WEB-SERV", "the user WEB-SER2"]
+    for line in
+        ["web1 has the user name WEB1", "web-server-1 has the user name WEB-SERV", "name WEB-SER2"]
     {
         assert!(told.contains(line), "{told}");
     }

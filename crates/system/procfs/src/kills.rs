@@ -39,8 +39,8 @@ impl fmt::Display for Shortage {
             Shortage::Host => "was killed: the host had no more memory",
             Shortage::Either => "was killed: its control group or the host had no more memory",
             Shortage::Unknown => {
-                "may have been killed: the kernel killed a process for want of memory, here or \
-                 in a control group that others share"
+                "may have been killed: memory ran out, and the kernel killed this process or \
+                 another one"
             }
         })
     }

@@ -78,7 +78,7 @@ pub fn size(value: &DeValue<'_>) -> Converted<Bytes> {
 pub fn words(value: &DeValue<'_>) -> Converted<String> {
     match value {
         DeValue::String(text) if text.is_empty() => {
-            wrong("an empty text".to_owned(), "leave the key out, or give a text")
+            wrong("the text is empty".to_owned(), "remove the key, or write a text")
         }
         DeValue::String(text) if text.len() > TEXT_MAX || text.contains('\0') => {
             wrong(format!("`{}` is too long", shown(text)), "at most 4095 bytes fit")
@@ -95,7 +95,7 @@ pub fn list(value: &DeValue<'_>) -> Converted<Vec<String>> {
         return wrong(format!("expected a list, found {}", kind(value)), help);
     };
     if entries.len() > LIST_MAX {
-        return wrong(format!("a list of {} entries", entries.len()), "at most 100 fit");
+        return wrong(format!("the list has {} entries", entries.len()), "write at most 100");
     }
     entries.iter().map(|entry| words(entry.get_ref())).collect()
 }

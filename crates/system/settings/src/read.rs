@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         };
         let DeValue::Array(values) = value.get_ref() else {
             let help = format!("write [[{section}]], with two brackets: there may be several");
-            let message = "this is one table, and not a list of them".to_owned();
+            let message = "this is a single table, but a list of tables is expected".to_owned();
             self.fault(name.span(), section, message, Some(&help));
             return Vec::new();
         };

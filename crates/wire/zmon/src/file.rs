@@ -105,7 +105,7 @@ impl Reader {
             && let Some(entries) = entries(page)
         {
             let lost = (self.expected.len() as u64 + 1) * FRAME_BYTES as u64;
-            self.gap(at, lost, "pages that were named are missing");
+            self.gap(at, lost, "pages listed in a control page are missing");
             self.expected.clear();
             self.expect(&entries);
             return;
@@ -116,11 +116,11 @@ impl Reader {
         if lost == 0 || page.len() < FRAME_BYTES {
             Records::of(named).for_each(each);
         } else if lost_in(page) == 0 {
-            self.gap(at, length, "a page stands in the place of another");
+            self.gap(at, length, "another page stands in the place of the expected page");
             Records::of(page).for_each(each);
         } else {
             Records::of(named).for_each(&mut each);
-            self.gap(at + (to - lost) as u64, lost as u64, "what stands here is no record");
+            self.gap(at + (to - lost) as u64, lost as u64, "these bytes are not a record");
         }
     }
 
@@ -128,7 +128,7 @@ impl Reader {
     pub fn end(mut self) -> Vec<Gap> {
         let missing = self.expected.len() as u64 * FRAME_BYTES as u64;
         if missing > 0 {
-            self.gap(self.at, missing, "the file ends before pages that were named");
+            self.gap(self.at, missing, "the file ends before the pages that it lists");
         }
         self.gaps
     }

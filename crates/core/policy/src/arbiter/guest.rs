@@ -268,7 +268,7 @@ impl GuestHistory {
             return Some((Clause::Unusable, why));
         }
         if sample.actual.is_none() {
-            return Some((Clause::Stale, "what it has is not known"));
+            return Some((Clause::Stale, "the guest's current memory is not known"));
         }
         let boots = matches!(self.boots.now, Boot::Since(..)) && !self.balloon.is_foreign(now_ms);
         if boots && sample.limits.mode == Mode::Managed {
@@ -282,10 +282,10 @@ impl GuestHistory {
         }
         let managed = sample.limits.mode == Mode::Managed;
         if managed && self.memory.is_none() {
-            return Some((Clause::Stale, "it has reported nothing yet"));
+            return Some((Clause::Stale, "the guest has reported nothing yet"));
         }
         if managed && !self.is_fresh(sample, config, now_ms) {
-            return Some((Clause::Stale, "its last report is too old"));
+            return Some((Clause::Stale, "the guest's last report is too old"));
         }
         None
     }

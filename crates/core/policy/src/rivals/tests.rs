@@ -229,7 +229,8 @@ fn orders_are_carried_out_and_told_as_decisions_of_their_rules() {
     assert_eq!(starved.inputs.rules_host_permille, Some(1000));
     assert_eq!(
         starved.to_string(),
-        "4000 -> 3900 MiB: by the rules of Proxmox: 100 % of the host is in use, and they want 80 %"
+        "4000 -> 3900 MiB: by the rules of Proxmox: 100 % of the host is in use, and their target \
+         is 80 %"
     );
     assert_eq!((broken_one.clause, broken_one.command), (Clause::Unusable, None));
     // The target is reached, and nothing is reported until the next beat.

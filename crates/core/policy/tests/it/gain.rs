@@ -213,7 +213,7 @@ fn report_h06_guest_that_gave_in_vain_is_tried_less_and_less() {
 #[test]
 fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
     let mut arbiter = Arbiter::new();
-    let words = "its balloon gives the host nothing: its memory is locked";
+    let words = "its balloon frees nothing on the host: its memory is locked";
     let pinned = |actual, at_ms| {
         let process = Process { pinned: Some(words), ..Process::default() };
         GuestSample { process, ..barren(actual, gib(8), at_ms) }

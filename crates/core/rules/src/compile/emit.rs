@@ -223,7 +223,7 @@ fn truth_as_number(expr: &Expr) -> Diagnostic {
         ExprKind::Call(..) => "The result of `over`",
         _ => "The result of `&` or `|`",
     };
-    Diagnostic::error("type", expr.span, format!("{what} cannot be calculated with"))
+    Diagnostic::error("type", expr.span, format!("{what} is not a number"))
         .label("true or false, but used as a number")
         .help("check the parentheses, also behind a unary `-` or `!`")
 }

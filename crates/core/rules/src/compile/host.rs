@@ -14,7 +14,7 @@ pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
     let names = FileKind::Host.names();
     if names.iter().all(|name| file.rule(*name).is_none() && !file.is_unread(*name)) {
         let all: Vec<&str> = names.iter().map(|name| name.name()).collect();
-        let message = "The file sets none of the rules that the manager asks for";
+        let message = "The file sets none of the rules that the manager uses";
         let error = Diagnostic::error("nothing-to-do", Span::new(0, 1), message)
             .help(format!("set at least one of {}", all.join(", ")));
         compiler.found.push(error);

@@ -84,7 +84,8 @@ impl Compiler<'_> {
                 out.push(Op::Const(0.0), span);
                 now += "0, since its family is counted once";
             }
-            let message = format!("This kernel no longer has vmstat.{name}; it reads {now}");
+            let message =
+                format!("This kernel no longer has vmstat.{name}; the rule uses {now} instead");
             let warning = Diagnostic::warning(RETIRED, span, message)
                 .help("kernels since 4.8 count reclaim by node, and allocstall by zone");
             self.found.push(warning);

@@ -79,7 +79,7 @@ impl Compiler<'_> {
         let update = self.file.setting(Name::Update);
         if update.is_none() && !self.file.is_unread(Name::Update) {
             let error = Diagnostic::error("update", at, "UPDATE is not set")
-                .help("UPDATE=\"1\" looks once a second");
+                .help("write UPDATE=\"1\" to evaluate the rules once a second");
             self.found.push(error);
         }
         let (cpu_on, memory_on) = (self.cpu_on(), self.memory_on());
@@ -146,7 +146,7 @@ impl Compiler<'_> {
             return false;
         };
         if min.value > u64::from(u32::MAX) {
-            let error = Diagnostic::error("number", min.span, "There are not so many CPUs");
+            let error = Diagnostic::error("number", min.span, "No machine has so many CPUs");
             self.found.push(error);
         }
         if max.value != 0 && max.value < min.value {
@@ -162,7 +162,7 @@ impl Compiler<'_> {
             let message =
                 format!("CPU_MIN is {}, but only {usable} {cpus} can be online", min.value);
             let error = Diagnostic::error("cpu-bounds", min.span, message)
-                .help("`lscpu -e` shows them; `chcpu --configure` brings what is not configured");
+                .help("`lscpu -e` lists the CPUs; `chcpu --configure` adds those not configured");
             self.found.push(error);
         }
         on
@@ -197,7 +197,7 @@ impl Compiler<'_> {
                 max.value / (1024 / PAGE_KIB),
                 memory.0 / 1024
             );
-            let help = "the rules alone bound the pool; memory less 256 MiB is a usual maximum";
+            let help = "only the rules limit the pool then; usual is the memory minus 256 MiB";
             self.found.push(Diagnostic::warning("cmm-max", max.span, message).help(help));
         }
         on
@@ -228,7 +228,7 @@ impl Compiler<'_> {
         if code.ops.len() > MAX_OPS || self.visited > MAX_OPS {
             let message = format!("{} needs more than {MAX_OPS} steps", name.name());
             let error = Diagnostic::error("too-large", *span, message)
-                .help("variables are copied into each place that uses them; use fewer");
+                .help("use fewer variables: each use of a variable copies all its steps");
             self.found.push(error);
         }
         Some(code)

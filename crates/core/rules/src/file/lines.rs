@@ -223,11 +223,11 @@ impl FileReader {
             }
             (true, b"1") => {}
             (true, digits) if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
-                let help = "1 is the original's language, 2 has pinhead's additions";
+                let help = "write 1 for the original's language, or 2 for pinhead's additions";
                 self.error("language", value.all(), "There is no such LANGUAGE", help);
             }
             (true, bytes) if bytes.contains(&b'"') => {
-                let message = "This LANGUAGE has no effect";
+                let message = "This LANGUAGE has no effect, because its value contains a quote";
                 let warning = Diagnostic::warning("language", name, message);
                 self.diagnostics.push(warning.label("read as a variable").help(LAST_QUOTE));
                 return false;

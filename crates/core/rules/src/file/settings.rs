@@ -12,7 +12,7 @@ impl FileReader {
             let message = format!("{} is empty: it counts as not set", name.name());
             self.diagnostics.push(
                 Diagnostic::warning("empty-rule", span, message)
-                    .help("\"0\" is the rule that is never true"),
+                    .help("remove it, or write \"0\" for a rule that is never true"),
             );
             // If a file sets a rule twice, the last setting counts, even if it is empty.
             self.pending.push(Pending { name, span, value, variables: 0 });
@@ -111,7 +111,7 @@ impl FileReader {
         self.room += name.len() + text.len() + 2;
         if self.room > MAX_VARIABLES {
             let message = format!(
-                "The variables need {} bytes, {MAX_VARIABLES} is all there is for names and values",
+                "The variables' names and values need {} bytes; the maximum is {MAX_VARIABLES}",
                 self.room
             );
             return self.error("too-many-variables", span, message, "shorten names or values");
@@ -134,7 +134,7 @@ impl FileReader {
         }
         let near = nearest(&upper, names.iter().map(|n| n.name()));
         if name == upper && !near.is_empty() {
-            let message = format!("`{name}` is a variable of your own, not a setting");
+            let message = format!("`{name}` is not a setting, so this line defines a variable");
             let help = format!("did you mean {}?", quoted(&near));
             self.diagnostics.push(Diagnostic::warning("name", span, message).help(help));
         }

@@ -21,10 +21,10 @@ impl FileReader {
             }
             let first = self.file.rules[index].take();
             if let Some(first) = first {
-                let message = format!("This {} is overruled by a later one", pending.name.name());
+                let message = format!("A later {} replaces this one", pending.name.name());
                 self.diagnostics.push(
                     Diagnostic::warning("overruled", first.name, message)
-                        .help("the last one counts; remove the others"),
+                        .help("only the last setting counts: remove the others"),
                 );
             }
             if pending.value.len() == 0 {

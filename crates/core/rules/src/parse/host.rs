@@ -17,8 +17,8 @@ impl Parser<'_> {
                     let message = "`rate` is not available in a host's rules: the time between \
                                    passes varies";
                     let error = Diagnostic::error("unknown-name", span, message).help(
-                        "guest.swapin and its like are rates already; for the growth of a size \
-                         over 5 passes write delta(guest.used, 5)",
+                        "guest.swapin and similar counters are rates already; write \
+                         delta(guest.used, 5) for the growth of a size over 5 passes",
                     );
                     return self.broken(error);
                 }
@@ -64,7 +64,7 @@ impl Parser<'_> {
         let error = Diagnostic::error("unknown-name", span, format!("Nothing is named `{word}`"))
             .label("neither a variable of this file nor a counter");
         if matches!(word, "guest" | "host") {
-            return error.help(format!("`{word}.` and a name: {}", all_of(word)));
+            return error.help(format!("write `{word}.` and one of the names {}", all_of(word)));
         }
         let variables = self.file.variables.iter().map(|v| v.name.as_str());
         let mut near = nearest(word, variables);

@@ -124,11 +124,11 @@ impl<'a> Parser<'a> {
             {
                 "a fraction begins with a point: 0.75"
             }
-            '%' => "leave it out: what is counted in percent is a plain number",
+            '%' => "remove the `%`: a percentage is written as a plain number",
             '=' | '!' if self.file.language == Language::Original => {
                 "`<=`, `>=`, `==` and `!=` need LANGUAGE=\"2\" as the first setting of the file"
             }
-            ')' => "remove it, or add the `(` that it should close",
+            ')' => "remove the `)`, or add the missing `(`",
             '[' if self.file.kind == FileKind::Host => {
                 "only guest. and host. counters have a history"
             }

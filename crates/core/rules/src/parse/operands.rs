@@ -78,7 +78,7 @@ impl Parser<'_> {
         let near = nearest(word, known);
         let error = error.label("neither a variable of this file nor a keyword");
         let otherwise = match word {
-            "total_ticks" => "it is cpustat.total_ticks",
+            "total_ticks" => "write cpustat.total_ticks",
             _ => "counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME",
         };
         error.help(meant(&near, otherwise))
@@ -191,7 +191,7 @@ impl Parser<'_> {
         let (true, Some(intervals)) = (closed, fits) else {
             let message = format!("`{name}` needs an operand and a number of intervals");
             let error = Diagnostic::error("syntax", span, message)
-                .help(format!("write {name}({}, 5); 1 to {MAX_HISTORY} intervals", self.example()));
+                .help(format!("write {name}({}, N), N from 1 to {MAX_HISTORY}", self.example()));
             return self.broken(error);
         };
         // All functions but `over` use past values of one counter; `over` shifts a whole condition.

@@ -47,7 +47,7 @@ fn advice_names_what_was_probably_meant() {
     };
     assert_eq!(help("idel > 1", "unknown-name"), "did you mean `idle`?");
     assert_eq!(help("sapre > 1", "unknown-name"), "did you mean `spare`?");
-    assert_eq!(help("total_ticks", "unknown-name"), "it is cpustat.total_ticks");
+    assert_eq!(help("total_ticks", "unknown-name"), "write cpustat.total_ticks");
     assert_eq!(help("cpustat.usre", "unknown-counter"), "did you mean `user`?");
     assert_eq!(help("meminfo.Memfree", "unknown-counter"), "did you mean `MemFree`?");
     assert_eq!(
@@ -56,7 +56,7 @@ fn advice_names_what_was_probably_meant() {
     );
     assert!(help("vmstat.pgsteal_kswap > 1", "unknown-counter").contains("`pgsteal_kswapd`"));
     assert!(help("1 >= 2", "syntax").contains("LANGUAGE=\"2\""));
-    assert!(help("1 & 2 && 3", "syntax").contains("one `&`"));
+    assert!(help("1 & 2 && 3", "syntax").contains("a single `&`"));
     assert!(help("max(time, 3)", "unknown-name").contains("LANGUAGE=\"2\""));
     assert!(help("(1", "syntax").contains("`)`"));
     assert!(help("1)", "syntax").contains("`(`"));
@@ -67,10 +67,10 @@ fn a_type_error_says_which_result_is_no_number() {
     let message = |expression: &str| {
         only(&file("LANGUAGE=\"2\"", expression), &Machine::default(), "type").message
     };
-    assert_eq!(message("(1 < 2) + 1"), "A comparison cannot be calculated with");
-    assert_eq!(message("1 - !2"), "A negation with `!` cannot be calculated with");
-    assert_eq!(message("(1 | 2) * 2"), "The result of `&` or `|` cannot be calculated with");
-    assert_eq!(message("over(1 < 2, 3) * 2"), "The result of `over` cannot be calculated with");
+    assert_eq!(message("(1 < 2) + 1"), "A comparison is not a number");
+    assert_eq!(message("1 - !2"), "A negation with `!` is not a number");
+    assert_eq!(message("(1 | 2) * 2"), "The result of `&` or `|` is not a number");
+    assert_eq!(message("over(1 < 2, 3) * 2"), "The result of `over` is not a number");
 }
 
 #[test]
@@ -176,9 +176,17 @@ fn retired_counters_read_what_counts_the_same_today() {
             "3:49 warning[retired-counter] vmstat.kswapd_steal",
         ]
     );
-    assert!(found[1].message.ends_with("it reads pgscan_direct"), "{}", found[1].message);
-    assert!(found[2].message.ends_with("pgsteal_kswapd + pgsteal_direct"), "{}", found[2].message);
-    assert!(found[3].message.contains("reads 0"), "{}", found[3].message);
+    assert!(
+        found[1].message.ends_with("the rule uses pgscan_direct instead"),
+        "{}",
+        found[1].message
+    );
+    assert!(
+        found[2].message.ends_with("pgsteal_kswapd + pgsteal_direct instead"),
+        "{}",
+        found[2].message
+    );
+    assert!(found[3].message.contains("uses 0"), "{}", found[3].message);
     let read = compiled(&text, &machine()).0.map(|p| p.counters.len());
     assert_eq!(read, Some(3), "pgscan_direct and the two that pgsteal_normal reads");
 }
@@ -199,9 +207,9 @@ fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
         let found = found.iter().find(|d| d.message.contains(&name));
         &found.unwrap_or_else(|| panic!("{name}")).message
     };
-    assert!(told("pgsteal_kswapd_normal").ends_with("it reads pgsteal_kswapd"));
-    assert!(told("pgsteal_direct_dma").contains("it reads 0"));
-    assert!(told("allocstall").ends_with("it reads allocstall_dma + allocstall_movable"));
+    assert!(told("pgsteal_kswapd_normal").ends_with("uses pgsteal_kswapd instead"));
+    assert!(told("pgsteal_direct_dma").contains("uses 0"));
+    assert!(told("allocstall").ends_with("uses allocstall_dma + allocstall_movable instead"));
     // pgsteal_kswapd, pgsteal_direct, and the counters of `allocstall` for the two zones of this
     // kernel.
     assert_eq!(program.map(|program| program.counters.len()), Some(4));

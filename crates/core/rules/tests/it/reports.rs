@@ -42,7 +42,7 @@ fn report_g07_a_setting_that_is_wrong_is_not_called_missing() {
         ["number", "number", "syntax"]
     );
     for (_, help) in told {
-        assert!(help.contains("last quote of the line"), "{help}");
+        assert!(help.contains("last quote of its line"), "{help}");
     }
     // Other unreadable lines: without quotes, without the second quote, too long.
     let long = format!("HOTPLUG=\"{}1\"", "1 + ".repeat(600));

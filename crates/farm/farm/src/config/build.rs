@@ -48,8 +48,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
     }
     let farm = Farm { name, limits, classes };
     if farm.guests() > GUESTS_MAX {
-        let message = format!("{} guests in all", farm.guests());
-        let help = "at most 2000 guests make a farm";
+        let message = format!("the classes have {} guests together", farm.guests());
+        let help = "a farm has at most 2000 guests";
         reader.fault(last, "class.count", message, Some(help));
     }
     farm
@@ -59,7 +59,7 @@ fn limits(reader: &mut Reader<'_>, tree: &Tree<'_>) -> Limits {
     let (limits, at): (Limits, _) = reader.table(tree);
     if limits.zram_reads.is_some() && ["memory", "zram"].iter().any(|key| at.get(key).is_none()) {
         let message = "`zram_reads` needs `memory` and `zram`".to_owned();
-        let help = "set the memory that the guests may have, and the size of `zram`";
+        let help = "set `memory` to the limit of all guests together, and `zram` to its size";
         reader.refuse(&at, &["zram_reads"], message, help);
     }
     limits
@@ -75,8 +75,8 @@ fn farm_name(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> String {
     let (top, at): (Top, _) = reader.top(tree);
     match top.name {
         Some(name) if !is_name(&name) => {
-            let message = format!("`{}` is no name", shown(&name));
-            let help = "a letter, then letters, digits, '-' or '_', at most 50";
+            let message = format!("`{}` is not a valid farm name", shown(&name));
+            let help = "use a letter, then letters, digits, '-' or '_', at most 50 characters";
             reader.refuse(&at, &["name"], message, help);
             name
         }
@@ -101,33 +101,33 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     };
     if !is_name(&class.name) || class.name.ends_with(|c: char| c.is_ascii_digit()) {
         let message = format!("`{}` is not a valid class name", shown(&class.name));
-        let help = "a letter, then letters, digits, '-' or '_', at most 50, and no digit at \
-                    the end: guest numbers are appended";
+        let help = "use a letter, then letters, digits, '-' or '_', at most 50 characters, and \
+                    no digit at the end, because guest numbers are appended";
         refuse(&["name"], &message, help);
     }
     let files = ["kernel", "initramfs", "disk"];
     if files.iter().any(|key| at.get(key).is_some()) {
         if at.get("image").is_some() {
-            let message = "an image and files of your own exclude each other";
-            refuse(&files, message, "keep one of the two");
+            let message = "`image` and files of your own exclude each other";
+            refuse(&files, message, "remove `image`, or remove these files");
         }
         if files[..2].iter().any(|key| at.get(key).is_none()) {
-            let message = "a guest of your own needs a kernel and an initramfs";
+            let message = "files of your own must include a kernel and an initramfs";
             refuse(
                 &files,
                 message,
-                "set both, also for a guest with a disk, because the guest cannot boot without \
-                 them",
+                "set `kernel` and `initramfs`: a guest, even with a disk, cannot boot without \
+                 these files",
             );
         }
     } else if class.arch == Arch::S390x && !matches!(class.image, Builtin::Tiny | Builtin::Web) {
-        let help = "on s390x there are \"tiny\" and \"web\"";
+        let help = "for s390x use \"tiny\" or \"web\"";
         refuse(&["image"], "this image is made for x86_64 only", help);
     }
     if let Some(disk) = &class.disk
         && !disk.extension().is_some_and(|end| end == "qcow2" || end == "raw" || end == "img")
     {
-        let message = format!("`{}` does not show its format", shown(&disk.to_string_lossy()));
+        let message = format!("`{}` does not end in a disk format", shown(&disk.to_string_lossy()));
         refuse(
             &["disk"],
             &message,
@@ -144,67 +144,67 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             !has_heap && class.heap_mib.is_some(),
             "heap",
             "this image has no application with a heap",
-            "leave it out, or use \"debian-app\" or \"debian-combo\"",
+            "remove `heap`, or set `image` to \"debian-app\" or \"debian-combo\"",
         ),
         (
             class.memory_min_mib.is_some_and(|min| min > class.memory_mib),
             "memory_min",
-            "more than all its memory",
-            "use at most the size of `memory`",
+            "the minimum is more than the guest's memory",
+            "use at most the value of `memory`",
         ),
         (
             class.rules.is_some() && !class.daemon,
             "rules",
-            "`rules` needs a daemon",
-            "leave `rules` or `daemon` out",
+            "`rules` needs the guest daemon",
+            "remove `rules`, or remove `daemon = false`",
         ),
         (
             !class.template && at.get("copy").is_some(),
             "copy",
             "`copy` needs a template",
-            "leave it out, or say `template = true`",
+            "remove `copy`, or set `template = true`",
         ),
         (
             class.park_ms.is_some_and(|ms| ms < PARK_MS_MIN),
             "park",
             "the time is too short to recognize a sleeping guest",
-            "5s at least",
+            "use at least 5s",
         ),
         (
             class.park_at_most_ms.is_some_and(|ms| ms < PARK_MS_MIN),
             "park_at_most",
             "the guest would be woken as soon as it is parked",
-            "5s at least",
+            "use at least 5s",
         ),
         (
             has_no_disk && at.get("disk_cache").is_some(),
             "disk_cache",
             "`disk_cache` needs a disk",
-            "omit it, or use an image that has a disk",
+            "remove `disk_cache`, or use an image that has a disk",
         ),
         (
             has_no_disk && at.get("disk_reads").is_some(),
             "disk_reads",
-            "a limit of reads needs a disk",
-            "omit it, or use an image that has a disk",
+            "`disk_reads` needs a disk",
+            "remove `disk_reads`, or use an image that has a disk",
         ),
         (
             to_disk && !is_all_memory,
             "park_to",
-            "only a clone that shares its template's memory and has no disk is parked on disk",
-            "set `template = true`, `image` to \"tiny\" or \"web\" and no `copy`, or no `park_to`",
+            "only clones without a disk that share their template's memory can be parked on disk",
+            "remove `park_to`, or use `template = true` and \"tiny\" or \"web\", without `copy`",
         ),
         (
             to_disk && class.park_with_connections,
             "park_with_connections",
             "parking on disk ends the guest's QEMU, and with it every connection",
-            "leave it out, or park in memory",
+            "remove `park_with_connections`, or set `park_to = \"memory\"`",
         ),
         (
             class.template && !class.daemon,
             "daemon",
             "clones need a daemon, which gives each clone its identity",
-            "leave `template` or `daemon` out",
+            "remove `template`, or remove `daemon = false`",
         ),
     ] {
         if is_wrong {
@@ -224,7 +224,7 @@ fn ports(
     for (mut port, at) in found {
         if at.get("guest").is_none() || at.get("host").is_none() {
             let message = "a port needs `guest` and `host`".to_owned();
-            let help = "as { guest = 80, host = 18000 }";
+            let help = "write { guest = 80, host = 18000 }";
             reader.fault(at.span.clone(), "class.ports", message, Some(help));
             continue;
         }
@@ -232,15 +232,15 @@ fn ports(
         let range = first..first + class.count;
         if range.end > u32::from(u16::MAX) + 1 {
             let last = range.end - 1;
-            let message = format!("ports {first} to {last} for {} guests", class.count);
-            reader.refuse(&at, &["host"], message, "65535 is the last port");
+            let message = format!("{} guests need ports {first} to {last}", class.count);
+            reader.refuse(&at, &["host"], message, "use a lower port: the last is 65535");
             continue;
         }
         let overlaps =
             |(other, _): &&(Range<u32>, String)| other.start < range.end && range.start < other.end;
         if let Some((other, owner)) = taken.iter().find(overlaps) {
             let (from, to) = (other.start, other.end - 1);
-            let message = format!("ports {from} to {to} are class `{}`'s", shown(owner));
+            let message = format!("ports {from} to {to} belong to class `{}`", shown(owner));
             let help = "guest n has port host + n - 1; choose ranges that do not overlap";
             reader.refuse(&at, &["host"], message, help);
         }

@@ -28,7 +28,7 @@ pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec
         for (link, at) in links {
             if at.get("to").is_none() || at.get("port").is_none() {
                 let message = "a link needs `to` and `port`".to_owned();
-                let help = "as { to = \"db\", port = 5432 }";
+                let help = "write { to = \"db\", port = 5432 }";
                 reader.fault(at.span.clone(), "class.links", message, Some(help));
             } else if let Some((key, message, help)) = fault(classes, place, &link, &known) {
                 reader.refuse(&at, &[key], message, &help);
@@ -53,29 +53,29 @@ fn fault(
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
+            None => format!("the classes are {}", names.join(", ")),
         };
         return Some(("to", format!("there is no class `{to}`"), help));
     };
     if target.name == classes[place].name {
-        let help = "a link leads to another class".to_owned();
-        return Some(("to", format!("`{to}` is the class itself"), help));
+        let help = "name another class in `to`".to_owned();
+        return Some(("to", format!("class `{to}` links to itself"), help));
     }
     let ends = [&classes[place], target];
     if let Some(parked) = ends.into_iter().find(|class| class.park_ms.is_some()) {
-        let message = format!("guests of `{}` are to be parked", shown(&parked.name));
-        let help = "omit its `park` or the link: traffic of a link does not wake a parked guest";
+        let message = format!("class `{}` has `park`", shown(&parked.name));
+        let help = "remove `park` or the link: data on a link does not wake a parked guest";
         return Some(("to", message, help.to_owned()));
     }
     if known.contains(link) {
         let help = "write each link once".to_owned();
-        return Some(("port", format!("`{to}` port {} is linked already", link.port), help));
+        return Some(("port", format!("`{to}` port {} has a link already", link.port), help));
     }
     let ports = target.known_ports()?;
     if !ports.contains(&link.port) {
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
-        let message = format!("class `{to}` serves no port {}", link.port);
-        let help = format!("it serves {}; list others among its `ports`", ports.join(", "));
+        let message = format!("class `{to}` does not serve port {}", link.port);
+        let help = format!("the class serves {}; add others to its `ports`", ports.join(", "));
         return Some(("port", message, help));
     }
     None

@@ -102,38 +102,38 @@ fn values_that_cannot_be_are_refused() {
         ("arch = 'vax'", "s390x"),
         ("arch = 's390x'\nimage = 'debian-nginx'", "x86_64 only"),
         ("memory = '16 MiB'", "48 MiB"),
-        ("memory = '64 MiB'\nmemory_min = '65 MiB'", "more than all"),
+        ("memory = '64 MiB'\nmemory_min = '65 MiB'", "more than the guest's memory"),
         ("kernel = 'k'", "a kernel and an initramfs"),
-        ("image = 'web'\nkernel = 'k'\ninitramfs = 'i'", "keep one of the two"),
+        ("image = 'web'\nkernel = 'k'\ninitramfs = 'i'", "remove `image`"),
         ("kernel = 'k'\ninitramfs = 'i'\ndisk = 'd'", ".qcow2"),
         ("ports = 80", "write a list of tables"),
         ("ports = [80]", "expected a port, found"),
         ("ports = [{ guest = 80 }]", "needs `guest` and `host`"),
         ("ports = [{ guest = 80, host = 70000 }]", "65535"),
-        ("count = 100\nports = [{ guest = 80, host = 65500 }]", "the last port"),
-        ("ports = [{ guest = 80, host = 81 }, { guest = 81, host = 81 }]", "are class `a`'s"),
+        ("count = 100\nports = [{ guest = 80, host = 65500 }]", "the last is 65535"),
+        ("ports = [{ guest = 80, host = 81 }, { guest = 81, host = 81 }]", "belong to class `a`"),
         ("ports = [{ guest = 80, hst = 1 }]", "is it `host`?"),
         ("ports = [{ guest = 80, host = 1, probe = 'x' }]", "\"postgres\""),
         ("swap = '64 MiB'", "zram:64 MiB"),
         ("heap = '64 MiB'", "debian-app"),
         ("args = ['a b']", "white space"),
         ("command = \"a\\nb\"", "one line"),
-        ("rules = 'default'\ndaemon = false", "needs a daemon"),
+        ("rules = 'default'\ndaemon = false", "needs the guest daemon"),
         ("copy = true", "`copy` needs a template"),
         ("disk_cache = 'none'", "`disk_cache` needs a disk"),
-        ("disk_reads = 100", "a limit of reads needs a disk"),
+        ("disk_reads = 100", "`disk_reads` needs a disk"),
         ("image = 'debian-nginx'\ndisk_cache = 'directsync'", "\"writeback\", \"none\""),
         ("image = 'debian-nginx'\ndisk_reads = 0", "out of range"),
         ("template = true\ndaemon = false", "clones need a daemon"),
         ("cpus = 65", "1 to 64"),
-        ("park = '1s'", "5s at least"),
+        ("park = '1s'", "at least 5s"),
         ("park = '5min'\npark_at_most = '1s'", "woken as soon as"),
         ("park_to = 'tape'", "disk"),
         ("[limits]\nzram = '1 GiB'\nzram_reads = 200", "needs `memory`"),
         ("[limits]\nmemory = '1 GiB'\nzram_reads = 200", "needs `memory`"),
         ("[limits]\nmemory = '1 GiB'\nzram = '1 GiB'\nzram_reads = 0", "out of range"),
-        ("park_to = 'disk'", "only a clone that shares its template's memory"),
-        ("park_to = 'disk'\ntemplate = true\ncopy = true", "only a clone"),
+        ("park_to = 'disk'", "only clones without a disk that share their template's memory"),
+        ("park_to = 'disk'\ntemplate = true\ncopy = true", "only clones"),
         (
             "park_to = 'disk'\ntemplate = true\npark_with_connections = true",
             "ends the guest's QEMU",
@@ -145,7 +145,7 @@ fn values_that_cannot_be_are_refused() {
     assert!(faults("[[class]]\nname = 'web1'\n")[0].contains("no digit at the end"));
     assert!(faults("[[class]]\nname = 'a'\n[[class]]\nname = 'a'\n")[0].contains("already"));
     let many = "[[class]]\nname = 'a'\ncount = 1500\n[[class]]\nname = 'b'\ncount = 1500\n";
-    assert!(faults(many)[0].contains("3000 guests in all"));
+    assert!(faults(many)[0].contains("3000 guests together"));
 }
 
 #[test]
@@ -225,11 +225,14 @@ fn links_that_cannot_be_are_refused_with_their_place() {
             "[{ to = 'bd', port = 5432 }]",
             "10:17: class.links.to: there is no class `bd` (did you mean `db`?)",
         ),
-        ("[{ to = 'xxxxxx', port = 5432 }]", "there are db, job, app"),
-        ("[{ to = 'app', port = 8000 }]", "`app` is the class itself"),
-        ("[{ to = 'db', port = 5433 }]", "10:30: class.links.port: class `db` serves no port 5433"),
-        ("[{ to = 'db', port = 5433 }]", "it serves 5432, 22; list others among its `ports`"),
-        ("[{ to = 'db', port = 22 }, { to = 'db', port = 22 }]", "is linked already"),
+        ("[{ to = 'xxxxxx', port = 5432 }]", "the classes are db, job, app"),
+        ("[{ to = 'app', port = 8000 }]", "class `app` links to itself"),
+        (
+            "[{ to = 'db', port = 5433 }]",
+            "10:30: class.links.port: class `db` does not serve port 5433",
+        ),
+        ("[{ to = 'db', port = 5433 }]", "the class serves 5432, 22; add others to its `ports`"),
+        ("[{ to = 'db', port = 22 }, { to = 'db', port = 22 }]", "has a link already"),
         ("[{ to = 'db' }]", "needs `to` and `port`"),
         ("[{ port = 5432 }]", "needs `to` and `port`"),
         ("[{ to = 'db', prot = 5432 }]", "is it `port`?"),
@@ -243,10 +246,10 @@ fn links_that_cannot_be_are_refused_with_their_place() {
     // A link to or from a class that is parked would never work, so the file is rejected.
     let app = "[[class]]\nname = 'app'\nlinks = [{ to = 'db', port = 5432 }]\n";
     let found = faults(&format!("{LINKED}{app}park = '5min'\n"));
-    assert!(found[0].contains("class.links.to: guests of `app` are to be parked"), "{found:?}");
+    assert!(found[0].contains("class.links.to: class `app` has `park`"), "{found:?}");
     let db = "[[class]]\nname = 'db'\nimage = 'debian-postgres'\npark = '5min'\n";
     let found = faults(&format!("{db}{app}"));
-    assert!(found[0].contains("guests of `db` are to be parked"), "{found:?}");
+    assert!(found[0].contains("class `db` has `park`"), "{found:?}");
     // Every message escapes the names that it contains.
     for links in ["[{ to = 'xxxxxx', port = 1 }]", "[{ to = '\u{1b}', port = 1 }]"] {
         let odd = "[[class]]\nname = \"\\u001b]0;x\\u0007\"\n[[class]]\nname = 'app'\nlinks = ";

@@ -92,11 +92,11 @@ settings::table! {
         memory_mib("memory"): u64 = checked(
             mib,
             |mib| MEMORY_MIB.contains(mib),
-            "too little or too much for a guest",
-            "from \"48 MiB\" to \"64 GiB\"",
+            "the memory is too small or too large for a guest",
+            "use a size from \"48 MiB\" to \"64 GiB\"",
         ), "128 MiB";
         /// lower limit of the guest's memory
-        memory_min_mib("memory_min"): Option<u64> = mib, else "15%, and 64 MiB";
+        memory_min_mib("memory_min"): Option<u64> = mib, else "15%, at least 64 MiB";
         /// true: free page reporting
         page_reporting: bool = truth, "true";
         /// weight of a guest against other guests
@@ -132,8 +132,8 @@ settings::table! {
         command: Option<String> = checked(
             words,
             |line| !line.contains(['\n', '\r']) && line.len() <= COMMAND_MAX,
-            "no line for a shell",
-            "one line of at most 2000 bytes; `;` and `&&` join commands",
+            "the command must be one line of at most 2000 bytes",
+            "join commands with `;` or `&&`, or put them into a file of the guest",
         ), else "none";
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// cause.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("no thread can be started")]
+    #[error("pinhead cannot start a thread")]
     NoThread(#[source] Arc<io::Error>),
-    #[error("the thread has ended")]
+    #[error("the thread that does this has ended")]
     ThreadEnded,
     #[error("its QEMU is gone")]
     NoQemu,
@@ -19,7 +19,7 @@ pub(super) enum Fault {
     Late { seconds: u64 },
     #[error("the guest does not resume")]
     Stuck,
-    #[error("its QEMU was not started with this feature")]
+    #[error("its QEMU was started without support for parking on disk")]
     NoFile,
     #[error("it is not a clone")]
     NoClone,

@@ -13,7 +13,7 @@ pub enum Refusal {
     Terminal,
     #[error("its host manager would lose the connection to it")]
     Managed,
-    #[error("it has booted, and is no clone of a template")]
+    #[error("it booted by itself, and only a clone of a template can be parked on disk")]
     Booted,
     #[error("its balloon is changing its size")]
     Balloon,

@@ -182,7 +182,7 @@ mod tests {
         let fine = Job::begin(&mut worker, |_: &AtomicBool| Ok(1));
         assert_eq!(until(&fine), Ok(1));
         let broken: Job<u64> = Job::begin(&mut worker, |_: &AtomicBool| panic!("on purpose"));
-        assert_eq!(until(&broken), Err("the thread has ended".to_owned()));
+        assert_eq!(until(&broken), Err("the thread that does this has ended".to_owned()));
         let behind = Job::begin(&mut worker, |_: &AtomicBool| Ok(2));
         let _ = until(&behind);
         assert!(worker.is_idle());
@@ -195,7 +195,7 @@ mod tests {
     fn thread_is_forgotten_after_a_panic() {
         let mut worker = Worker::new("test");
         let broken: Job<u64> = Job::begin(&mut worker, |_: &AtomicBool| panic!("on purpose"));
-        assert_eq!(until(&broken), Err("the thread has ended".to_owned()));
+        assert_eq!(until(&broken), Err("the thread that does this has ended".to_owned()));
         // The descriptor of the ended thread stays readable.
         let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
         while worker.fd().is_some() {

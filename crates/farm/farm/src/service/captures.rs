@@ -32,7 +32,7 @@ impl Captures {
         fleet: &mut Fleet,
     ) -> Result<(), Failure> {
         if self.waiting.len() + self.later.len() >= WAITING_MAX {
-            return Err(Failure::new("Too many requests wait for their guests"));
+            return Err(Failure::new("Too many requests wait for guests: try again later"));
         }
         let member = &fleet.members()[guest];
         if member.is_away() {

@@ -38,7 +38,9 @@ impl Consoles {
     pub(super) fn has_room(&self) -> Result<(), Failure> {
         match self.0.len() {
             0..ATTACHED_MAX => Ok(()),
-            _ => Err(Failure::new(format!("{ATTACHED_MAX} terminals are attached already"))),
+            _ => Err(Failure::new(format!(
+                "{ATTACHED_MAX} terminals are attached, which is the maximum: detach one"
+            ))),
         }
     }
 

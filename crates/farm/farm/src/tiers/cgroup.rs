@@ -180,8 +180,8 @@ fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
         let text = text.trim();
         if !text.is_empty() && (none.is_empty() || !text.starts_with(none)) {
             let what = format!(
-                "{} is {text}, but guests in a cgroup of {} would not be subject to it; start \
-                 pinhead outside of that limit",
+                "the limit {} is {text}, and guests in a new cgroup in {} would escape this limit: \
+                 start pinhead in a cgroup without a limit",
                 path.display(),
                 parent.display()
             );

@@ -90,8 +90,8 @@ pub(super) fn on(
     let swapped = machine.calls.swap_on(path, priority);
     let hint = match &swapped {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
-            "; its file system, or that of its target, does not support swap files (ext4 and xfs \
-             do)"
+            "; the file system of this path, or of a link's target, does not support swap files \
+             (ext4 and xfs do)"
         }
         _ => "",
     };

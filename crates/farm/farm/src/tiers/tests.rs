@@ -422,7 +422,7 @@ fn guests_cannot_escape_a_version_two_limit_on_us() {
         for ((file, none), text) in of_none.iter().zip(["8589934592", "1", "50000 100000", "0-3"]) {
             set(file, text);
             let error = tree.open(&limits).unwrap_err().to_string();
-            assert!(error.contains(&format!("{dir}/{file} is {text}, but guests")), "{error}");
+            assert!(error.contains(&format!("{dir}/{file} is {text}, and guests")), "{error}");
             let mut tiers = tree.open(&Limits::default()).unwrap();
             tiers.separate_guests();
             let notes = tiers.take_notes();

@@ -26,10 +26,10 @@ pub(super) fn make(machine: &Machine, record: &mut Record, size: Bytes) -> Resul
     let added = machine.calls.add_zram(&control);
     let added =
         added.tier(ZRAM, format!("cannot add a device by {}/hot_add", control.display()))?;
-    let id: u32 = added
-        .trim()
-        .parse()
-        .map_err(|_| refused(ZRAM, format!("the kernel calls its new device {added:?}")))?;
+    let id: u32 = added.trim().parse().map_err(|_| {
+        let what = format!("the kernel reports {added:?} as the number of its new device");
+        refused(ZRAM, what)
+    })?;
     record.replace_last(Undo::Zram { id, bytes: size.0 })?;
     machine.write(ZRAM, &format!("sys/block/zram{id}/disksize"), &size.0.to_string())?;
     Ok(machine.path(&format!("dev/zram{id}")))

@@ -28,7 +28,7 @@ pub enum Error {
     /// A downloaded file that differs from the signed lists.
     #[error("Package {line}: {reason}")]
     Package { line: String, reason: String },
-    #[error("The cache has no part called {name:?} that could be refreshed")]
+    #[error("No refreshable part of the cache is called {name:?}: see `pinhead cache list`")]
     UnknownPart { name: String },
     #[error("{tool} is not installed: {hint}")]
     ToolMissing { tool: String, hint: String },
@@ -69,7 +69,7 @@ fn shown(paths: &[PathBuf]) -> String {
 fn refresh(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        said => format!("; its lists could not be refreshed: {said}"),
+        said => format!("; apt could not refresh the lists of packages: {said}"),
     }
 }
 

@@ -142,8 +142,8 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
         let format = header.format.as_deref();
         let Some(format) = DiskFormat::ALL.into_iter().find(|all| Some(all.name()) == format)
         else {
-            let reason = "it does not contain the format of its backing file, raw or qcow2; add \
-                          the format with `qemu-img rebase -u -F FORMAT -b BELOW IMAGE`";
+            let reason = "it does not name the format of its backing file, raw or qcow2; add the \
+                          format with `qemu-img rebase -u -F FORMAT -b BELOW IMAGE`";
             return Err(wrong(&checked, reason));
         };
         found.push(Below { path: path.clone(), format });
@@ -167,7 +167,7 @@ fn read_whole(image: &Path) -> Result<Header, Error> {
         false => Ok(header),
         true => Err(wrong(
             image,
-            "its data are in another file; create one image of both with `qemu-img convert`",
+            "its data are in a separate file; combine both files with `qemu-img convert`",
         )),
     }
 }
@@ -335,7 +335,7 @@ mod tests {
         // Without a format, QEMU could mistake a guest's data on its disk for a header.
         for format in ["", "vmdk"] {
             let path = place.file("guess.qcow2", &image_over("base.img", format, 0));
-            assert!(refusal(&path).contains("does not contain the format of its backing file"));
+            assert!(refusal(&path).contains("does not name the format of its backing file"));
         }
         assert!(refusal(&place.file("raw.qcow2", b"raw")).contains("does not begin"));
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
@@ -440,6 +440,6 @@ mod tests {
             let path = place.file("way.qcow2", &image(name, 0));
             assert!(refusal(&path).contains("is not a file name"), "{name}");
         }
-        assert!(refusal(&place.file("data.qcow2", &image("", 4))).contains("in another file"));
+        assert!(refusal(&place.file("data.qcow2", &image("", 4))).contains("in a separate file"));
     }
 }

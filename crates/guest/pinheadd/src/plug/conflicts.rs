@@ -66,7 +66,7 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
         }
         if is_manager {
             found.push(format!(
-                "Process {pid} ({}) plugs CPUs or moves the pool already: stop one of the two.",
+                "Process {pid} ({}) also plugs CPUs or sets the pool: stop it, or stop pinheadd.",
                 name.escape_debug()
             ));
             continue;
@@ -211,7 +211,7 @@ fn cmm_sender(root: &Root) -> Option<String> {
     (!none).then(|| {
         format!(
             "The kernel's CMM takes the pool's size from the z/VM guest {}: if VMRM manages this \
-             guest, switch off memory management here or there.",
+             guest, switch off memory management in VMRM or in the rules file.",
             sender.escape_debug()
         )
     })

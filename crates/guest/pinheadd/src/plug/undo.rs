@@ -74,7 +74,7 @@ impl UndoRecord {
         // Only the list of CPUs can be long. The limit is one byte below the reader's limit, so a
         // record that the reader truncated is refused as too long.
         if text.len() as u64 >= fsio::MAX_BYTES {
-            return Err(BadRecord { line: 1, what: "is the first of too many" });
+            return Err(BadRecord { line: 1, what: "begins a record that is too long" });
         }
         let mut lines = text.split(|b| *b == b'\n');
         let mut number = 0;
@@ -84,7 +84,7 @@ impl UndoRecord {
             let rest = lines.next().and_then(|line| line.strip_prefix(key.as_bytes()));
             rest.map(|rest| (rest, bad)).ok_or(bad)
         };
-        let (rest, bad) = next(HEAD, "does not say that this is an undo record, version 1")?;
+        let (rest, bad) = next(HEAD, "does not begin an undo record of version 1")?;
         ensure(rest.is_empty(), bad)?;
         let (rest, bad) = next("boot ", "has no boot id")?;
         let boot_id = boot_id_in(rest).ok_or(bad)?;

@@ -155,7 +155,7 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
     let mut out = child.0.stdout.take().expect("its output");
     let changed = "changing number of pages permanently reserved to 1";
     let output = read_until(&mut out, |output| output.contains(changed));
-    assert!(output.contains("they are left alone"), "{output}");
+    assert!(output.contains("the daemon does not change them"), "{output}");
     assert!(!output.contains("will be disabled"), "{output}");
     child.stop();
 }
@@ -198,7 +198,7 @@ fn three_intervals_ns(port: Port) -> u64 {
         let _ = child.0.kill();
         panic!("no third interval in {PATIENCE:?}")
     });
-    assert_eq!(output.contains("no host answers on it"), matches!(port, Port::Closed), "{output}");
+    assert_eq!(output.contains("but no host answers"), matches!(port, Port::Closed), "{output}");
     let path = format!("/proc/{}/schedstat", child.0.id());
     let text = std::fs::read_to_string(path).expect("its run time");
     child.stop();
@@ -220,7 +220,10 @@ fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     kernel.write("pinheadd.balloon", "no such file\n");
     let output = ask();
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("pinheadd.balloon is not a daemon's"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("pinheadd.balloon is not written by pinheadd")
+    );
 }
 
 /// As long as the rules have not changed the pool, the pool keeps the size that another manager

@@ -385,7 +385,8 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     let sock = scene.tree.path().join("sock");
     let sock = sock.display();
     expected.push(Event::Trouble(format!(
-        "libvirt at {sock} has closed the connection: its guests are held until it is back"
+        "libvirt at {sock} has closed the connection: its guests keep their sizes until libvirt \
+         is back"
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
@@ -421,7 +422,7 @@ fn trouble_is_reported_once_and_retried_with_backoff() {
     std::fs::remove_file(scene.tree.path().join("sock")).unwrap();
     let events = scene.at(scene.libvirt.next_ms());
     let [Event::Trouble(sentence)] = &events[..] else { panic!("{events:?}") };
-    assert!(sentence.contains("start its daemon"), "{sentence}");
+    assert!(sentence.contains("start libvirt's daemon"), "{sentence}");
 }
 
 /// Returns the problem that is reported until `at_ms` for a daemon prepared by `prepare`.

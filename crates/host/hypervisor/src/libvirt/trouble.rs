@@ -15,8 +15,8 @@ pub(super) const SILENT: &str = "its hypervisor does not answer libvirt";
 pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     let places: Vec<_> = sockets.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "There is no libvirt at {}: start its daemon (systemctl start libvirtd), or leave out \
-         {uri}",
+        "There is no libvirt at {}: start libvirt's daemon (systemctl start libvirtd), or \
+         remove {uri} from `libvirt` in [sources]",
         places.join(" or ")
     )
 }
@@ -45,8 +45,8 @@ pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
     let socket = socket.display();
     match owner {
         Some(Owner(uid)) => format!(
-            "libvirt at {socket} is user {uid}'s: name them in [sources] users to manage their \
-             guests"
+            "libvirt at {socket} belongs to user {uid}: add this user to `users` in [sources] to \
+             manage the user's guests"
         ),
         None => format!(
             "The socket {socket} of libvirt is not used: its owner cannot be checked, or several \
@@ -61,8 +61,8 @@ pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     match loss {
         Loss::Closed => {
             format!(
-                "libvirt at {socket} has closed the connection: its guests are held until it is \
-                 back"
+                "libvirt at {socket} has closed the connection: its guests keep their sizes until \
+                 libvirt is back"
             )
         }
         Loss::Failed(error) => format!("The connection to libvirt at {socket} failed: {error}"),

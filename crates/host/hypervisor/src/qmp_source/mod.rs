@@ -23,7 +23,6 @@ mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use base::{Bytes, counted};
 use reactor::{Lookup, PollSet};
@@ -110,8 +109,9 @@ impl QmpSource {
     }
 
     /// Leaves out the guests of farms that use only their own rules.
-    pub fn leaving_rules_only(self) -> QmpSource {
-        QmpSource { leaves_rules_only: true, ..self }
+    pub fn leaving_rules_only(mut self) -> QmpSource {
+        self.leaves_rules_only = true;
+        self
     }
 
     fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
@@ -119,7 +119,6 @@ impl QmpSource {
         if is_connected && self.still.as_mut().is_some_and(Still::leaves_out) {
             return;
         }
-        let began = SystemTime::now();
         let mut search = Search::default();
         let mut sockets = Vec::new();
         let mut still = BTreeSet::new();
@@ -150,7 +149,7 @@ impl QmpSource {
         let directories = std::mem::take(&mut search.directories);
         self.still = match search.depends_on_more {
             true => None,
-            false => Still::of(directories, began),
+            false => Still::after(self.still.take(), directories),
         };
         let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
         for socket in sockets {
@@ -247,8 +246,8 @@ struct Crowd {
 fn left_out(glob: &Glob, owner: Owner, crowd: &Crowd) -> String {
     let of = if owner.is_trusted() { String::new() } else { format!(" of user {}", owner.0) };
     format!(
-        "More than {} QMP sockets{of} fit {glob}; not managed: {}. Use patterns in [sources] qmp \
-         that each match fewer sockets",
+        "More than {} QMP sockets{of} match {glob}. Left out: {}. In [sources], write patterns in \
+         `qmp` that each match fewer sockets",
         crowd.chosen,
         counted(crowd.left_out as u64, "guest")
     )
@@ -257,7 +256,7 @@ fn left_out(glob: &Glob, owner: Owner, crowd: &Crowd) -> String {
 fn not_searched(glob: &Glob, dir: &Path) -> String {
     format!(
         "{} has too many files to search all of them for {glob}, so guests may be missing. Keep \
-         fewer files there, or set another directory in [sources] qmp",
+         fewer files there, or write another directory in `qmp` of [sources]",
         dir.display()
     )
 }

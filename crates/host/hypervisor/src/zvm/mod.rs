@@ -248,7 +248,7 @@ impl Hypervisor for Zvm {
         match &user.address {
             Some(address) => self.messages.put(guest, address.clone(), user.pool(target)),
             None => {
-                let why = "its memory is not to be managed".to_owned();
+                let why = "the settings do not list this user for management".to_owned();
                 self.events.push(Event::Refused(guest, why));
             }
         }

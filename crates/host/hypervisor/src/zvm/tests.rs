@@ -123,7 +123,7 @@ fn pool_size_is_sent_and_its_effect_is_seen_in_the_counters() {
     assert_eq!(actual(700, 2_000), Some(768));
     let bad = scene.zvm.names["bad-one"];
     scene.zvm.set_target(bad, Bytes::mib(1), 2_000);
-    let refused = Event::Refused(bad, "its memory is not to be managed".into());
+    let refused = Event::Refused(bad, "the settings do not list this user for management".into());
     assert_eq!(scene.turn(2_000), [refused]);
 }
 

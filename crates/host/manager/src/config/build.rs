@@ -47,7 +47,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     let (policy, at): (PolicySettings, _) = reader.table(tree);
     if policy.rules.is_some() && policy.kind != Kind::Pinhead {
         let message = format!("the policy \"{}\" does not use the operator's rules", policy.kind);
-        reader.refuse(&at, &["rules", "kind"], message, "leave one of the two out");
+        reader.refuse(&at, &["rules", "kind"], message, "remove `kind`, or remove `rules`");
     }
     Settings {
         host,
@@ -73,7 +73,7 @@ fn keep_zvm_alone(reader: &mut Reader<'_>, at: &Entries<'_, '_>, sources: &mut S
         if is_used {
             let message = "this setting is for guests of this machine, but [zvm] manages users of \
                            z/VM";
-            let help = "leave it out, or write mode = \"off\" in [zvm]";
+            let help = "remove this setting, or write mode = \"off\" in [zvm]";
             reader.refuse(at, &[key], message.to_owned(), help);
         }
     }
@@ -132,7 +132,7 @@ fn check_set_point(
     let is_all = |total| set_point.of(total) >= total;
     if *set_point == Share::Permille(1000) || place.host_total.is_some_and(is_all) {
         let message = "no memory would be left for guests".to_owned();
-        reader.refuse(at, &["set_point"], message, "usual is \"10%\"");
+        reader.refuse(at, &["set_point"], message, "write a smaller size, such as \"10%\"");
     }
     let sizes = comparable([*set_point, *reserve, *hysteresis], place);
     let [Some(set_point_size), Some(reserve_size), hysteresis_size] = sizes else { return };
@@ -145,7 +145,7 @@ fn check_set_point(
             "the hysteresis ({hysteresis}) reaches from the set point ({set_point}) to the \
              reserve ({reserve})"
         );
-        let help = "make the hysteresis smaller than the distance between the two";
+        let help = "make the hysteresis smaller than the set point minus the reserve";
         reader.refuse(at, &["hysteresis", "set_point", "reserve"], message, help);
     }
 }
@@ -192,12 +192,12 @@ fn check_order(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             && is_more(low, high)
         {
             let message = format!("{low_name} ({low}) is more than {high_name} ({high})");
-            reader.refuse(at, &[key], message, "min, pin and max stand in this order");
+            reader.refuse(at, &[key], message, "`min` may not exceed `pin`, nor `pin` `max`");
         }
     }
     if class.pin.is_some() && class.release {
-        let message = "a guest that is not managed cannot be pinned".to_owned();
-        reader.refuse(at, &["pin"], message, "keep one of `pin` and `release`");
+        let message = "a released guest is not managed, so it cannot be pinned".to_owned();
+        reader.refuse(at, &["pin"], message, "remove `pin` or `release`");
     }
 }
 

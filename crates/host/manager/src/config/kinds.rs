@@ -103,7 +103,8 @@ fn glob(pattern: String) -> Converted<String> {
     }
     if pattern.split('/').any(|part| part.contains("**")) {
         let help = "write a pattern for each depth, such as \"/run/*.qmp\" and \"/run/*/*.qmp\"";
-        return wrong(format!("`**` in `{text}` is not known: `*` is in one directory"), help);
+        let message = format!("`{text}` contains `**`, but a pattern cannot span directories");
+        return wrong(message, help);
     }
     if is_between('{', '}') || is_between('[', ']') {
         let help = "`*` stands for any text and `?` for one character; or write several patterns";
@@ -123,7 +124,7 @@ pub(super) fn listen(value: &DeValue<'_>) -> Converted<Listen> {
 pub(super) fn url(value: &DeValue<'_>) -> Converted<Url> {
     Url::parse(&words(value)?).map_err(|error| Wrong {
         message: error.to_string(),
-        help: "such as \"http://127.0.0.1:8428/api/v1/write\"".into(),
+        help: "write a URL such as \"http://127.0.0.1:8428/api/v1/write\"".into(),
     })
 }
 
@@ -165,7 +166,7 @@ pub(super) fn group_may(value: &DeValue<'_>) -> Converted<GroupMay> {
     match value.as_str() {
         Some("ask") => Ok(GroupMay::Ask),
         Some("set") => Ok(GroupMay::Set),
-        _ => wrong("neither of the two".to_owned(), "write \"ask\" or \"set\""),
+        _ => wrong("neither \"ask\" nor \"set\"".to_owned(), "write \"ask\" or \"set\""),
     }
 }
 
@@ -175,7 +176,7 @@ pub(super) fn libvirt(value: &DeValue<'_>) -> Converted<Libvirt> {
     }
     let DeValue::Array(_) = value else {
         let help = "write \"auto\", or a list such as [\"qemu:///system\"]";
-        return wrong(format!("{} that is not \"auto\"", kind(value)), help);
+        return wrong(format!("expected \"auto\" or a list, found {}", kind(value)), help);
     };
     list(value)?.iter().map(|uri| libvirt_uri(uri)).collect::<Converted<_>>().map(Libvirt::Uris)
 }

@@ -73,7 +73,7 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
     let no_place = |kind, fault: String, advice: &str| {
         let text = format!(
             "XDG_RUNTIME_DIR is not set to a directory, and {} {fault}: {advice}set \
-             XDG_RUNTIME_DIR to a directory of this user's alone",
+             XDG_RUNTIME_DIR to a directory that belongs to this user only",
             dir.display()
         );
         io::Error::new(kind, text)
@@ -93,7 +93,7 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
             refused(format!("belongs to user {}", found.uid()), "")
         }
         Some(owner) if owner == Owner::own() && !found.is_symlink() => Ok(dir),
-        _ => refused("is not this user's alone".to_owned(), "remove it, or "),
+        _ => refused("is a link, or open to other users".to_owned(), "remove it, or "),
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(temporary(dir.path()).unwrap(), own, "the directory exists already");
         fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();
         let error = temporary(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("is not this user's alone: remove it, or set"), "{error}");
+        assert!(error.contains("is a link, or open to other users: remove it, or set"), "{error}");
         fs::remove_dir(&own).unwrap();
         symlink("/", &own).unwrap();
         assert!(temporary(dir.path()).is_err(), "a link is refused");
@@ -138,7 +138,10 @@ mod tests {
         let error = temporary(&dir.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("none/pinhead-") && error.contains("cannot be made"), "{error}");
         let error = crate::Error::NoPlace { why: error }.to_string();
-        assert!(error.contains("none/pinhead-") && error.ends_with("[control] socket"), "{error}");
+        assert!(
+            error.contains("none/pinhead-") && error.ends_with("`socket` in [control]"),
+            "{error}"
+        );
     }
 
     #[test]

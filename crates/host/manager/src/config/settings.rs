@@ -74,7 +74,7 @@ pub struct Settings {
 
 /// Error of a budget of which guests could use nothing, and the remedy.
 pub const NO_BUDGET: (&str, &str) =
-    ("guests could use no memory", "omit it to let guests use all memory of the host");
+    ("no memory would be left for guests", "omit the budget to let guests use all memory");
 
 /// Returns true if guests could use nothing of this budget.
 pub fn is_no_budget(budget: Share) -> bool {
@@ -102,8 +102,8 @@ settings::table! {
         interval_ms("interval"): u64 = checked(
             time,
             |interval| INTERVAL_MS.contains(interval),
-            "too short or too long for a pass",
-            "from \"100ms\" to \"10s\"",
+            "the time between two passes is too short or too long",
+            "write a time from \"100ms\" to \"10s\"",
         ), "1s";
     }
 }
@@ -136,12 +136,12 @@ settings::table! {
             "idle memory would be worth nothing",
             "at most \"99%\"; usual is \"75%\"",
         ), "75%";
-        /// the largest part of its memory that a guest gives in one pass
+        /// largest part of a guest's memory that the guest gives in one pass
         step_permille("step"): u64 = checked(
             permille,
             |step| *step > 0,
-            "no guest would ever give anything",
-            "usual is \"12.5%\"",
+            "no guest would ever give memory",
+            "write a percentage above 0, such as \"12.5%\"",
         ), "12.5%";
         /// a file of host rules, relative to this file
         rules: Option<PathBuf> = path, else "none";
@@ -171,11 +171,11 @@ settings::table! {
         patterns("match"): Vec<String> = checked(
             list,
             |patterns| !patterns.is_empty(),
-            "no guest matches this class",
-            "\"*\" fits every name",
+            "the list of patterns is empty, so the class has no guests",
+            "write a pattern such as \"*\", which matches every name",
         ), else "needed";
         /// lower limit of a guest
-        min: Option<Share> = share, else "15%, and 64 MiB";
+        min: Option<Share> = share, else "15%, at least 64 MiB";
         /// upper limit of a guest
         max: Share = share, "100%";
         /// a guest's weight against others
@@ -209,7 +209,7 @@ settings::table! {
             time,
             |after| PAGE_OUT_MS.contains(after),
             "too short to recognize an idle guest, or too long to be useful",
-            "from \"5s\" to \"24h\"",
+            "write a time from \"5s\" to \"24h\"",
         ), "30s";
         /// page-out stops while more than this part of swap, or of the memory behind it, is in use
         swap_permille("swap"): u64 = permille, "80%";
@@ -247,7 +247,7 @@ settings::table! {
         minutes_ms("minutes"): u64 = time, "3d";
         /// time for which rows of 15 minutes are kept
         quarters_ms("quarters"): u64 = time, "90d";
-        /// maximum size of both
+        /// maximum size of the rows of one minute and of 15 minutes together
         max_size: Bytes = size, "1 GiB";
         /// time for which samples of single seconds are kept
         raw_ms("raw"): u64 = time, "24h";
@@ -263,7 +263,8 @@ settings::table! {
         socket: Option<PathBuf> = socket, else "/run/pinhead/host.sock";
         /// a group with access in addition to the owner, by name or number
         group: Option<String> = words, else "none";
-        /// rights of its members: `ask` only, or `set`, which includes `reserve` and `reload`
+        /// rights of the group's members: `ask` only, or `set`, which includes `reserve` and
+        /// `reload`
         group_may: GroupMay = group_may, "ask";
     }
 }
@@ -279,8 +280,8 @@ settings::table! {
         interval_ms("interval"): u64 = checked(
             time,
             |interval| PUSH_MS.contains(interval),
-            "too short or too long between two pushes",
-            "from \"1s\" to \"60s\"",
+            "the time between two pushes is too short or too long",
+            "write a time from \"1s\" to \"60s\"",
         ), "5s";
         /// name of the host in metrics
         host: Option<String> = words, else "the host name";

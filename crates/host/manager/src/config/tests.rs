@@ -67,7 +67,7 @@ fn report_h14_sources_that_fit_no_socket_are_refused() {
         ("unix:/run/a.qmp,server=on", "is no path", "\"/run/a.qmp\""),
         ("/run/{a,b}/*.qmp", "braces and brackets", "several patterns"),
         ("/run/[a-z]*.qmp", "braces and brackets", "several patterns"),
-        ("/run/**/*.qmp", "is not known", "for each depth"),
+        ("/run/**/*.qmp", "cannot span directories", "for each depth"),
         ("run/*.qmp", "is no absolute path", "begin it with a slash"),
     ] {
         let errors = errors(&format!("[sources]\nqmp = ['{source}']\n"));
@@ -151,15 +151,15 @@ fn all_faults_are_reported_with_their_places() {
     let expected = [
         "2:1: host: no key `set_piont` is known in [host] (is it `set_point`?)",
         "3:11: host.reserve: the reserve (12%) is not below the set point (10%) (",
-        "4:12: host.interval: too short or too long for a pass (",
+        "4:12: host.interval: the time between two passes is too short or too long (",
         "6:2: no table `polcy` is known (is it `policy`?)",
         "8:12: policy.idle_tax: expected a quantity, found a number (write it in quotes",
-        "9:8: policy.step: no guest would ever give anything",
+        "9:8: policy.step: no guest would ever give memory",
         "11:8: ksm.mode: no such mode (write \"auto\", \"off\" or \"leave\")",
         "15:7: class.min: min (2 GiB) is more than max (1 GiB)",
         "18:8: class.name: there is a class `a` already",
-        "19:9: class.match: no guest matches this class",
-        "20:7: class.pin: a guest that is not managed cannot be pinned",
+        "19:9: class.match: the list of patterns is empty",
+        "20:7: class.pin: a released guest is not managed, so it cannot be pinned",
         "22:1: class: a class needs a name and patterns",
         "24:8: pageout.mode: no such mode (write \"all\", \"sleepers\" or \"off\")",
     ];

@@ -48,7 +48,7 @@ settings::table! {
         /// a VMRM configuration file; users in its NOTIFY MEMORY statements are managed; relative
         /// to this file
         notify: Option<PathBuf> = path, else "none";
-        /// z/VM memory for all its users together, including the part to keep free
+        /// memory for all users of z/VM together, including the part to keep free
         memory: Option<Bytes> = checked(
             size,
             |size| *size > Bytes::ZERO,
@@ -63,8 +63,8 @@ settings::table! {
         interval_ms("interval"): u64 = checked(
             time,
             |interval| INTERVAL_MS.contains(interval),
-            "too short or too long between two readings",
-            "from \"1s\" to \"10s\"",
+            "the time between two readings is too short or too long",
+            "write a time from \"1s\" to \"10s\"",
         ), "1s";
     }
 }
@@ -77,7 +77,7 @@ fn patterns(value: &DeValue<'_>) -> Converted<Vec<String>> {
             true => Ok(text.to_ascii_uppercase()),
             false => wrong(
                 format!("`{}` is no pattern of users' names", shown(&text)),
-                "names have letters, digits and @ # $ _ - +, patterns * and ? as well",
+                "use the letters, digits and @ # $ _ - + of names, and the wildcards * and ?",
             ),
         })
         .collect()
@@ -103,8 +103,7 @@ pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
     let is_nobody = zvm.users.is_empty() && zvm.notify.is_none();
     if is_nobody {
         let message = "no user is listed whose memory could be managed".to_owned();
-        let help = "write users = [\"LINUX*\"], or set `notify` to the path of a VMRM configuration \
-                    file";
+        let help = "write users = [\"LINUX*\"], or set `notify` to the path of a VMRM file";
         reader.refuse(&at, &["mode"], message, help);
     } else if zvm.memory.is_none() {
         let message = "the size of z/VM's memory is not known".to_owned();

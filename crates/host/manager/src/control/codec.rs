@@ -83,7 +83,7 @@ pub fn decode_request(line: &[u8]) -> Result<Request, BadRequest> {
         bad(Failure::new(format!("The line is not valid JSON at column {column}")).help(help))
     })?;
     let Value::Object(object) = value else {
-        return Err(bad(Failure::new("A request is an object, in braces")));
+        return Err(bad(Failure::new("The request is not a JSON object in braces")));
     };
     let id = object.get("id").and_then(Value::as_u64);
     let ask = request(Members(object)).map_err(|failure| BadRequest { id, failure })?;
@@ -189,14 +189,14 @@ impl Members {
         match self.take(name)? {
             Value::String(text) if (1..=NAME_MAX).contains(&text.len()) => Ok(text),
             Value::String(_) => Err(Failure::new(format!("`{name}` is empty or too long"))),
-            _ => Err(Failure::new(format!("`{name}` is no text"))),
+            _ => Err(Failure::new(format!("`{name}` is not a text in quotes"))),
         }
     }
 
     fn command(&mut self) -> Result<String, Failure> {
         match self.take("command")? {
             Value::String(line) if line.contains(['\n', '\r', '\0']) => {
-                Err(Failure::new("A command is one line"))
+                Err(Failure::new("`command` has more than one line"))
             }
             Value::String(line) => Ok(line),
             _ => Err(Failure::new("`command` is no text")),

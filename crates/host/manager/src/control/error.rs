@@ -8,7 +8,7 @@ use super::Failure;
 /// The socket cannot be opened, or there was no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("Another pinhead host{}", who(*.pid, .path))]
+    #[error("Another `pinhead host`{}", who(*.pid, .path))]
     Taken { pid: Option<u32>, path: PathBuf },
     #[error("{path} exists and is not a socket: remove it, or set another path in [control]")]
     NotASocket { path: PathBuf },
@@ -27,8 +27,8 @@ pub enum Error {
     #[error("No manager runs here (nothing listens at {path}): start it with `pinhead host`")]
     NoManager { path: PathBuf },
     #[error(
-        "No permission to use the manager's socket: {path} is only for its owner and for the \
-         `group` in [control]"
+        "No permission to use the manager's socket {path}: run the command as the socket's owner \
+         or as a member of the `group` set in [control]"
     )]
     NoRight { path: PathBuf },
     #[error("The manager at {path} did not answer within {} s", .waited_ms.div_ceil(1000))]
@@ -46,6 +46,6 @@ pub enum Error {
 fn who(pid: Option<u32>, path: &Path) -> String {
     match pid {
         Some(pid) => format!(" (pid {pid}) manages this machine"),
-        None => format!(" manages this machine: it has {}", path.display()),
+        None => format!(" manages this machine, with the control socket {}", path.display()),
     }
 }

@@ -328,7 +328,7 @@ fn socket_has_one_manager_and_is_replaced_after_its_death() {
     assert_eq!(mode(&house.path()), 0o600);
     let error = Server::open(&house.path(), None, Bounds::MANAGER).unwrap_err();
     let expected =
-        format!("Another pinhead host (pid {}) manages this machine", std::process::id());
+        format!("Another `pinhead host` (pid {}) manages this machine", std::process::id());
     assert_eq!(error.to_string(), expected);
     let path = house.path();
     let House { dir, server } = house;

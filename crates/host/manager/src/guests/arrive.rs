@@ -42,7 +42,7 @@ impl Guests {
         // A guest can cause hotplug events at any rate.
         if memory != before && guest.identity.is_worth_a_note(now.ms) {
             let mib = |size: Bytes| size.0 >> 20;
-            let text = format!("its memory was {} MiB, and is {} MiB", mib(before), mib(memory));
+            let text = format!("its memory changed from {} to {} MiB", mib(before), mib(memory));
             effects.push(Effect::note(kinds::PLUGGED, text, Some(guest.who())));
         }
         effects.extend(self.share_out(owner, by));
@@ -61,7 +61,7 @@ impl Guests {
             |guest: &&ManagedGuest| found.process.is_some() && guest.found.process == found.process;
         if let Some(twin) = self.iter().find(is_twin) {
             let text = format!(
-                "{} was found a second time, at {}; it is managed through {}",
+                "The guest {} was also found at {}; the guest is managed through {}",
                 found.name, found.source, twin.found.source
             );
             return vec![Effect::note("guest-twice", text, None)];
@@ -147,9 +147,9 @@ impl Guests {
             return None;
         }
         Some(Effect::Complain(format!(
-            "The process of {name} is not visible from here, which may be a container, so its \
+            "The process of {name} is not visible (does the manager run in a container?), so its \
              resident memory is not known. Such guests count with all memory that their balloons \
-             leave them. To see them, run the manager as root and outside of containers"
+             leave. To see the processes, run the manager as root and outside of containers"
         )))
     }
 

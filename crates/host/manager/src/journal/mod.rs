@@ -100,7 +100,7 @@ impl JournalWriter {
         if left > 0 {
             let why = self.trouble.unwrap_or_default();
             messages.push(format!(
-                "The manager's last entries are missing in the journal, {left}: {why}"
+                "The manager's last {left} entries were not written to the journal: {why}"
             ));
         }
         messages
@@ -181,8 +181,9 @@ fn in_words(news: &News) -> String {
 pub(crate) fn held(path: &Path, by: &str) -> String {
     let path = path.display();
     format!(
-        "{path} was locked by {by}, so a copy has replaced it, which only its owner may read. End \
-         the program that locks it, then let the group read the copy: chmod g+r {path}"
+        "{path} was locked by {by}, so a copy has replaced the file. Only the owner may read the \
+         copy. End the program that holds the lock, then let the group read the copy: chmod g+r \
+         {path}"
     )
 }
 

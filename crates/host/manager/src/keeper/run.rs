@@ -215,7 +215,7 @@ fn rescue(
                 rescue.gone(held.id, "its process has ended");
                 wakes.gone(held.id);
             } else if matches!(&held.place, Place::Qmp(path) if is_hidden(Path::new(path))) {
-                rescue.gone(held.id, "its `pinhead up` has parked it, and returns its memory");
+                rescue.gone(held.id, "its `pinhead up` parked it and returns its memory itself");
             }
         }
         sources.turn(ready.as_ref(), book, (&mut rescue, &mut wakes), clock.ms());
@@ -261,7 +261,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
         let name = name.escape_debug();
         match outcome {
             Outcome::Restored => restored += 1,
-            Outcome::Gone(reason) => log(&format!("{name} needs nothing: {reason}")),
+            Outcome::Gone(reason) => log(&format!("{name} gets no memory back: {reason}")),
             Outcome::Missing { bytes, refusal } => {
                 ended = Ended::Partly;
                 let why = refusal.map_or("the host has no more".to_owned(), |refusal| {
@@ -272,7 +272,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             Outcome::Bounded(bytes) => {
                 ended = Ended::Partly;
                 let lacks = bytes.as_mib();
-                log(&format!("{name} lacks {lacks} MiB: its control group allows no more"));
+                log(&format!("{name} lacks {lacks} MiB: its control group is at its limit"));
             }
             Outcome::Unreached => {
                 ended = Ended::Partly;

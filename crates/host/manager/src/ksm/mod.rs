@@ -88,7 +88,8 @@ impl Ksm {
         };
         if let Err(error) = ksm.files.check_writable() {
             let dir = ksm.files.dir();
-            ksm.note = Some(format!("KSM is not changed: {} ({error})", dir.display()));
+            ksm.note =
+                Some(format!("KSM is not changed: cannot write to {} ({error})", dir.display()));
             return ksm;
         }
         ksm.saved = Some(Saved(ksm.files.settings()));
@@ -205,7 +206,8 @@ impl Ksm {
         if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;
             let path = self.files.dir().join(name);
-            self.note = Some(format!("KSM is not changed: {} ({error})", path.display()));
+            self.note =
+                Some(format!("KSM is not changed: cannot write {} ({error})", path.display()));
         }
     }
 }

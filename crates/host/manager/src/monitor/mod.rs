@@ -183,7 +183,7 @@ impl Monitor {
         }
         let Some(live) = self.live() else {
             return Err(
-                Failure::new("There are no two samples yet").help("try again in some seconds")
+                Failure::new("The monitor lacks a second sample").help("try again in some seconds")
             );
         };
         let passed = Passed::with(&live.interval(), live.round_us, processes);

@@ -125,7 +125,7 @@ pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> St
         Some((_, takes)) => format!(", and compressed memory grew by {}", size(takes)),
         None => String::new(),
     };
-    let cut = if taken.is_cut { "; that was ended early" } else { "" };
+    let cut = if taken.is_cut { "; the page-out was ended early" } else { "" };
     let why = if ran { "the host is short" } else { "it sleeps" };
     format!(
         "{why}: {} of its memory were moved to the host's swap{takes}, for {} ms of CPU{cut}",
@@ -137,7 +137,7 @@ pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> St
 /// Describes the measurement a minute after a page-out.
 pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) -> String {
     format!(
-        "of {} moved to the host's swap, {} came back within a minute; its working set is {}",
+        "{} were moved to the host's swap, {} came back within a minute; the working set is {}",
         size(account.gained),
         size(came_back),
         size(working_set)
@@ -148,8 +148,8 @@ pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) 
 pub(super) fn woken(account: &Account, rest_ms: u64) -> String {
     let rest = duration::show(i64::try_from(rest_ms).unwrap_or(i64::MAX));
     format!(
-        "it has run: {} more came back from the host's swap; it is not paged out again until \
-         {rest} after its last page-out",
+        "the guest has run: {} more came back from the host's swap; the next page-out is at the \
+         earliest {rest} after the last one",
         size(account.promoted)
     )
 }
@@ -157,7 +157,7 @@ pub(super) fn woken(account: &Account, rest_ms: u64) -> String {
 /// Describes a guest with memory that does not compress.
 pub(super) fn incompressible(ratio_permille: u64) -> String {
     format!(
-        "its memory compresses only {} : 1; it is not paged out again",
+        "the guest's memory compresses only {} : 1; the guest is not paged out again",
         short(ratio_permille as f64 / 1000.0)
     )
 }
@@ -165,8 +165,8 @@ pub(super) fn incompressible(ratio_permille: u64) -> String {
 /// Describes a guest with little memory that the host can reclaim.
 pub(super) fn barren(gained: Bytes) -> String {
     format!(
-        "the host could page out only {} of it (locked, or in huge pages?); it is not paged out \
-         again",
+        "the host could page out only {} of the guest (is the rest locked, or in huge pages?); the \
+         guest is not paged out again",
         size(gained)
     )
 }

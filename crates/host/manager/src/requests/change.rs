@@ -22,19 +22,19 @@ pub(super) fn changed(
         let size = share.of(memory);
         if size > memory {
             return Err(Failure::new(format!(
-                "{word} is more than the memory that {name} was started with"
+                "The value of `{word}` exceeds the memory that {name} was started with"
             ))
-            .help(format!("it has {} MiB", memory.as_mib())));
+            .help(format!("the guest was started with {} MiB", memory.as_mib())));
         }
         if size < SIZE_MIN {
-            return Err(Failure::new(format!("{word} is too little for any guest"))
+            return Err(Failure::new(format!("The value of `{word}` is too small for a guest"))
                 .help(format!("give at least {} MiB", SIZE_MIN.as_mib())));
         }
         Ok(size)
     };
     let beyond = |word: &str, bound: &str, size: Bytes| {
-        Failure::new(format!("{word} is beyond the {bound} of {name}"))
-            .help(format!("its {bound} is {} MiB", size.as_mib()))
+        Failure::new(format!("The value of `{word}` conflicts with `{bound}` of {name}"))
+            .help(format!("`{bound}` is {} MiB", size.as_mib()))
     };
     match change {
         Change::Min(share) => {
@@ -79,7 +79,7 @@ pub(super) fn in_words(change: Change) -> String {
         Change::Max(size) => format!("max to {}", share(size)),
         Change::Shares(shares) => format!("shares to {shares}"),
         Change::Pin(size) => format!("pin to {}", share(size)),
-        Change::Release => "it released: it is not managed any more".into(),
-        Change::Manage => "it to be managed".into(),
+        Change::Release => "release: the guest is not managed any more".into(),
+        Change::Manage => "manage: the guest is managed".into(),
     }
 }

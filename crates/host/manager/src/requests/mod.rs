@@ -100,7 +100,8 @@ impl Requests {
         let most = total.map(|total| total.less(world.plan.reserve));
         if let Some(most) = most.filter(|most| Bytes::mib(waiting.mib) > *most) {
             let message = format!("The host could never free {} MiB for one guest", waiting.mib);
-            return Err(Failure::new(message).help(format!("it has {} MiB", most.as_mib())));
+            let help = format!("reserve at most {} MiB", most.as_mib());
+            return Err(Failure::new(message).help(help));
         }
         self.reservations += 1;
         let reservation = self.reservations;
@@ -191,6 +192,6 @@ fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
         .collect();
     match clauses.is_empty() {
         true => "there is no guest that could give memory".into(),
-        false => format!("no more memory came from {}", clauses.join("; ")),
+        false => format!("these guests gave no more memory: {}", clauses.join("; ")),
     }
 }

@@ -84,8 +84,8 @@ impl Manager {
         };
         if !left.is_empty() {
             let text = format!(
-                "A killed manager and its keeper have left these guests parked: {}; each is woken \
-                 when it is found",
+                "Guests left parked by a killed manager and its keeper: {}. Each guest is woken \
+                 when this manager finds it",
                 left.len()
             );
             manager.notices.push(text);

@@ -75,7 +75,7 @@ fn unreachable_guest_is_held_and_other_guests_are_served() {
     let reasons: Vec<String> =
         scene.decisions("bare").into_iter().map(|decided| decided.decision.detail).collect();
     let [first, last] = &reasons[..] else { panic!("{reasons:?}") };
-    assert_eq!(first, "it has reported nothing yet");
+    assert_eq!(first, "the guest has reported nothing yet");
     assert!(last.starts_with("its balloon reports no statistics"), "{last}");
     let fates: Vec<Fate> =
         scene.decisions("refuses").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
@@ -95,7 +95,7 @@ fn report_of_a_guest_that_hangs_is_told_as_too_old() {
     let decided = scene.decisions("hung");
     let stale = decided.iter().filter(|decided| decided.decision.clause == "stale");
     let reasons: Vec<_> = stale.map(|decided| decided.decision.detail.as_str()).collect();
-    assert!(reasons.contains(&"its last report is too old"), "{reasons:?}");
+    assert!(reasons.contains(&"the guest's last report is too old"), "{reasons:?}");
     assert!(!reasons.iter().any(|reason| reason.contains("driver")), "{reasons:?}");
 }
 
@@ -344,7 +344,10 @@ fn manager_that_ends_writes_a_journal_that_is_locked() {
     let mut other = Journal::open(&path).unwrap();
     other.begin().unwrap();
     let notices = scene.manager.finish();
-    assert!(notices.iter().any(|notice| notice.contains("a copy has replaced it")), "{notices:?}");
+    assert!(
+        notices.iter().any(|notice| notice.contains("a copy has replaced the file")),
+        "{notices:?}"
+    );
     let ever = Range { from_ms: 0, to_ms: i64::MAX };
     let events = Journal::read_only(&path).unwrap().events(&[], ever, u32::MAX).unwrap();
     assert!(events.iter().any(|event| event.event.kind == kinds::MANAGER_STOP), "{events:?}");

@@ -227,7 +227,7 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let mut scene = Scene::after("killed", &line);
     let notices = scene.manager.take_notices();
     assert!(
-        notices.iter().any(|text| text.contains("left these guests parked: 1;")),
+        notices.iter().any(|text| text.contains("a killed manager and its keeper: 1.")),
         "{notices:?}"
     );
     let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };

@@ -90,7 +90,7 @@ fn columns<'a>(table: &'a Value, rows: &'a [Value]) -> Vec<Column<'a>> {
 /// Returns the sources of an empty column that a report's notes name.
 fn why_empty(notes: &[&str], report: &str, table: &Value, column: &Column<'_>) -> Option<String> {
     let names = |note: &&str| {
-        let names = note.strip_prefix("Not recorded here: ").unwrap_or_default();
+        let names = note.strip_prefix("Columns without values: ").unwrap_or_default();
         names.split(". `").next().unwrap_or_default().split(", ").any(|name| name == column.title)
     };
     notes.iter().find(|note| names(note))?;

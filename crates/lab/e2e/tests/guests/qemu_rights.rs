@@ -131,7 +131,7 @@ fn finding_03_a_farm_reports_qemus_that_stay_roots() {
     command.args(["up", &farm.file(), "--detach", "--no-manager"]).env("TMPDIR", &farm.dir);
     let output = command.output().unwrap();
     let output = text(&output.stdout) + &text(&output.stderr);
-    let why = "Guests' QEMUs run as root: pinhead needs CAP_KILL to give them other users";
+    let why = "Guests' QEMUs run as root: pinhead needs CAP_KILL to start QEMU as another user";
     assert!(output.contains("1 of 1 guest ready") && output.contains(why), "{output}");
     let guests = farm.processes().1;
     let status = status(guests[0]);

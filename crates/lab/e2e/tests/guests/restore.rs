@@ -42,7 +42,9 @@ fn restores(arch: Arch, pool: &str) {
             wait_for_end(&mut guest);
             assert_eq!(online(&mut guest), "0", "SIGKILL restores nothing");
             guest.sh(START);
-            guest.until_sh("cat /run/log", PATIENCE, |text| text.contains("its record is kept"));
+            guest.until_sh("cat /run/log", PATIENCE, |text| {
+                text.contains("its undo record is used")
+            });
         }
         guest.sh("kill $(cat /run/pid)");
         wait_for_end(&mut guest);

@@ -90,7 +90,7 @@ fn keys_move_through_the_past() {
     assert!(screen.contains("WAITS %") && screen.contains("MEMORY"), "{screen}");
     terminal.presses("Escape");
     terminal.types("4");
-    terminal.until_shown("this recording has no journal next to it");
+    terminal.until_shown("no journal next to this recording");
     terminal.types("3");
     terminal.until_shown("MEMORY OF THE HOST");
     terminal.types("?");
@@ -187,7 +187,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     let screen = terminal.screen();
     assert!(screen.contains("2 vCPUs") && screen.contains("daemon"), "{screen}");
     // The manager records nothing, so it requests no daemon's tasks.
-    assert!(screen.contains("not reported twice yet") || screen.contains("WAKER"), "{screen}");
+    assert!(screen.contains("two reports are needed") || screen.contains("WAKER"), "{screen}");
 
     // A frozen screen does not change until it is resumed.
     terminal.types(" ");
@@ -201,7 +201,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     terminal.types("4");
     terminal.until_shown("ACTION, AND REASON");
     manager.succeed(&["set", "g1", "pin", "160 MiB"]);
-    terminal.until("what was decided", |screen| {
+    terminal.until("the inputs of decisions", |screen| {
         let of_it = |line: &str| line.contains(" g1 ") && line.contains("160");
         screen.lines().skip(2).any(of_it)
     });

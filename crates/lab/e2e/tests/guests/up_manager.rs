@@ -108,7 +108,7 @@ fn up_manages_its_guests_until_a_host_takes_them_over() {
     let keeper = status(&up)["lease"]["keeper_pid"].take();
     assert!(keeper.is_null(), "{keeper}");
     let dry = up.inside(&["host", "--dry-run"]).output().expect("it runs");
-    assert!(text(&dry.stderr).contains("Another pinhead host"), "a dry run takes nothing over");
+    assert!(text(&dry.stderr).contains("Another `pinhead host`"), "a dry run takes nothing over");
     has(&mut up, None, "the operator's size", PINNED);
     let host = Host::start(&up, &[]);
     let host_pid = u64::from(host.0.id());

@@ -127,7 +127,7 @@ fn states_sum_to_a_hundred(state: &Value) {
     }
     // The sums must be right without scaling.
     let notes = state["notes"].to_string();
-    assert!(!notes.contains("scaled to fit"), "{notes}");
+    assert!(!notes.contains("scaled to 100 %"), "{notes}");
 }
 
 /// Asserts that the recorded parts of the host's memory match the kernel.

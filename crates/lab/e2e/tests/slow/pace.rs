@@ -64,7 +64,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let (looks, plugs) = before.status.map_or((0, 0), |s| (s.sequence - asked, s.plugs));
     let load = "for n in 1 2 3; do (while :; do :; done) > /dev/null 2>&1 & done";
     let woken = guest.number(&format!("{WOKEN}; {load}")) - woken;
-    let answered = guest.until("a CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
+    let answered = guest.until("one CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
     println!("a load was answered after {answered:?}");
     // A sample or a request wakes the daemon once or twice: for its work, and when the port has
     // accepted the message. The daemon's heartbeat is rarer than once a minute.

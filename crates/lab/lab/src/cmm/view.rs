@@ -8,9 +8,9 @@ use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
-const ABOUT: &str = "Databases on a host with half of the memory that guests see, and a guest that \
-    claims memory after all other guests have touched and freed theirs: ways to move memory. \
-    After a study of CMM1 and CMM2 (Kammerer, 2009).";
+const ABOUT: &str = "Ways to move memory between guests: databases on a host with half of the \
+    guests' configured memory, and a guest that claims memory after all other guests have \
+    touched and freed theirs. After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
 /// Loads. Each of them runs with every way of managing memory.
 const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
@@ -114,7 +114,7 @@ fn oltp(outcome: &Outcome, what: &str, title: &str) -> Table {
         "first minute, ms",
         "of nothing",
         "transactions, 1/s",
-        "of those asked for, %",
+        "of requested transactions, %",
         "average, ms",
         "of nothing",
         "p95, ms",
@@ -122,7 +122,7 @@ fn oltp(outcome: &Outcome, what: &str, title: &str) -> Table {
         "CPU, ms",
         "pages in/s",
         "pages out/s",
-        "a guest has, MiB",
+        "memory a guest, MiB",
     ];
     let rows = ran(outcome).iter().map(row).collect();
     let note = "Transactions come at a fixed rate, which leaves CPU free; their time is counted \
@@ -150,8 +150,8 @@ fn claims(outcome: &Outcome) -> Table {
     let note = format!(
         "`{}` has memory for all guests, so no way can be faster than a claim there. The \
          difference to a host that does nothing is the maximum gain. A claim comes when memory is \
-         at rest, at least three seconds after the others freed theirs; in results before \
-         2026-11-28 it came at once.",
+         at rest, at least three seconds after the others freed their memory; in results before \
+         2026-11-28 a claim came at once.",
         NO_LIMIT.name
     );
     Table::new(title, &heads, ran(outcome).iter().map(row).collect(), &note)

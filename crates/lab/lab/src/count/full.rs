@@ -63,16 +63,16 @@ impl fmt::Display for Full {
         match self {
             Full::Memory { available_mib } => write!(
                 f,
-                "memory: {available_mib:.0} MiB of the host are available, and {AVAILABLE_MIN_MIB} \
-                 are kept"
+                "memory: only {available_mib:.0} MiB of the host are available, and the minimum is \
+                 {AVAILABLE_MIN_MIB} MiB"
             ),
             Full::Swap { free_mib, of_mib } => {
-                write!(f, "swap: {free_mib:.0} MiB of {of_mib:.0} are free")
+                write!(f, "swap: only {free_mib:.0} of {of_mib:.0} MiB are free")
             }
             Full::Latency { median_s } => write!(
                 f,
-                "latency: the median of the last {PROBES} probes was {median_s:.1} s, and \
-                 {PROBE_MAX_S} are allowed"
+                "latency: the median of the last {PROBES} probes was {median_s:.1} s, and the \
+                 maximum is {PROBE_MAX_S} s"
             ),
             Full::Cpu { since_last_s } => {
                 write!(f, "CPU: no server has come up for {since_last_s:.0} s")

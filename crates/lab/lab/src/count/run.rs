@@ -199,9 +199,9 @@ impl Climb {
         };
         let Used { all_mib, compressed_mib, tables_mib } = before.used();
         format!(
-            "{ready} of {all} servers answer after {now_s:.0} s, {left}; {all_mib:.0} MiB of the \
-             host's: {compressed_mib:.0} compressed, {tables_mib:.0} page tables, {:.0} QEMUs and \
-             guests",
+            "{ready} of {all} servers answer after {now_s:.0} s, {left}; used memory: {all_mib:.0} \
+             MiB = compressed {compressed_mib:.0} + page tables {tables_mib:.0} + QEMUs and \
+             guests {:.0}",
             (all_mib - compressed_mib - tables_mib).max(0.0)
         )
     }

@@ -96,11 +96,11 @@ fn table(outcome: &Outcome) -> Table {
         "Servers at the same time",
         &heads,
         outcome.cases().iter().map(row).collect(),
-        "Memory is what the host lacks compared with before, and the part of each server, when \
-         all are parked. First answers come from parked servers. Second answers do so as well, if \
-         a wipe over all servers takes longer than the time to their parking. Idle CPU is that of \
-         all QEMUs and of the farm, in percent of a core; busy is the host with everything else on \
-         it, in percent of all cores.",
+        "Memory is measured when all servers are parked: the decrease of the host's available \
+         memory since the start, and each server's part. First answers come from parked servers. \
+         Second answers do, too, if a wipe over all servers takes longer than the time after which \
+         a server is parked. Idle CPU is the CPU time of all QEMUs and of the farm, in percent of \
+         one core. Host busy includes all other programs, in percent of all cores.",
     )
 }
 

@@ -164,7 +164,7 @@ impl Outcome {
         if let Some(latency) = self.all.corrected_us() {
             let columns = latency_columns(Some(latency));
             let blank = width + 28;
-            let _ = writeln!(text, "{:blank$}{columns}  with the requests kept back", "");
+            let _ = writeln!(text, "{:blank$}{columns}  including the delayed requests", "");
         }
         for (title, rows) in [("CLASS", classes), ("TARGET", targets)] {
             if !rows.is_empty() {
@@ -175,7 +175,7 @@ impl Outcome {
             }
         }
         if hidden > 0 {
-            let _ = writeln!(text, "and {hidden} targets that were no slower");
+            let _ = writeln!(text, "and {hidden} more targets, none of them slower");
         }
         self.end_of_text(&mut text);
         text
@@ -196,7 +196,7 @@ impl Outcome {
         if !failed.is_empty() {
             let _ = writeln!(text, "failed: {}", failed.join(", "));
         }
-        let ended = if self.is_interrupted { ", ended before its time" } else { "" };
+        let ended = if self.is_interrupted { ", interrupted" } else { "" };
         let _ = writeln!(text, "{:.1} s{ended}", self.elapsed_us as f64 / 1e6);
     }
 }

@@ -81,7 +81,7 @@ impl Plan {
             return wrong("targets", "there are no targets".to_owned());
         }
         if self.targets.len() > TARGETS_MAX {
-            return wrong("targets", format!("more than {TARGETS_MAX} are too many"));
+            return wrong("targets", format!("there are more than {TARGETS_MAX} targets"));
         }
         for target in &self.targets {
             check_path(&target.path).map_err(|reason| Error::Target {
@@ -90,7 +90,7 @@ impl Plan {
             })?;
         }
         if self.duration > DURATION_MAX {
-            return wrong("duration", "it must be at most a day".to_owned());
+            return wrong("duration", "the load must last at most a day".to_owned());
         }
         if self.timeout.is_zero() || self.timeout > DURATION_MAX {
             return wrong("timeout", "it must be more than zero, and at most a day".to_owned());

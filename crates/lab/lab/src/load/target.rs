@@ -31,7 +31,7 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     let usual = "write ADDRESS:PORT, ADDRESS:FIRST-LAST or http://ADDRESS:PORT/PATH";
     let rest = match text.split_once("://") {
         Some(("http", rest)) => rest,
-        Some((scheme, _)) => return Err(wrong(format!("{scheme} is not supported, only http"))),
+        Some((scheme, _)) => return Err(wrong(format!("{scheme} is not supported: use http"))),
         None => text,
     };
     let (place, path) = match rest.find('/') {
@@ -62,7 +62,7 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     }
     let found = usize::from(last - first) + 1;
     if found > TARGETS_MAX {
-        return Err(wrong(format!("{found} ports are more than {TARGETS_MAX}")));
+        return Err(wrong(format!("the range has {found} ports, more than {TARGETS_MAX}")));
     }
     let target = |port| {
         let address = SocketAddr::new(host, port);
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn invalid_target_is_reported_with_a_correction() {
         for (text, part) in [
-            ("https://127.0.0.1:1", "only http"),
+            ("https://127.0.0.1:1", "use http"),
             ("127.0.0.1", "no port"),
             ("server:80", "not an address"),
             ("127.0.0.1:0", "not a port"),

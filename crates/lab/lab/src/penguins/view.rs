@@ -6,9 +6,9 @@ use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
-const ABOUT: &str = "Web servers from one template, one hit after the other over all of them \
-    (\"wipe\"), without a limit of their memory, shared, squeezed to 17 MiB each, and limited \
-    to a quarter of what they have without sharing. After Penguins on a Pin Head (van der Heij, \
+const ABOUT: &str = "Web servers from one template get one hit after the other (\"wipe\"): \
+    without a memory limit, with shared memory, squeezed to 17 MiB each, and limited to a quarter \
+    of their memory without sharing. After Penguins on a Pin Head (van der Heij, \
     2006): 100 Linux servers on a P/390 with 128 MB.";
 
 /// Columns of our own table: heading, phase, measure.
@@ -74,18 +74,18 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         at_most("memory a guest when squeezed, MiB (<= 18)", SQUEEZED, phase::AFTER, shared, 18.0),
         at_most("idle CPU a guest, % of a core (<= 0.2)", SHARED, phase::IDLE, "CPU a guest", 0.2),
         Finding::at_most(
-            "first wipe in a quarter of the memory, against no limit (<= 1.5x)",
+            "first wipe with a quarter of the memory, compared with no limit (<= 1.5x)",
             first,
             1.5,
             "x",
         ),
-        Finding::at_most("later wipes, the worse, against no limit (<= 1.1x)", later, 1.1, "x"),
-        Finding::never("no request fails in them", &failed(LIMITED)),
+        Finding::at_most("the worse later wipe, against no limit (<= 1.1x)", later, 1.1, "x"),
+        Finding::never("no request fails with this limit", &failed(LIMITED)),
         at_most("paged out: private memory a guest, MiB (<= 8)", PAGED, phase::IDLE, PRIVATE, 8.0),
-        at_most("paged out: and compressed, MiB (<= 15)", PAGED, phase::IDLE, BOTH, 15.0),
+        at_most("paged out: the same with compressed, MiB (<= 15)", PAGED, phase::IDLE, BOTH, 15.0),
         at_most("paged out: first wipe, p95, s (<= 0.04)", PAGED, phase::WIPES[0], "p95", 0.04),
         Finding::at_most(
-            "paged out: later wipes, the worse, against no manager (<= 1.15x)",
+            "paged out: the worse later wipe, compared with no manager (<= 1.15x)",
             paged,
             1.15,
             "x",
@@ -167,11 +167,11 @@ fn comparison(outcome: &Outcome) -> Table {
     let rows = published::PENGUINS.iter().zip(found);
     let rows = rows.map(|((what, figure), here)| vec![(*what).into(), (*figure).into(), here]);
     Table::new(
-        "Beside the published figures",
+        "Comparison with the published figures",
         &["What", "Published", "Here"],
         rows.collect(),
-        "Published: P/390, 3 to 4 MIPS, 128 MB and 256 MB of expanded storage. Only what each \
-         shows by itself can be compared.",
+        "Published: P/390, 3 to 4 MIPS, 128 MB and 256 MB of expanded storage. Compare \
+         ratios within a column, not the absolute figures.",
     )
 }
 

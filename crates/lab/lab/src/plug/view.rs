@@ -7,11 +7,11 @@ use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
-const ABOUT: &str = "Two triplets and two combined servers, with requests at a rate that guests \
-    sized by hand serve with 55 % of the CPU; results without a calibration had clients without \
-    think time. Every figure is relative to the same guests sized by hand, in the same \
-    repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes \
-    that one set of rules cannot keep both throughput and size.";
+const ABOUT: &str = "Two triplets and two combined servers, with requests at a rate for which \
+    guests sized by hand use 55 % of the CPU. In results without a calibration, clients sent \
+    requests without pauses. Every figure is relative to the same guests sized by hand, in the \
+    same repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which \
+    concludes that one set of rules cannot keep both throughput and size.";
 
 /// Measures that are compared with the baseline's and with the study's.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
@@ -137,12 +137,12 @@ fn service(outcome: &Outcome) -> Table {
         "Latency, cost and memory over time, relative to sizing by hand",
         &heads,
         ran(outcome).map(row).collect(),
-        "Linux's own is what the balloons leave the guests, less what their kernels have free, \
-         before and after the load (while it is on, in results of before 2026-11-26). CPUs that \
-         are on are counted then, too; guests sized by hand had no others in results of before \
-         2026-11-27 16:00, and an emulator with one CPU is 2 to 10 % faster. Private is what a \
-         QEMU has in the host's memory and shares with nobody; compressed is what the rest takes \
-         in zram.",
+        "Linux's own is the guests' memory without balloon and free memory, measured before and \
+         after the load (in results before 2026-11-26: during the load). The CPUs online are \
+         counted at the same times. In results before 2026-11-27 16:00, guests sized by hand had \
+         no CPUs offline, and an emulator with one CPU is 2 to 10 % faster. Private is a QEMU's \
+         memory on the host that is shared with no process; compressed is the size of its swapped \
+         memory in zram.",
     )
 }
 
@@ -168,7 +168,7 @@ fn sizes(outcome: &Outcome) -> Table {
     let note = match steps.iter().find(|step| step.name == phase::SIZES) {
         Some(found) => format!(
             "The time in brackets is the guest's wait for memory. With the found sizes p95 is {} \
-             times ({} to {}) the p95 of guests with more than they need.",
+             times ({} to {}) the p95 of guests with more memory than they need.",
             cell(found.value("p95 against large guests").map(figure)),
             cell(found.value("lowest").map(figure)),
             cell(found.value("highest").map(figure)),
@@ -176,7 +176,7 @@ fn sizes(outcome: &Outcome) -> Table {
         None => "The sizes of this result were chosen once, without a search.".into(),
     };
     let heads: Vec<&str> = std::iter::once("Step").chain(classes.iter().copied()).collect();
-    let title = "Sizes by hand, looked for: MiB of each guest";
+    let title = "Search for the sizes by hand: MiB of each guest";
     Table::new(title, &heads, steps.iter().filter_map(row).collect(), &note)
 }
 
@@ -225,8 +225,8 @@ fn dynamic(outcome: &Outcome) -> Table {
         &["Phase", "throughput, 1/s", "size, Linux view, MiB", "hypervisor view, MiB"],
         phase::DYNAMIC.iter().map(row).collect(),
         &format!(
-            "Sized by hand all guests have {} MiB. Published: guests give memory back in the \
-             waits, and the total stays about 1.5 GB below sizing by hand.",
+            "The guests sized by hand have {} MiB together. Published: guests give memory back \
+             in the pauses, and the total stays about 1.5 GB below sizing by hand.",
             hand.map_or("unknown", String::as_str)
         ),
     )

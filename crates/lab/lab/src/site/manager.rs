@@ -43,7 +43,7 @@ pub const RIVALS: [Kind; 4] = [Kind::Mom, Kind::Proxmox, Kind::Pi, Kind::Senpai]
 pub const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 
 /// The reason if a case with page-out cannot be run.
-pub const NO_PAGE_OUT: &str = "this program's manager has no [pageout]";
+pub const NO_PAGE_OUT: &str = "the measured pinhead has no page-out (section [pageout])";
 
 /// Returns true if this program's manager can page guests out. Its settings then accept a section
 /// `[pageout]`.
@@ -88,7 +88,7 @@ impl Manager {
             }
             if deadline.remaining().is_none() {
                 return Err(Error::Failed(format!(
-                    "The manager has found {known} of {} guests after {} s: {}",
+                    "The manager has found only {known} of {} guests within {} s: {}",
                     site.guests().len(),
                     PATIENCE.as_secs(),
                     manager.process.stderr()

@@ -5,10 +5,10 @@ use crate::figure::figure;
 use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 
-const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a small one with \
-    swap on compressed memory, and in a small one without, while other guests answer a few hits \
-    a second. All guests share one limit. After a study of swap on a virtual disk (Velocity \
-    Software, 2001).";
+const ABOUT: &str = "The same tar in a large guest, whose cache the tar fills, in a small guest \
+    with swap on compressed memory, and in a small guest without swap, while other guests answer \
+    a few hits a second. All guests share one limit. After a study of swap on a virtual disk \
+    (Velocity Software, 2001).";
 
 /// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
@@ -24,14 +24,14 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     let ratio = |name| outcome.ratio(name, LARGE.name, phase::TAR, "average");
     let mut findings = vec![
         Finding::at_most(
-            "average response of others next to the small guest that swaps to memory, against \
-             next to the large guest (<= 0.5x, published: 0.33)",
+            "average response of the other guests: with the small guest that swaps to memory, \
+             compared with the large guest (<= 0.5x, published: 0.33)",
             ratio(SMALL.name),
             0.5,
             "x",
         ),
         Finding::at_most(
-            "the same next to the large guest with our manager (<= 0.5x)",
+            "the same with the large guest under pinhead's manager (<= 0.5x)",
             ratio(MANAGED.name),
             0.5,
             "x",
@@ -94,8 +94,8 @@ fn comparison(outcome: &Outcome) -> Table {
         &heads,
         rows,
         "Waits for memory and for disks are counted by the guest's own kernel (PSI); the study's \
-         page wait is the host's paging of the guest. Memory here is the guest's memory on the \
-         host with QEMU's own. The study's is a working set.",
+         page wait is the host's paging of the guest. The memory here is the guest's memory on \
+         the host, including QEMU's own. The memory in the study is a working set.",
     )
 }
 

@@ -253,7 +253,7 @@ fn two_results_are_compared_measure_by_measure() {
     };
     let table = lab::compare(&with(100.0, false), &with(150.0, true));
     assert_eq!(table.rows, [["ours: load: rate", "1/s", "100", "150", "1.50", "apart"]]);
-    assert_eq!(table.note, "0 measures are only in the first, 1 only in the second.");
+    assert_eq!(table.note, "0 measures are only in the first result, 1 only in the second.");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn torn_file_and_foreign_results_are_not_resumed() {
     let error = refused(Outcome { commit: Some("def".into()), ..outcome() });
     assert!(error.starts_with(&format!("{name} cannot be resumed: ")), "{error}");
     assert!(
-        error.contains("begun with the program of commit abc, and this program has commit def")
+        error.contains("begun with a program of commit abc, but this program is of commit def")
     );
     let machine = Machine { cpus: 64, ..outcome().machine };
     let error = refused(Outcome { machine, ..outcome() });
@@ -120,12 +120,12 @@ fn torn_file_and_foreign_results_are_not_resumed() {
     std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     let error = refused(outcome());
     assert!(error.contains("EOF while parsing") && error.contains("line"), "{error}");
-    assert!(error.contains("leave --resume out, or move the file away"), "{error}");
+    assert!(error.contains("omit `--resume`, or move this file away"), "{error}");
 
     let old = whole.replace("\"format\": 2", "\"format\": 1");
     std::fs::write(&path, old).unwrap();
     let error = refused(outcome());
-    assert!(error.contains("its layout 1 does not show finished runs"), "{error}");
+    assert!(error.contains("its old layout 1 does not mark finished runs"), "{error}");
 
     // Results of the quick form, or of another experiment, are not resumed.
     assert_eq!(resumed(&dir, &Outcome { quick: true, ..outcome() }).unwrap(), None);
@@ -146,7 +146,9 @@ fn figures_of_other_settings_are_not_mixed() {
     let mut bench = Bench::new(asked(dir.clone()), head, catalog::view, &mut progress);
     bench.setting("guests", 6).unwrap();
     let error = bench.setting("guests", 2).unwrap_err().to_string();
-    assert!(error.starts_with("The result was begun with 6 for \"guests\", but now it is 2"));
+    assert!(
+        error.starts_with("The result was begun with 6 for \"guests\", but the value is now 2")
+    );
     std::fs::remove_dir_all(dir).unwrap();
 }
 

@@ -24,7 +24,7 @@ pub enum Error {
     Io(#[from] io::Error),
     /// The host did not answer everything in time.
     #[error(
-        "The host did not answer {call} within {seconds} s, the limit for all answers together{}",
+        "The host did not answer {call} in time: all answers together may take {seconds} s{}",
         tail(.said)
     )]
     Slow {
@@ -37,7 +37,7 @@ pub enum Error {
     },
     /// The host sends more than is accepted.
     #[error(
-        "The host sent more than {mib} MiB before it answered {call}. 4,096 guests need 5 MiB: \
+        "The host's answer to {call} has more than {mib} MiB, but 4,096 guests need only 5 MiB: \
          check the host's libvirt, or do not watch this host"
     )]
     Long {

@@ -135,7 +135,7 @@ impl Session {
         };
         if !auths.is_empty() && !auths.contains(&Auth::None) {
             if !auths.contains(&Auth::Polkit) {
-                let why = "it requires a password or a ticket, and pinhead has none";
+                let why = "the host requires a password or a ticket, which pinhead cannot give";
                 return Err(Error::Refused { call: "auth_list", why: why.to_owned() });
             }
             session.ask(Call::AuthPolkit)?;

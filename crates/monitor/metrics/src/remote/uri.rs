@@ -122,7 +122,7 @@ fn parse(text: &str) -> Result<Uri, String> {
         Some(("qemu+ssh", rest)) => rest,
         Some(("qemu", _)) => {
             return Err(format!(
-                "without +ssh it means this host, which `pinhead host` manages; {EXAMPLE}"
+                "a URI without +ssh means this host, which `pinhead host` manages; {EXAMPLE}"
             ));
         }
         Some((scheme, _)) => {
@@ -187,7 +187,7 @@ fn word(what: &str, text: &str) -> Result<String, String> {
 
 fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
     if value.contains(char::is_control) || value.is_empty() {
-        return Err(format!("{key} has no valid value"));
+        return Err(format!("the value of `{key}` is empty or contains a control character"));
     }
     match key {
         "socket" => uri.socket = Some(value),
@@ -200,7 +200,11 @@ fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
                 "auto" => Proxy::Auto,
                 "native" => Proxy::Native,
                 "netcat" => Proxy::Netcat,
-                _ => return Err(format!("proxy must be auto, native or netcat, not {value:?}")),
+                _ => {
+                    return Err(format!(
+                        "`proxy` must be `auto`, `native` or `netcat`, not {value:?}"
+                    ));
+                }
             }
         }
         _ => {
@@ -278,8 +282,8 @@ mod tests {
             ("qemu+ssh://[::1]x/system", "is not a port"),
             ("qemu+ssh://b/system?sokcet=/x", "did you mean socket?"),
             ("qemu+ssh://b/system?socket=%zz", "two hexadecimal digits"),
-            ("qemu+ssh://b/system?socket=%0a", "no valid value"),
-            ("qemu+ssh://b/system?proxy=x", "auto, native or netcat"),
+            ("qemu+ssh://b/system?socket=%0a", "empty or contains a control character"),
+            ("qemu+ssh://b/system?proxy=x", "`auto`, `native` or `netcat`"),
         ];
         for (text, part) in cases {
             let error = Uri::parse(text).unwrap_err().to_string();

@@ -66,8 +66,8 @@ pub(super) const GUEST2: Definition = Definition {
             bars("Swapped out by the host", columns![swapped_mib]),
         ],
     )],
-    left_out: "The columns of zswap and disk need a guest with its own cgroup, of version 2 with \
-               the memory controller. PAGE has the tiers of the host.",
+    left_out: "The columns of zswap and disk need a guest with its own cgroup of version 2 and the \
+               memory controller. `pinhead report PAGE` shows the host's tiers.",
 };
 
 pub(super) const STATE: Definition = Definition {

@@ -135,7 +135,7 @@ pub(super) const LEVERS: Definition = Definition {
             came_back_mib page_out_ms_per_min ksm_saved_mib ksm_ms_per_min
         ],
         &[
-            lines("Memory that went and came back", columns![paged_out_mib came_back_mib]),
+            lines("Memory paged out and returned", columns![paged_out_mib came_back_mib]),
             lines("Memory saved at present", columns![ballooned_mib ksm_saved_mib]),
         ],
     )],

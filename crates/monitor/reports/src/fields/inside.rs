@@ -61,7 +61,7 @@ derived! {
             "time in which all tasks of the guest waited for memory",
             "pressure stall time, as a share of the time";
         "own_pool_mib", "Pool|MiB", Mib 0, [guest OwnPool],
-            "memory in the pool that the daemon's rules have given up", "mean";
+            "memory that the daemon's rules have moved to the pool", "mean";
         "own_plugs", "Plugs", Count 0, [guest OwnPlugs], "CPUs that the daemon's rules plugged",
             "total";
         "own_unplugs", "Un-|plugs", Count 0, [guest OwnUnplugs],
@@ -75,7 +75,7 @@ derived! {
             |f| over(super::guest::working_set(f)?, f.g(G::Actual)?);
         "prorate_ratio", "Clock|ratio", Ratio 3,
             [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
-            "real CPU time of one second that the guest counted",
+            "CPU time by the host's clock per second that the guest counted",
             "guest time divided by the guest's count of run time, between reports of its \
              processes; without reports, divided by busy ticks", |f| f.factor();
         "own_load", "Load", Count 2, [guest OwnLoad],
@@ -135,7 +135,7 @@ derived! {
             |f| f.g_share(prorated(f, f.p(P::ChildUser)? + f.p(P::ChildSystem)?)?);
         "prorate_ratio", "Clock|ratio", Ratio 3,
             [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
-            "clock ratio: real CPU time of one second that the guest counted",
+            "clock ratio: CPU time by the host's clock per second that the guest counted",
             "guest time divided by the guest's count of run time, between reports of its \
              processes; without reports, divided by busy ticks", |f| f.factor();
         "wakes_per_min", "Wakes|/min", PerMin 0, [process Dispatches],

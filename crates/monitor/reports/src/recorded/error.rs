@@ -7,8 +7,8 @@ use std::path::PathBuf;
 pub enum Error {
     /// The usual directory of recordings does not exist.
     #[error(
-        "There are no recordings in {0}: `pinhead host` makes them; if yours are elsewhere, name \
-         them with --dir"
+        "There are no recordings in {0}: start `pinhead host`, which writes recordings, or choose \
+         another directory with --dir"
     )]
     Missing(PathBuf),
     /// Recordings cannot be read.
@@ -19,8 +19,8 @@ pub enum Error {
     Metrics(#[from] metrics::Error),
     /// An engine has no sample of the time.
     #[error(
-        "The metrics server has no samples of this time: check its address, and that a manager \
-         pushes to it"
+        "The metrics server has no samples of this time: check the server's address, and \
+         that a manager pushes to the server"
     )]
     Unknown,
 }

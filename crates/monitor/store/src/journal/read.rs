@@ -122,7 +122,7 @@ impl Journal {
         guests: &[GuestKey],
         policy: Option<Policy>,
     ) -> Result<Option<Range>, Error> {
-        let failed = cannot("tell its span");
+        let failed = cannot("find the first and last decision");
         let end = |which: &str| {
             format!(
                 "SELECT {which}(at_ms) FROM decision WHERE guest = ?1 AND policy IN ({})",
@@ -179,7 +179,7 @@ impl Journal {
         let wrong = |reason| Error::Row { table: "decision", id, reason };
         let policy = text(row, 3, NAME_MAX).map_err(&failed)?;
         let policy = Policy::from_name(&policy)
-            .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
+            .ok_or_else(|| wrong(format!("its policy must be active or shadow, not {policy:?}")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
         // The limit is one byte more, so that a text that is too long is recognised.
         let inputs = text(row, 10, INPUTS_TEXT_MAX + 1).map_err(&failed)?;

@@ -25,12 +25,12 @@ impl Journal {
             if at_ms.saturating_sub(*last_ms) >= LAST_SEEN_MS {
                 let sql = "UPDATE guest SET last_ms = max(last_ms, ?2) WHERE key = ?1";
                 let values = params![key.0, at_ms];
-                db::execute(&self.connection, sql, values, "note when a guest was seen")?;
+                db::execute(&self.connection, sql, values, "record when a guest was last seen")?;
                 *last_ms = at_ms;
             }
             return Ok(*key);
         }
-        let key = self.write_guest(guest, at_ms).map_err(cannot("note a guest"))?;
+        let key = self.write_guest(guest, at_ms).map_err(cannot("record a guest"))?;
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
@@ -118,15 +118,15 @@ impl Journal {
     pub fn oldest_ms(&self) -> Result<Option<i64>, Error> {
         let sql = "SELECT min(at_ms) FROM (SELECT min(at_ms) AS at_ms FROM decision UNION ALL \
                    SELECT min(at_ms) FROM event)";
-        self.connection.query_row(sql, [], |row| row.get(0)).map_err(cannot("find what is oldest"))
+        self.connection.query_row(sql, [], |row| row.get(0)).map_err(cannot("find the oldest row"))
     }
 
     /// Removes rows older than a time, oldest first and a bounded number per call.
     pub fn prune(&mut self, before_ms: i64) -> Result<Pruned, Error> {
         // Guests may be removed too, so their cached keys are dropped.
         self.known.clear();
-        let rows = self.remove(before_ms).map_err(cannot("take away what is old"))?;
-        self.give_back().map_err(cannot("give pages back"))?;
+        let rows = self.remove(before_ms).map_err(cannot("remove old rows"))?;
+        self.give_back().map_err(cannot("return unused pages to the file system"))?;
         let most = PRUNE_ROWS as u64;
         Ok(Pruned { rows: rows.0 + rows.1, more: rows.0 == most || rows.1 == most })
     }
@@ -146,7 +146,7 @@ impl Journal {
         let cut = self
             .connection
             .query_row(sql, [PRUNE_ROWS], |row| row.get::<_, Option<i64>>(0))
-            .map_err(cannot("find what is oldest"))?;
+            .map_err(cannot("find the oldest rows"))?;
         let Some(cut) = cut else { return Ok(Pruned::default()) };
         let pruned = self.prune(cut.saturating_add(1))?;
         Ok(Pruned { more: pruned.rows > 0 && self.bytes()? > most_bytes, ..pruned })
@@ -160,7 +160,7 @@ impl Journal {
         let pages = ask("page_count").and_then(|all| Ok(all - ask("freelist_count")?.min(all)));
         pages
             .and_then(|pages| Ok((pages * ask("page_size")?) as u64))
-            .map_err(cannot("tell its size"))
+            .map_err(cannot("determine the size of its data"))
     }
 
     fn remove(&mut self, before_ms: i64) -> rusqlite::Result<(u64, u64)> {

@@ -174,7 +174,7 @@ impl RawFile {
             let damaged = |Damaged(reason)| Error::Row {
                 table: "raw",
                 id: at_ms,
-                reason: format!("{reason}; the data before and after it can be read"),
+                reason: format!("{reason}; the rows before and after this row can be read"),
             };
             let chain = pack::chain(bytes).map_err(damaged)?;
             let mut is_over = false;
@@ -195,7 +195,7 @@ impl RawFile {
     /// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes.
     /// Returns the number of removed blocks, which is bounded per call.
     pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<usize, Error> {
-        let failed = cannot("take raw samples away");
+        let failed = cannot("remove raw samples");
         let old = "DELETE FROM raw WHERE at_ms IN
                    (SELECT at_ms FROM raw WHERE to_ms < ? ORDER BY at_ms LIMIT ?)";
         let mut count = self.0.execute(old, [before_ms, PRUNE_MAX]).map_err(&failed)?;

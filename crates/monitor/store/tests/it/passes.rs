@@ -106,6 +106,6 @@ fn damaged_files_are_set_aside_and_damaged_blocks_reported() {
         ControlFlow::Continue(())
     };
     let error = records.passes(0, i64::MAX, visit).expect_err("damaged").to_string();
-    assert!(error.contains("the data before and after it can be read"), "{error}");
+    assert!(error.contains("the rows before and after this row can be read"), "{error}");
     assert_eq!(count, 60);
 }

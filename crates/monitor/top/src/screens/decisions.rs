@@ -27,7 +27,7 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
         let has_journal = model.replay.as_ref().is_none_or(|replay| replay.has_journal);
         lines.push(
             match (has_journal, model.decisions.is_empty()) {
-                (false, _) => "this recording has no journal next to it: name one with --journal",
+                (false, _) => "no journal next to this recording: choose a journal with --journal",
                 (true, true) => "there are no decisions yet",
                 (true, false) => "no decision matches the filter",
             }

@@ -215,8 +215,8 @@ fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     if all.is_empty() {
         let why = match (guest.row.daemon, sample.is_recorded()) {
             (false, _) => "no daemon runs in the guest to report processes and wakers",
-            (true, false) => "not reported twice yet: a running guest reports once a minute",
-            (true, true) => "the guest's daemon did not report them in this time",
+            (true, false) => "two reports are needed; a running guest reports once a minute",
+            (true, true) => "the guest's daemon reported no processes in this time",
         };
         return vec![format!("PROCESS  {why}")];
     }

@@ -25,7 +25,7 @@ fn fitted(line: &str, width: usize) -> Vec<String> {
 const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
   up down j k  move the mark (>), or scroll; page up and down, home, end
   Enter        the marked guest alone: its waits, memory, processes, wakers
-  Esc          back; removes the filter
+  Esc          go back, or remove the filter
   c l w        console (Ctrl-] leaves), log, and decisions of the marked guest
   p i          park or wake the marked guest; pin or unpin its size
   s r          sort by the next column (*); reverse the order (^)
@@ -38,9 +38,9 @@ const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
   CPU%         CPU time of the guest's process, in percent of one CPU
   STL%         time in which ready virtual CPUs waited for a host CPU
   T:V          CPU time of the guest's process, divided by the guest's own
-  HAS OF       memory left to the guest by its balloon, of its memory at start
+  HAS OF       memory that the balloon leaves to the guest; its memory at start
   RES          memory of the guest that is in the host's memory
-  AVAIL NEED   memory that the guest can use without swapping; that it lacks
+  AVAIL NEED   memory that the guest can use without swapping; memory it lacks
   PSI%         time in which a task in the guest waited for memory
   LAST         the last decision about the guest, with its reason
-  -            unknown (0: it did not happen; 0.0: below the resolution)";
+  -            unknown; 0: nothing happened; 0.0: below the resolution";

@@ -218,16 +218,16 @@ impl Tape {
 
     fn why_nothing(&self, from_ms: i64, to_ms: i64) -> Result<String, Error> {
         if self.step_ms < MINUTE_MS {
-            return Ok("There are no samples of single seconds then. They are kept for one day: \
-                       use --step 60 to see minutes"
+            return Ok("There are no samples of single seconds at this time, because old samples \
+                       are removed: use --step 60 to see minutes"
                 .to_owned());
         }
         let gap = self.records.gaps(from_ms, to_ms)?.into_iter().next();
         Ok(match gap.as_ref().map(|gap| gap.reason.as_str()) {
-            Some("restart") => "Nothing was recorded then: no manager ran".to_owned(),
-            Some("late") => "Nothing was recorded then: the host was too busy".to_owned(),
-            Some(reason) => format!("Nothing was recorded then: {reason}"),
-            None => "Nothing was recorded then".to_owned(),
+            Some("restart") => "Nothing was recorded at this time: no manager ran".to_owned(),
+            Some("late") => "Nothing was recorded at this time: the host was too busy".to_owned(),
+            Some(reason) => format!("Nothing was recorded at this time: {reason}"),
+            None => "Nothing was recorded at this time".to_owned(),
         })
     }
 }

@@ -62,8 +62,8 @@ fn recording_takes_no_action() {
     let model = past();
     let mut view = View { selected: Some(3), ..on(Shown::Guests) };
     assert_eq!(ordered(&mut view, &model, b"clwpi"), None);
-    assert!(view.note.as_ref().unwrap().starts_with("A recording shows the past"));
-    assert!(draw(&model, &view, (80, 24), &LOOK)[23].starts_with("A recording shows the past"));
+    assert!(view.note.as_ref().unwrap().starts_with("This is a recording"));
+    assert!(draw(&model, &view, (80, 24), &LOOK)[23].starts_with("This is a recording"));
     press(&mut view, &model, b"j");
     assert_eq!(view.note, None, "a remark stays until the next key");
 }

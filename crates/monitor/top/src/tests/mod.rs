@@ -315,7 +315,7 @@ fn unknown_guest_values_have_a_reason() {
     };
     let screen = text(&model, 1);
     assert!(screen.contains("PROCESS ") && screen.contains("WAKER "), "{screen}");
-    assert!(text(&model, 2).contains("not reported twice yet: a running guest"));
+    assert!(text(&model, 2).contains("two reports are needed; a running guest"));
     let rows = &mut model.sample.as_mut().unwrap().ps.guests;
     rows.iter_mut().for_each(|row| (row.daemon, row.vcpu_tids) = (false, Vec::new()));
     let screen = text(&model, 2);

@@ -25,7 +25,7 @@ pub(crate) const WHATS: [(&str, &str); 6] = [
     ("max", "Maximum memory"),
     ("shares", "Weight compared with other guests"),
     ("pin", "Fixed memory"),
-    ("release", "Do not manage: give it its maximum"),
+    ("release", "Do not manage: the guest gets its maximum"),
     ("manage", "Manage again"),
 ];
 /// Time to wait for memory, and maximum duration of a reservation.
@@ -160,9 +160,9 @@ pub(crate) async fn reserve(
         let number =
             |text: &str, most: u64| text.trim().parse().ok().filter(|n| (1..=most).contains(n));
         let mib = number(&form.mib, 1 << 24)
-            .ok_or_else(|| Fault::wrong("\"How much\" must be a whole number of MiB"))?;
+            .ok_or_else(|| Fault::wrong("\"MiB\" must be a whole number of at least 1"))?;
         let hold_s = number(&form.hold_s, HOLD_S_MAX).ok_or_else(|| {
-            Fault::wrong(format!("\"How long\" must be 1 to {HOLD_S_MAX} seconds"))
+            Fault::wrong(format!("\"Hold for, s\" must be 1 to {HOLD_S_MAX} seconds"))
         })?;
         let ask = Ask::Reserve { mib, timeout_ms: WAIT_MS, hold_ms: hold_s * 1_000 };
         app.say(

@@ -182,7 +182,7 @@ pub(crate) fn told_table(
                 }
             }
             @if told.len() > most { p { (told.len() - most)
-                " older ones are not shown: choose a shorter time." } }
+                " older lines are not shown: choose a shorter time." } }
         }
     }
 }

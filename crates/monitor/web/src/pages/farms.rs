@@ -24,7 +24,7 @@ pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
 
 fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
     let Some(found) = app.source.farms() else {
-        return Err(Fault::missing("These pages show other hosts, whose farms are unknown"));
+        return Err(Fault::missing("Only `pinhead web` on a farm's own host shows farms"));
     };
     let body = html! {
         h1 { "Farms" }
@@ -35,8 +35,8 @@ fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
                 Ok(all) => {
                     @if all.farms.is_empty() && all.silent.is_empty() {
                         p {
-                            "No farm runs that these pages may query: "
-                            code { "pinhead up FARM.toml" } " starts one."
+                            "These pages found no running farm that they may query: "
+                            code { "pinhead up FARM.toml" } " starts a farm."
                         }
                     }
                     @for one in &all.silent {

@@ -191,7 +191,7 @@ pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
         p class="notice" {
             "Nothing was recorded "
             @if gaps.len() > 1 {
-                (gaps.len()) " times, " (duration::show(missing_ms)) " in all, the last time "
+                (gaps.len()) " times, " (duration::show(missing_ms)) " in total, most recently "
             }
             "from " (from) " to " (to)
             @if !last.reason.is_empty() { ": " (cause(&last.reason)) }
@@ -243,9 +243,9 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
                 button { "Log in" }
             }
         } @else {
-            p { "Open the address that " code { "pinhead web" } " printed last, or type its \
-                token. A token opens the pages once, within ten minutes. " code { "kill -USR1" } " \
-                of that process prints a new one, as does "
+            p { "Open the address that " code { "pinhead web" } " printed last, or type the \
+                token in it. A token opens the pages once, within ten minutes. A new address is \
+                printed by " code { "kill -USR1" } " with the PID of the process, or by "
                 code { "systemctl kill -s USR1 pinhead-web" } "." }
             form class="row" method="get" action="/" {
                 label { "Token" input name="token" autocomplete="off" required; }
@@ -288,7 +288,10 @@ mod tests {
         let many: Vec<Gap> = (-8..=1).map(gap).collect();
         let many = gaps(&many, &now).into_string();
         assert_eq!(many.matches("<p").count(), 1, "{many}");
-        assert!(many.contains(&format!("10 times, 5 min in all, the last time {last}")), "{many}");
+        assert!(
+            many.contains(&format!("10 times, 5 min in total, most recently {last}")),
+            "{many}"
+        );
         let known = gaps(&[Gap { reason: "restart".into(), ..gap(1) }], &now).into_string();
         assert!(known.contains(": the manager was restarted<"), "{known}");
     }

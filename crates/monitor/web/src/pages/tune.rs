@@ -62,7 +62,7 @@ fn finding(one: &Advised) -> Markup {
                     "Replay with this change: " (told.after.free.as_mib())
                         " MiB free on average instead of "
                     (told.before.free.as_mib()) ", "
-                    (minutes(told.after.tally.unmet)) " MiB min of unmet need instead of "
+                    (minutes(told.after.tally.unmet)) " MiB·min of unmet need instead of "
                     (minutes(told.before.tally.unmet)) ", "
                     (told.after.tally.moves()) " moves instead of " (told.before.tally.moves()) "."
                 }
@@ -105,7 +105,7 @@ mod tests {
         has("<h2>g&lt;1&gt;: too large</h2><p>Potential gain: <b>20 MiB, 3.5 % of a CPU</b></p>");
         has("<dt>holds</dt><dd>96 MiB</dd>");
         has("<code>pinhead set 'g&lt;1&gt;' max &quot;64 MiB&quot;</code>");
-        has("Replay with this change: 120 MiB free on average instead of 100, 5 MiB min of \
+        has("Replay with this change: 120 MiB free on average instead of 100, 5 MiB·min of \
              unmet need instead of 7, 3 moves instead of 3.");
     }
 }

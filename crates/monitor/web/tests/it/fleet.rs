@@ -17,7 +17,7 @@ fn silent_hosts_come_first_and_each_leads_to_its_own_page() {
     assert_eq!(body.matches(">live<").count(), 2);
     // The table shows guests of all hosts, each with its host. Only the busiest of all 300 guests
     // are shown.
-    assert!(body.contains(&format!("And {} more", 3 * GUESTS - 249)), "{body}");
+    assert!(body.contains(&format!("{} more guests follow", 3 * GUESTS - 249)), "{body}");
     assert!(place("/guest/web99?last=1h&amp;host=") > 0);
 
     // One of several hosts has the same page as a single host. The page's links keep the host.

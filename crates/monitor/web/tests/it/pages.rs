@@ -184,7 +184,7 @@ fn a_page_of_many_guests_shows_the_busiest_and_links_to_all() {
     let rows = |body: &str| body.matches("data-names=").count();
     assert_eq!(rows(&body), 250);
     assert!(body.contains("/guest/web299?") && !body.contains("/guest/web1?"), "{body}");
-    assert!(body.contains("And 50 more") && !body.contains("data-whole"), "{body}");
+    assert!(body.contains("50 more guests follow") && !body.contains("data-whole"), "{body}");
     let all = page(&server, "/?rows=all", &cookie);
     assert_eq!(rows(&all), 300);
     assert!(all.contains("data-whole") && !all.contains(" more guests follow"), "{all}");

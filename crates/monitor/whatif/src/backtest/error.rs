@@ -36,14 +36,14 @@ pub enum Error {
     },
     /// No passes to replay.
     #[error(
-        "No passes were recorded in this time. `pinhead host` of this version records passes and \
-         keeps them as long as samples of single seconds; older recordings cannot be replayed"
+        "This time has no passes, so it cannot be replayed. Passes are kept as long as samples of \
+         single seconds, and old versions of `pinhead host` recorded none: choose a later time"
     )]
     NoPasses,
     /// The recorded time is too short for an answer.
     #[error(
-        "This time has passes of {has}, but {needs} is needed: begin the time earlier with \
-         --from, or require less with --enough"
+        "Passes were recorded for only {has} of this time, but {needs} is needed: begin the time \
+         earlier with --from, or require less with --enough"
     )]
     TooLittle {
         /// The recorded time.

@@ -16,7 +16,7 @@ fn command_fits_the_source_of_the_guest() {
     let stop = |source| command(Remedy::Stop("poller".into()), source);
     assert!(stop(Source::Farm).starts_with("pinhead exec 'web 1' -- pkill -x poller"));
     assert!(stop(Source::Libvirt).starts_with("# in 'web 1': pkill -x poller"));
-    assert!(command(Remedy::Slower, Source::Other).starts_with("# in 'web 1': UPDATE="));
+    assert!(command(Remedy::Slower, Source::Other).starts_with("# in 'web 1': set UPDATE="));
     let max = command(Remedy::Max(Bytes::mib(96)), Source::Libvirt);
     assert_eq!(max, "pinhead set 'web 1' max \"96 MiB\"");
 }

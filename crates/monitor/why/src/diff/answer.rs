@@ -31,7 +31,7 @@ impl Answer {
             // Writing to a string cannot fail, here and below.
             let _ = writeln!(
                 out,
-                "Between {} and {} both policies decided about no guest: name a second policy as \
+                "Between {} and {} no guest has decisions of both policies: set a second policy as \
                  `shadow` in the settings.",
                 show(self.range.from_ms, &self.now),
                 show(self.range.to_ms, &self.now)
@@ -61,7 +61,7 @@ impl Answer {
             format!("{} MiB ({why})", mib(target.bytes))
         };
         format!(
-            "{} to {}  {}: active {}, shadow {}, {:+} MiB at most, for {}",
+            "{} to {}  {}: active {}, shadow {}, difference at most {:+} MiB, for {}",
             show(*from_ms, &self.now),
             show(*to_ms, &self.now),
             plain(&guest.label, NAME_WIDTH),

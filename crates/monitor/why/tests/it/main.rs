@@ -169,7 +169,7 @@ fn merged_holds_count_how_often_the_kernel_took_memory_back() {
 fn a_time_without_decisions_is_answered_with_other_times() {
     let journal = story();
     let nothing = "The active policy decided nothing about web1 between 14:08:00 and 14:08:59. \
-                   The journal has its decisions from 14:03:07 to 14:07:00.\n";
+                   The journal contains decisions of this policy from 14:03:07 to 14:07:00.\n";
     assert_eq!(ask(&journal, &at("web1", "14:08")), format!("earlier: {GROWN}{nothing}"));
     let before = ask(&journal, &at("web1", "2026-11-20 14:08"));
     assert!(before.starts_with("The active policy decided nothing about web1"), "{before}");
@@ -184,7 +184,7 @@ fn guests_are_distinguished_and_unknown_names_get_suggestions() {
     let both = ask(&journal, &args("*"));
     assert!(both.contains("  web1 was held") && both.contains("  mail was held"), "{both}");
     let error = why::answer(&journal, &args("web2"), now()).expect_err("unknown").to_string();
-    let expected = "The journal knows no guest web2; the nearest names are web1, mail \
+    let expected = "The journal contains no guest web2; the nearest names are web1, mail \
                     (`*` stands for any text)";
     assert_eq!(error, expected);
 }
@@ -286,7 +286,7 @@ fn age_of_an_old_sample_is_shown_with_the_reason_why_it_counts() {
         journal.decision(web, &shrunk).expect("written");
         ask(&journal, &args("web1"))
     };
-    let unchanged = " This sample was 14.0 s old, but the guest was asleep, so it still held.";
+    let unchanged = " This sample was 14.0 s old, but still valid, because the guest was asleep.";
     assert!(told("setpoint", 1.0).contains(unchanged), "{}", told("setpoint", 1.0));
     assert!(told("setpoint", 0.0).contains(" This sample was 14.0 s old. "));
     let stale = told("stale", 0.0);
@@ -451,7 +451,7 @@ fn policy_differences_are_shown_as_intervals() {
     // 1 minute of 128 MiB and 4 minutes of 256 MiB are 19.2 MiB·h.
     let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content: no demand), \
         shadow 1792 MiB (shortage: another guest needs memory that this guest can spare), \
-        -256 MiB at most, for 5 min\n\
+        difference at most -256 MiB, for 5 min\n\
         mail: the targets agreed for 10 min; moves: active 0, shadow 0\n\
         web1: the targets differed once, for 5 min of 10 min; the shadow policy would change the \
         guest's memory by -19.2 MiB·h; moves: active 1, shadow 2\n";
@@ -486,5 +486,5 @@ fn policies_do_not_differ_while_no_manager_runs() {
 #[test]
 fn without_a_shadow_the_answer_explains_how_to_add_one() {
     let text = differ(&story(), None).text();
-    assert!(text.contains("both policies decided about no guest"), "{text}");
+    assert!(text.contains("no guest has decisions of both policies"), "{text}");
 }

@@ -84,7 +84,7 @@ fn swapped_pages_lose_no_record() {
     let place = Gap {
         at: two as u64,
         bytes: FRAME_BYTES as u64,
-        what: "a page stands in the place of another",
+        what: "another page stands in the place of the expected page",
     };
     assert_eq!(gaps, [place]);
 }
@@ -103,7 +103,10 @@ fn lost_page_costs_at_most_its_frames_and_is_reported() {
     let at = 4 * FRAME_BYTES;
     let lost = [&file[..at], &file[at + FRAME_BYTES..]].concat();
     let (numbers, gaps) = read(&lost);
-    assert!(gaps.iter().any(|gap| gap.what == "pages that were named are missing"), "{gaps:?}");
+    assert!(
+        gaps.iter().any(|gap| gap.what == "pages listed in a control page are missing"),
+        "{gaps:?}"
+    );
     let missing = (INTERVALS * RECORDS) as usize - numbers.len();
     assert!(missing > 0 && missing <= RECORDS as usize, "{missing}");
     // A frame of noise.
@@ -112,7 +115,7 @@ fn lost_page_costs_at_most_its_frames_and_is_reported() {
     let (numbers, gaps) = read(&noise);
     assert_eq!(
         (gaps.len(), gaps[0].at, gaps[0].what),
-        (1, at as u64, "what stands here is no record")
+        (1, at as u64, "these bytes are not a record")
     );
     assert!(numbers.len() < (INTERVALS * RECORDS) as usize);
 }

@@ -71,8 +71,8 @@ fn another_manager_is_found_and_this_process_is_not() {
     kernel.add_process(OWN, "pinheadd", "pinheadd", "0-3");
     kernel.add_process(50, "cpuplugd", "cpuplugd -c x", "0-3");
     kernel.add_process(51, "pinheadd", "pinheadd", "0");
-    check(&kernel, &["Process 50 (cpuplugd) plugs CPUs", "Process 51 (pinheadd) plugs CPUs"]);
-    assert!(found(&kernel)[0].contains("stop one of the two"));
+    check(&kernel, &["Process 50 (cpuplugd) also plugs", "Process 51 (pinheadd) also plugs"]);
+    assert!(found(&kernel)[0].contains("stop it, or stop pinheadd"));
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn groups_of_the_new_hierarchy_are_found_when_they_have_cpus() {
     check(
         &kernel,
         &[
-            "The cgroup /sys/fs/cgroup/a.slice/b is limited to CPUs 0-1: it cannot use others",
-            "The cgroup /sys/fs/cgroup/a.slice/b/c is limited to CPUs 1: it cannot use others",
+            "The cgroup /sys/fs/cgroup/a.slice/b is limited to CPUs 0-1: it cannot use other CPUs",
+            "The cgroup /sys/fs/cgroup/a.slice/b/c is limited to CPUs 1: it cannot use other CPUs",
         ],
     );
     assert!(found(&kernel)[0].contains("cpu.weight"));
@@ -107,7 +107,7 @@ fn old_hierarchys_groups_are_found_when_they_differ_from_root() {
     kernel.write(&format!("{base}/same/cpuset.cpus"), "0-1\n");
     kernel.write(&format!("{base}/unset/cpuset.cpus"), "\n");
     kernel.write(&format!("{base}/db/cpuset.cpus"), "1\n");
-    check(&kernel, &["The cgroup /sys/fs/cgroup/cpuset/db is limited to CPUs 1: as a group of"]);
+    check(&kernel, &["The cgroup /sys/fs/cgroup/cpuset/db is limited to CPUs 1: a cgroup of"]);
     assert!(found(&kernel)[0].contains("for good"));
     for n in 0..20 {
         kernel.write(&format!("{base}/x{n}/cpuset.cpus"), "1\n");

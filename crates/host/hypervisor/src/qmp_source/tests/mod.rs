@@ -86,5 +86,5 @@ impl World {
 fn guest_that_is_left_out_is_counted_as_one() {
     let crowd = Crowd { chosen: 64, left_out: 1, is_connected: true };
     let told = left_out(&Glob::new("/run/*.qmp").unwrap(), Owner(1), &crowd);
-    assert!(told.contains("; not managed: 1 guest."), "{told}");
+    assert!(told.contains(". Left out: 1 guest."), "{told}");
 }

@@ -125,7 +125,7 @@ fn finding2_16_sockets_beyond_the_bound_are_told_once() {
     (1..3).for_each(|scan| source.turn(None, scan * SCAN_MS, &mut events));
     let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
     assert!(
-        words.contains("2 QMP sockets fit") && words.contains("not managed: 2 guests."),
+        words.contains("2 QMP sockets match") && words.contains("Left out: 2 guests."),
         "{words}"
     );
     assert!(words.contains("server/*.qmp"), "{words}");

@@ -17,14 +17,14 @@ Environment:
                      run it: on QEMU before 8.1 most guests hang
   PINHEAD_GUEST_DIR  directory of the daemons: x86_64/pinheadd and s390x/pinheadd
   PINHEAD_PROGRAM    path of pinhead
-  ORIGINAL           IBM's cpuplugd, built for this machine, to measure next to ours;
-                     needs root, for a mount namespace in which it cannot change anything
-  BEFORE             another pinheadd, to measure next to ours
+  ORIGINAL           path of IBM's cpuplugd, built for this machine, to compare with pinheadd;
+                     needs root, for a mount namespace in which cpuplugd cannot change anything
+  BEFORE             path of another pinheadd to compare with
 
 The exit status is 0 if everything could be measured, even if a promise is missed.
 ";
 
-/// Measure the guest daemon on this machine, and print each figure next to its promise
+/// Measure the guest daemon on this machine, and print each figure with its promised limit
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "bench", after_help = ENVIRONMENT)]
 pub struct Args {
@@ -90,7 +90,7 @@ pub fn program() -> Result<PathBuf, Error> {
 
 fn given(variable: &str, what: &str) -> Result<PathBuf, Error> {
     path(variable).ok_or_else(|| {
-        Error::Usage(format!("{variable} must contain where {what}; use `make bench`"))
+        Error::Usage(format!("{variable} must contain the path where {what}; use `make bench`"))
     })
 }
 

@@ -106,7 +106,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
         asleep.row("the same, all guests sleep", ASLEEP_TIMES),
         recorded
             .row("the same, all guests run, with recording", RECORDED_TIMES)
-            .note("rows of a minute every thirty seconds, on the disk of temporary files"),
+            .note("rows of one minute, written every thirty seconds to the temporary directory"),
     ])
 }
 

@@ -68,7 +68,7 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     let most = Keep::USUAL.raw_bytes as f64 / 1e6;
     let mut found = vec![
         Row::promised("a day of 100 guests, by the minute", size, SIZE_MB).note(&format!(
-            "they repeat {FOLLOWED} recorded guests, in the hours of their classes"
+            "the guests repeat {FOLLOWED} recorded guests, in the hours of their classes"
         )),
         Row::promised("its samples of one second, the newest", raw, most),
         Row::plain("the same day by 15 minutes", &month.text()),

@@ -49,8 +49,9 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     };
     let answered = format!("{} web servers have answered", args.guests);
     Ok(vec![
-        row(&answered, shared("start", "all answer after")?, 1, " s", ANSWER_S)
-            .note(&format!("from the command on; each start took {started_ms:.0} ms of CPU")),
+        row(&answered, shared("start", "all answer after")?, 1, " s", ANSWER_S).note(&format!(
+            "since the start of the command; starting a guest took {started_ms:.0} ms of CPU"
+        )),
         row("host memory a guest, shared", shared("idle", held)? * MB, 1, " MB", SHARED_MB)
             .note(&format!("proportional size; {unshared_mb:.1} MB right after the start")),
         row("idle CPU a guest, with pinhead's own", cpu + own, 3, " %", IDLE_PERCENT).note(
@@ -66,8 +67,8 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
             SQUEEZED_MB,
         )
         .note(&format!(
-            "under a limit, with compressed memory; then all were requested twice, one after \
-             the other: {first:.0} and {second:.0} ms a page"
+            "under a memory limit, with compressed memory. Then each server was requested \
+             twice: a page took {first:.0} ms the first time, {second:.0} ms the second"
         )),
         row("time until all guests have ended", shared("end", "took")?, 2, " s", DOWN_S),
     ])

@@ -95,8 +95,8 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
             WAKE_UPS_RATIO,
         )
         .note(&format!(
-            "a guest a second: {:.2} without, {:.2} with; dispatches: {:.2} and {:.2}; CPU time \
-             of all: {:.1} % and {:.1} %",
+            "per guest and second, without and with the manager: wake-ups {:.2} and {:.2}, \
+             dispatches {:.2} and {:.2}; CPU time of all guests: {:.1} % and {:.1} %",
             each(alone.sleeps),
             each(managed.sleeps),
             each(alone.dispatches),

@@ -42,7 +42,7 @@ pub fn elsewhere() -> Vec<Row> {
         Row::skipped("resident memory, s390x", "measured in a guest: docs/benchmarks.md"),
         Row::skipped(
             "the manager's CPU time, 100 idle guests",
-            "it takes ten minutes and 15 GiB: `make bench ARGS=\"--only idle\"`",
+            "needs ten minutes and 15 GiB of memory: `make bench ARGS=\"--only idle\"`",
         ),
         Row::skipped(
             "wake-ups a minute of an idle guest under a host",
@@ -159,7 +159,7 @@ fn ratio(name: &str, windows: &[Vec<Used>], other: usize, at_most: f64) -> Resul
     Ok(Row::promised(name, figure(median, 2, "x"), at_most)
         .note(&format!("median of {count} windows of {WINDOW_S} s, from {low:.2}x to {high:.2}x"))
         .note(&format!(
-            "an interval: the daemon {:.0} µs ({:.0}-{:.0}), the other {:.0} µs ({:.0}-{:.0})",
+            "CPU per interval: the daemon {:.0} µs ({:.0}-{:.0}), the other {:.0} µs ({:.0}-{:.0})",
             ours.median, ours.low, ours.high, theirs.median, theirs.low, theirs.high
         )))
 }
@@ -178,7 +178,7 @@ fn wake_ups(windows: &[Vec<Used>]) -> Row {
         WAKE_UPS,
     )
     .note(&format!(
-        "in {intervals} intervals; dispatches: {dispatches:.2}; bare preads wake up {bare:.2} times"
+        "mean of {intervals} intervals; dispatches {dispatches:.2}; bare preads: {bare:.2} wake-ups"
     ))
 }
 
@@ -227,6 +227,6 @@ mod tests {
         let mut table = Table::new();
         table.section("", Ok(vec![wake_ups(&windows)]));
         assert!(table.text().contains("1.10  <= 1.05  MISS"), "{}", table.text());
-        assert!(table.text().contains("dispatches: 1.40"), "{}", table.text());
+        assert!(table.text().contains("dispatches 1.40"), "{}", table.text());
     }
 }

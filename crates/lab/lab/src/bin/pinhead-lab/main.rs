@@ -34,8 +34,9 @@ enum Command {
     /// need root. A phase that fails keeps its measurements, and the files are written after each
     /// phase. An interrupted run stops its guests and restores the host's settings; `--resume`
     /// continues with the missing parts. Cases run in rounds, and all cases of a round have the
-    /// same seed. Fewer than six rounds show nothing. The measured `pinhead` is the program in the
-    /// environment variable PINHEAD_PROGRAM, or else the `pinhead` next to this program.
+    /// same seed. At least six rounds are needed to show a claim. The measured
+    /// `pinhead` is the program in the environment variable PINHEAD_PROGRAM, or else the `pinhead`
+    /// next to this program.
     Experiment(experiment::ExperimentArgs),
     /// Generate load on guests and measure latency
     ///

@@ -140,7 +140,7 @@ fn a_wipe_asks_every_server_once_and_tells_by_tens() {
     let counts: Vec<_> = outcome.classes.iter().map(|row| row.tally.answered).collect();
     assert_eq!(counts, [10, 10, 3]);
     let text = outcome.to_text();
-    assert!(text.contains("11-20") && text.contains("and 3 targets"), "{text}");
+    assert!(text.contains("11-20") && text.contains("and 3 more targets"), "{text}");
 }
 
 #[test]

@@ -196,7 +196,7 @@ impl PassRecorder {
 /// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes. The
 /// number of removed blocks is bounded per call.
 fn prune(file: &Connection, before_ms: i64, most_bytes: u64) -> Result<(), Error> {
-    let failed = cannot("take passes away");
+    let failed = cannot("remove passes");
     let old = "DELETE FROM pass WHERE number IN
                (SELECT number FROM pass WHERE to_ms < ? ORDER BY number LIMIT ?)";
     file.execute(old, [before_ms, PRUNE_MAX]).map_err(&failed)?;
@@ -237,7 +237,7 @@ pub(super) fn visit(
         let damaged = |Damaged(reason)| Error::Row {
             table: "pass",
             id,
-            reason: format!("{reason}; the data before and after it can be read"),
+            reason: format!("{reason}; the rows before and after this row can be read"),
         };
         let chain = chain(bytes).map_err(damaged)?;
         let mut flow = ControlFlow::Continue(());

@@ -34,11 +34,11 @@ pub enum What {
     Compare(CompareArgs),
     /// Measure first and later hits on web servers, with and without memory pressure
     Penguins(PenguinsArgs),
-    /// Compare a small guest that swaps to memory with a large one
+    /// Compare a small guest that swaps to memory with a large guest
     Swap(RunArgs),
     /// Compare ballooning with page reporting, with a database in each guest
     Cmm(RunArgs),
-    /// Compare the published rules and ours with sizing by hand
+    /// Compare the published rules and pinhead's policy with guests sized by hand
     Plug(PlugArgs),
 }
 
@@ -102,7 +102,7 @@ pub struct RunArgs {
     /// Fewer requests take less time, and their percentiles vary more.
     #[arg(long, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub requests: Option<u32>,
-    /// Run this case, not the default ones; may be given several times
+    /// Run this case instead of the default cases; may be given several times
     #[arg(long = "case", value_name = "CASE")]
     pub cases: Vec<String>,
     /// Continue the newest result of this experiment, if there is one

@@ -52,11 +52,11 @@ pub struct WebArgs {
     /// Servers to send requests to
     #[command(flatten)]
     pub targets: TargetArgs,
-    /// Number of clients; each requests again as soon as it is answered
+    /// Number of clients; each sends its next request as soon as the last is answered
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "rate",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
-    /// Requests a second, regardless of unanswered ones
+    /// Requests a second, even while earlier requests are unanswered
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Maximum number of outstanding requests with --rate
