@@ -140,7 +140,7 @@ def test_bad_questions_say_what_would_be_right(recording, tmp_path, capsys):
     with pytest.raises(TypeError, match="is not a time"):
         recording.guests("yesterday")
     for every in ("often", "99999999999999999999d", "0min"):
-        with pytest.raises(ValueError, match="say 5min, 3h or 1d"):
+        with pytest.raises(ValueError, match="such as 5min, 3h or 1d"):
             recording.guests(every=every)
     with pytest.raises(TypeError, match="such as '5min'"):
         recording.guests(every=60)

@@ -173,7 +173,7 @@ fn a_file_that_is_wrong_is_refused_with_its_places() {
     let parsed = farm::config::load(&example).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((parsed.name.as_str(), parsed.guests()), ("example", 12));
     let none = farm.run(&["up", &example.display().to_string(), "--only", "wbe"]);
-    assert!(text(&none.stderr).contains("there are web, job"), "{}", text(&none.stderr));
+    assert!(text(&none.stderr).contains("the classes are web, job"), "{}", text(&none.stderr));
     let mixed = farm.run(&["up", &farm.file(), "--guests", "2"]);
     assert!(text(&mixed.stderr).contains("cannot be used with"), "{}", text(&mixed.stderr));
 }

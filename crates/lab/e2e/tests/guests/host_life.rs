@@ -60,7 +60,7 @@ fn orders_are_obeyed(manager: &Manager<'_>) {
     manager.succeed(&["set", "g1", "manage"]);
     manager.succeed(&["set", "g1", "max", "300 MiB"]);
     println!("at its maximum after {:?}", has("it has its maximum", 300));
-    assert!(refused(manager, &["set", "g1", "min", "320 MiB"]).contains("beyond the max"));
+    assert!(refused(manager, &["set", "g1", "min", "320 MiB"]).contains("conflicts with `max`"));
     assert!(refused(manager, &["set", "g1", "pin", "2 MiB"]).contains("at least 16 MiB"));
     assert!(refused(manager, &["set", "g9", "release"]).contains("no guest g9"));
     manager.succeed(&["set", "g1", "max", "100%"]);

@@ -75,7 +75,7 @@ fn keys_move_through_the_past() {
     assert!(screen.contains("[2:guests]"), "the screen stays: {screen}");
     // The preceding quarter of an hour has a recording of only its last minute.
     terminal.types("{");
-    terminal.until_shown("Nothing was recorded then");
+    terminal.until_shown("Nothing was recorded at this time");
     terminal.types("{");
     terminal.until_shown("the recording begins here");
     terminal.types("}]]]]");
@@ -125,7 +125,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
         // The date is never today, whereas a time without a date means today.
         (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
         (with(["--at", "noon"]), "Invalid time \"noon\": use 14:03"),
-        (with(["--step", "90"]), "whole minutes"),
+        (with(["--step", "90"]), "a multiple of 60 seconds"),
         (nowhere, "There is no /nowhere/at/all: name a directory of recordings"),
     ] {
         let mut shell = vec!["sh", "-c", "\"$@\"; echo it ended with $?; exec cat", "sh"];
