@@ -18,7 +18,7 @@ const CALM: u32 = 5;
 /// Maximum sleep of a settled daemon without a host.
 const BACK_OFF_MS: u64 = 16_000;
 /// Maximum sleep with a host. With it, a lost message cannot stop the daemon forever.
-const HEARTBEAT_MS: u64 = 600_000;
+const HEARTBEAT_MS: u64 = 90_000;
 /// Minimum time between two looks while the history is gathered. With less time, the kernel's ticks
 /// would be measured instead of the load.
 const QUICK_MS: u64 = 200;
