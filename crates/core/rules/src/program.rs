@@ -29,7 +29,7 @@ pub(crate) enum Op {
     /// The smaller (`Min`) or the larger (`Max`) of two numbers.
     Min,
     Max,
-    /// Replacement of 0 by 1: the original's guard for intervals in which no tick has passed.
+    /// Replaces 0 by 1, as `cpuplugd` does for intervals in which no tick has passed.
     OneIfZero,
     /// Skips ahead and leaves the value as the result if the value is false (or true). Otherwise
     /// drops the value.

@@ -15,8 +15,8 @@ pub enum Processes {
 }
 
 /// Newest row of each subject. A moment lacks guests that have not run, and processes that were not
-/// reported. The last rows of these subjects remain valid, because a scrape without a subject would
-/// end its series.
+/// reported. The last row of such a guest or process stays valid. Without the row, a scrape would
+/// end the series of the guest or process.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
     moment: Moment,

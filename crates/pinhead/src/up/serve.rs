@@ -44,7 +44,7 @@ const TIERS_MS: u64 = 1_000;
 /// Maximum number of the tiers' notes that are kept. Each note occurs once.
 const NOTES_MAX: usize = 100;
 
-/// Maximum number of guests without an answer that are named.
+/// Maximum number of guests named in the message about ports that do not answer yet.
 const SILENT_MAX: usize = 10;
 /// Maximum length of a socket path, in bytes. A socket's address in Linux has 108 bytes, with the
 /// final zero.

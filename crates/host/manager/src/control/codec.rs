@@ -50,7 +50,7 @@ pub const VERBS: [&str; 20] = [
 ];
 const WHATS: [&str; 6] = ["min", "max", "shares", "pin", "release", "manage"];
 
-/// A request, with the number of its response.
+/// A request, with a number that the response repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Number chosen by the client.

@@ -187,7 +187,7 @@ impl Journal {
     }
 
     fn give_back(&self) -> rusqlite::Result<()> {
-        // Each step of this statement returns one page.
+        // Each step of this statement gives one unused page back to the file system.
         let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
