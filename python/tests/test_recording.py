@@ -150,7 +150,7 @@ def test_bad_questions_say_what_would_be_right(recording, tmp_path, capsys):
         recording.guests(10, 5)
     with pytest.raises(ValueError, match="milliseconds since 1970"):
         recording.guests(1 << 70)
-    with pytest.raises(TypeError, match=r"say \['host'\]"):
+    with pytest.raises(TypeError, match=r"use \['host'\]"):
         recording.to_parquet(tmp_path / "none", parts="host")
     assert not (tmp_path / "none").exists()
     with pytest.raises(pinhead.Error, match="nowhere"):
@@ -158,7 +158,7 @@ def test_bad_questions_say_what_would_be_right(recording, tmp_path, capsys):
     assert main(["parquet", str(tmp_path / "nowhere"), str(tmp_path / "out")]) == 1
     assert "nowhere" in capsys.readouterr().err
     words = ["parquet", str(recording.path), str(tmp_path / "out"), "--every", "9" * 20 + "d"]
-    assert main(words) == 1 and "say 5min" in capsys.readouterr().err
+    assert main(words) == 1 and "such as 5min" in capsys.readouterr().err
 
 
 def test_a_directory_with_nothing_in_it_has_nothing(tmp_path):

@@ -131,9 +131,9 @@ def test_what_a_job_raises_is_raised(recording):
 def test_bad_questions_say_what_would_be_right(recording):
     with pytest.raises(ValueError, match="process, ray"):
         pinhead.sweep([recording], ["none"], engine="threads")
-    with pytest.raises(TypeError, match=r"say \['none'\]"):
+    with pytest.raises(TypeError, match=r"use \['none'\]"):
         pinhead.sweep([recording], "none")
-    with pytest.raises(TypeError, match="recordings is a list"):
+    with pytest.raises(TypeError, match="`recordings` must be a list"):
         pinhead.sweep(recording, ["none"])
     with pytest.raises(ValueError, match="tries is 0"):
         pinhead.sweep([recording], ["none"], tries=0)

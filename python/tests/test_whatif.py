@@ -92,7 +92,7 @@ def test_bad_questions_say_what_would_be_right(recording):
         pinhead.size(recording, percentile=99.9)
     with pytest.raises(pinhead.Error, match="No guest g0 was recorded"):
         pinhead.size(recording, ["g0"])
-    with pytest.raises(TypeError, match="say \\['g1'\\]"):
+    with pytest.raises(TypeError, match="use \\['g1'\\]"):
         pinhead.size(recording, "g1")
     last = recording.extent()[1]
     with pytest.raises(pinhead.Error, match="This time has no passes"):
