@@ -190,7 +190,7 @@ mod tests {
         let parsed = |budget| Cli::try_parse_from(["pinhead", "host", "--budget", budget]);
         assert!(["480 MiB", "1GiB", "50%"].iter().all(|budget| parsed(budget).is_ok()));
         let refused = |budget| parsed(budget).unwrap_err().to_string();
-        assert!(refused("0 MiB").contains("no memory would be left for guests"));
+        assert!(refused("0 MiB").contains("no memory would be left for guests: omit the budget"));
         assert!(refused("480").contains("256M"), "{}", refused("480"));
     }
 

@@ -70,7 +70,7 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     assert!(told.contains("c is short of memory, and no host has room for"), "{told}");
     let names = |count: usize| (0..count).map(|n| format!("h{n}")).collect::<Vec<_>>();
     let told = text(Plan { later: names(2), unknown: names(12), ..Plan::default() });
-    assert!(told.contains("short of memory, but without a plan: h0, h1."), "{told}");
+    assert!(told.contains("2 more hosts short of memory, but without a plan: h0, h1."), "{told}");
     assert!(told.contains("Too little data of 12 hosts: h0, h1,"), "{told}");
     assert!(told.contains(" and 2 more.") && !told.contains("No guest needs"), "{told}");
     let told = text(Plan { later: names(1), unknown: names(1), ..Plan::default() });

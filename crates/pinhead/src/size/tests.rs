@@ -100,7 +100,7 @@ fn impossible_size_question_is_refused_with_reason() {
     let refused = |typed: &[&str]| answer(&args(&dir.0, typed), &now(10)).unwrap_err().to_string();
     assert!(refused(&["wep1"]).contains("did you mean web1?"), "{}", refused(&["wep1"]));
     assert!(refused(&["--from", "2026-11-25", "--to", "2026-11-24"]).contains("--from is after"));
-    assert!(refused(&["--from", "2020-01-01"]).contains("200 days"));
+    assert!(refused(&["--from", "2020-01-01"]).contains("longer than the maximum of 200 days"));
     assert!(refused(&["--from", "2026-01-01", "--to", "2026-01-02"]).contains("No guest"));
     let short = answer(&args(&dir.0, &[]), &now(10)).unwrap();
     let none = Sources::default();

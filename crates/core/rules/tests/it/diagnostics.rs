@@ -208,7 +208,7 @@ fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
         &found.unwrap_or_else(|| panic!("{name}")).message
     };
     assert!(told("pgsteal_kswapd_normal").ends_with("uses pgsteal_kswapd instead"));
-    assert!(told("pgsteal_direct_dma").contains("uses 0"));
+    assert!(told("pgsteal_direct_dma").contains("the rule uses 0"));
     assert!(told("allocstall").ends_with("uses allocstall_dma + allocstall_movable instead"));
     // pgsteal_kswapd, pgsteal_direct, and the counters of `allocstall` for the two zones of this
     // kernel.

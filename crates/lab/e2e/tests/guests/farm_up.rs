@@ -117,6 +117,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
     up.until("both can be explained", |up| {
         ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
     });
+    assert!(up.run_dir().join(qmp::RULES_ONLY).exists(), "managers of other farms may take them");
     for turn in 0..2 {
         let dir = up.run_dir();
         let (lease, managed) = manage(&up).expect("the guests");

@@ -229,7 +229,10 @@ fn invalid_time_step_or_path_is_refused_with_a_hint() {
     assert!(error.contains("covers 2026-11-21 15:00:00 to 2026-11-21 15:15:00"), "{error}");
     assert!(error_of(&recordings, Some("noon"), 60).contains(": use 14:03,"));
     assert!(error_of(&recordings, None, 90).contains("a multiple of 60 seconds"));
-    assert!(error_of(&recordings, None, 0).contains("--step must be"));
+    assert!(
+        error_of(&recordings, None, 0)
+            .contains("--step must be a multiple of 60 seconds, such as 300, or 1 to 59")
+    );
     assert!(error_of(&dir.0.join("none"), None, 60).contains("There is no "));
     std::fs::write(dir.0.join("other.db"), "").unwrap();
     let error = error_of(&dir.0.join("other.db"), None, 60);

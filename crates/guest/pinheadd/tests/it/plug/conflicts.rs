@@ -71,7 +71,10 @@ fn another_manager_is_found_and_this_process_is_not() {
     kernel.add_process(OWN, "pinheadd", "pinheadd", "0-3");
     kernel.add_process(50, "cpuplugd", "cpuplugd -c x", "0-3");
     kernel.add_process(51, "pinheadd", "pinheadd", "0");
-    check(&kernel, &["Process 50 (cpuplugd) also plugs", "Process 51 (pinheadd) also plugs"]);
+    check(
+        &kernel,
+        &["Process 50 (cpuplugd) also plugs CPUs", "Process 51 (pinheadd) also plugs CPUs"],
+    );
     assert!(found(&kernel)[0].contains("stop it, or stop pinheadd"));
 }
 
