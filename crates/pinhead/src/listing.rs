@@ -70,12 +70,12 @@ impl ListingArgs {
         if !chosen.is_empty() {
             table.choose(&chosen);
         }
-        fitted(&table, width, " (`--columns` chooses)")
+        fitted_table(&table, width, " (`--columns` chooses)")
     }
 }
 
 /// Formats a table, with a last line about columns that do not fit.
-pub(crate) fn fitted(table: &Table, width: Option<usize>, advice: &str) -> String {
+pub(crate) fn fitted_table(table: &Table, width: Option<usize>, advice: &str) -> String {
     let Some(width) = width else { return table.text() };
     let fitted = table.fit(width);
     let mut text = fitted.text();

@@ -104,6 +104,7 @@ def in_processes(
                     continue
                 if not done:
                     connection.close()
+                    worker.join()
                     raise value from _Remote(trace)
                 results[at] = value
                 hand_out(connection, worker)

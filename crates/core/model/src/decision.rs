@@ -1,4 +1,4 @@
-//! Words of decisions: the actions on a guest's size, and their outcomes.
+//! Words of decisions: the actions on a guest's size, their bounds, and their outcomes.
 
 use base::named;
 
@@ -38,5 +38,37 @@ named! {
         TookBack = "took-back",
         /// Another program moved the balloon.
         Foreign = "foreign",
+    }
+}
+
+named! {
+    /// A bound that limited a decision.
+    pub enum Bound {
+        /// The guest's minimum.
+        Min = "min",
+        /// The guest's maximum, or the size requested by its own rules.
+        Max = "max",
+        /// The largest step of a guest in one pass.
+        Step = "step",
+        /// The memory that the host can grant.
+        Host = "host",
+        /// The share against other guests.
+        Shares = "shares",
+        /// The room left in its control groups.
+        Group = "cgroup",
+    }
+}
+
+impl Bound {
+    /// Returns the bound in words, to follow "limited by".
+    pub fn words(self) -> &'static str {
+        match self {
+            Bound::Min => "the guest's minimum",
+            Bound::Max => "the guest's maximum or own rules",
+            Bound::Step => "the largest step of one pass",
+            Bound::Host => "the memory that the host can grant",
+            Bound::Shares => "the shares of other guests",
+            Bound::Group => "the room in the guest's control groups",
+        }
     }
 }

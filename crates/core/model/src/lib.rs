@@ -24,7 +24,7 @@ mod pass;
 pub mod quantity;
 mod row;
 
-pub use decision::{Fate, SizeAction};
+pub use decision::{Bound, Fate, SizeAction};
 pub use field::{Field, Kind, Unit};
 pub use fields::{GuestField, HostField, PassField, PassGuestField, ProcessField, TierField};
 pub use fold::{Fed, Folder, GAP_MS, Gap, minute_of};

@@ -2,9 +2,9 @@
 
 use base::duration::show as span;
 use base::plain;
-use model::SizeAction;
 use model::clause::Clause;
 use model::quantity::{self, short, size};
+use model::{Bound, SizeAction};
 use std::borrow::Cow;
 use store::{Decided, Decision, Fate, Outcome, Policy};
 
@@ -200,15 +200,10 @@ pub fn taken_back(times: usize) -> String {
 
 /// Describes the bounds that were reached.
 pub fn bounds(decision: &Decision) -> Option<String> {
-    let words = |name: &Cow<str>| match name.as_ref() {
-        "min" => "the guest's minimum".to_owned(),
-        "max" => "the guest's maximum or own rules".to_owned(),
-        "step" => "the largest step of one pass".to_owned(),
-        "host" => "the memory that the host can grant".to_owned(),
-        "shares" => "the shares of other guests".to_owned(),
-        "cgroup" => "the room in the guest's control groups".to_owned(),
-        // A later version may have other bounds.
-        other => plain(other, WORD_WIDTH),
+    // A later version may have other bounds.
+    let words = |name: &Cow<str>| match Bound::from_name(name) {
+        Some(bound) => bound.words().to_owned(),
+        None => plain(name, WORD_WIDTH),
     };
     let names: Vec<String> = decision.bounds.iter().map(words).collect();
     (!names.is_empty()).then(|| format!("Limited by {}.", names.join(", and by ")))

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use crate::listing::fitted;
+use crate::listing::fitted_table;
 use crate::terminal;
 use base::{Bytes, Table, counted, left, plain, right};
 use settings::Share;
@@ -187,7 +187,7 @@ fn sizes(from: Bytes, to: Bytes) -> String {
 /// Formats a table below an empty line, on a terminal within its width.
 fn shown(table: &Table) -> String {
     let width = terminal::width(std::io::stdout());
-    format!("\n{}", fitted(table, width, " (other output has all columns)"))
+    format!("\n{}", fitted_table(table, width, " (other output has all columns)"))
 }
 
 fn table(runs: &[(&str, &Played)]) -> String {
@@ -195,7 +195,7 @@ fn table(runs: &[(&str, &Played)]) -> String {
         left("POLICY").most(NAME_MAX),
         right("HAD GiB h"),
         right("IN HOST"),
-        right("NOT MET MiB min"),
+        right("NOT MET MiB·min"),
         right("FOR s").rank(1),
         right("UP").rank(3),
         right("DOWN").rank(3),
@@ -284,7 +284,7 @@ fn guests(runs: &[(&str, &Played)]) -> String {
         left("POLICY").most(NAME_MAX),
         right("HAD MiB"),
         right("IN HOST").rank(2),
-        right("NOT MET MiB min"),
+        right("NOT MET MiB·min"),
         right("FOR s").rank(1),
         right("UP").rank(3),
         right("DOWN").rank(3),

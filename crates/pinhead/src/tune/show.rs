@@ -109,7 +109,7 @@ fn told(foretold: &Foretold) -> String {
     let minutes = |area: u128| (area / (u128::from(base::MIB) * 60_000)).to_string();
     let Foretold { before, after } = foretold;
     format!(
-        "Replayed with this change: {} MiB free on average instead of {}, {} MiB min of \
+        "Replayed with this change: {} MiB free on average instead of {}, {} MiB·min of \
          unmet need instead of {}, {} moves instead of {}",
         after.free.as_mib(),
         before.free.as_mib(),

@@ -52,8 +52,9 @@ impl Managed {
 
     /// Returns the number of guests that the manager has besides those of this farm.
     pub(super) fn others(&self, fleet: &Fleet) -> usize {
-        let is_ours = |pid: &u32| fleet.members().iter().any(|member| member.pid() == Some(*pid));
-        self.rows.keys().filter(|pid| !is_ours(pid)).count()
+        let is_managed = |pid: &u32| self.rows.contains_key(pid);
+        let ours = fleet.members().iter().filter_map(Member::pid).filter(is_managed).count();
+        self.rows.len().saturating_sub(ours)
     }
 
     /// Returns the manager's row of a guest.

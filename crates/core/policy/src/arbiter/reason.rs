@@ -2,27 +2,9 @@
 
 use super::sample::Key;
 use base::{Bytes, named};
-pub use model::Fate;
 use model::SizeAction;
 pub use model::clause::Clause;
-
-named! {
-    /// A bound that limited a decision.
-    pub enum Bound {
-        /// The guest's minimum.
-        Min = "min",
-        /// The guest's maximum, or the size requested by its own rules.
-        Max = "max",
-        /// The largest step of a guest in one pass.
-        Step = "step",
-        /// The memory that the host can grant.
-        Host = "host",
-        /// The share against other guests.
-        Shares = "shares",
-        /// The room left in its control groups.
-        Group = "cgroup",
-    }
-}
+pub use model::{Bound, Fate};
 
 named! {
     /// The direction of a decision.

@@ -15,8 +15,8 @@ mod guest;
 mod link;
 mod place;
 mod probe;
+mod searched;
 mod state;
-mod still;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -31,7 +31,7 @@ use rustix::event::PollFlags;
 use crate::{Error, Event, Hypervisor, Id, IdSource, Owner, Trust};
 use glob::{Glob, Search, Socket};
 use place::{Common, Place};
-use still::Still;
+use searched::Searched;
 use trouble::Trouble;
 
 /// Sockets of guests of `pinhead up`, started by root and by other users. A monitor serves only one
@@ -61,7 +61,7 @@ pub struct QmpSource {
     unreported: Vec<Event>,
     next_scan_ms: u64,
     /// Directories of the last search, if they alone determine its result.
-    still: Option<Still>,
+    searched: Option<Searched>,
     /// Key of the next place in a poll set.
     next_key: u64,
     /// Maximum number of sockets of one pattern that are managed.
@@ -101,7 +101,7 @@ impl QmpSource {
             others: BTreeSet::new(),
             unreported: Vec::new(),
             next_scan_ms: 0,
-            still: None,
+            searched: None,
             next_key: 0,
             places_max: PLACES_MAX,
             leaves_rules_only: false,
@@ -116,7 +116,7 @@ impl QmpSource {
 
     fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
         let is_connected = self.places.values().all(|place| place.link().is_some());
-        if is_connected && self.still.as_mut().is_some_and(Still::leaves_out) {
+        if is_connected && self.searched.as_mut().is_some_and(Searched::may_skip) {
             return;
         }
         let mut search = Search::default();
@@ -147,9 +147,9 @@ impl QmpSource {
         }
         self.others = std::mem::take(&mut search.others);
         let directories = std::mem::take(&mut search.directories);
-        self.still = match search.depends_on_more {
+        self.searched = match search.depends_on_more {
             true => None,
-            false => Still::after(self.still.take(), directories),
+            false => Searched::after(self.searched.take(), directories),
         };
         let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
         for socket in sockets {

@@ -2,14 +2,14 @@
 //! sockets, and reading a hundred guests' directory costs more than asking for its time of change.
 //!
 //! A change within the kernel's tick of an earlier change has the same time. A search is therefore
-//! left out only after a second search, seconds later, that found the same times as the first.
+//! skipped only after a second search, seconds later, that found the same times as the first.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Maximum number of searches that are left out in a row.
-const LEFT_OUT_MAX: u8 = 4;
+/// Maximum number of searches that are skipped in a row.
+const SKIPPED_MAX: u8 = 4;
 
 /// Identity and last change of a directory. The time of a status change covers its entries, its
 /// owner and its permissions.
@@ -22,11 +22,11 @@ struct Stamp {
 
 /// Directories of a search, as they were after the search.
 #[derive(Debug)]
-pub(super) struct Still {
+pub(super) struct Searched {
     stamps: Vec<(PathBuf, Stamp)>,
     /// True if the search before had the same stamps.
     is_confirmed: bool,
-    left_out: u8,
+    skipped: u8,
 }
 
 fn stamp(path: &PathBuf) -> Option<Stamp> {
@@ -35,22 +35,22 @@ fn stamp(path: &PathBuf) -> Option<Stamp> {
     Some(Stamp { device: found.dev(), inode: found.ino(), changed })
 }
 
-impl Still {
+impl Searched {
     /// Returns the directories of a search that has just ended, and of the search seconds before.
     /// Returns `None` if a directory has gone.
-    pub(super) fn after(before: Option<Still>, directories: Vec<PathBuf>) -> Option<Still> {
+    pub(super) fn after(before: Option<Searched>, directories: Vec<PathBuf>) -> Option<Searched> {
         let stamps: Option<Vec<_>> =
             directories.into_iter().map(|path| stamp(&path).map(|stamp| (path, stamp))).collect();
         let stamps = stamps?;
         let is_confirmed = before.is_some_and(|before| before.stamps == stamps);
-        Some(Still { stamps, is_confirmed, left_out: 0 })
+        Some(Searched { stamps, is_confirmed, skipped: 0 })
     }
 
-    /// Returns true if the next search may be left out.
-    pub(super) fn leaves_out(&mut self) -> bool {
-        self.left_out += 1;
+    /// Returns true if the next search may be skipped.
+    pub(super) fn may_skip(&mut self) -> bool {
+        self.skipped += 1;
         let is_same = |(path, before): &(PathBuf, Stamp)| stamp(path) == Some(*before);
-        self.is_confirmed && self.left_out <= LEFT_OUT_MAX && self.stamps.iter().all(is_same)
+        self.is_confirmed && self.skipped <= SKIPPED_MAX && self.stamps.iter().all(is_same)
     }
 }
 
@@ -60,26 +60,27 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn search_is_left_out_until_its_directories_change() {
+    fn search_is_skipped_until_its_directories_change() {
         let tree = Tree::new();
         tree.file("up/1/a.qmp", "");
         let directories = || vec![tree.path().to_path_buf(), tree.path().join("up/1")];
-        let mut first = Still::after(None, directories()).unwrap();
-        assert!(!first.leaves_out(), "a later change may have the same time");
-        let twice = || Still::after(Still::after(None, directories()), directories()).unwrap();
-        let mut still = twice();
-        assert!((0..LEFT_OUT_MAX).all(|_| still.leaves_out()));
-        assert!(!still.leaves_out(), "now and then all is searched");
+        let mut first = Searched::after(None, directories()).unwrap();
+        assert!(!first.may_skip(), "a later change may have the same time");
+        let twice =
+            || Searched::after(Searched::after(None, directories()), directories()).unwrap();
+        let mut searched = twice();
+        assert!((0..SKIPPED_MAX).all(|_| searched.may_skip()));
+        assert!(!searched.may_skip(), "now and then all is searched");
 
-        let mut still = twice();
+        let mut searched = twice();
         fs::create_dir(tree.path().join("up/2")).unwrap();
         fs::rename(tree.path().join("up/1"), tree.path().join("up/3")).unwrap();
         fs::rename(tree.path().join("up/2"), tree.path().join("up/1")).unwrap();
-        assert!(!still.leaves_out(), "another directory has the name");
+        assert!(!searched.may_skip(), "another directory has the name");
 
-        let mut still = twice();
+        let mut searched = twice();
         fs::remove_dir(tree.path().join("up/1")).unwrap();
-        assert!(!still.leaves_out(), "a directory has gone");
-        assert!(Still::after(None, directories()).is_none());
+        assert!(!searched.may_skip(), "a directory has gone");
+        assert!(Searched::after(None, directories()).is_none());
     }
 }
