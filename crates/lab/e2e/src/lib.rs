@@ -126,6 +126,8 @@ pub struct Plan {
     pub run_dir: Option<PathBuf>,
     /// True if the guest resumes a copy of a booted guest's state.
     pub restored: bool,
+    /// True if the guest's driver reports free pages to its host.
+    pub page_reporting: bool,
 }
 
 impl Plan {
@@ -142,6 +144,7 @@ impl Plan {
             kernel_args: Vec::new(),
             run_dir: None,
             restored: false,
+            page_reporting: true,
         }
     }
 
@@ -334,6 +337,7 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
         memory_mib: plan.memory_mib,
         kernel_args: plan.kernel_args.clone(),
         run_dir: plan.run_dir.clone(),
+        page_reporting: plan.page_reporting,
         ..GuestSpec::new(
             format!("g{}", number + 1),
             image.unwrap_or_else(|e| panic!("{e}")),

@@ -30,8 +30,11 @@ fn kib(text: &str, name: &str) -> u64 {
 }
 
 /// Checks that a request is answered at once, with the guest's own numbers.
+///
+/// The guest reports no free pages. While a report is under way, its 32 blocks are missing from
+/// MemFree: up to 128 MiB, and a booting guest sends reports for several seconds.
 fn answers(arch: Arch) {
-    let host = Host::start(&[plan(arch)]);
+    let host = Host::start(&[Plan { page_reporting: false, ..plan(arch) }]);
     let mut guest = host.guest(0);
     guest.until("its daemon is there", PATIENCE, |_| true);
     const ANONYMOUS: &str = "awk '/^Anonymous:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup";
