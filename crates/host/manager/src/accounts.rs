@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// Longest list that is read, in bytes.
+/// Maximum size of a list such as /etc/passwd, in bytes.
 const LIST_MAX: u64 = 4 << 20;
 
 /// Finds a user or a group by its number, or by its name in a list such as /etc/passwd. Users and
-/// groups of a directory service are in no such list, so they need a number.
+/// groups of a directory service are not in these lists, and are found by number only.
 pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     if let Ok(number) = name.parse() {
         return Ok(Some(number));
@@ -16,14 +16,14 @@ pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     let mut text = Vec::new();
     File::open(list).and_then(|file| file.take(LIST_MAX + 1).read_to_end(&mut text))?;
     if text.len() as u64 > LIST_MAX {
-        // A longer list is refused, because its last line could be cut within a number.
+        // A list that is too long is refused: a cut could shorten the number in its last line.
         let reason = format!("it has more than {} MiB", LIST_MAX >> 20);
         return Err(io::Error::new(ErrorKind::InvalidData, reason));
     }
     Ok(number_in(&String::from_utf8_lossy(&text), name))
 }
 
-/// Returns the number of a name in a list.
+/// Returns the number of the user or group `name` in the text of a list such as /etc/passwd.
 pub fn number_in(list: &str, name: &str) -> Option<u32> {
     list.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,4 +1,4 @@
-//! The manager and its guests, for responses of the control socket.
+//! Responses of the control socket about the manager and its guests.
 
 use crate::control::{
     Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, LeverRow, OwnersRow, Ps,
@@ -15,7 +15,7 @@ use policy::arbiter::{Mode, Usable};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// State to show.
+/// State of the manager from which responses are made.
 pub(crate) struct View<'a> {
     pub world: World<'a>,
     pub memory: &'a Memory,
@@ -23,7 +23,7 @@ pub(crate) struct View<'a> {
     pub now: Now,
 }
 
-/// Returns all guests.
+/// Returns the host and all guests, sorted by name.
 pub(crate) fn ps(view: &View<'_>) -> Ps {
     let mut guests: Vec<GuestRow> =
         view.world.guests.iter().map(|guest| guest_row(view, guest)).collect();
@@ -77,7 +77,8 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
-    // z/VM's value does not include resident memory that is shared with other users.
+    // The fields from `held` are empty for a user of z/VM, because z/VM's value does not include
+    // memory that is shared with other users.
     let held = guest.memory.held.filter(|_| guest.memory.counted.is_none());
     GuestRow {
         id: guest.id.0,
@@ -90,7 +91,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         state: state(guest),
         unusable: match sample.usable {
             Usable::No(why) => Some(why.to_owned()),
-            // Only a managed guest needs the balloon's statistics.
+            // Balloon statistics matter only for a managed guest.
             Usable::Yes => {
                 let is_managed = guest.limits.mode == Mode::Managed;
                 (is_managed && guest.memory.is_mute()).then(|| MUTE.to_owned())
@@ -155,7 +156,7 @@ pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
     })
 }
 
-/// Returns the values of a guest under their names in rules, newest first.
+/// Returns a guest's counters by their names in rules, the newest value of each first.
 fn values(view: &View<'_>, guest: &ManagedGuest) -> BTreeMap<String, Vec<Option<f64>>> {
     let total = view.world.host.machine().map(|machine| machine.total);
     let context = context_of(guest, &view.world, total);
@@ -207,7 +208,7 @@ pub(crate) fn levers(view: &View<'_>, page_out: LeverRow) -> Vec<LeverRow> {
     ]
 }
 
-/// Returns the status of the manager, with the figures of its loop.
+/// Completes the status of the manager. `own` has the figures of the manager's loop.
 pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
     let World { settings, guests, .. } = view.world;
     let shown = |path: &Path| path.display().to_string();
@@ -226,12 +227,11 @@ pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
     }
 }
 
-/// Returns the compressed size of a guest's swapped memory on the host.
+/// Returns the size in compressed swap of the guest's memory that the host has swapped out.
 pub(crate) fn compressed(view: &View<'_>, guest: &ManagedGuest) -> Option<Bytes> {
     view.world.host.machine()?.compressed_of(guest.outside.seen.swapped?)
 }
 
-/// Returns a guest's class, if any.
 pub(crate) fn class(guest: &ManagedGuest) -> Option<String> {
     Some(guest.identity.class().to_owned()).filter(|class| !class.is_empty())
 }

@@ -1,5 +1,5 @@
-//! Handover of guests by `pinhead up`, which has the ports of its guests' daemons. `pinhead up`
-//! hands over ports and balloons on a manager's request, and takes them back when the manager's
+//! Handover of guests by `pinhead up`, which holds the ports of its guests' daemons. On a manager's
+//! request `pinhead up` hands over ports and balloons. It takes both back when the manager's
 //! connection closes for any reason.
 
 use crate::control::{
@@ -18,17 +18,17 @@ use std::sync::Arc;
 
 /// Name of the control socket of `pinhead up`, in the directory of its guests' sockets.
 const SOCKET: &str = "control";
-/// Maximum number of bytes that a `pinhead up` may send at once, for one response with the names of
-/// thousands of guests. Any user may listen in a directory of this name, and an endless sender
-/// would keep the manager reading.
+/// Bytes that a `pinhead up` may send at once, enough for a response with the names of thousands of
+/// guests. Any user may listen on such a socket. Without the limit, an endless sender would keep
+/// the manager reading.
 const ANSWER_MAX: u64 = 256 * 1024;
-/// Bytes that a `pinhead up` may send a second after its first response. These bytes are requests
-/// for the next timers of guests that it is about to park.
+/// Bytes per second that a `pinhead up` may send after its first response. These bytes are requests
+/// for the next timers of guests that `pinhead up` is about to park.
 const BYTES_A_SECOND: u64 = 16 * 1024;
 /// Minimum cost of a read, in bytes of the budget. Without a minimum, a sender of single bytes
 /// would keep the manager reading.
 const READ_COST: u64 = 256;
-/// Bytes of an unfinished request, at most.
+/// Maximum size of an unfinished request, in bytes.
 const REQUEST_MAX: usize = 4 * 1024;
 
 /// Time after which a missing response from `pinhead up` is reported. `pinhead up` normally
@@ -39,7 +39,8 @@ const AGAIN_MS: u64 = 10_000;
 /// Shortest interval between two complaints about a user's guests. Without this limit, a user's
 /// processes could fill the log, by handovers and refusals in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
-/// Maximum number of farms of one named user that are queried for guests that were not found yet.
+/// Maximum number of farms that are asked for unknown guests, for each user named in `[sources]
+/// users`.
 const FARMS_OF_OTHERS: usize = 8;
 /// Maximum length of a class's name, in characters.
 const CLASS_MAX: usize = 64;
@@ -49,15 +50,14 @@ const REASON_MAX: usize = 200;
 /// Classes of the guests of a `pinhead up`, by guest name.
 pub type Classes = Arc<BTreeMap<String, String>>;
 
-/// State of the handover of guests by `pinhead up`. Until the handover `pinhead up` keeps the
-/// guests' ports and balloons. Silence is not consent, because two managers could then move the
-/// same balloon.
+/// State of the handover of guests by `pinhead up`, which keeps ports and balloons until then. A
+/// missing response is no consent: two managers could otherwise move the same balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
     /// The guest was not started by a `pinhead up`, or this manager changes nothing.
     #[default]
     NotNeeded,
-    /// There was no response, or a refusal.
+    /// `pinhead up` has not responded, or has refused.
     No,
     /// The guests are handed over.
     Yes,
@@ -87,26 +87,26 @@ struct Attachment {
 struct Connection {
     stream: UnixStream,
     lines: Lines,
-    /// Bytes that the process may send now.
+    /// Bytes that `pinhead up` may send now.
     budget: Budget,
 }
 
-/// Results: guests of a directory that were handed over or returned, and messages.
+/// Results of a turn: changed handovers, requested timers and complaints.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answers {
     /// Directories with the state of their handover.
     pub lent: Vec<(PathBuf, Lent)>,
     /// Directories with the classes of their guests.
     pub classes: Vec<(PathBuf, Classes)>,
-    /// Directories and names of guests of which the next timer is wanted.
+    /// Guests with a request for their next timer, by directory and name.
     pub timers: Vec<(PathBuf, String)>,
     /// Complaints to report.
     pub complaints: Vec<String>,
 }
 
 impl Attachments {
-    /// Sends a request for the guest's port to the `pinhead up` that started the guest, if there is
-    /// such a process. That process may have handed over its guests already.
+    /// Requests the guest's port from the `pinhead up` that started the guest, if there is such a
+    /// process. Nothing is sent if that process has handed over its guests already.
     pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
         match run_dir(found) {
             Some(dir) => self.attach_dir(dir, found.owner, now_ms),
@@ -114,8 +114,8 @@ impl Attachments {
         }
     }
 
-    /// Sends the same request for the guests in the directory of a `pinhead up`. All of these
-    /// guests may be unknown before, because the manager in `pinhead up` may hold their monitors.
+    /// Requests the ports of all guests in the directory of a `pinhead up`. These guests may all be
+    /// unknown, because the manager inside `pinhead up` may hold their monitors.
     pub fn attach_dir(&mut self, dir: &Path, owner: Owner, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {
@@ -153,8 +153,8 @@ impl Attachments {
         answers
     }
 
-    /// Sends a guest's next timer to the `pinhead up` of a directory. A `pinhead up` that does not
-    /// read parks the guest without the timer.
+    /// Sends a guest's next timer to the `pinhead up` of a directory. If `pinhead up` does not read
+    /// the message, it parks the guest without the timer.
     pub fn tell_timer(&mut self, dir: &Path, timer: &NextTimer) {
         let open = self.all.get_mut(dir).and_then(|one| one.open.as_mut());
         if let Some(open) = open {
@@ -162,7 +162,7 @@ impl Attachments {
         }
     }
 
-    /// Repeats failed requests, and drops connections without guests, once a second.
+    /// Repeats failed requests and drops connections without guests. Called once a second.
     pub fn tick(&mut self, has_guests: impl Fn(&Path) -> bool, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         self.all.retain(|dir, _| has_guests(dir));
@@ -245,7 +245,6 @@ impl Attachment {
         }
     }
 
-    /// Handles the response to the request for guests.
     fn answered(&mut self, line: &[u8], dir: &Path, now_ms: u64, answers: &mut Answers) {
         match decode_answer(line) {
             Ok((_, Ok(Answer::Lend(lent)))) => {
@@ -287,12 +286,12 @@ impl Attachment {
     }
 }
 
-/// Returns the classes with printable names, because another user's farm may send any text.
+/// Makes class names printable, because another user's farm may send any text.
 fn classes(told: BTreeMap<String, String>) -> BTreeMap<String, String> {
     told.into_iter().map(|(name, class)| (name, base::plain(&class, CLASS_MAX))).collect()
 }
 
-/// Drops new complaints about another user's guests that follow too soon.
+/// Drops new complaints about another user's guests if the last complaint is too recent.
 fn limit(
     told: &mut BTreeMap<Owner, u64>,
     owner: Owner,
@@ -309,8 +308,8 @@ fn limit(
     }
 }
 
-/// Sends a request for the guests of a run directory, without waiting. A listener with a full queue
-/// counts as missing, because it could keep its queue full forever.
+/// Connects to the `pinhead up` of a run directory and requests its guests, without waiting. A
+/// listener with a full queue counts as missing, because the queue could stay full forever.
 fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     let mut stream = hypervisor::connect(&dir.join(SOCKET), owner)?;
     // A link could lead a root manager to another user's socket.
@@ -321,7 +320,7 @@ fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Returns the run directory of `pinhead up` with the guest's socket, if there is one.
+/// Returns the directory of the guest's socket, if it is the run directory of a `pinhead up`.
 pub fn run_dir(found: &Found) -> Option<&Path> {
     of_socket(Path::new(&found.source))
 }
@@ -330,8 +329,8 @@ fn of_socket(socket: &Path) -> Option<&Path> {
     socket.parent().and_then(of_dir)
 }
 
-/// Returns the directories of `pinhead up` that contain monitors without a known guest. The number
-/// of one named user's directories is limited, because that user can create any number of them.
+/// Returns the directories of `pinhead up` that contain monitors without a known guest. Their
+/// number is limited for each user named in the settings, because a user can create any number.
 pub fn farms_to_ask(
     unclaimed: &BTreeSet<(PathBuf, Owner)>,
 ) -> impl Iterator<Item = &(PathBuf, Owner)> {
@@ -347,7 +346,7 @@ pub fn farms_to_ask(
 fn of_dir(dir: &Path) -> Option<&Path> {
     dir.file_name()?.to_str()?.parse::<u32>().ok()?;
     let above = dir.parent().filter(|above| above.ends_with("up"))?.parent()?;
-    // Without a directory of the session, the user's number is in the name.
+    // Without a session's runtime directory, the name ends in the user's number.
     let name = above.file_name()?.to_str()?.strip_prefix("pinhead")?;
     let is_users = || name.strip_prefix('-').is_some_and(|user| user.parse::<u32>().is_ok());
     (name.is_empty() || is_users()).then_some(dir)

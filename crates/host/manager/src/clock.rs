@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock that never jumps, for decisions, and the wall clock.
+/// A monotonic clock for decisions, together with the wall clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
@@ -23,12 +23,11 @@ impl Clock {
         Clock { start: Instant::now(), hand: Some(hand) }
     }
 
-    /// Returns true for a manual clock.
     pub(crate) fn is_by_hand(&self) -> bool {
         self.hand.is_some()
     }
 
-    /// Returns milliseconds since the start.
+    /// Returns milliseconds since this clock was started.
     pub fn ms(&self) -> u64 {
         match &self.hand {
             Some(hand) => hand.get(),
@@ -36,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Returns microseconds since the start, for the duration of a pass.
+    /// Returns microseconds since this clock was started, to measure a pass.
     pub fn us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
@@ -48,7 +47,7 @@ impl Clock {
         u64::try_from(ns).unwrap_or(0)
     }
 
-    /// Returns milliseconds since 1970; 0 if the machine's clock is before it.
+    /// Returns milliseconds since 1970; 0 if the machine's clock shows an earlier time.
     pub fn wall_ms(&self) -> i64 {
         if let Some(hand) = &self.hand {
             return i64::try_from(hand.get()).unwrap_or(i64::MAX);
@@ -57,7 +56,7 @@ impl Clock {
     }
 }
 
-/// Returns milliseconds since 1970; 0 if the machine's clock is before it.
+/// Returns milliseconds since 1970; 0 if the machine's clock shows an earlier time.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -36,8 +36,8 @@ impl DaemonPort {
         (self.path, self.retry_ms) = (path, 0);
     }
 
-    /// Tries to open a closed port, and renews the budget of an open port. Returns the events of
-    /// requests for files that were not answered in time.
+    /// Tries to open a closed port, and renews the budget of an open port. Returns an event for
+    /// each request for files that was not answered in time.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         let late = self.link.tick(now_ms);
         let path = self.path.as_ref().filter(|_| now_ms >= self.retry_ms);

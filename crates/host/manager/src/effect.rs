@@ -1,5 +1,5 @@
-//! Events and effects of owners. An owner decides, and changes only its own state. It returns
-//! effects, which the loop carries out in order.
+//! Events and effects. Each owner of state (guests, memory, requests, parked guests or scans)
+//! changes only its own state. It returns effects, which the main loop carries out in order.
 
 use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, NextTimer, Peer, Return};
@@ -40,12 +40,11 @@ pub(crate) struct Attention {
     pub strained: bool,
 }
 
-/// Event of the owner of guests.
+/// Event for the owner of the guests' state.
 #[derive(Debug)]
 pub(crate) enum GuestEvent {
     /// The hypervisors of this source reported an event.
     Source(usize, Event),
-    /// A daemon's port is ready.
     Port(Id, PollFlags),
     /// The tick is due, up to four times a second.
     Tick,
@@ -84,7 +83,7 @@ pub(crate) enum GuestEvent {
         at: Bytes,
         rose: bool,
     },
-    /// A guest's hypervisor must set this target.
+    /// A target is being set for a guest's balloon.
     Target {
         guest: Id,
         size: Bytes,
@@ -93,7 +92,7 @@ pub(crate) enum GuestEvent {
     /// page reporting.
     PageOutBegins(Id),
     PageOutEnded(Id),
-    /// The `pinhead up` of this directory has handed over its guests, or has not.
+    /// The state of the handover by the `pinhead up` of this directory has changed.
     Lent(PathBuf, Lent),
     /// The `pinhead up` of a directory wants the next timer of a guest.
     AskTimer(PathBuf, String),
@@ -101,7 +100,7 @@ pub(crate) enum GuestEvent {
     Classes(PathBuf, Classes),
 }
 
-/// Event of the owner of memory.
+/// Event for the owner of the guests' memory.
 #[derive(Debug)]
 pub(crate) enum MemoryEvent {
     /// A pass is due.
@@ -116,7 +115,7 @@ pub(crate) enum MemoryEvent {
     Unreserve(u64),
 }
 
-/// Event of the owner of requests.
+/// Event for the owner of clients' requests for changes.
 #[derive(Debug)]
 pub(crate) enum RequestEvent {
     /// A client changes a guest's limits.
@@ -133,7 +132,6 @@ pub(crate) enum RequestEvent {
         timeout_ms: u64,
         hold_ms: u64,
     },
-    /// A client cancels a reservation.
     Unreserve {
         to: Return,
         reservation: u64,
@@ -145,7 +143,7 @@ pub(crate) enum RequestEvent {
     Left(ClientId),
 }
 
-/// Event of the owner of parked guests.
+/// Event for the owner of the list of parked guests.
 #[derive(Debug)]
 pub(crate) enum ParkEvent {
     /// A client wants a guest parked or woken.
@@ -163,18 +161,16 @@ pub(crate) enum ParkEvent {
 }
 
 impl ParkEvent {
-    /// Returns the event of a request to park a guest.
     pub(crate) fn park(to: Return, peer: Peer, guest: String) -> ParkEvent {
         ParkEvent::Asked { to, peer, guest, parks: true }
     }
 
-    /// Returns the event of a request to wake a guest.
     pub(crate) fn wake(to: Return, peer: Peer, guest: String) -> ParkEvent {
         ParkEvent::Asked { to, peer, guest, parks: false }
     }
 }
 
-/// Event of the owner of scans.
+/// Event for the owner of scans of tasks.
 #[derive(Debug)]
 pub(crate) enum ScanEvent {
     /// A client wants the tasks of a guest.
@@ -185,7 +181,7 @@ pub(crate) enum ScanEvent {
     Second,
 }
 
-/// An action that an owner wants carried out.
+/// An action that an owner of state wants the main loop to carry out.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Event for the owner of guests.
@@ -196,7 +192,7 @@ pub(crate) enum Effect {
     Requests(RequestEvent),
     /// Event for the owner of parked guests.
     Parking(ParkEvent),
-    /// Virtual CPUs are about to stop, or have stopped. The keeper must resume these guests,
+    /// A guest's virtual CPUs are about to stop, or have stopped. The keeper must resume the guest,
     /// however the manager ends.
     Park(Id),
     /// The virtual CPUs run again.
@@ -217,8 +213,8 @@ pub(crate) enum Effect {
     TellTimer(PathBuf, NextTimer),
     /// Passes on a daemon's list of tasks.
     Scanned(Id, Box<TaskScan>),
-    /// Makes the keeper restore the size that the guest had before. The guest's size is `size` now,
-    /// or will be soon.
+    /// Makes the keeper responsible for restoring the guest's former size. The guest's size is
+    /// `size` now, or will be soon.
     Hold { guest: Id, size: Bytes },
     /// Releases the keeper's duty to restore a guest that is gone.
     Release(Id, Option<ProcessId>),

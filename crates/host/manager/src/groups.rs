@@ -7,9 +7,9 @@
 //!                     └─ the rest: for its guests, to each the same part
 //! ```
 //!
-//! Version 1 may also limit memory and swap together. Paged-out memory still counts against that
-//! limit. Page-out therefore makes no room below that limit. A guest that faults paged-out memory
-//! in again takes no room either.
+//! Version 1 of control groups may also limit memory and swap together. Paged-out memory still
+//! counts against that limit, so page-out makes no room below the limit. A guest that faults
+//! paged-out memory in again takes no room either.
 //!
 //! A group that contains the manager and all of its guests is treated like the host.
 
@@ -61,7 +61,7 @@ impl Groups {
     }
 
     /// Returns the cause of an OOM kill since the last check, if there was one. Groups without a
-    /// limit may contain other processes, so their kills show nothing about the guest.
+    /// limit may contain other processes, so kills in these groups show nothing about the guest.
     pub(crate) fn killed(&self) -> Option<Shortage> {
         self.kills.killed().filter(|_| !self.bounded.is_empty())
     }
@@ -74,7 +74,7 @@ pub(crate) struct Member<'a> {
     pub groups: &'a Groups,
     /// Actual memory of the guest.
     pub actual: Bytes,
-    /// Part of the memory that is certainly resident.
+    /// Part of the actual memory that is certainly resident.
     pub touched: Bytes,
     /// Swapped part of the process, as far as it is known.
     pub swapped: Bytes,
@@ -83,13 +83,14 @@ pub(crate) struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// Returns the part of the guest's memory that already counts in a limit that includes swap.
+    /// Returns the part of the guest's memory that already counts against a limit of memory and
+    /// swap together.
     fn touched_or_swapped(&self) -> Bytes {
         self.touched.plus(self.swapped).min(self.actual)
     }
 }
 
-/// One limit of a group.
+/// Room below one limit of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Room {
     limit: Bytes,
@@ -147,7 +148,6 @@ impl Pot {
         self.with_swap.map_or(self.memory.free, |both| both.free.min(self.memory.free))
     }
 
-    /// Returns the largest size that a guest may have.
     fn most(&self, member: &Member<'_>) -> Bytes {
         let most = self.memory.most(member.actual, member.touched, self.guests);
         let counted = member.touched_or_swapped();
@@ -165,8 +165,7 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Reads the usage of the groups that contain guests that may grow. The groups `own` contain
-    /// the manager.
+    /// Reads the usage of each group with a guest that may grow. `own` are the manager's groups.
     pub(crate) fn of(members: &[Member<'_>], own: &Groups) -> Rooms {
         let read = members.iter().filter(|member| member.may_grow).map(|member| member.groups);
         let bounded = read.chain([own]).flat_map(|groups| &groups.bounded);

@@ -28,8 +28,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns the lease of a manager that reclaims nothing, or only from guests that their farms
-    /// take back.
+    /// Returns the lease of a manager without a keeper. Such a manager reclaims nothing, or only
+    /// from guests that their farm takes back.
     pub fn none() -> Lease {
         Lease {
             keeper: None,
@@ -75,8 +75,7 @@ impl Lease {
         self.written.guests().collect()
     }
 
-    /// Returns the size to restore of a guest that was left smaller by this manager or by a dead
-    /// manager.
+    /// Returns the size to restore for a guest that this manager or a dead manager left smaller.
     pub(crate) fn size_of(&self, found: &Found) -> Option<Bytes> {
         match found.process {
             Some(process) => self.written.sizes().get(&process).copied(),
@@ -108,8 +107,8 @@ impl Lease {
 
     /// Notes that a guest's virtual CPUs are stopped or about to be stopped, and must be resumed.
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
-        // Without its process the next manager could not distinguish the guest from a guest paused
-        // by hand.
+        // Without the guest's process, the next manager could not distinguish the guest from a
+        // guest paused by hand.
         if let Some(process) = guest.found.process {
             let stands = matches!(guest.state, RunState::Paused(_));
             let ran_ns = guest.cpu.ran_ns().filter(|_| stands);
@@ -129,8 +128,8 @@ impl Lease {
         }
     }
 
-    /// Notes that a guest is gone. Its size stays in the file, because its process may live on and
-    /// be found again.
+    /// Notes that a guest is gone. Its size stays in the file if its process lives on, because the
+    /// guest may be found again.
     pub fn drop_guest(&mut self, id: Id, process: Option<ProcessId>) {
         if let Some(process) = process.filter(|process| !process.is_alive()) {
             self.written.set_size(process, None);
@@ -212,7 +211,6 @@ impl Lease {
     }
 }
 
-/// Returns the keeper's data of a guest.
 fn held(guest: &ManagedGuest, settings: &Settings, restore: Bytes, size: Bytes) -> Held {
     let socket = match &settings.sources.libvirt {
         Libvirt::Uris(uris) => {

@@ -9,8 +9,9 @@
 //!                                                └─► monitor: what is recorded, in its own thread
 //! ```
 //!
-//! The loop is one thread with one poll. The threads of the monitor and of page-out never delay it.
-//! Decisions are made in [`policy::arbiter`], which does no I/O. This crate does all I/O.
+//! The manager's loop is one thread with one poll. The threads of the monitor and of page-out never
+//! delay the loop. Decisions are made in [`policy::arbiter`], which does no I/O. This crate does
+//! all I/O.
 
 #![forbid(unsafe_code)]
 

@@ -182,16 +182,16 @@ impl Machine {
 
 /// Maximum number of swap areas in a kernel.
 const SWAPS_MAX: usize = 32;
-/// Pages per second swapped out that show a shortage of memory: 4 MiB.
+/// The host counts as short of memory if it swaps out this number of pages per second: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
-/// Pages per second swapped in that show a shortage while tasks wait for memory.
+/// While tasks wait for memory, the host counts as short if it swaps in this number of pages per
+/// second.
 const HOST_SWAP_IN: f64 = 256.0;
-/// Part of the time with some task waiting for memory, in thousandths, that shows a shortage if the
-/// host swaps in too. Waiting alone means little, because tasks of a container at its own limit
-/// also wait. Memory reclaimed from guests would not help such a container.
+/// The host counts as short if some task waits for memory for this share of time, in thousandths,
+/// and the host also swaps in. Waiting alone means little, because tasks of a container at its own
+/// limit also wait. Memory reclaimed from guests would not help such a container.
 const HOST_PSI: f64 = 100.0;
 
-/// Rates of the host's counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HostRates {
     pub swap_in_s: Option<f64>,
@@ -252,7 +252,6 @@ impl HostMeter {
         }
     }
 
-    /// Returns the last reading of the host.
     pub(crate) fn machine(&self) -> Option<Machine> {
         self.last.map(|(machine, _)| machine)
     }

@@ -8,14 +8,15 @@ use hypervisor::{Apart, BackingFile, GuestRam, Held, Pinned, ProcessId, ProcessV
 use procfs::{AllKills, Root};
 use std::path::Path;
 
-/// Rates of a guest's process over the last seconds. Unknown rates are `None`.
+/// Values of a guest's process, with rates over the last seconds. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Guest memory in the host's swap.
     pub swapped: Option<Bytes>,
     /// Major faults per second.
     pub major_faults_s: Option<f64>,
-    /// Time in which some task of its control group waited for memory, in thousandths.
+    /// Share of time in which some task of the process's control group waited for memory, in
+    /// thousandths.
     pub psi_permille: Option<f64>,
 }
 
@@ -46,15 +47,17 @@ pub struct Own {
     pub is_measured: bool,
 }
 
-/// Estimate of a QEMU's own memory if it cannot be measured. With emulation it has 25 to 40 MiB.
+/// Estimate of a QEMU's own memory if it cannot be measured. A QEMU that emulates CPUs has 25 to 40
+/// MiB.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
-/// Largest guest that is measured. In larger guests the hypervisor's part is relatively small, and
-/// a walk over their pages is slow: a millisecond for 100 MiB of small pages.
+/// Largest guest for which the hypervisor's own part is measured. In a larger guest that part is
+/// relatively small. A walk over the guest's pages is slow: a millisecond for 100 MiB of small
+/// pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
-/// Interval between two measurements. A walk over the pages is most of the cost of an idle guest,
-/// so the interval doubles after two equal measurements.
+/// Interval between two measurements of the own part. A walk over the pages is most of the cost of
+/// an idle guest, so the interval doubles after two equal measurements.
 const OWN_MS: u64 = 60_000;
-/// Largest number of doublings.
+/// Maximum number of doublings of that interval.
 const OWN_DOUBLINGS_MAX: u32 = 2;
 /// Interval while the last measurement contradicts other data. An emulator's translated code grows
 /// by tens of MiB in a guest's first minutes.
@@ -87,7 +90,7 @@ impl InHost {
     }
 }
 
-/// Change since the own part was measured, in ascending order of its effect.
+/// Kinds of events since the hypervisor's own part was measured, in ascending order of effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Since {
     /// The guest has slept.
@@ -116,30 +119,29 @@ pub struct Outside {
     is_trusted: bool,
     /// Location of the guest's memory, if it may be read.
     ram: Option<GuestRam>,
-    /// True if the own part is worth a walk over the guest's pages.
+    /// True if the hypervisor's own part is worth a walk over the guest's pages.
     is_measured: bool,
     pub(crate) apart: Apart,
     /// Measured own part of the private memory, and the time of the measurement.
     own: Option<(Bytes, u64)>,
     /// Number of consecutive measurements that were equal to the measurement before.
     own_equal: u32,
-    /// Change since the last measurement.
+    /// Event with the largest effect since the last measurement.
     since_own: Since,
     mark: Option<Mark>,
-    /// Rates of the last reading.
+    /// Values of the last reading.
     pub seen: Seen,
     process: Option<ProcessId>,
-    /// Control groups of the process.
     pub(crate) groups: Groups,
-    /// Upper limit of the guest's memory set by these groups.
+    /// Upper limit that the control groups set for the guest's memory.
     pub(crate) most: Option<Bytes>,
 }
 
 impl Outside {
     /// Watches a process. An unknown or ended process yields no data. For an untrusted user only
-    /// visible memory counts, because any process may have memory with an invisible swapped part.
-    /// Mappings of an untrusted process are not read either, because the read waits for a lock that
-    /// the process may hold.
+    /// visible memory counts, because a process may hide the swapped part of its memory. Mappings
+    /// of an untrusted process are not read either, because the read waits for a lock that the
+    /// process may hold.
     pub fn new(process: Option<ProcessId>, is_trusted: bool) -> Outside {
         let view = process.and_then(ProcessView::open);
         let mut outside = Outside { view, is_trusted, process, ..Outside::default() };
@@ -148,8 +150,8 @@ impl Outside {
         outside
     }
 
-    /// Returns the same process, of a guest with `memory` in pieces of these sizes, if the sizes
-    /// are known.
+    /// Returns the same process with the size of the guest's memory. `pieces` has the sizes of the
+    /// memory's pieces; empty if they are unknown.
     pub fn with_ram(mut self, memory: Bytes, pieces: &[Bytes]) -> Outside {
         self.replugged(memory, pieces);
         self
@@ -239,7 +241,7 @@ impl Outside {
                 Some((_, at_ms)) => {
                     (*at_ms, self.own_equal) = (now_ms, self.own_equal.saturating_add(1));
                 }
-                // The pages may not be read, now or later.
+                // The manager may not read the pages, now or later.
                 None => self.ram = None,
             },
         }
@@ -249,7 +251,7 @@ impl Outside {
     pub fn pinned(&self, memory: Bytes) -> Option<Pinned> {
         let Apart { locked, hugepages, anonymous, shmem, .. } = self.apart;
         let is_locked = memory > Bytes::ZERO && locked >= memory;
-        // Most of its memory lies in huge pages, so the rest belongs to the hypervisor.
+        // Most of the process's memory lies in huge pages, so the rest belongs to the hypervisor.
         let is_huge = hugepages > anonymous.plus(shmem);
         is_locked.then_some(Pinned::Locked).or(is_huge.then_some(Pinned::HugePages))
     }
@@ -259,7 +261,7 @@ impl Outside {
         self.ram.as_ref()?.template()
     }
 
-    /// Reads the swapped part of the guest and its pages of other sizes.
+    /// Reads the swapped part of the process and the amounts of each kind of page.
     pub fn look_at_swap(&mut self) {
         let apart = self.view.as_ref().and_then(ProcessView::apart).unwrap_or_default();
         self.apart = apart;
@@ -269,7 +271,7 @@ impl Outside {
         };
     }
 
-    /// Reads the memory merged by KSM, which changes also while the guest sleeps.
+    /// Reads the memory merged by KSM, which also changes while the guest sleeps.
     pub(crate) fn look_at_merged(&mut self) {
         let merged = self.view.as_ref().and_then(ProcessView::merged);
         self.apart.merged = merged.unwrap_or(Bytes::ZERO);
@@ -403,8 +405,8 @@ mod tests {
     #[test]
     fn a_hypervisors_own_part_is_measured_or_called_an_estimate() {
         let memory = Bytes::mib(64);
-        // The process's memory is constant, because it has read a block and now waits to write it
-        // to its pipe.
+        // The memory of `dd` is constant: the program has read a block and waits to write it to the
+        // pipe.
         let mut command = Command::new("dd");
         command.args(["if=/dev/zero", "bs=64M", "count=1"]).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -443,7 +445,8 @@ mod tests {
         let mut strangers = Outside::new(holder, false).with_ram(memory, &[]);
         strangers.measure_own(7);
         assert!(!strangers.held().unwrap().own.is_measured && strangers.own_since().is_some());
-        // No mapping is that large, so the size stays an estimate, and the search is not repeated.
+        // No mapping is as large as this guest, so the size stays an estimate, and the search is
+        // not repeated.
         let mut other = Outside::new(holder, true).with_ram(Bytes(1 << 50), &[]);
         other.measure_own(7);
         assert!(!other.held().unwrap().own.is_measured && other.own_since().is_some());

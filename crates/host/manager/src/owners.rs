@@ -26,7 +26,6 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Adds up all visible memory.
     pub(crate) fn of<'a>(guests: impl Iterator<Item = &'a ManagedGuest>, manager: Bytes) -> Owners {
         let mut owners = Owners { manager, ..Owners::default() };
         let (mut shared, mut in_files) = (SharedOnce::default(), SharedOnce::default());

@@ -10,12 +10,13 @@
 //!
 //! The keeper wakes and restores the guests at the manager's end. If both processes are killed, or
 //! memory is short, the next manager wakes and restores the guests. The next manager holds the
-//! socket's lock, so all other such files belong to dead managers. If a listed guest's virtual CPUs
-//! have run since the stop, the guest was resumed by hand. If they are stopped again, the guest was
-//! then paused by hand.
+//! socket's lock, so all other such files belong to dead managers.
+//!
+//! If a listed guest's virtual CPUs have run since the stop, the guest was resumed by hand. If
+//! these CPUs are stopped again, the guest was then paused by hand.
 //!
 //! A dead manager's keeper may change the manager's file while the next manager takes over the
-//! file. Both lock the file, and then check whether it still exists.
+//! file. Both processes therefore lock the file, and then check that the file still exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -28,9 +29,10 @@ use hypervisor::{Id, ProcessId};
 use rustix::fs::OFlags;
 
 const SUFFIX: &str = ".parked";
-/// Bytes read of a file, enough for two lines of 67 bytes for each guest of the largest host.
+/// Maximum number of bytes read from a file, enough for two lines of 67 bytes for each guest of the
+/// largest host.
 const BYTES_MAX: u64 = 1 << 20;
-/// Attempts to open a file that is replaced each time.
+/// Maximum number of attempts to open a file that is replaced each time.
 const TRIES_MAX: usize = 16;
 /// Number of stored sizes above which the sizes of ended processes are removed.
 const SIZES_MIN: usize = 64;
@@ -49,7 +51,7 @@ pub struct Stood {
 pub(crate) struct Written {
     /// Parked guests, with the CPU time of their virtual CPUs in nanoseconds.
     pub parked: BTreeMap<ProcessId, Option<u64>>,
-    /// Guests with less than their full size, and that size.
+    /// Full size of each guest that has less memory.
     pub sizes: BTreeMap<ProcessId, Bytes>,
 }
 
@@ -97,7 +99,6 @@ impl ParkedFile {
         file
     }
 
-    /// Returns the sizes to restore, by process.
     pub(crate) fn sizes(&self) -> &BTreeMap<ProcessId, Bytes> {
         &self.sizes
     }
@@ -163,8 +164,8 @@ pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
     name.into()
 }
 
-/// Removes guests that a dead manager's keeper has woken, and guests that it has restored to these
-/// sizes. A guest with a larger size to restore stays, because that keeper's maximum was lower.
+/// Removes `woken` and `restored` guests from a dead manager's file. A guest with a larger size to
+/// restore stays in the file, because the dead manager's maximum for the guest was lower.
 pub(crate) fn strike_out(
     path: &Path,
     woken: &BTreeSet<ProcessId>,
@@ -198,7 +199,7 @@ fn files(socket: &Path) -> Vec<PathBuf> {
     names.map(|entry| entry.path()).collect()
 }
 
-/// Opens a file of this user, and locks it until it is dropped.
+/// Opens a file of this user, and locks it until the returned value is dropped.
 fn hold(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     for _ in 0..TRIES_MAX {
@@ -208,7 +209,7 @@ fn hold(path: &Path) -> io::Result<File> {
             let text = "the file does not belong to this user";
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
-        // The lock is held only for the write of a page.
+        // Another process holds the lock only while it writes a page.
         file.lock()?;
         let there = fs::symlink_metadata(path)?;
         if (there.dev(), there.ino()) == (found.dev(), found.ino()) {
@@ -231,7 +232,7 @@ fn record(text: &str) -> Written {
     written
 }
 
-/// Returns the text of a record that was read and written again.
+/// Reads a record, and returns its text as this module would write it.
 pub fn record_again(text: &str) -> String {
     lines(&record(text))
 }
@@ -260,7 +261,7 @@ fn lines(written: &Written) -> String {
 }
 
 /// Writes a file as a whole, or removes it if there is nothing to write. The file need not survive
-/// a crash of the machine, which ends its guests too.
+/// a crash of the machine, because such a crash also ends the guests.
 fn write(path: &Path, written: &Written) -> io::Result<()> {
     if *written == Written::default() {
         return match fs::remove_file(path) {

@@ -5,14 +5,14 @@
 //!   wake ─► virtual CPUs run ─► State(Running) ─► answered; its daemon gets the time
 //! ```
 //!
-//! Network traffic for such a guest does not pass through the manager, so nothing else wakes the
-//! guest. A guest is added to the keeper's list of parked guests before the guest is parked. The
-//! keeper can therefore wake the guest, however the manager ends. If both processes are killed, the
-//! next manager finds the list on disk.
+//! Network traffic does not pass through the manager, so traffic does not wake a parked guest. A
+//! guest is added to the keeper's list of parked guests before the guest is parked. The keeper can
+//! therefore wake the guest, however the manager ends. If both processes are killed, the next
+//! manager finds the list on disk.
 //!
-//! A hung hypervisor may stop a guest long after the request. Requests to wake such a guest are
-//! repeated until it certainly runs. A guest with a lost monitor is still parked when it is found
-//! again.
+//! A hung hypervisor may stop a guest long after the request. The manager then repeats its requests
+//! to wake the guest until the guest certainly runs. A guest with a lost monitor is still parked
+//! when it is found again.
 
 use crate::attach::run_dir;
 use crate::control::{Answer, Failure, Parked, Peer, Return};
@@ -28,14 +28,14 @@ use store::kinds::{PARKED, WOKEN};
 const PATIENCE_MS: u64 = 4_000;
 /// Time after which a hypervisor has answered or is known to be silent.
 const SURE_MS: u64 = 6_000;
-/// CPU time since the park from which on the guest has been resumed in between. A resumed kernel
-/// uses more CPU time in its first second. Requests to a stopped QEMU cost microseconds.
+/// A guest counts as resumed since its park if its virtual CPUs have used this CPU time. A resumed
+/// kernel uses more in its first second. Requests to a stopped QEMU cost microseconds.
 const LET_RUN_NS: u64 = 10_000_000;
 
 /// A pending request and its start.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// Client of the request; `None` during the wake of a guest that was not parked in time.
+    /// Client of the request; `None` if the manager itself wakes the guest.
     to: Option<Return>,
     since_ms: u64,
     /// True once the hypervisor has responded to a repeated request, so that no earlier request is
@@ -60,7 +60,6 @@ struct Lost {
     stood: Stood,
 }
 
-/// All parked guests.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
     guests: BTreeMap<Id, Stage>,
@@ -71,7 +70,8 @@ pub(crate) struct Parking {
 type Kept<'a> = &'a dyn Fn(&ManagedGuest) -> Option<String>;
 
 impl Parking {
-    /// Returns the state after a manager that left guests parked.
+    /// Returns the state at the start, with guests that an earlier manager left parked. These
+    /// guests are to be woken.
     pub(crate) fn after(left: &[(Id, Stood)]) -> Parking {
         let stage = Stage::Waking(Waiting { to: None, since_ms: 0, is_heard: false });
         let lost = left.iter().map(|(was, stood)| Lost { was: *was, stage, stood: *stood });
@@ -261,7 +261,8 @@ impl Parking {
         effects
     }
 
-    /// Handles a guest with a hypervisor that did not carry out the last request.
+    /// Handles a guest that stays as it is, because its hypervisor did not carry out the last
+    /// request.
     fn stays(&mut self, world: &World<'_>, id: Id, why: &str) -> Vec<Effect> {
         let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
         if matches!(stage, Stage::Waking(Waiting { to: None, .. })) {
@@ -293,7 +294,7 @@ impl Parking {
     }
 
     /// Ends requests to hung hypervisors. A guest that could not be stopped in time may still stop,
-    /// so it is woken until it certainly runs.
+    /// so the manager tries to wake the guest until it certainly runs.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.lost.retain(|lost| {
@@ -347,7 +348,6 @@ impl Stage {
         }
     }
 
-    /// Returns the failure of a request in this stage.
     fn busy(self, name: &str) -> Failure {
         let what = match self {
             Stage::Parking(_) => "is being parked",
@@ -367,7 +367,6 @@ impl Stage {
     }
 }
 
-/// Returns the CPU time of a guest's virtual CPUs.
 fn ran_ns(world: &World<'_>, id: Id) -> Option<u64> {
     world.guests.get(id)?.cpu.ran_ns()
 }
@@ -376,7 +375,6 @@ fn is_running(world: &World<'_>, id: Id) -> bool {
     world.guests.get(id).is_some_and(|guest| guest.state == RunState::Running)
 }
 
-/// Returns the response to a request that was carried out.
 fn done(guest: &ManagedGuest, kept: Kept<'_>) -> Answer {
     Answer::Park(Parked { guest: guest.found.name.clone(), kept: kept(guest) })
 }

@@ -20,14 +20,14 @@ use procfs::{Root, TaskDir};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Shortest interval between requests to a daemon, which responds to one request in 10 s. An
-/// earlier client gets the last response.
+/// Shortest interval between requests to a daemon, which responds to one request in 10 s. A client
+/// that asks earlier gets the last response.
 const APART_MS: u64 = 10_500;
 /// Timeout of a daemon's response.
 const PATIENCE_MS: u64 = 5_000;
-/// Interval between requests to running guests, if recorded.
+/// Interval between requests to running guests, if their tasks are recorded.
 const MINUTE_MS: u64 = 60_000;
-/// Maximum number of threads read of a guest's process.
+/// Maximum number of threads that are read of a guest's process.
 const THREADS_MAX: usize = 2048;
 /// Maximum number of clients that wait for one guest's response.
 const CLIENTS_MAX: usize = 32;
@@ -50,8 +50,8 @@ struct Open {
 }
 
 impl Scans {
-    /// Returns the owner of scans. `is_recorded` is set if running guests get a request once a
-    /// minute.
+    /// Returns the state without any scan. `is_recorded` is set if running guests get a request
+    /// once a minute.
     pub(crate) fn new(is_recorded: bool) -> Scans {
         Scans { is_minutely: is_recorded, ..Scans::default() }
     }
@@ -140,8 +140,8 @@ impl Scans {
         effects
     }
 
-    /// Ends requests after their timeout. Sends requests to running guests once a minute, if
-    /// recorded.
+    /// Ends requests after their timeout. Sends requests to running guests once a minute, if their
+    /// tasks are recorded.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.open.retain(|_, open| {
@@ -195,9 +195,9 @@ pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSi
 /// Returns the processes of a response for the record, by name and number. Counts of a process's
 /// reported threads are added up.
 ///
-/// A process that started after the previous response is recorded with counts of zero, as at the
-/// previous response. The next response therefore adds all of its time. A process that ends before
-/// the next response adds nothing, because its parent's count of children contains its time.
+/// A process that started after the previous response is recorded with the counts that it had then,
+/// which are zero. The next response therefore adds all of the process's time. A process that ends
+/// before the next response adds nothing, because its time is in its parent's count of children.
 pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessField>> {
     let mut rows: BTreeMap<u32, (String, Row<ProcessField>)> = BTreeMap::new();
     let mut new = Vec::new();

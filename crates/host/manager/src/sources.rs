@@ -7,7 +7,6 @@ use reactor::{PollSet, Ready};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Sources of guests.
 pub(crate) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
     /// Time of each source's next turn, as of the last wait. The time is stored, because a source
@@ -26,12 +25,11 @@ impl Sources {
         self.sources.len()
     }
 
-    /// Returns a source by its index.
     pub(crate) fn get(&mut self, source: usize) -> Option<&mut (dyn Hypervisor + 'static)> {
         self.sources.get_mut(source).map(Box::as_mut)
     }
 
-    /// Returns the time of the next turn without any event. It is called before each wait.
+    /// Returns the time at which a turn is due even without an event. Called before each wait.
     pub(crate) fn next_ms(&mut self) -> u64 {
         self.due_ms.clear();
         self.due_ms.extend(self.sources.iter().map(|source| source.next_ms()));
@@ -46,7 +44,7 @@ impl Sources {
         }
     }
 
-    /// Returns the events of a source that is ready or due. It is called after the wait.
+    /// Returns the events of a source that is ready or due. Called after the wait.
     pub(crate) fn turn(
         &mut self,
         source: usize,
@@ -87,7 +85,6 @@ impl Sources {
         self.sources.iter().flat_map(|source| source.unclaimed()).collect()
     }
 
-    /// Stores a source's problem.
     pub(crate) fn has_trouble(&mut self, source: usize, trouble: String) {
         self.troubles.insert(source, trouble);
     }

@@ -59,7 +59,7 @@ pub(crate) fn parts(
         false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())
             .map_err(|source| Error::Keeper { source })?,
     };
-    // The keeper was started before, because it is a separate process and needs no threads.
+    // Threads start after the keeper, which is a separate process and does not need threads.
     let page_out = match options.dry_run {
         true => PageOutWorker::none("a dry run moves nothing"),
         false => PageOutWorker::start(Path::new("/")),
@@ -110,7 +110,6 @@ pub(crate) fn in_force(
     Ok(loaded)
 }
 
-/// Loads the settings for this host and user.
 fn load(
     config_path: Option<&Path>,
     options: Options,
@@ -157,12 +156,12 @@ pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
 }
 
 /// Raises the limit of descriptors to its maximum. A guest needs descriptors for its monitor, its
-/// port, four files of its process, and one file of each virtual CPU. The usual 1,024 descriptors
-/// last for a hundred guests. The keeper inherits the limit, and needs one descriptor for each
-/// guest.
+/// port, four files of its process, and one file for each virtual CPU. The usual 1,024 descriptors
+/// are enough for a hundred guests. The keeper inherits the limit, and needs one descriptor for
+/// each guest.
 fn take_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // A refused limit only means that fewer guests can be managed.
+    // If the limit cannot be raised, only fewer guests can be managed.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 

@@ -1,6 +1,6 @@
-//! Sizes to restore for guests without a visible process, which may be in a container. If the
-//! connection to such a guest's monitor is lost for a second, the guest is found again as another
-//! guest. It then has less than its full size.
+//! Sizes to restore for guests without a visible process, which may run in a container. If the
+//! connection to such a guest's monitor is lost for a second, the guest is found again as a new
+//! guest. Its present size, which may be smaller, must not count as its full size.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ const SIZES_MAX: usize = 10_000;
 /// Identity of a guest without a process: its source, its UUID and its name there.
 type Name = (String, [u8; 16], String);
 
-/// Sizes of such guests, for the lifetime of their manager.
+/// Sizes to restore of guests without a visible process, for the lifetime of their manager.
 #[derive(Debug, Default)]
 pub(crate) struct UnseenSizes(BTreeMap<Name, Bytes>);
 
 impl UnseenSizes {
-    /// Stores the size to restore, or removes it for a guest with its full size.
+    /// Stores the size to restore, or removes the stored size of a guest with its full size.
     pub(crate) fn set(&mut self, found: &Found, size: Option<Bytes>) {
         let name = name(found);
         match size {

@@ -1,4 +1,4 @@
-//! Users with managed guests, except root, and their part of the host.
+//! Users named in the settings, and their part of the host.
 
 use crate::config::UserPart;
 use crate::{Error, accounts};

@@ -1,4 +1,4 @@
-//! The state of the host and its guests, for owners that decide. It is read-only.
+//! A read-only view of the host and its guests, for the owners of state that decide.
 
 use crate::config::Settings;
 use crate::guests::Guests;
@@ -20,11 +20,11 @@ pub(crate) struct World<'a> {
     pub plan: Config,
     /// True if decisions are carried out.
     pub acts: bool,
-    /// True if a keeper would restore guests at the end of this process.
+    /// True if memory may be reclaimed: a keeper would restore it, or no keeper is needed.
     pub is_leased: bool,
     /// Memory saved by KSM.
     pub ksm_gain: Option<Bytes>,
-    /// Expected gain of page-out in the near future, if the host is short of memory.
+    /// Memory that the host would soon gain by page-out in a shortage of memory.
     pub page_out: Bytes,
 }
 

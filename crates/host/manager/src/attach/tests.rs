@@ -162,7 +162,6 @@ fn next_timer_is_asked_and_told_on_the_lease_of_a_farm() {
     assert!(answers.complaints[0].contains("does not belong to this version"), "{answers:?}");
 }
 
-/// Returns the request for guests.
 fn encode_lend() -> Vec<u8> {
     encode_request(&Request { id: 1, ask: Ask::Lend })
 }

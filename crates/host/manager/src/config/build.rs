@@ -1,5 +1,5 @@
-//! The settings as a whole, with defaults that depend on the place, and checks of several keys
-//! together.
+//! Builds the settings from all tables: fills in defaults that depend on the place, and checks keys
+//! that depend on each other.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,10 @@ use super::settings::{
 };
 use super::zvm::zvm;
 
-/// Directories with the sockets of most users.
+/// Pattern of the directories with most users' sockets.
 const USUAL_OWN_DIR: &str = "/run/user/*/pinhead";
-/// Maximum number of classes in a file, which is more than any host has guests.
+/// Maximum number of classes in a file, more than any host has guests.
 const CLASSES_MAX: usize = 1000;
-/// Maximum number of users in a file.
 const USERS_MAX: usize = 1000;
 
 /// Builds the settings. Faults are reported to the reader.
@@ -65,8 +64,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     }
 }
 
-/// Refuses other sources together with z/VM. Guests of this kernel use this guest's memory and not
-/// z/VM's, and a manager manages the memory of one host only.
+/// Refuses other sources together with z/VM. Guests of this kernel use this machine's memory and
+/// not z/VM's, and a manager manages the memory of one host only.
 fn keep_zvm_alone(reader: &mut Reader<'_>, at: &Entries<'_, '_>, sources: &mut Sources) {
     let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
     for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
@@ -150,8 +149,8 @@ fn check_set_point(
     }
 }
 
-/// Returns numbers that can be compared: permille if all values are shares, else bytes. A share in
-/// bytes is known only with the host's memory.
+/// Returns numbers that can be compared: permille if all values are shares, else bytes. A share has
+/// a size in bytes only if the host's memory is known.
 fn comparable<const N: usize>(shares: [Share; N], place: &Place) -> [Option<u64>; N] {
     let are_parts = shares.iter().all(|share| matches!(share, Share::Permille(_)));
     shares.map(|share| match (share, place.host_total) {

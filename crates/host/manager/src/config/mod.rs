@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A file is read completely or not at all, and all of its errors are reported together. [`parse`]
-//! is a function of the text alone. [`load`] reads the file, and the file of the shadow policy.
+//! does no I/O. [`load`] reads the file, and the file of the shadow policy if there is one.
 
 mod build;
 mod kinds;
@@ -49,7 +49,7 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     reader.finish(settings)
 }
 
-/// Returns the defaults, regardless of the default file.
+/// Returns the defaults, without reading the default file.
 pub fn defaults(place: &Place) -> Result<Loaded, LoadError> {
     let settings = of_file(Path::new(DEFAULT_PATH), "", place)?;
     Ok(Loaded { path: None, settings, shadow: None })

@@ -88,7 +88,7 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
     // A link may belong to another user, and lead to any place.
     let found = std::fs::symlink_metadata(&dir).map_err(cannot)?;
     match Owner::of_directory(&dir) {
-        // In a shared directory, only the owner of a file can remove it.
+        // In /tmp only a file's owner can remove the file, so there is no advice to remove it.
         _ if Owner(found.uid()) != Owner::own() => {
             refused(format!("belongs to user {}", found.uid()), "")
         }

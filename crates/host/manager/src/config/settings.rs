@@ -20,22 +20,22 @@ use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
 
 /// Age above which a sample is too old for a decision. With a long interval, the limit is the
-/// interval plus `LATE_MS`, so that a response too late for one pass counts in the next.
+/// interval plus `LATE_MS`, so that a response that misses one pass still counts in the next.
 const STALE_MS: u64 = 1000;
 const LATE_MS: u64 = 500;
-/// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest without a class.
 const SHARES: u32 = 100;
-/// Default limit of a user's guests together, as a part of the host's memory.
+/// Default limit for all guests of a user together, as a part of the host's memory.
 const USER_MAX: Share = Share::Permille(250);
-/// Allowed intervals. A shorter interval would be spent on reading, and guests answer no faster.
-/// With a longer interval, a lease would run out between two passes.
+/// Allowed intervals between passes. With a shorter interval the manager would only read counters,
+/// and guests respond no faster. With a longer interval, a lease would run out between two passes.
 const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
-/// Highest tax on idle memory. With 100%, an idle guest would have no claim to its memory.
+/// Highest tax on idle memory, in permille. With 100%, an idle guest would have no claim to its
+/// memory.
 const IDLE_TAX_MAX: u64 = 990;
-/// Allowed times before page-out. Shorter times make no sense, because even an idle guest's timers
-/// run every few seconds.
+/// Allowed idle times before a page-out. Shorter times make no sense, because even an idle guest's
+/// timers run every few seconds.
 const PAGE_OUT_MS: RangeInclusive<u64> = 5_000..=DAY_MS;
 /// Lowest size limit of the journal, enough for a day of a hundred guests.
 const JOURNAL_MIN: Bytes = Bytes::mib(1);
@@ -72,11 +72,11 @@ pub struct Settings {
     pub metrics: MetricsSettings,
 }
 
-/// Error of a budget of which guests could use nothing, and the remedy.
+/// Error message for a budget that leaves nothing to guests, and the remedy.
 pub const NO_BUDGET: (&str, &str) =
     ("no memory would be left for guests", "omit the budget to let guests use all memory");
 
-/// Returns true if guests could use nothing of this budget.
+/// Returns true if a budget leaves nothing to guests.
 pub fn is_no_budget(budget: Share) -> bool {
     budget.of(Bytes(1000)) == Bytes::ZERO
 }
@@ -312,7 +312,7 @@ pub const SECTIONS: &[Section] = &[
 pub struct UserPart {
     /// Name of the user in the settings.
     pub user: String,
-    /// Memory at start of all the user's guests.
+    /// Sum of the memory that the user's guests had at their start.
     pub memory: Bytes,
     /// Number of the user's guests.
     pub guests: u32,
@@ -333,7 +333,7 @@ impl Settings {
         }
     }
 
-    /// Returns the budget of all guests on a host of this size, if it is below that size.
+    /// Returns the budget of all guests together, if it is below the host's memory.
     pub fn budget(&self, host_total: Bytes) -> Option<Bytes> {
         self.host.budget.map(|budget| budget.of(host_total)).filter(|size| *size < host_total)
     }
@@ -352,7 +352,7 @@ impl Settings {
 
     /// Returns the limits of a guest that may belong to another user. That user's part of the host
     /// is divided among the user's guests. These guests have no class, because the user could
-    /// choose any name.
+    /// choose any name for a guest.
     pub fn entitlement(
         &self,
         name: &str,
@@ -416,7 +416,8 @@ impl Class {
     }
 }
 
-/// Returns a guest's part of `all`, in proportion to its `memory` in the sum `whole`.
+/// Divides `all` in proportion to memory: returns the part for a guest with `memory` of the sum
+/// `whole`.
 fn divided(memory: Bytes, all: Bytes, whole: Bytes) -> Bytes {
     let part = u128::from(memory.0) * u128::from(all.0) / u128::from(whole.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX))

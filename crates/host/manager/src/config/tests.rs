@@ -31,7 +31,7 @@ fn an_empty_file_is_the_defaults() {
     let total = Bytes::mib(16 << 10);
     let expected = policy::arbiter::Config::of_host(total);
     assert_eq!(settings.arbiter(total), expected);
-    // A late response to the only request of an interval must count in the next pass.
+    // A response that misses its pass must still count in the next pass.
     let stale_ms = |interval: &str| {
         ok(&format!("[host]\ninterval = \"{interval}\"\n")).arbiter(total).stale_ms
     };
@@ -80,8 +80,8 @@ fn report_h14_sources_that_fit_no_socket_are_refused() {
 fn report_h11_no_default_takes_the_monitor_of_another_program() {
     let defaults = ok("").sources.qmp;
     assert!(!defaults.is_empty());
-    // A monitor serves one client, and Proxmox, Incus and libvirt need the monitors of their
-    // guests.
+    // A monitor serves one client, and Proxmox, Incus and libvirt need their guests' monitors
+    // themselves.
     assert!(defaults.iter().all(|pattern| pattern.contains("/pinhead/up/")), "{defaults:?}");
 }
 

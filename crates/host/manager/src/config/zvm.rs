@@ -1,4 +1,4 @@
-//! Users of the z/VM that runs the manager's own guest.
+//! Settings for the users of the z/VM that runs the manager's own guest.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use settings::{
 
 use super::kinds::absolute;
 
-/// Allowed intervals. CP updates its counters no faster. A longer interval would delay memory for a
-/// guest in need.
+/// Allowed intervals between readings. CP updates its counters no faster. A longer interval would
+/// delay memory for a guest that needs it.
 const INTERVAL_MS: RangeInclusive<u64> = 1_000..=10_000;
 
-/// Mode of z/VM's users.
+/// Treatment of z/VM's users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZvmMode {
     /// Users are ignored.
@@ -119,7 +119,7 @@ impl ZvmSettings {
         self.mode != ZvmMode::Off
     }
 
-    /// Returns the memory of the managed host, if that is not this machine.
+    /// Returns the memory of all users of z/VM together, if z/VM is shown or managed.
     pub fn host_total(&self) -> Option<Bytes> {
         self.memory.filter(|_| self.is_on())
     }

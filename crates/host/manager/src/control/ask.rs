@@ -1,4 +1,4 @@
-//! The command line's end of a socket. It waits for as long as its caller allows.
+//! The client's end of a control socket. Calls block for as long as the caller allows.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,11 +13,11 @@ use super::{Answer, Ask, Error, Request, decode_answer, encode_request};
 
 /// Number of the only request of a connection.
 const ID: u64 = 1;
-/// Bytes read ahead at once.
+/// Bytes that are peeked at in one call.
 const PEEK_BYTES: usize = 64 << 10;
 
-/// Sends a request to a manager or a farm and returns its response. Without any data for `patience`
-/// the request fails.
+/// Sends a request to a manager or a farm and returns its response. The request fails if no data
+/// arrives for the time of `patience`.
 pub fn ask(path: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> {
     let stream = connect(path, patience)?;
     exchange(stream, path, ask, patience).map(|(_, answer)| answer)

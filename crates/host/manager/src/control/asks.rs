@@ -45,7 +45,7 @@ pub enum Ask {
         /// Number of the reservation, from the response to `reserve`.
         reservation: u64,
     },
-    /// Return the last passes' inputs for a guest.
+    /// Return the inputs of the last decisions about a guest.
     Inputs {
         /// Name or UUID of the guest.
         guest: String,

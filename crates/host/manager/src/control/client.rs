@@ -9,15 +9,15 @@ use rustix::event::PollFlags;
 
 /// Requests per second of a client. A screen drawn ten times a second sends 20.
 const REQUESTS_A_SECOND: u64 = 50;
-/// Requests of a client in a burst.
+/// Maximum number of a client's requests in a burst.
 const REQUESTS_BURST: u64 = 100;
-/// Open requests allowed for a client. At this limit no more input is read from the client until a
-/// response.
+/// Maximum number of a client's open requests. At this limit no more input is read from the client
+/// until a request is answered.
 const OPEN_MAX: usize = 8;
-/// Bytes that may wait for a client. A response about a thousand guests has about a megabyte, and
-/// each open request may get such a response.
+/// Maximum number of bytes that wait to be sent to a client. A response about a thousand guests has
+/// about a megabyte, and each open request may get such a response.
 pub(super) const OUT_MAX: usize = 8 << 20;
-/// Unsent bytes of a client's responses above which its next requests are not read.
+/// Number of unsent response bytes above which a client's next requests are not read.
 const OUT_FULL: usize = 64 * 1024;
 /// Time after which a silent client is disconnected.
 const IDLE_MS: u64 = 60_000;
@@ -38,15 +38,10 @@ pub struct Peer {
 /// Reason for a client's disconnection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// The client has left.
     Left,
-    /// The client has sent nothing for long.
     Idle,
-    /// The client has not read its responses.
     Unread,
-    /// The client has sent requests too often.
     Flood,
-    /// The client's line is too long.
     LongLine,
     /// The client had been idle longest when a new client needed a place.
     Displaced,
@@ -104,15 +99,14 @@ impl Client {
         self.open == 0 && self.out.is_empty()
     }
 
-    /// Closes the connection. If output is unsent, every other handle, such as a lease, is shut
-    /// down too. The client then notices that the response is incomplete.
+    /// Closes the connection. With unsent output, the connection is also shut down for other
+    /// handles, such as a lease. The client then notices that the response is incomplete.
     pub(super) fn close(self) {
         if !self.out.is_empty() {
             let _ = self.stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Returns the poll flags to wait for.
     pub(super) fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if !self.ended && self.has_room() {
@@ -144,7 +138,6 @@ impl Client {
         self.ended = true;
     }
 
-    /// Reads input and writes waiting responses.
     pub(super) fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Result<(), Gone> {
         if flags.contains(PollFlags::HUP) || flags.contains(PollFlags::ERR) {
             return Err(Gone::Left);

@@ -13,7 +13,8 @@ use crate::config::Share;
 /// Version of the protocol.
 pub const VERSION: u64 = 1;
 
-/// Longest line, which is a command for a guest's shell. A manager accepts only shorter lines.
+/// Maximum length of a line, which may contain a command for a guest's shell. A manager's limit is
+/// lower.
 pub const LINE_MAX: usize = 64 * 1024;
 /// Longest name of a guest in a request. libvirt and QEMU use the name in file names, which allow
 /// no more.
@@ -249,8 +250,8 @@ pub fn decode_message<M: DeserializeOwned>(line: &[u8]) -> Option<M> {
     serde_json::from_slice(line).ok()
 }
 
-/// A response's line. It is read directly into its types, because a line about a hundred guests
-/// contains a thousand numbers and arrives every second.
+/// A response's line. It is read without an intermediate [`Value`], because a line about a hundred
+/// guests contains a thousand numbers and arrives every second.
 #[derive(Deserialize)]
 struct Line {
     id: Option<u64>,

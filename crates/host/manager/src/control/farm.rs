@@ -12,7 +12,7 @@ pub struct FarmTable<G = FarmGuest> {
     pub farm: Option<String>,
     /// Process id of the farm.
     pub pid: u32,
-    /// Time since its start, in milliseconds.
+    /// Time since the farm's start, in milliseconds.
     pub uptime_ms: u64,
     /// Guests, in the order of the farm's file.
     pub guests: Vec<G>,
@@ -23,20 +23,20 @@ pub struct FarmTable<G = FarmGuest> {
 pub struct FarmGuest {
     pub name: String,
     pub class: String,
-    /// Process id of its QEMU while it runs.
+    /// Process id of the guest's QEMU, while QEMU runs.
     pub pid: Option<u32>,
     /// State, in one word.
     pub state: String,
-    /// True if all of its services have answered.
+    /// True if all services of the guest have answered.
     pub ready: bool,
-    /// Reason of its end; `None` while it has not ended.
+    /// Reason for the guest's end; `None` while the guest has not ended.
     pub reason: Option<String>,
     /// Forwarded ports.
     pub ports: Vec<ServedPort>,
     /// Network address of the guest, if it has one.
     pub address: Option<String>,
     pub arch: String,
-    /// Accelerator that executes its instructions.
+    /// Accelerator that executes the guest's instructions.
     pub accelerator: String,
     /// Maximum number of CPUs.
     pub cpus: u32,
@@ -44,11 +44,12 @@ pub struct FarmGuest {
     pub memory_mib: u64,
     /// Weight relative to other guests.
     pub shares: u32,
-    /// CPU usage of its virtual CPUs, in percent of one host CPU.
+    /// CPU usage of the guest's virtual CPUs, in percent of one host CPU.
     pub cpu_percent: Option<f64>,
 }
 
-/// A port of a guest, and the port of 127.0.0.1 on the host that is forwarded to it.
+/// A port of a guest, and the port of 127.0.0.1 on the host that is forwarded to the port of the
+/// guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedPort {
     /// Port in the guest.
@@ -85,7 +86,7 @@ pub struct ConsoleLog {
     pub lost_bytes: u64,
 }
 
-/// Name of the pool's size in [`Captured`], for any kind of pool.
+/// Name of the file with the pool's size in [`Captured`], for any kind of pool.
 pub const POOL: &str = "proc/sys/vm/cmm_pages";
 
 /// Files that a guest's rules read, by name.

@@ -49,11 +49,11 @@ pub struct HostRow {
     pub reserve_bytes: u64,
     /// Budget of all guests together, if there is one.
     pub budget_bytes: Option<u64>,
-    /// Memory granted to guests that they do not use yet.
+    /// Memory that is granted to guests, but that the guests do not use yet.
     pub promised_bytes: Option<u64>,
     /// Memory of reservations.
     pub reserved_bytes: Option<u64>,
-    /// Time in which some task waited for memory, in thousandths.
+    /// Share of time in which some task waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
     /// Pages swapped in per second.
     pub swap_in_pages_s: Option<f64>,

@@ -1,4 +1,4 @@
-//! The levers on the host's memory, with gain and cost, for display.
+//! The levers on the host's memory, which are the means to gain memory, with gain and cost.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +27,8 @@ pub struct LeverRow {
     pub guests: Option<u64>,
     /// Number of uses.
     pub times: Option<u64>,
-    /// Gain of the host. It is the current gain for KSM and the balloon, and the gain since the
-    /// manager's start for other levers.
+    /// Memory gained for the host: now for KSM and the balloon, since the manager's start for other
+    /// levers.
     pub gained_bytes: Option<u64>,
     /// Size of the gained memory in compressed swap, if it is compressed.
     pub compressed_bytes: Option<u64>,
@@ -38,8 +38,8 @@ pub struct LeverRow {
     pub cost_percent: Option<f64>,
     /// Reclaimed memory that became resident again.
     pub came_back_bytes: Option<u64>,
-    /// Part of the memory that came back: memory resident again only after the first check that
-    /// follows a page-out (promotion).
+    /// Part of `came_back_bytes` that became resident again only after the first check that follows
+    /// a page-out (promotion).
     pub promoted_bytes: Option<u64>,
     /// Number of pauses because tasks of the host waited for memory.
     pub alarms: Option<u64>,
@@ -56,7 +56,7 @@ pub struct PagedOutRow {
     pub times: u64,
     /// Time of the last page-out, in milliseconds since 1970.
     pub at_ms: Option<i64>,
-    /// Gain of the host by the last page-out.
+    /// Memory gained for the host by the last page-out.
     pub gained_bytes: Option<u64>,
     /// Growth of compressed memory by the last page-out.
     pub compressed_bytes: Option<u64>,

@@ -55,7 +55,7 @@ pub struct Passed {
 /// Values over a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Values {
-    /// Known part of the span.
+    /// Time within the span for which values are known.
     pub covered_ms: u64,
     /// Values by the names of their fields.
     pub values: BTreeMap<String, u64>,

@@ -5,9 +5,9 @@
 //!             (bounded, counted)          └ the peer: pid, uid, gid
 //! ```
 //!
-//! A unix stream socket. Each line is one request or one response, see docs/host.md. Any user that
-//! may open the socket's file may send requests. A client that floods, does not read, or is silent
-//! for long is disconnected, without an effect on other clients.
+//! The control socket is a unix stream socket. Each line is one request or one response, see
+//! docs/host.md. Any user that may open the socket's file may send requests. A client that floods,
+//! does not read, or is silent for long is disconnected, without an effect on other clients.
 
 mod ask;
 mod asks;

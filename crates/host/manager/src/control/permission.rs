@@ -1,8 +1,8 @@
 //! Permissions of clients that may open the socket.
 //!
-//! The owner and root may send any request. Any other user is a member of the socket's group, and
-//! may read. A setting decides whether members may also change something. The kernel recorded a
-//! client's user when the connection was made.
+//! The owner and root may send any request. Any other client that could open the socket is a member
+//! of the socket's group, and may read. A setting decides whether members may also change
+//! something. A client's user is the user that the kernel recorded when the connection was made.
 
 use super::{Ask, Failure, Peer};
 use crate::config::GroupMay;
@@ -10,14 +10,12 @@ use crate::config::GroupMay;
 /// Rights of clients other than the owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
-    /// Rights of the group's members, if there is a group.
     pub(super) group: Option<GroupMay>,
     /// User that runs the manager.
     pub(super) owner: u32,
 }
 
 impl Rights {
-    /// Checks whether a client may send a request.
     pub(super) fn check(self, peer: Peer, ask: &Ask) -> Result<(), Failure> {
         let is_owner = [0, self.owner].contains(&peer.uid);
         match self.group {

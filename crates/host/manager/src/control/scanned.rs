@@ -1,7 +1,7 @@
 //! A guest's tasks, as the control socket reports them.
 //!
 //! Counts begin at the guest's boot, the task's start, or the start of the guest's process. A
-//! client computes rates from two requests.
+//! client computes rates from two responses.
 
 use agent::AskCounts;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct Scanned {
     pub guest: String,
     /// Time of the scan, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Number of the scan of this guest.
+    /// Number of this scan among the guest's scans.
     pub sequence: u32,
     /// Number of the scan with the tasks' earlier counts; 0 for none.
     pub previous: u32,

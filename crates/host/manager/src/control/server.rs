@@ -1,4 +1,4 @@
-//! The manager's end of the socket. No call blocks.
+//! The server's end of a control socket, in a manager or a farm. No call blocks.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ use crate::config::GroupMay;
 /// Maximum number of clients of a manager. If all places are taken, the client that has been silent
 /// longest without an open request is disconnected.
 pub const CLIENTS_MAX: usize = 32;
-/// Requests of one client served in one turn.
+/// Maximum number of requests of one client that are served in a turn.
 const REQUESTS_A_TURN: usize = 4;
 /// Key of the listening socket in a poll set. Keys of clients start at 1.
 const LISTENER: u64 = 0;
@@ -50,7 +50,7 @@ pub struct ClientId(pub u64);
 pub struct Asked {
     /// Connection of the client.
     pub client: ClientId,
-    /// Number of the request, by the client.
+    /// Number that the client gave the request.
     pub id: u64,
     /// Process of the client.
     pub peer: Peer,
@@ -63,7 +63,7 @@ pub struct Asked {
 pub struct Return {
     /// Connection of the client.
     pub client: ClientId,
-    /// Number of the request, by the client.
+    /// Number that the client gave the request.
     pub id: u64,
 }
 
@@ -99,7 +99,6 @@ impl Server {
         })
     }
 
-    /// Returns the path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.socket.path
     }
@@ -119,7 +118,7 @@ impl Server {
         }
     }
 
-    /// Returns the time of the next turn without any input.
+    /// Returns the time at which a turn is due even without input.
     pub fn next_ms(&self) -> u64 {
         let has_more = self.clients.values().any(Client::has_more);
         let untils = self.clients.values().map(Client::until_ms);
@@ -174,8 +173,8 @@ impl Server {
     }
 
     /// Removes a client and returns its connection, which continues as a stream after the request.
-    /// Bytes that follow the request's line are lost, because a client must first wait for the
-    /// response.
+    /// Input that arrived after the request's line is lost: a client must wait for the response
+    /// before it sends more.
     pub fn take(&mut self, client: ClientId) -> Option<UnixStream> {
         self.left.push(client);
         Some(self.clients.remove(&client)?.stream)
@@ -257,7 +256,7 @@ impl Server {
     }
 }
 
-/// Serves one client in a turn. Lines that are not requests are answered here.
+/// Serves one client in a turn. Invalid requests and requests without permission are answered here.
 fn serve(
     id: ClientId,
     client: &mut Client,

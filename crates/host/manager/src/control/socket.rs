@@ -5,10 +5,10 @@
 //!   SOCKET.lock, held until death ─► SOCKET.new: 0600, bound, its group, 0660 ─► renamed: SOCKET
 //! ```
 //!
-//! The lock proves that its owner is alive, because the kernel releases it however the owner ends.
-//! A socket with a free lock therefore belongs to a dead manager and is replaced. The mode is set
-//! before the file exists, because a socket keeps the mode that it is bound with. The socket gets
-//! the name known to clients last.
+//! A held lock proves that its owner is alive, because the kernel releases the lock when the owner
+//! ends for any reason. A socket with a free lock therefore belongs to a dead manager and is
+//! replaced. The mode is set before the file exists, because a socket's file keeps the mode that
+//! the socket has when it is bound. The name known to clients is given last.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -21,10 +21,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::{Error, group};
 
-/// Connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// A socket of this process. Dropping it removes its file. The lock's file remains, without a lock.
+/// A socket of this process. On drop, the socket's file is removed. The lock's file remains,
+/// unlocked.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) listener: UnixListener,
@@ -33,7 +34,6 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Creates the socket.
     pub(crate) fn open(path: &Path, group: Option<&str>) -> Result<Socket, Error> {
         let group = group.map(|name| group::find(Path::new("/etc/group"), name)).transpose()?;
         let step = |step, path: &Path| {
@@ -71,7 +71,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // This process still holds the lock, so the file belongs to it too.
+        // This process still holds the lock, so the socket's file is not another manager's.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,5 @@
-//! Responses of the control socket. The types are the protocol. A change here changes the protocol,
-//! and belongs in docs/host.md.
+//! Responses of the control socket. A change of these types changes the protocol, and belongs in
+//! docs/host.md.
 //!
 //! Units stand last in names. An unknown value is null.
 
@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::words::{GuestMode, GuestRunState};
 use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
-/// CPU time of a guest's virtual CPUs below which it counts as asleep, in percent of one CPU. An
-/// idle Linux stays below this usage, even under emulation, unless its kernel ticks without work.
+/// CPU time of a guest's virtual CPUs below which the guest counts as asleep, in percent of one
+/// CPU. An idle Linux stays below this usage, even under emulation, unless its kernel ticks without
+/// work.
 pub const ASLEEP_PERCENT: u64 = 2;
 
 /// A request that failed.
@@ -106,11 +107,11 @@ pub enum Answer {
 pub struct Parked {
     /// Name of the guest.
     pub guest: String,
-    /// Reason for not paging out its memory, if any.
+    /// Reason for not paging out the guest's memory, if any.
     pub kept: Option<String>,
 }
 
-/// All guests.
+/// The host, KSM and all guests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ps {
     pub host: HostRow,
@@ -126,7 +127,7 @@ pub struct KsmRow {
     pub driven: bool,
     /// True if the kernel scans.
     pub runs: Option<bool>,
-    /// Rate of scanning: off, hard, steady, slow, rest.
+    /// Rate of scanning: off, apart (stopped because of several users), hard, steady, slow, rest.
     #[serde(default, with = "super::words")]
     pub phase: Option<Phase>,
     /// Memory saved by merging.
@@ -157,7 +158,7 @@ pub struct GuestRow {
     pub unusable: Option<String>,
     /// True if a guest daemon is connected.
     pub daemon: bool,
-    /// Memory at start.
+    /// Memory of the guest at its start.
     pub memory_bytes: u64,
     /// Actual memory, as the balloon leaves it.
     pub actual_bytes: Option<u64>,
@@ -190,7 +191,7 @@ pub struct GuestRow {
     pub cpu_percent: Option<f64>,
     /// Time for which virtual CPUs waited for a CPU, in percent of one CPU.
     pub steal_percent: Option<f64>,
-    /// Time in which some task of the guest waited for memory, in thousandths.
+    /// Share of time in which some task of the guest waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
     /// Age of the newest sample.
     pub age_ms: Option<u64>,
@@ -211,8 +212,8 @@ pub struct GuestRow {
     pub swapped_bytes: Option<u64>,
     /// Major faults of the guest's process, per second.
     pub host_major_faults_s: Option<f64>,
-    /// Time in which some task of the guest's control group on the host waited for memory, in
-    /// thousandths.
+    /// Share of time in which some task of the guest's control group on the host waited for memory,
+    /// in thousandths.
     pub host_psi_permille: Option<f64>,
     /// Memory returned by free page reporting.
     pub reported_bytes: u64,
@@ -302,7 +303,7 @@ pub struct Status {
     pub pid: u32,
     /// Version of the manager.
     pub version: String,
-    /// Time since the start.
+    /// Time since the manager's start.
     pub uptime_ms: u64,
     /// True in a dry run, in which decisions are not carried out.
     pub dry_run: bool,
@@ -336,7 +337,7 @@ pub struct Status {
     pub resident_bytes: Option<u64>,
     /// Clients of the control socket.
     pub clients: usize,
-    /// Current troubles, newest last.
+    /// Last problem of each source, and the reason if the monitor has failed.
     pub troubles: Vec<String>,
 }
 

@@ -11,8 +11,8 @@ const ANSWER_MS: u64 = 5_000;
 /// Time added for a scan. The manager itself waits a second less for the guest's daemon.
 const SCAN_MS: u64 = 6_000;
 
-/// Returns the control socket of this user's manager, unless a settings file names another. Without
-/// such a manager it returns the socket of root's manager, which may serve other users.
+/// Returns the control socket from this user's settings. If that socket does not exist, returns the
+/// socket of root's manager, which may serve other users.
 fn usual_socket() -> Option<PathBuf> {
     let system = Place { is_root: true, ..Place::default() };
     let socket = |place: &Place| config::load(None, place).ok()?.settings.control.socket;

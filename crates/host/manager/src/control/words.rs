@@ -26,9 +26,9 @@ named! {
     pub enum GuestRunState {
         /// The guest runs.
         Running = "running",
-        /// The virtual CPUs are stopped at this manager's request.
+        /// The guest is parked, by this manager or by its `pinhead up`.
         Parked = "parked",
-        /// Another program has paused the guest.
+        /// The guest is paused for another reason.
         Paused = "paused",
         /// The guest is moving to another host.
         Migrating = "migrating",
@@ -87,7 +87,6 @@ impl Named for Phase {
     }
 }
 
-/// Writes the name of a value.
 pub(super) fn serialize<T: Named, S: Serializer>(
     value: &Option<T>,
     serializer: S,
@@ -95,7 +94,6 @@ pub(super) fn serialize<T: Named, S: Serializer>(
     value.map(Named::name).serialize(serializer)
 }
 
-/// Reads a value by its name.
 pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

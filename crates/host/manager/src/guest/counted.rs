@@ -1,10 +1,11 @@
-//! A user of z/VM: z/VM's counters, and the arbiter's view of them.
+//! A z/VM user's counters, and the arbiter's view of the user's memory.
 //!
 //! z/VM reports a user's resident memory, and the number of samples that found the user waiting for
 //! a page. z/VM does not report how much memory the user's kernel could spare. Half of the resident
-//! memory counts as in use while the user does not wait, and all of it once the user waits. The
-//! resident memory at the time of a wait counts as the user's need, which decays to zero within an
-//! hour. Memory beyond the need is requested in steps, until the user waits.
+//! memory counts as in use while the user does not wait, and all of it once the user waits.
+//!
+//! The resident memory at the time of a wait counts as the user's need, which decays to zero within
+//! an hour. The arbiter takes memory beyond that need in steps, until the user waits.
 
 use crate::outside::{InHost, Own};
 use base::{Bytes, KIB};
@@ -14,8 +15,8 @@ use policy::arbiter::Memory;
 use zmon::hypfs::Guest;
 use zvm::CountedUser;
 
-/// Minimum share of recent samples that found a user waiting for a page, in thousandths. With this
-/// share a user counts as waiting, if one of the newest samples also found the user waiting.
+/// A user counts as waiting if at least this share of recent samples found the user waiting for a
+/// page, in thousandths. One of the newest samples must also have found the user waiting.
 const WAITS_PERMILLE: u32 = 50;
 /// Number of recent samples above which older samples count half.
 const SAMPLES: u32 = 20;
@@ -36,8 +37,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Handles a reading of a user. The user's pool leaves the user `actual` memory. Returns the
-    /// state of the user's memory at that time.
+    /// Handles a reading of a user. The pool in the user's kernel leaves the user `actual` memory.
+    /// Returns the state of the user's memory at the time of the reading.
     pub(super) fn take(&mut self, user: &Guest, actual: Bytes, now_ms: u64) -> Memory {
         self.user.add(user);
         let kib = |size: u64| Bytes(size.saturating_mul(KIB));
@@ -66,7 +67,7 @@ impl Counted {
     /// Compares a reading with the reading before. Returns true if the user waits for pages.
     fn look(&mut self, now: &Guest) -> bool {
         let before = self.before.replace(now.clone());
-        // Counters from before another logon are not compared.
+        // Counters that restarted at a logon are not compared with earlier counters.
         let Some(before) = before.filter(|before| before.elapsed_us <= now.elapsed_us) else {
             return false;
         };
@@ -84,7 +85,6 @@ impl Counted {
         }
         let waiting = part(|guest| guest.page_samples);
         let (samples, waited) = self.samples;
-        // Older samples count half, once there are enough newer samples.
         let share = if samples.saturating_add(all) > SAMPLES { 2 } else { 1 };
         let add = |old: u32, new: u32| (old / share).saturating_add(new);
         self.samples = (add(samples, all), add(waited, waiting));

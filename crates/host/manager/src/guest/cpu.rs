@@ -14,14 +14,14 @@ const IDLE_MS: f64 = 20.0;
 /// CPU usage since a sample below which a guest gets no new request, in percent of one CPU. The
 /// larger of this limit and `IDLE_MS` applies.
 const IDLE_PERCENT: f64 = 2.0;
-/// Interval between readings of a guest that sleeps soundly.
+/// Interval between readings of a guest that sleeps soundly, see `ManagedGuest::is_sound`.
 pub(crate) const SOUND_TICK_MS: u64 = 1_000;
 /// Window over which usage is averaged for display.
 const WINDOW_MS: u64 = 1_000;
-/// Number of windows that must be quiet together before a guest counts as asleep.
+/// Number of newest windows over which usage is averaged to detect sleep.
 const ASLEEP_WINDOWS: usize = 5;
 
-/// CPU time since a start, in milliseconds of a CPU.
+/// CPU time since the start of a window, in milliseconds of a CPU.
 #[derive(Debug, Default)]
 struct Window {
     start_ms: u64,
@@ -58,7 +58,7 @@ pub struct CpuWatch {
 }
 
 impl CpuWatch {
-    /// Returns the watch of a new guest. Unknown threads have no usage.
+    /// Returns the watch of a new guest. There is no usage if the guest's threads are unknown.
     pub fn new(found: &Found, now_ms: u64) -> CpuWatch {
         let window = Window { start_ms: now_ms, ..Window::default() };
         let mut watch = CpuWatch { window, ..CpuWatch::default() };
@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(cpu.parked_ms(10_500), 4_500);
     }
 
-    /// Simulates CPUs at a constant usage with four readings a second, for `seconds`. Returns for
-    /// each second true if the guest was asleep at its end.
+    /// Simulates CPUs at a constant usage with four readings a second, for `seconds`. For each
+    /// second, returns true if the guest was asleep at the end of that second.
     fn watch(cpu: &mut CpuWatch, now_ms: &mut u64, seconds: usize, percent: f64) -> Vec<bool> {
         let quarter = |cpu: &mut CpuWatch, now_ms: &mut u64| {
             let before = *now_ms;

@@ -11,7 +11,7 @@ const HURRIES_BURST: u64 = 20;
 
 #[derive(Debug)]
 pub struct GuestDemand {
-    /// Size that satisfies the guest's own rules.
+    /// Size requested by the guest's own rules.
     pub request: Option<Bytes>,
     /// Number of the open request of the guest's rules.
     pub sequence: Option<u32>,

@@ -4,7 +4,7 @@ use hypervisor::Found;
 use model::GuestIdentity;
 use std::sync::Arc;
 
-/// Shortest interval between two notes of a reboot. No guest boots faster.
+/// Shortest interval between two notes of a guest's reboots. No guest boots faster.
 const BOOT_NOTE_MS: u64 = 2_000;
 /// Shortest interval between two notes about a guest's previous host.
 const ORIGIN_NOTE_MS: u64 = 60_000;
@@ -14,10 +14,10 @@ const ORIGIN_NOTE_MS: u64 = 60_000;
 pub struct IdentityTracker {
     /// Current identity.
     pub who: Arc<GuestIdentity>,
-    /// Class by the guest's name. Empty if there is no class. Journal entries already written keep
-    /// the old class.
+    /// Class from the settings, by the guest's name; empty if there is no class. The current
+    /// identity keeps an earlier class until the identity is renewed, such as at a reboot.
     pub class: String,
-    /// Class in the guest's `pinhead up`. Empty if there is no class.
+    /// Class from the guest's `pinhead up`; empty if there is no class.
     farm_class: String,
     boot: Option<[u8; 16]>,
     boots: u32,
@@ -49,7 +49,7 @@ impl IdentityTracker {
         }
     }
 
-    /// Returns the class by the settings, or else by `pinhead up`. Empty if there is no class.
+    /// Returns the class from the settings, or else from `pinhead up`. Empty if there is no class.
     pub fn class(&self) -> &str {
         if self.class.is_empty() { &self.farm_class } else { &self.class }
     }
@@ -118,7 +118,7 @@ mod tests {
         let mut tracker = IdentityTracker::new(&found, String::new());
         tracker.has_farm_class("web", &found);
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("web", "web"));
-        // The settings are read again, but journal entries keep their class.
+        // The settings are read again. The identity for journal entries keeps the old class.
         tracker.class = "slow".into();
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("slow", "web"));
         tracker.rebooted(&found);

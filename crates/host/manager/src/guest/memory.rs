@@ -1,4 +1,5 @@
-//! The state of a guest's memory: reports, the arbiter's view of them, and the resident part.
+//! The state of a guest's memory: samples, the arbiter's view of the samples, and the resident
+//! part.
 
 use super::counted::Counted;
 use super::sample;
@@ -11,14 +12,14 @@ use policy::arbiter::Memory;
 /// Interval between readings of a sleeping guest's resident memory.
 const RESIDENT_MS: u64 = 5_000;
 
-/// Time in which a balloon stops that an earlier manager left in motion.
+/// Time after which a balloon that an earlier manager left in motion has stopped.
 const SETTLE_MS: u64 = 15_000;
 
-/// Largest size of balloon pages that the hypervisor has not freed yet.
+/// Maximum size of the balloon's pages that the hypervisor has not freed yet.
 const SLACK: Bytes = Bytes::mib(8);
 
-/// Unanswered requests for statistics since the guest's start after which the balloon counts as
-/// mute. There is one request a second.
+/// Number of unanswered requests for statistics since the guest's start above which the balloon
+/// counts as mute. A request is sent once a second.
 const MUTE_QUESTIONS: u32 = 10;
 
 /// Message about a mute balloon, with advice.
@@ -49,7 +50,8 @@ pub struct GuestMemory {
     pub stats_asked_ms: Option<u64>,
     /// Memory resident on the host.
     pub held: Option<InHost>,
-    /// True during page-out. Memory that leaves then is not counted as page reporting.
+    /// True during a page-out of the guest. Memory that leaves the guest meanwhile is not counted
+    /// as returned by page reporting.
     pub is_taken: bool,
     /// Memory returned by free page reporting.
     pub reported: Bytes,
@@ -107,8 +109,8 @@ impl GuestMemory {
         self.restore.size
     }
 
-    /// Records that the guest has less than `size`, because of an earlier manager or its `pinhead
-    /// up`.
+    /// Sets the size to restore for a guest that arrived smaller, because of an earlier manager,
+    /// another host or its `pinhead up`.
     pub fn had(&mut self, size: Bytes, now_ms: u64) {
         let settles_ms = now_ms + SETTLE_MS;
         self.restore = Restore { size, settles_ms, ..Restore::default() };
@@ -163,13 +165,13 @@ impl GuestMemory {
         (self.target, self.restore.risen_from) = (Some(size), None);
     }
 
-    /// Returns the largest size that the host observed before its requests to shrink the guest, if
+    /// Returns the largest size that the host observed before its requests to shrink the guest.
     /// `size` is the newest request. The guest's own report is not trusted as a measure of the
     /// reclaimed memory.
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
-            // Memory shared with a template counts too, because the guest would need it after a
-            // write.
+            // Memory shared with a template counts too, because the guest needs its own copy after
+            // a write.
             true => self
                 .before
                 .had
@@ -190,14 +192,14 @@ impl GuestMemory {
     }
 
     /// Returns true if the guest's private resident memory exceeds the size that the balloon leaves
-    /// it. The hypervisor's own part was then measured wrong, or has grown since.
+    /// to the guest. The hypervisor's own part was then measured wrong, or has grown since.
     pub fn holds_more_than_it_has(&self) -> bool {
         self.resident().is_some_and(|holds| holds > self.actual.plus(SLACK))
     }
 
-    /// Returns the memory that the host gained by the balloon, at most the guest's missing memory.
-    /// The gain is computed from the whole process, because the hypervisor's own part may have been
-    /// measured only after the shrink.
+    /// Returns the memory that the host gained by the balloon, at most the memory that the guest
+    /// lacks. The gain is computed from the whole process, because the hypervisor's own part may
+    /// have been measured only after the shrink.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.before.had);
         let both = self.before.held.zip(self.held);
@@ -205,14 +207,14 @@ impl GuestMemory {
         is_asked.then(|| came.min(self.before.had.less(self.actual)))
     }
 
-    /// Returns the view after two samples. Rates need two samples, so no guest counts as asleep
-    /// after the first sample.
+    /// Returns the view if there were at least two samples. Rates need two samples, so no guest
+    /// counts as idle after its first sample.
     pub fn settled_view(&self) -> Option<Memory> {
         self.view.filter(|_| self.answers.samples >= 2)
     }
 
-    /// Stores the daemon's sample, which is at least as new as `true_ms`. Returns true if it is
-    /// new.
+    /// Stores the daemon's sample, which is at least as new as `true_ms`. Returns true if the
+    /// sample is new.
     pub fn daemon_sample(
         &mut self,
         sample: &wire::Memory,
@@ -283,9 +285,8 @@ impl GuestMemory {
         self.resident_ms.is_none_or(|at| now_ms >= at + RESIDENT_MS)
     }
 
-    /// Handles a reading of resident memory. Memory that has left since the last reading counts as
-    /// returned by page reporting. This holds for a guest with page reporting, while its balloon
-    /// does not inflate and no page-out runs.
+    /// Handles a reading of resident memory. If the guest has page reporting, a decrease since the
+    /// last reading counts as returned memory, unless the balloon inflates or a page-out runs.
     pub fn read_held(&mut self, now: Option<InHost>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };

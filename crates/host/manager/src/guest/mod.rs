@@ -31,10 +31,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Age of a sample after which an idle guest sleeps soundly. Such a guest is read once a second.
+/// An idle guest sleeps soundly once its sample has this age. Such a guest is read once a second.
 const SOUND_MS: u64 = 5_000;
 
-/// A guest under management.
+/// A guest that the manager knows.
 #[derive(Debug)]
 pub struct ManagedGuest {
     /// Number of the guest.
@@ -141,7 +141,8 @@ impl ManagedGuest {
             // For a transient domain, libvirt returns the current size as the configuration.
             return false;
         }
-        // The daemon's report no longer counts, because it would restore the guest's full size.
+        // From now on the daemon's report of a migration does not count, because it would restore
+        // the guest's full size.
         if self.found.state == RunState::Migrating {
             self.found.state = RunState::Running;
         }
@@ -184,8 +185,8 @@ impl ManagedGuest {
         }
     }
 
-    /// Serves the daemon's port and reads the virtual CPUs, up to four times a second. Returns the
-    /// events of requests for files that were not answered in time.
+    /// Serves the daemon's port and reads the virtual CPUs, up to four times a second. Returns an
+    /// event for each request for files that was not answered in time.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         let late = match self.lent {
             Lent::No => Vec::new(),
@@ -201,8 +202,8 @@ impl ManagedGuest {
         late
     }
 
-    /// Returns true if the guest sleeps soundly, because its usage has justified no request for
-    /// some time.
+    /// Returns true if the guest sleeps soundly: its CPU usage has justified no request for five
+    /// seconds.
     pub fn is_sound(&self, now_ms: u64) -> bool {
         let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
         now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_idle_since_sample(now_ms)
@@ -222,8 +223,8 @@ impl ManagedGuest {
         Path::new(&self.found.source).file_stem()?.to_str()
     }
 
-    /// Returns a new status of the daemon in a farm's guest, once. The directory of the farm and
-    /// the guest's name in the farm come first.
+    /// Returns each new status of the daemon in a farm's guest once, with the farm's directory and
+    /// the guest's name there.
     pub(crate) fn take_status(&mut self) -> Option<(PathBuf, String, wire::Status)> {
         let is_new = std::mem::take(&mut self.daemon.has_status);
         let status = self.daemon.link.agent().status().filter(|_| is_new)?;
@@ -248,7 +249,7 @@ impl ManagedGuest {
 
     /// Returns true if the memory sample is still valid, so that a request need not wake the guest.
     /// A balloon's sample becomes invalid when a daemon connects, because the daemon reports more.
-    /// An empty sample of a balloon is followed by requests until the balloon counts as mute.
+    /// After an empty sample of a balloon, requests continue until the balloon counts as mute.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
         let is_balloons = self.memory.is_sample_balloons();
@@ -270,8 +271,7 @@ impl ManagedGuest {
         self.cpu.counted(usage);
     }
 
-    /// Reads the memory resident on the host, while the guest runs or its balloon moves. Memory
-    /// that left without the balloon was returned by free page reporting.
+    /// Reads the guest's memory that is resident on the host.
     pub fn read_resident(&mut self, now_ms: u64) {
         if self.demand.is_urgent {
             // A need is judged by the guest's current state, so the virtual CPUs are read again.
@@ -387,14 +387,13 @@ impl ManagedGuest {
         asks || self.memory.actual < least || !self.is_idle_since_sample(now_ms)
     }
 
-    /// Returns true if the guest has less than before it was managed, so that its balloon may be
-    /// released, even while the guest sleeps.
+    /// Returns true if the guest has less memory than before it was managed. Its balloon may then
+    /// be released, even while the guest sleeps.
     pub(crate) fn may_be_released(&self) -> bool {
         let is_managed = self.limits.mode == Mode::Managed && self.demand.request.is_none();
         is_managed && self.memory.actual < self.restore()
     }
 
-    /// Returns the guest as a member of its control groups.
     pub(crate) fn member(&self, may_grow: bool) -> Member<'_> {
         Member {
             groups: &self.outside.groups,

@@ -69,8 +69,8 @@ impl Guests {
         let mut effects = Vec::new();
         let owner = found.owner;
         let part = self.users.stranger(owner).map(|user| {
-            // The prefix distinguishes the guest from the manager's own guests, whatever its name
-            // is.
+            // The prefix distinguishes the guest from the manager's own guests, whatever name the
+            // user chose.
             found.name = format!("{user}/{}", found.name);
             found.name.truncate(found.name.floor_char_boundary(NAME_BYTES_MAX));
             self.users.part(&user, std::iter::once(found.memory))

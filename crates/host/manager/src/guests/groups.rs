@@ -17,8 +17,8 @@ pub(super) fn own() -> Groups {
 }
 
 /// Reads the processes of guests. For a sleeping guest, only the kernel's kills are counted, and
-/// occasionally the pages merged by KSM. Kills of other processes while a guest sleeps do not
-/// explain the guest's end.
+/// from time to time KSM's merged pages. Kills are counted so that a kill of another process does
+/// not later count as the cause of the guest's end.
 pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
     let kills = AllKills::read(&Root::default());
     for guest in guests.values_mut() {
@@ -54,8 +54,9 @@ pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms
     rooms
 }
 
-/// Returns a sentence about a guest that is gone, from the hypervisor's report or the kernel's. A
-/// kill that may concern another process is not reported for a guest that had ended before.
+/// Returns a sentence about the end of a guest, from the hypervisor's report or the kernel's count
+/// of kills. A kill that may concern another process is not reported for a guest that had ended
+/// before.
 pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
     let has_ended = guest.state == RunState::Dead;
     let killed = guest.outside.groups.killed();

@@ -48,7 +48,7 @@ pub(crate) struct Entitlement<'a> {
     pub settings: &'a Settings,
     /// True if decisions are carried out.
     pub acts: bool,
-    /// Lease with the sizes to restore after a manager that left guests smaller.
+    /// Lease with the sizes to restore for guests that an earlier manager left smaller.
     pub lease: &'a Lease,
 }
 
@@ -59,9 +59,8 @@ pub(crate) struct Guests {
     host_name: String,
     guests: BTreeMap<Id, ManagedGuest>,
     overrides: BTreeMap<Id, Override>,
-    /// Guests under close watch.
+    /// Guests under close watch, with the reasons.
     attended: BTreeMap<Id, Attention>,
-    /// The manager's own control groups.
     own_groups: Groups,
     /// Memory that the limits of control groups leave free.
     pub(crate) rooms: Rooms,
@@ -103,7 +102,6 @@ impl Guests {
         others.len()
     }
 
-    /// Returns the operator's overrides for a guest.
     pub(crate) fn override_of(&self, guest: Id) -> Override {
         self.overrides.get(&guest).copied().unwrap_or_default()
     }
@@ -113,12 +111,11 @@ impl Guests {
         self.attended.get(&guest).copied().unwrap_or_default()
     }
 
-    /// Returns the limits of each guest.
     pub(crate) fn limits(&self) -> BTreeMap<Id, Limits> {
         self.iter().map(|guest| (guest.id, guest.limits)).collect()
     }
 
-    /// Returns true if a request for a guest's memory sent at this time is unanswered.
+    /// Returns true if a request for a guest's memory that was sent at this time is unanswered.
     pub(crate) fn has_open_question(&self, now: Now) -> bool {
         self.iter().any(|guest| guest.memory.question_ms == Some(now.ms))
     }
@@ -155,7 +152,6 @@ impl Guests {
         }
     }
 
-    /// Adds the ports of daemons to the poll set.
     pub(crate) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for guest in self.iter() {
             if let Some((connection, flags)) = guest.daemon.link.connection() {
@@ -282,7 +278,6 @@ impl Guests {
         effects
     }
 
-    /// Requests the files that a guest's rules read, for a client.
     fn capture(&mut self, name: &str, to: Return, now: Now) -> Result<(), Failure> {
         let id = self.find(name)?.id;
         let guest = self.guests.get_mut(&id).ok_or_else(|| Failure::new("The guest is gone"))?;
@@ -394,7 +389,7 @@ impl Guests {
                 effects.extend(self.share_out(guest.found.owner, by));
                 return effects;
             }
-            // The loop reports trouble, because trouble does not concern a single guest.
+            // The loop reports a source's trouble, because it does not concern a single guest.
             Event::Trouble(_) => {}
         }
         Vec::new()
@@ -412,7 +407,6 @@ impl Guests {
         effects
     }
 
-    /// Handles an event from a guest's daemon.
     fn react(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
@@ -458,8 +452,8 @@ impl Guests {
             }
             DaemonEvent::Need(Pressure::Memory) => {
                 guest.demand.is_urgent = true;
-                // The daemon sends a sample with the need. This request is for the case that the
-                // sample is missing.
+                // The daemon sends a sample with its report of need. This request is for the case
+                // that the sample is missing.
                 guest.daemon.link.ask_sample(now.ms);
             }
             DaemonEvent::Alarm(in_ms) => {

@@ -14,7 +14,7 @@ const NEW_A_TURN: Bytes = Bytes::mib(1024);
 
 impl Guests {
     /// Returns the time to the next reading of all guests. The interval is long while all guests
-    /// sleep soundly and nothing moves, because further readings would show no change.
+    /// sleep soundly and nothing moves, because more readings would show no change.
     pub(crate) fn tick_ms(&self, now: Now) -> u64 {
         let rests = |guest: &ManagedGuest| {
             let is_watched = self.attention(guest.id) != Attention::default();
@@ -24,9 +24,9 @@ impl Guests {
     }
 
     /// Measures hypervisors' own memory. A turn measures some unmeasured guests, or one guest if
-    /// all are measured. A guest that was paged out comes first, then the guest with the oldest
-    /// measurement that has run since. A guest with a moving balloon is skipped, so that the host's
-    /// gain is not computed from two measurements.
+    /// all are measured. In the latter case a guest that was paged out comes first, then the oldest
+    /// measurement of a guest that has run since. A guest with a moving balloon is skipped, so that
+    /// the host's gain is not computed from two different measurements.
     pub(super) fn measure_own(&mut self, now: Now) {
         let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
         let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));

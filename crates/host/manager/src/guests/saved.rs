@@ -11,12 +11,12 @@ const SIZES_MAX: usize = 1_024;
 /// Source of a guest, and its UUID there.
 type Name = (String, [u8; 16]);
 
-/// Sizes to restore if such guests return.
+/// Sizes to restore for guests that are gone, if they return.
 #[derive(Debug, Default)]
 pub(super) struct SavedSizes(VecDeque<(Name, Bytes)>);
 
 impl SavedSizes {
-    /// Stores the size to restore of a gone guest. Only libvirt's domains are recognized, because a
+    /// Stores a gone guest's size to restore. Only libvirt's domains are stored, because a
     /// monitor's own report does not identify a guest.
     pub(super) fn keep(&mut self, found: &Found, size: Bytes) {
         if found.has_monitor() || found.source == ZVM_SOURCE {
@@ -29,7 +29,6 @@ impl SavedSizes {
         self.0.push_back((name(found), size));
     }
 
-    /// Removes and returns the stored size of a guest.
     pub(super) fn take(&mut self, found: &Found) -> Option<Bytes> {
         let name = name(found);
         let at = self.0.iter().position(|(kept, _)| *kept == name)?;

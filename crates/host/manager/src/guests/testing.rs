@@ -10,7 +10,7 @@ use model::GuestField;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// A guest in this process, with its owner.
+/// A guest in this process, and the set of guests that contains it.
 pub(super) struct OneGuest {
     pub id: Id,
     pub guests: Guests,
@@ -21,7 +21,7 @@ pub(super) struct OneGuest {
 }
 
 impl OneGuest {
-    /// Starts a guest with `memory`. Its balloon leaves it `actual`.
+    /// Starts a guest with `memory`, of which its balloon leaves `actual`.
     pub fn start(memory: Bytes, actual: Bytes) -> OneGuest {
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();

@@ -5,7 +5,6 @@ use model::Fate;
 use policy::arbiter::{Decision, Outcome};
 use store::{Policy, Word};
 
-/// Returns the journal entry of a decision.
 pub(crate) fn decision(
     decision: &Decision,
     policy: Policy,
@@ -30,7 +29,6 @@ pub(crate) fn decision(
     }
 }
 
-/// Returns the journal entry of an outcome.
 pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     store::Outcome {
         at_ms,
@@ -40,7 +38,7 @@ pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     }
 }
 
-/// Returns the outcome of a decision for a guest that refused or is gone.
+/// Returns the journal entry for a move that ended because the guest refused or is gone.
 pub(crate) fn ended(fate: Fate, actual: Bytes, at_ms: i64) -> store::Outcome {
     store::Outcome { at_ms, fate, reached_bytes: actual.0, host_got_bytes: None }
 }

@@ -15,8 +15,8 @@ use store::{Fate, News, Pruned, Ticket, Word, Writer};
 /// Interval between removals of old entries.
 const PRUNE_MS: u64 = 60_000;
 /// Maximum speed of removal: milliseconds of journal entries per millisecond of the manager's
-/// clock. If the wall clock is wrong for an hour, entries of about a day are lost. A journal left
-/// for a month is in order again after 30 hours.
+/// clock. If the wall clock is ahead for an hour, entries of about a day are lost. After a month
+/// without a manager, all old entries are removed within 30 hours.
 const AGES: i64 = 25;
 
 /// The journal, and the decisions without an outcome so far.
@@ -40,7 +40,6 @@ impl JournalWriter {
         JournalWriter { writer, tickets, ended, next_prune_ms, gone: None, trouble: None }
     }
 
-    /// Writes an event.
     pub(crate) fn note(
         &mut self,
         kind: &'static str,
@@ -115,7 +114,8 @@ impl JournalWriter {
         in_words(news)
     }
 
-    /// Removes some old or surplus entries, from time to time.
+    /// Removes some entries that are too old or beyond the size limit, unless the last removal was
+    /// recent.
     pub(crate) fn prune(&mut self, keep_ms: u64, max_bytes: u64, now: Now) -> Option<String> {
         if now.ms < self.next_prune_ms {
             return None;
@@ -137,7 +137,8 @@ impl JournalWriter {
     }
 
     /// Returns the time up to which entries are too old, or `None` while the journal is not open.
-    /// The time follows the wall clock without its jumps, starting at the oldest entry.
+    /// From the oldest entry on, the time follows the wall clock at a limited speed, so that a jump
+    /// of the clock costs few entries.
     fn old(&mut self, keep_ms: u64, now: Now) -> Result<Option<i64>, store::Error> {
         let Some(journal) = self.writer.journal() else { return Ok(None) };
         let old_ms = now.wall_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX));

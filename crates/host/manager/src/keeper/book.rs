@@ -8,10 +8,10 @@ use procfs::{Chance, Work};
 use super::{Held, Order, Place};
 use crate::ksm::Saved;
 
-/// Limit of guests. No host has as many guests, and the manager's own limit is lower.
+/// Maximum number of guests in the book, more than any host has. The manager's own limit is lower.
 const GUESTS_MAX: usize = 10_000;
 /// Longest interval between checks, so that the keeper notices its own delays. If the keeper was
-/// delayed, the manager may not have run either, and its silence proves nothing yet.
+/// delayed, the manager may not have run either, and the manager's silence proves nothing yet.
 const LOOK_MS: u64 = 2000;
 
 /// Timeouts of a keeper.
@@ -25,8 +25,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns a timeout of more than seven heartbeats for the manager, and the lease's promise as
-    /// the limit of a rescue.
+    /// Returns a timeout of more than seven heartbeats for the manager, and the time that the lease
+    /// promises for a rescue.
     fn default() -> Limits {
         Limits { beat_ms: 15_000, rescue_ms: super::RESCUE_MS }
     }
@@ -57,8 +57,8 @@ pub struct Book {
     pub reserve: Bytes,
     /// KSM's settings to restore, if any.
     pub ksm: Option<Saved>,
-    /// Time that the manager could have run since the last heartbeat. Before the first heartbeat
-    /// the manager cannot be late.
+    /// Time for which the manager could have run since the last heartbeat. Before the first
+    /// heartbeat the manager cannot be late.
     beat: Option<Chance>,
     /// The manager's last message, if it ended in order.
     done: Option<bool>,
@@ -114,8 +114,8 @@ impl Book {
         self.guests.values()
     }
 
-    /// Returns the guests that have given up memory of this host. The host's free memory must
-    /// supply it.
+    /// Returns the guests that have given up memory of this host. The rescue returns this memory
+    /// from the host's free memory.
     pub fn of_this_host(&self) -> impl Iterator<Item = &Held> {
         self.guests().filter(|held| !matches!(held.place, Place::Messages { .. }))
     }
@@ -136,7 +136,6 @@ impl Book {
     }
 }
 
-/// Stores the newest state of a guest.
 fn keep(among: &mut BTreeMap<u64, Held>, held: Held) {
     if among.len() < GUESTS_MAX || among.contains_key(&held.id) {
         among.insert(held.id, held);

@@ -14,7 +14,6 @@ use crate::outside::owned;
 /// Upper estimate of a hypervisor's own memory, which is not measured here.
 const OWN_MOST: Bytes = Bytes::mib(64);
 
-/// A guest with its groups.
 struct Bounded {
     id: u64,
     groups: Groups,
@@ -23,7 +22,6 @@ struct Bounded {
     swapped: Bytes,
 }
 
-/// The guests of a rescue, with their control groups.
 pub(super) struct GuestGroups {
     own: Groups,
     guests: Vec<Bounded>,
@@ -68,7 +66,8 @@ impl GuestGroups {
         self.members().filter_map(|(id, member)| Some((id, rooms.most(&member)?))).collect()
     }
 
-    /// Returns the part of the host's free memory within the group of this process and all guests.
+    /// Limits the host's free memory to the free memory of the group with this process and all
+    /// guests, if there is such a group.
     pub(super) fn within(&self, free: Bytes) -> Bytes {
         self.rooms().common().map_or(free, |(_, left)| left.min(free))
     }

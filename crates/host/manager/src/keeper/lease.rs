@@ -1,4 +1,4 @@
-//! The manager's end of the pipe.
+//! The manager's end of the pipe to its keeper.
 //!
 //! The lease never blocks. The newest state of each guest is stored until the keeper reads it. A
 //! hung keeper costs a bounded amount of memory. A dead keeper is replaced, and the new keeper gets
@@ -23,15 +23,15 @@ use crate::ksm::Saved;
 pub const BEAT_MS: u64 = 2000;
 /// Time after which a dead keeper is replaced.
 const RESTART_MS: u64 = 1000;
-/// Time without reading its input after which a keeper counts as hung and is replaced. Only time in
-/// which the keeper could have run counts.
+/// Time after which a keeper that does not read its input counts as hung and is replaced. Only time
+/// in which the keeper could have run counts.
 const STUCK_MS: u64 = 30_000;
 
-/// Number of keepers that are started at the manager's end if each is killed.
+/// Maximum number of keepers that are tried at the manager's end if keepers are killed.
 const ENDS_MAX: u32 = 3;
 
-/// Returns the CPU work of the keeper's or the manager's loop. A loop stopped by a signal counts as
-/// hung.
+/// Returns the CPU work of the main thread of a keeper or a manager. A process that was stopped by
+/// a signal counts as hung.
 pub(super) fn loops_work(pid: u32) -> Option<Work> {
     let work = Work::of_first_thread(pid)?;
     Some(Work { is_stopped: false, ..work })
@@ -55,7 +55,6 @@ impl Told {
         is_news
     }
 
-    /// Removes a guest. Returns true if it was present.
     fn remove(&mut self, id: u64) -> bool {
         let was_there = self.guests.remove(&id).is_some();
         if was_there {
@@ -69,7 +68,6 @@ impl Told {
         self.changed = self.guests.keys().copied().collect();
     }
 
-    /// Appends the lines for all changes.
     fn lines(&mut self, is: fn(Held) -> Order, is_not: fn(u64) -> Order, out: &mut Vec<u8>) {
         for id in std::mem::take(&mut self.changed) {
             let held = self.guests.get(&id).cloned();
@@ -95,8 +93,7 @@ pub struct Lease {
     out: Vec<u8>,
     beats: u64,
     next_ms: u64,
-    /// Time that the keeper could have run since it last read a message, or since no message waited
-    /// for it.
+    /// Time for which the keeper could have run while a message was waiting for it.
     taken: Chance,
     /// Number of replaced keepers.
     pub restarts: u64,
@@ -285,7 +282,8 @@ impl Lease {
     }
 
     /// Kills a hung keeper. Its process ID cannot belong to another process, because the keeper is
-    /// a child that has not been reaped. Later turns reap it, because the kernel may delay its end.
+    /// a child that has not been reaped. Later turns reap the keeper, because the kernel may delay
+    /// its end.
     fn give_up(&mut self) {
         self.lives = false;
         if let Some((mut child, _)) = self.keeper.take() {

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The keeper is a separate process, so that it outlives the manager. Before a rescue the keeper
-//! only waits. It has no connection to a guest then, because a QEMU monitor serves only one client,
-//! the manager. The keeper's decisions are pure: [`Book`] decides the time of a rescue, [`Rescue`]
-//! the targets, and [`Wakes`] the guests to resume.
+//! only waits. Until then it has no connection to a guest, because a QEMU monitor serves only one
+//! client, the manager. The keeper's decisions are made without I/O: [`Book`] decides the time of a
+//! rescue, [`Rescue`] the targets, and [`Wakes`] the guests to resume.
 
 mod book;
 mod groups;

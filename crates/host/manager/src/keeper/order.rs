@@ -14,7 +14,7 @@ use crate::ksm::Saved;
 /// Longest line. A guest's line contains a path twice, and the kernel limits a path to 4096 bytes.
 pub const LINE_MAX: usize = 32 * 1024;
 
-/// One change.
+/// A change that the manager reports to its keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
@@ -77,14 +77,15 @@ pub struct Held {
     pub owner: u32,
     /// UUID of the guest, to find it in libvirt.
     pub uuid: [u8; 16],
-    /// Process of the guest. A process started later has its full memory.
+    /// Process of the guest: process ID and start time. A process started later has its full
+    /// memory.
     pub process: Option<(u32, u64)>,
     /// Size to restore, in bytes.
     pub restore: u64,
     /// Target of the balloon, in bytes.
     pub held: u64,
     /// Memory reclaimed by the manager, limited to memory that the host had found resident. Any
-    /// further gap is only the guest's claim.
+    /// further difference to `restore` is only claimed by the guest.
     #[serde(default)]
     pub taken: u64,
 }

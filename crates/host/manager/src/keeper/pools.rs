@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Key of the pools' descriptors in a rescue's poll set. The keys of sources start at 0.
 const OWNER: u64 = u64::MAX;
 
-/// Releases by the program that sends messages.
+/// Releases of pools, one for each program that sends messages.
 #[derive(Debug)]
 pub(super) struct Pools(Vec<ZvmRelease>);
 

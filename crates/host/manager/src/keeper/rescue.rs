@@ -1,10 +1,12 @@
-//! Schedule of a rescue: the amount that each guest gets back, and when. A pure module.
+//! Schedule of a rescue: the amount and the time of the memory that each guest gets back. This
+//! module does no I/O.
 //!
-//! The pressure of each guest is lost with the manager. If all missing memory fits, the guests with
-//! the smallest gaps come first. Otherwise the memory reclaimed by the manager is returned first,
-//! the same fraction to every guest. The remaining memory is divided equally, up to the rest of
-//! each guest's gap. That rest is only the guest's own claim, so a large claim must not bring a
-//! large part.
+//! In a rescue, the manager's knowledge of each guest's pressure is lost. If the host has room for
+//! all missing memory, the guests with the smallest gaps come first. Otherwise the memory reclaimed
+//! by the manager is returned first, the same fraction to every guest.
+//!
+//! The remaining memory is divided equally, up to the rest of each guest's gap. That rest is only
+//! the guest's own claim, so a large claim must not bring a large part.
 //!
 //! Granted memory is remembered, because the host's free memory contains it until the guest uses
 //! it.
@@ -50,8 +52,8 @@ pub enum Outcome {
 struct Patient {
     name: String,
     restore: Bytes,
-    /// Size that the guest gets before any guest gets more: its current size plus the memory
-    /// reclaimed from it.
+    /// The guest's current size plus the memory reclaimed from the guest. No guest gets more before
+    /// every guest has this size.
     own: Bytes,
     /// Memory that the guest has or was granted.
     level: Bytes,
@@ -60,10 +62,10 @@ struct Patient {
     /// Granted part of `level`.
     given: Bytes,
     is_reached: bool,
-    /// Last target requested, and the memory granted by it.
+    /// Last requested target while its response is missing, and the memory granted by this target.
     asked: Option<(Bytes, Bytes)>,
     refusal: Option<String>,
-    /// Memory beyond the limits of its control groups.
+    /// Part of the guest's full size that its control groups do not allow.
     beyond: Bytes,
     outcome: Option<Outcome>,
 }
@@ -74,7 +76,7 @@ pub struct Rescue {
     reserve: Bytes,
     limit_ms: u64,
     began_ms: u64,
-    /// Time that the keeper could have run for the rescue.
+    /// Time for which the keeper could have run since the rescue began.
     chance: Chance,
     /// Free memory at the last grant, and the least free memory observed since.
     seen: Option<(Bytes, Bytes)>,
@@ -145,7 +147,7 @@ impl Rescue {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = true;
             patient.actual = actual;
-            // A grant that is not in use yet counts, and is not granted again.
+            // A grant counts even while the guest does not use it yet, and is not made again.
             if patient.asked.is_none() && patient.given == Bytes::ZERO {
                 // A guest may report any size. A size below the last known size is ignored.
                 patient.level = patient.level.max(actual.min(patient.restore));
@@ -230,7 +232,7 @@ impl Rescue {
     }
 
     /// Returns the targets to request now, smallest grant first. `available` is the host's free
-    /// memory. While it is unknown, nothing is granted.
+    /// memory. While the free memory is unknown, nothing is granted.
     pub fn step(&mut self, available: Option<Bytes>, now_ms: u64) -> Vec<(u64, Bytes)> {
         let is_due = self.stepped_ms.is_none_or(|at| now_ms >= at.saturating_add(AGAIN_MS));
         let Some(available) = available.filter(|_| is_due || self.is_news) else {
@@ -246,8 +248,8 @@ impl Rescue {
             Some(_) => patient.given > Bytes::ZERO,
         };
         let missing: Bytes = all().filter(counts).map(Patient::missing).sum();
-        // Each part is computed from all memory to grant, so that a guest reached early gets no
-        // more than others.
+        // Each guest's part is computed from all memory to grant, so that a guest that is reached
+        // early gets no more than others.
         let pot = room.plus(all().map(|patient| patient.given).sum());
         let fits = missing <= room;
         let due = self.due(pot, &counts);

@@ -43,7 +43,7 @@ pub enum Ended {
     Released,
     /// All that could be restored was restored.
     Restored,
-    /// Some guest did not get its full size.
+    /// Some guest did not get its full size or stays parked, or KSM's settings were not restored.
     Partly,
 }
 
@@ -55,7 +55,6 @@ struct Line<F> {
     manager: Option<Manager>,
 }
 
-/// The manager's process.
 struct Manager {
     pid: u32,
     descriptor: OwnedFd,
@@ -103,7 +102,6 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
     }
 }
 
-/// Describes the remaining work for the manager's guests.
 fn to_do(book: &Book) -> &'static str {
     match (book.guests().next().is_some(), book.parked().next().is_some()) {
         (false, true) => "its parked guests run again",
@@ -112,10 +110,10 @@ fn to_do(book: &Book) -> &'static str {
     }
 }
 
-/// OOM score adjustment of the keeper, with which the kernel never kills it.
+/// OOM score adjustment of the keeper, which the kernel then never kills for lack of memory.
 const NEVER: &str = "-1000";
-/// OOM score adjustment of the manager. The kernel kills every other process before the keeper,
-/// however large the keeper is.
+/// OOM score adjustment of the manager. The kernel kills other processes before the manager, and
+/// the manager before the keeper.
 const LATE: &str = "-900";
 
 /// Leaves the manager's session, so that the keeper survives the session's end. Also makes the
@@ -141,7 +139,6 @@ fn set_score(root: &Root, score: &str) {
 }
 
 impl<F: AsFd> Line<F> {
-    /// Reads the manager's messages.
     fn read(&mut self, book: &mut Book, clock: &Clock) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
         match rustix::io::read(&self.pipe, &mut buffer) {

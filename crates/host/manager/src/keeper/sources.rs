@@ -13,13 +13,13 @@ use super::{Book, Held, Place, Rescue, Wakes};
 /// Sources of all guests in the book, and the guests' ids in these sources.
 pub(super) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// Source and guest in the book, by the id of the guest in the source.
+    /// Index of the source and the guest's number in the book, by the guest's id in the source.
     places: BTreeMap<Id, (usize, u64)>,
 }
 
 impl Sources {
-    /// Opens sources for all guests of a book. Each guest has its own connection, so that a hung
-    /// guest delays no other.
+    /// Opens the sources of all guests in a book: one for all QMP sockets, and one for each
+    /// libvirt. Each QMP socket has its own connection, so that a hung QEMU delays no other guest.
     pub(super) fn of(book: &Book) -> Sources {
         let ids = IdSource::new();
         let trust = Trust::naming(book.all().map(|held| Owner(held.owner)));
@@ -61,7 +61,7 @@ impl Sources {
         set
     }
 
-    /// Returns the time of the next turn without any event.
+    /// Returns the time at which a turn is due even without an event.
     pub(super) fn next_ms(&self) -> u64 {
         self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
     }
@@ -168,8 +168,8 @@ fn learn(
     None
 }
 
-/// Returns true if a guest was found at the place that the book contains. Names and UUIDs come from
-/// the guest's monitor. They count only at the expected socket, with the right owner.
+/// Returns true if a guest was found at its place in the book, with the same owner. A UUID counts
+/// only at the expected libvirt, because a monitor may report any UUID.
 fn is_at(held: &Held, found: &Found) -> bool {
     let is_there = match &held.place {
         Place::Qmp(path) => found.has_monitor() && *path == found.source,

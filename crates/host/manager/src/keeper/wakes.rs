@@ -1,8 +1,9 @@
-//! The schedule for waking parked guests, with the results. A pure module.
+//! The schedule for waking parked guests, and the results. This module does no I/O.
 //!
-//! If only the manager had the list of parked guests, their virtual CPUs could stay stopped
-//! forever. A guest that already runs is not resumed. But the manager's last request to stop it may
-//! still be on its way, so the guest is watched for a while.
+//! If only the manager knew the parked guests, their virtual CPUs would stay stopped after the
+//! manager's death. The keeper resumes these guests. A guest that already runs is not resumed. But
+//! the manager's last request to stop the guest may still be on its way, so the guest is watched
+//! for a while.
 
 use super::Held;
 use hypervisor::RunState;
@@ -26,7 +27,7 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Wakes {
     waiting: BTreeMap<u64, Waiting>,
-    /// Names and reasons, by id.
+    /// Names of guests that could not be resumed, with the reasons, by id.
     failed: BTreeMap<u64, (String, String)>,
     awake: usize,
 }
@@ -96,7 +97,7 @@ impl Wakes {
         (self.awake, self.failed.into_values().chain(silent).collect())
     }
 
-    /// Returns true for a guest that is still stopped.
+    /// Returns true for a guest that may still be stopped.
     pub fn is_left(&self, id: u64) -> bool {
         self.waiting.contains_key(&id) || self.failed.contains_key(&id)
     }

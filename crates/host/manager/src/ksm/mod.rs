@@ -39,7 +39,7 @@ pub struct Ksm {
     is_driven: bool,
     /// A message to the operator, reported once.
     note: Option<String>,
-    /// True once a pause because of several users was reported.
+    /// True once a stop of KSM because of several users was reported.
     is_apart_told: bool,
     saved: Option<Saved>,
     written: Option<Settings>,
@@ -49,7 +49,6 @@ pub struct Ksm {
     cost_permille: Option<u64>,
 }
 
-/// CPU time at a point in time.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at_ms: u64,
@@ -60,8 +59,8 @@ struct Span {
 const COST_MS: u64 = 10_000;
 
 impl Ksm {
-    /// Opens KSM below `root`, which is `/` except in tests. Only the mode `off` changes something,
-    /// as it stops the kernel's scan at once.
+    /// Opens KSM below `root`, which is `/` except in tests. Mode `off` stops the kernel's scan at
+    /// once. Mode `auto` at first only switches off the kernel's own advisor.
     pub fn open(root: &Path, mode: KsmMode) -> Ksm {
         let mut ksm = Ksm {
             files: KsmFiles::at(root),
@@ -115,7 +114,7 @@ impl Ksm {
         self.note.take()
     }
 
-    /// Reads the counters, at most once a second.
+    /// Reads the counters. Called at most once a second.
     pub fn read(&mut self, now_ms: u64) -> KsmCounters {
         self.counters = self.files.counters();
         self.count_cost(now_ms);
@@ -145,7 +144,6 @@ impl Ksm {
         self.written = Some(settings);
     }
 
-    /// Returns the memory saved by merging.
     pub(crate) fn gain(&self) -> Option<Bytes> {
         self.counters.pages_sharing.map(Pages::bytes)
     }
@@ -162,7 +160,7 @@ impl Ksm {
         }
     }
 
-    /// Restores the settings. Later changes by another program stay.
+    /// Restores the settings found at the start, unless another program has changed KSM since.
     pub fn restore(&mut self) -> Vec<(PathBuf, io::Error)> {
         self.is_driven = false;
         self.saved.take().map_or_else(Vec::new, |saved| self.files.put_back(&saved.0))

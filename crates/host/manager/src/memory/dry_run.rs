@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 /// Maximum number of guests in the summary.
 const SHOWN_MAX: usize = 20;
-/// Maximum number of guests that are counted by their names.
+/// Maximum number of guests with counted moves.
 const GUESTS_MAX: usize = 2_000;
 /// Maximum length of a guest's name in the summary.
 const NAME_MAX: usize = 60;
 
-/// Moves of one guest.
 #[derive(Debug)]
 struct Moves {
     count: u64,
@@ -25,7 +24,6 @@ struct Moves {
 pub(crate) struct DryRun(BTreeMap<String, Moves>);
 
 impl DryRun {
-    /// Counts a move of a guest.
     pub(super) fn count(&mut self, guest: &str, from: Bytes, to: Bytes) {
         if self.0.len() >= GUESTS_MAX && !self.0.contains_key(guest) {
             return;

@@ -1,5 +1,5 @@
-//! A policy engine: the arbiter with its settings and the operator's rules. It can instead carry
-//! out the rules of other managers (`[policy] kind`).
+//! A policy engine: the arbiter with its settings and the operator's rules. Instead of pinhead's
+//! own rules, the arbiter can carry out another manager's rules (`[policy] kind`).
 //!
 //! The input of an active engine is the real state of the guests. A shadow (a second policy, or a
 //! dry run) decides but changes nothing. A shadow's input shows the guests as if its own targets
@@ -89,7 +89,6 @@ impl PolicyEngine {
         self.is_recorded = true;
     }
 
-    /// Returns the inputs of the last pass, if recorded.
     pub(super) fn take_seen(&mut self) -> Option<Seen> {
         self.seen.take()
     }
@@ -149,7 +148,6 @@ impl PolicyEngine {
         pass
     }
 
-    /// Returns the inputs of a pass.
     fn see(&self, scene: &Scene<'_>, said: &BTreeMap<Key, RuleVerdicts>) -> Seen {
         let host = PassHost {
             config: self.config,
@@ -244,7 +242,7 @@ mod tests {
     fn a_dry_run_of_other_rules_sees_its_own_targets_met() {
         let config = Config::of_host(Bytes::mib(10_000));
         let mut engine = dry(config, Rival::of(Kind::Proxmox));
-        // The host lacks 1300 MiB to have a fifth of its memory free. Up to 900 MiB can be
+        // The host needs 1300 MiB more to have a fifth of its memory free. Up to 900 MiB can be
         // reclaimed from the guest, 100 MiB every ten seconds.
         assert_eq!(moves(&mut engine), 5);
         let imagined = engine.imagined.as_ref().and_then(|sizes| sizes.get(&Key(1)).copied());

@@ -48,8 +48,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Returns the owner of the guests' memory, with its active policy and, if configured, a
-    /// shadow. `is_recorded` is set if passes are recorded.
+    /// Returns the state with its active policy and, if configured, a shadow. `is_recorded` is set
+    /// if passes are recorded.
     pub(crate) fn new(
         mut engine: PolicyEngine,
         shadow: Option<(PolicyEngine, Settings)>,
@@ -62,18 +62,17 @@ impl Memory {
         Memory { engine, shadow, records: BTreeMap::new(), trace, dry_run }
     }
 
-    /// Returns the decisions about a guest.
     pub(crate) fn record(&self, guest: Id) -> Option<&Record> {
         self.records.get(&guest)
     }
 
-    /// Returns the inputs of the last pass for any one guest. The values of the host are the same
-    /// in the inputs of all guests.
+    /// Returns the inputs of the last pass for any one guest, to read the host's values. These
+    /// values are the same for all guests.
     pub(crate) fn newest(&self) -> Option<&policy::arbiter::Inputs> {
         self.records.values().find_map(|record| record.recent.front())
     }
 
-    /// Replaces the policies. The state of guests is kept, and only the judgement changes.
+    /// Replaces the policies. The state of guests is kept.
     pub(crate) fn replace(
         &mut self,
         mut engine: PolicyEngine,
@@ -124,7 +123,7 @@ impl Memory {
         }
     }
 
-    /// Sends the keeper the missing memory of each guest.
+    /// Sends the keeper the reserve and the size of each guest.
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
@@ -213,12 +212,12 @@ impl Memory {
             let record = self.records.entry(id).or_default();
             record.last = Some((decision.clone(), now.wall_ms));
             if let Some(size) = command {
-                // The lease is changed before the target. If the manager dies between lease and
-                // target, the lease promises too much, but no memory is reclaimed without a
-                // promise. Returned memory counts only once the guest has it.
+                // The lease is changed before the target. If the manager dies in between, the lease
+                // lists memory that was not reclaimed. It never misses reclaimed memory. Memory
+                // given to a guest counts only once the guest has it.
                 effects.push(hold(guest, size.min(guest.memory.actual)));
-                // The daemon is notified first. Otherwise it would attribute the change to its own
-                // kernel.
+                // The daemon is notified first. Otherwise the daemon would attribute the change to
+                // the guest's kernel.
                 let reason = decision.to_string();
                 effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
                 effects.push(Effect::SetTarget { guest: id, size });
@@ -373,7 +372,7 @@ fn explained(decision: &Decision, guest: &ManagedGuest) -> Decision {
     Decision { detail: if is_mute { MUTE } else { decision.detail }, ..decision.clone() }
 }
 
-/// Returns a message that the operator should get without a search.
+/// Returns a message about a decision that the operator must notice; `None` for other decisions.
 fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     let is_returned = decision.action == Action::Grow;

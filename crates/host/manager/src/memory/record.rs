@@ -28,7 +28,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Stores the inputs of a pass.
     pub(crate) fn remember(&mut self, inputs: Inputs) {
         self.recent.truncate(RECENT - 1);
         self.recent.push_front(inputs);

@@ -4,7 +4,7 @@
 const PATIENCE_MS: u64 = 200;
 /// Shortest interval between passes that an urgent need brings forward.
 const URGENT_MS: u64 = 100;
-/// Time after the start without any move, because the state of the guests must be known first.
+/// Time after the start in which no memory is moved, because the guests' state must be known first.
 const SETTLE_MS: u64 = 2_000;
 
 /// The times of requests to guests and of passes.
@@ -29,7 +29,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the time at which something is due.
+    /// Returns the time of the next requests to guests or of the next pass, whichever is earlier.
     pub(crate) fn next_ms(&self) -> u64 {
         self.next_ask_ms.min(self.pass_ms.unwrap_or(u64::MAX))
     }
@@ -70,7 +70,6 @@ impl Schedule {
         now_ms.saturating_sub(self.start_ms) >= SETTLE_MS
     }
 
-    /// Notes a pass.
     pub(crate) fn passed(&mut self, took_us: u64) {
         self.passes += 1;
         self.pass_us = Some(took_us);

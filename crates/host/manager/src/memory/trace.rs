@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// memory.
 const EVENTS_MAX: usize = 1_000;
 
-/// Number of passes, and the events between them.
+/// Number of passes, and the events since the last pass.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     number: u64,
@@ -20,7 +20,6 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Notes an event for the policy.
     pub(super) fn note(&mut self, event: PassEvent) {
         if self.events.len() < EVENTS_MAX {
             self.events.push(event);

@@ -1,5 +1,5 @@
-//! The monitor, which records everything once a second, next to the manager and without delaying
-//! it.
+//! The monitor records all values once a second in a thread of its own, without delaying the
+//! manager.
 //!
 //! ```text
 //!   Recorder ─► Known ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
@@ -8,10 +8,12 @@
 //!
 //! The manager only hands over its values. A separate thread reads the files of a hundred
 //! processes, and writes to a disk that may be slow. This thread keeps its normal priority. With a
-//! lower priority a shortage of CPU time could stop the thread for seconds within a moment. The
-//! values of the moment would then not add up. A late monitor leaves out moments, which shows as a
-//! gap. On a host that is short of memory, costly values are read seldom. Counters then lose
-//! nothing, and the record contains the number of omitted readings.
+//! lower priority, a shortage of CPU time could stop the thread for seconds while it reads the
+//! values of one moment. These values would then not add up.
+//!
+//! A late monitor leaves out moments, which shows as a gap. On a host that is short of memory,
+//! costly values are read seldom. Their counters lose nothing by this, and the record contains the
+//! number of omitted readings.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -25,13 +27,15 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Values of the manager that may wait for a late monitor.
+/// Maximum number of entries in the queue to the monitor. An entry has the manager's values of one
+/// second.
 const QUEUE: usize = 2;
-/// Duration of a round that shows a shortage of CPU or disk on the host.
+/// Duration of a round above which the host counts as short of CPU or disk time.
 const ROUND_MAX_US: u64 = 100_000;
-/// Rounds with the least work after a round longer than [`ROUND_MAX_US`].
+/// Number of rounds with the least work after a round longer than [`ROUND_MAX_US`].
 const LEAST_ROUNDS: u32 = 10;
-/// Upper limit of open files that is assumed. A hundred guests need some two thousand.
+/// Maximum number of open files, even if more are allowed. A hundred guests need about two
+/// thousand.
 const FILES_MAX: u64 = 65_536;
 /// Open files reserved for the manager.
 const FILES_LEFT: u64 = 512;
@@ -76,7 +80,6 @@ pub struct Live {
     /// The newest moment.
     pub moment: Arc<Moment>,
     before: Arc<Moment>,
-    /// Differences between the last two reports of processes.
     processes: Arc<Reported>,
     /// Duration of the last round without the sink, in microseconds.
     pub round_us: u64,
@@ -135,7 +138,7 @@ impl Monitor {
                 processes: Arc::default(),
                 least: 0,
             };
-            // A panic is caught here, because the join happens only at the end of the manager.
+            // A panic is caught here, because the thread is joined only at the manager's end.
             if catch_unwind(AssertUnwindSafe(|| worker.run(&seconds))).is_err() {
                 let shared = Arc::clone(&worker.shared);
                 // The sink may have caused the panic, and may panic again when it is dropped.
@@ -168,7 +171,7 @@ impl Monitor {
         lock(&self.shared).live.clone()
     }
 
-    /// Returns the newest sample unless it was returned before.
+    /// Returns the newest moment unless it was returned before.
     pub fn newest(&mut self) -> Option<Arc<Moment>> {
         let moment = self.live()?.moment;
         let is_new = moment.at_ms != self.given_ms;
@@ -176,7 +179,7 @@ impl Monitor {
         is_new.then_some(moment)
     }
 
-    /// Returns the moment of the last second.
+    /// Returns the activity of the last second, as a response.
     pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
         if let Some(failure) = self.failure() {
             return Err(Failure::new(failure));
@@ -200,7 +203,7 @@ impl Monitor {
         lock(&self.shared).notices.drain(..).collect()
     }
 
-    /// Ends the monitor after it has recorded all that was sent.
+    /// Ends the monitor after it has recorded all that was sent. Returns the last messages.
     pub fn finish(mut self) -> Vec<String> {
         self.end();
         self.take_notices()
@@ -246,7 +249,7 @@ fn fail(shared: &Mutex<Shared>) {
     }
 }
 
-/// Returns how many files the monitor may have open.
+/// Returns the number of files that the monitor may have open.
 fn files_max() -> usize {
     let now = getrlimit(Resource::Nofile).current.map_or(FILES_MAX, |now| now.min(FILES_MAX));
     usize::try_from(now.saturating_sub(FILES_LEFT).max(now / 2)).unwrap_or(usize::MAX)
@@ -255,7 +258,6 @@ fn files_max() -> usize {
 /// Processes of a guest as reported by its daemon.
 type Processes = BTreeMap<ProcessName, Row<ProcessField>>;
 
-/// State of the monitor's thread.
 struct Worker {
     clock: Clock,
     collector: Collector,
@@ -264,7 +266,6 @@ struct Worker {
     before: Option<Arc<Moment>>,
     /// Last report of each guest's daemon, and its time.
     reports: BTreeMap<GuestIdentity, (i64, Processes)>,
-    /// Differences between the last two reports.
     processes: Arc<Reported>,
     /// Remaining rounds that do only the least work.
     least: u32,

@@ -5,7 +5,6 @@ use model::{Moment, PassInput};
 use std::path::Path;
 use store::{Keep, News, PassRecorder, Recorder};
 
-/// Milliseconds in an hour.
 const HOUR_MS: i64 = 3_600_000;
 
 /// The recordings in a directory.
@@ -51,7 +50,7 @@ impl Sink for Recording {
 
     fn passes(&mut self, passes: &[PassInput]) -> Option<String> {
         let (_, recorder) = self.0.as_mut()?;
-        // The loop keeps the order. An iterator's `last` could start with the last item.
+        // The passes must be recorded in their order, so no lazy iterator is used.
         let mut news = None;
         for pass in passes {
             news = recorder.record(pass).or(news);

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// Compressed swap of all devices together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compressed {
-    /// Data stored, uncompressed.
+    /// Uncompressed size of the stored data.
     pub stored: Bytes,
-    /// Size of that data, compressed.
+    /// Compressed size of the stored data.
     pub takes: Bytes,
-    /// Fill level of the fullest device with a memory limit, in thousandths of its limit.
+    /// Fill level of the fullest device with a memory limit, in thousandths of that limit.
     pub full_permille: u64,
 }
 
@@ -49,7 +49,6 @@ pub(crate) struct HostReader {
 }
 
 impl HostReader {
-    /// Opens the files below a root.
     pub(crate) fn open(root: &Path) -> HostReader {
         let meminfo = |name: &str| Counter::Meminfo(name.into());
         let psi = |field| Counter::Psi(PsiResource::Memory, PsiLine::Some, field);
@@ -62,7 +61,6 @@ impl HostReader {
         }
     }
 
-    /// Reads the current state of the host.
     pub(crate) fn read(&mut self, lack: Bytes) -> HostSample {
         let swap = row(self.swap.as_mut()).map(|row| row.map(|kib| kib as u64 * 1024));
         let compressed = Compressed::read(&self.root, &mut self.buffer).unwrap_or_default();

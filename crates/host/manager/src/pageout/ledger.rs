@@ -8,7 +8,7 @@ use model::{HostField, Row};
 use policy::pageout::Taken;
 use std::collections::BTreeMap;
 
-/// Refaulted memory from which on a guest's wake-up is reported.
+/// Amount of refaulted memory from which a guest's wake-up is reported.
 const NEWS: Bytes = Bytes::mib(4);
 
 /// Account of a guest: its last page-out, and the memory that has become resident since.

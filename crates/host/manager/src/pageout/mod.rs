@@ -1,5 +1,5 @@
-//! The host's own reclaim as a lever. Memory of sleeping guests is paged out to the host's swap.
-//! While the host is below its set point, idle memory of running guests is paged out as well.
+//! Page-out: the kernel moves memory of sleeping guests to the host's swap. While the host is below
+//! its set point, idle memory of running guests is paged out as well.
 //!
 //! ```text
 //!   once a second: host ─┐                         ┌─► Job ─► PageOutWorker (a thread)
@@ -37,8 +37,8 @@ use store::kinds::{CAME_BACK, LEFT_ALONE, PAGE_OUT};
 /// regular check cause that much.
 const IDLE_PERCENT: f64 = 2.0;
 
-/// Passes without a new slice after which the kernel counts as hung, because of a disk or of the
-/// guest's process.
+/// Number of passes without a newly paged-out slice after which the kernel counts as hung, because
+/// of a disk or of the guest's process.
 const STALLED_PASSES: u32 = 30;
 
 /// An event for the owner of page-out.
@@ -46,11 +46,11 @@ const STALLED_PASSES: u32 = 30;
 pub(crate) enum PageOutEvent {
     /// Sent once a second, with the host's state, and with the reason if page-out is unavailable.
     Second { host: HostSample, off: Option<String> },
-    /// Sent four times a second.
+    /// Sent at each reading of the guests, up to four times a second.
     Tick,
     /// The thread has done a job, or could not accept it.
     Reported(Box<Report>),
-    /// A guest has started from scratch.
+    /// A guest has rebooted.
     Rebooted(Id),
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct PageOuts {
     policy: PageOut,
     host: HostSample,
     off: Option<String>,
-    /// Memory that the host would gain soon by page-out if it became short of memory.
+    /// Memory that the host would soon gain by page-out in a shortage of memory.
     expected: Bytes,
     /// Time since which a guest's virtual CPUs have hardly run.
     idle_since_ms: BTreeMap<Id, u64>,
@@ -88,7 +88,7 @@ impl PageOuts {
         has_worked
     }
 
-    /// Returns the memory that the host would gain soon by this lever if it became short of memory.
+    /// Returns the memory that the host would soon gain by page-out in a shortage of memory.
     pub(crate) fn expected(&self) -> Bytes {
         self.expected
     }
@@ -166,8 +166,8 @@ impl PageOuts {
         let guests: Vec<GuestSample> =
             world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
         let mut effects = Vec::new();
-        // A running page-out ends early if it could not start now. For example, its guest has woken
-        // or swap is full.
+        // A running page-out ends early if it could not start now, for example because its guest
+        // has woken or swap is full.
         let config = config(&world.settings.page_out);
         let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);
@@ -287,7 +287,8 @@ impl PageOuts {
         effects
     }
 
-    /// Enters a result in the account. Returns a note for the journal if the result is news.
+    /// Enters a result in the guest's account. Returns a note for the journal if the result is
+    /// news.
     fn tell(
         &mut self,
         world: &World<'_>,
@@ -331,7 +332,6 @@ impl PageOuts {
         row.set(HostField::PageOutRun, Some(cpu_us.saturating_mul(1000)));
     }
 
-    /// Returns the row of this lever for display.
     pub(crate) fn row(&self, world: &World<'_>, cpu_us: u64) -> LeverRow {
         let off = self.why_off(world);
         let state = match &off {
@@ -351,7 +351,6 @@ impl PageOuts {
         }
     }
 
-    /// Returns the rows of all guests for display.
     pub(crate) fn guests(&self, world: &World<'_>, now: Now) -> Vec<PagedOutRow> {
         let config = config(&world.settings.page_out);
         let row = |guest: &ManagedGuest| {

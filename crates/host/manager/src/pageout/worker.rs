@@ -6,8 +6,8 @@
 //!
 //! The kernel compresses the memory within the call, which takes milliseconds for each slice of 8
 //! MiB, and seconds for a large guest. The manager's loop, which grants memory within milliseconds,
-//! must not wait for this call. The thread holds no resource that other code needs. The worker may
-//! end at any moment, because a guest pages in its memory without help.
+//! must not wait for this call. The thread holds no resource that other code needs. It may end at
+//! any moment, because a guest pages in its memory without help.
 
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};
@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
-/// Capacity of the queue, enough for a measurement of each of many guests, and a page-out.
+/// Capacity of the queue, enough for one measurement of each guest, and a page-out.
 const QUEUE: usize = 4096;
 
-/// Slices between two checks of their compression. A check reads files.
+/// Number of slices between two checks of the compression. A check reads files.
 const RATED_SLICES: usize = 4;
 /// Longest pause after a slice of a running guest. Up to this limit the thread pauses for as long
 /// as the slice took.
@@ -46,7 +46,6 @@ pub(crate) enum Task {
     Look,
 }
 
-/// Report of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub guest: Id,
@@ -81,7 +80,7 @@ struct Shared {
 /// A job with its number. Numbers start at 1.
 type Numbered = (u64, Job);
 
-/// Handle of the lever's thread. When the handle is dropped, the thread ends after its current
+/// Handle of page-out's thread. When the handle is dropped, the thread ends after its current
 /// slice.
 #[derive(Debug, Default)]
 pub struct PageOutWorker {
@@ -131,7 +130,6 @@ impl PageOutWorker {
         self.off.as_deref()
     }
 
-    /// Reads the host's state for page-out.
     pub(crate) fn read_host(&mut self, lack: Bytes) -> HostSample {
         self.host.as_mut().map_or(HostSample::default(), |host| host.read(lack))
     }
@@ -141,8 +139,8 @@ impl PageOutWorker {
         self.shared.cpu_us.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of slices paged out so far. If it does not rise during a page-out, the
-    /// kernel hangs.
+    /// Returns the number of slices paged out so far. If the number does not rise during a
+    /// page-out, the kernel hangs.
     pub(crate) fn slices(&self) -> u64 {
         self.shared.slices.load(Ordering::Relaxed)
     }
@@ -182,7 +180,7 @@ impl Drop for PageOutWorker {
     }
 }
 
-/// Extent of a page-out.
+/// Result of paging out slice after slice.
 enum End {
     /// All memory was paged out.
     Whole,
@@ -192,7 +190,6 @@ enum End {
     Part { next: u64 },
 }
 
-/// State of the thread.
 struct Work {
     root: PathBuf,
     shared: Arc<Shared>,

@@ -1,6 +1,6 @@
-//! Recorded values of the manager about guests and host, for the monitor once a second. These are
+//! Values of the manager about guests and host, which the monitor records once a second. These are
 //! the manager's own values, and unchanged reports of the hypervisor, the balloon and the daemon.
-//! The policy computes none of them.
+//! No recorded value is computed by the policy.
 //!
 //! Sizes are capped at the guest's maximum. Without a daemon, the balloon's statistics are recorded
 //! in the daemon's fields too, as far as they have the same meaning. A reader of
@@ -117,7 +117,7 @@ impl Recorder {
     }
 }
 
-/// Returns a guest's values by the manager, the hypervisor and the daemon.
+/// Returns a guest's values from the manager, the hypervisor and the daemon.
 fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
@@ -166,8 +166,9 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     all
 }
 
-/// Sets the working set: memory that the guest could not do without, by one rule for all sources. A
-/// balloon does not report the active part of the cache, so the working set is then unknown.
+/// Sets the working set: memory that the guest could not do without, by one rule for all sources.
+/// Without a daemon the working set is unknown, because a balloon does not report the active part
+/// of the cache.
 fn put_working_set(row: &mut Row<G>) {
     let [actual, available, active] =
         [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));
@@ -197,7 +198,7 @@ fn put_status(row: &mut Row<G>, status: &wire::Status, most: u64) {
     ]);
 }
 
-/// Sets values of the whole guest, as its daemon reported them with its processes.
+/// Sets values of the whole guest, which its daemon reported together with its processes.
 fn put_system(row: &mut Row<G>, system: &wire::System) {
     let root = system.root_total_kib.zip(system.root_available_kib);
     let used = root.filter(|(total, _)| *total > 0).map(|(total, available)| {

@@ -68,7 +68,6 @@ pub(super) fn changed(
     Ok(())
 }
 
-/// Describes the change in words.
 pub(super) fn in_words(change: Change) -> String {
     let share = |share: Share| match share {
         Share::Permille(permille) => format!("{} %", permille as f64 / 10.0),

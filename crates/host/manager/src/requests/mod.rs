@@ -1,4 +1,4 @@
-//! Requests for changes: limits by hand, and reservations.
+//! Requests for changes: limits set by the operator, and reservations.
 
 mod change;
 
@@ -15,7 +15,6 @@ use store::kinds;
 /// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
-/// A reservation with a waiting client.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     to: Return,
@@ -115,7 +114,6 @@ impl Requests {
         }))
     }
 
-    /// Answers with the outcome of a reservation.
     fn settled(&mut self, world: &World<'_>, one: &arbiter::Reserved) -> Vec<Effect> {
         let Some(Waiting { to, mib, hold_ms }) = self.waiting.remove(&one.id) else {
             return Vec::new();
@@ -136,7 +134,7 @@ impl Requests {
     }
 }
 
-/// Changes a guest's limits, and returns the new ones.
+/// Changes a guest's limits, and returns the new limits.
 fn set(
     world: &World<'_>,
     name: &str,
@@ -171,7 +169,7 @@ fn set(
     Ok((effects, entitled))
 }
 
-/// Returns the guests that could not shrink further, by the clause that prevented it.
+/// Describes the guests that could not shrink further, grouped by the clause that prevented it.
 fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
     let mut by_clause: BTreeMap<Clause, Vec<&str>> = BTreeMap::new();
     for (key, clause) in refused {

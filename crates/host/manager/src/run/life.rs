@@ -1,4 +1,4 @@
-//! A manager's start, new settings, and its end.
+//! Start and end of a manager, and new settings.
 
 use super::parts::{Options, Parts};
 use super::timers::Timers;
@@ -37,7 +37,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Returns a manager that has read its host, without guests so far.
+    /// Returns a manager that has read the host's state and has no guests yet.
     pub fn new(parts: Parts) -> Result<Manager, Error> {
         let Parts { clock, options, place, config_path, loaded, .. } = parts;
         let (engine, shadow) = engines(&loaded, !options.dry_run, Bytes::ZERO)?;
@@ -98,8 +98,8 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Reports the number of guests at the start and after changes, or the places that were
-    /// searched.
+    /// Reports the number of guests at the start and after changes. Without guests at the start,
+    /// the places that were searched are reported.
     pub(super) fn greet(&mut self, now: Now) {
         let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
         let is_first = self.timers.crowd.is_first();
@@ -156,7 +156,7 @@ impl Manager {
         Ok(Reloaded { config, changed_guests, notes })
     }
 
-    /// Lets the manager of a `pinhead up` end for a `pinhead host`, which takes over its guests.
+    /// Lets the manager of a `pinhead up` end, so that a `pinhead host` can take over the guests.
     pub(super) fn yield_to_another(&mut self) -> Result<Answer, Failure> {
         if !self.run.options.for_farms {
             let text = format!("This manager is a `pinhead host`, process {}", std::process::id());

@@ -1,4 +1,5 @@
-//! The loop. It waits for the next event, passes it to its owner, and carries out the effects.
+//! The manager's main loop. It waits for the next event, passes the event to the owner of the
+//! affected state, and carries out the effects.
 //!
 //! ```text
 //!   poll ─► events ─► owner.step(&World, event, now) ─► effects ─► perform
@@ -45,9 +46,10 @@ use reactor::{PollFlags, PollSet, Ready, Watcher};
 use std::path::PathBuf;
 use timers::Timers;
 
-/// Interval of KSM, the lease's heartbeat and the journal's pruning.
+/// Interval of regular work, such as KSM's control, the lease's heartbeat and the journal's
+/// pruning.
 const SLOW_MS: u64 = 1_000;
-/// Interval between readings of running guests' processes that decisions do not need.
+/// Interval between those readings of running guests' processes that no decision needs.
 const LOOK_MS: u64 = 5_000;
 
 /// Circumstances of this manager's run.
@@ -63,7 +65,7 @@ struct Run {
     has_yielded: bool,
 }
 
-/// Devices that the loop reads and writes. No owner has access to them.
+/// Devices that the loop reads and writes. The owners of state have no access to these devices.
 struct Devices {
     sources: Sources,
     attachments: Attachments,
@@ -77,7 +79,7 @@ struct Devices {
     monitor: Option<Monitor>,
 }
 
-/// The manager of all guests of a host: its owners, and the loop around them.
+/// The manager of all guests of a host: the owners of its state, and the loop that drives them.
 pub struct Manager {
     run: Run,
     settings: Settings,
@@ -97,7 +99,8 @@ pub struct Manager {
     notices: Vec<String>,
 }
 
-/// Keys of owners in the manager's poll set. Sources have the keys from `SOURCES` up.
+/// Keys of the descriptors' owners in the manager's poll set. Sources have the keys from `SOURCES`
+/// up.
 mod owner {
     pub(super) const STOP: u64 = 0;
     pub(super) const RELOAD: u64 = 1;
@@ -108,7 +111,7 @@ mod owner {
     pub(super) const SOURCES: u64 = 6;
 }
 
-/// Provides owners with read access to the manager, while the owner's own part is borrowed for
+/// Gives an owner read access to the whole manager, while the owner's own part is borrowed for
 /// writing.
 macro_rules! world {
     ($manager:expr) => {
@@ -210,7 +213,6 @@ impl Manager {
         }
     }
 
-    /// Serves the control socket.
     fn serve(&mut self, ready: &Ready, now: Now) {
         let control = &mut self.devices.control;
         let own = ready.of(owner::CONTROL);
@@ -354,7 +356,7 @@ impl Manager {
         self.perform(effects, now);
     }
 
-    /// Handles the reports of page-out's thread, and sends it new jobs.
+    /// Handles the reports of page-out's thread, and sends new jobs to the thread.
     fn page_out(&mut self, now: Now) {
         for report in self.devices.page_out.reports() {
             self.step_page_outs(PageOutEvent::Reported(Box::new(report)), now);
@@ -405,7 +407,6 @@ impl Manager {
         }
     }
 
-    /// Runs one pass over all guests.
     fn pass(&mut self, now: Now) {
         let before_us = self.run.clock.us();
         self.read_host(now);
@@ -416,7 +417,6 @@ impl Manager {
         self.schedule.passed(self.run.clock.us() - before_us);
     }
 
-    /// Does the work of each second.
     fn slow(&mut self, now: Now) {
         let sample = self.ksm_sample(now);
         let Devices { lease, ksm, .. } = &mut self.devices;
@@ -443,14 +443,13 @@ impl Manager {
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
     }
 
-    /// Returns the missing free memory of the host or the budget. Page-out and the balloon use the
+    /// Returns the free memory that the host or the budget lacks. Page-out and the balloon use the
     /// same value. With different values, each could wait for the other.
     fn lack(&self) -> Bytes {
         let lack = self.memory.engine.arbiter.lack();
         self.host.machine().map_or(Bytes::ZERO, |_| lack)
     }
 
-    /// Returns the inputs of KSM's decision.
     fn ksm_sample(&mut self, now: Now) -> ksm::Sample {
         let plan = self.memory.engine.config;
         let world = world!(self);

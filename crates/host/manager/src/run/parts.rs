@@ -24,7 +24,7 @@ pub struct Options {
     /// Memory that the guests may use together, in place of the file's `[host] budget`.
     pub budget: Option<Share>,
     /// True if the manager is part of a `pinhead up`. Such a manager has only guests of its user's
-    /// farms, leaves KSM to them, and ends when a `pinhead host` starts.
+    /// farms, does not change KSM, and ends when a `pinhead host` starts.
     pub for_farms: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Effects carried out: requests to hypervisors, the lease, the journal, responses to clients, and
+//! Carries out effects: requests to hypervisors, the lease, the journal, responses to clients, and
 //! events from one owner to another.
 
 use super::Manager;
@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 impl Manager {
-    /// Carries out effects in their order.
     pub(super) fn perform(&mut self, effects: Vec<Effect>, now: Now) {
         effects.into_iter().for_each(|effect| self.carry_out(effect, now));
     }

@@ -1,6 +1,6 @@
 //! Timers of the loop.
 
-/// Times at which the clock alone makes something due.
+/// Times at which work is due without any event.
 pub(super) struct Timers {
     pub tick_ms: u64,
     pub slow_ms: u64,
@@ -8,7 +8,7 @@ pub(super) struct Timers {
     pub crowd: Crowd,
 }
 
-/// Number of guests, as far as it was reported.
+/// Number of guests, and the number that was reported last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Crowd {
     reported: Option<usize>,
@@ -22,8 +22,8 @@ impl Crowd {
         self.reported.is_none()
     }
 
-    /// Returns true if a report of the number is due. The first number is reported at once, and a
-    /// new number after it has been stable for `steady_ms`.
+    /// Returns true if a report of the number is due. The first number is reported at once. A new
+    /// number is reported once it has been stable for `steady_ms`.
     pub fn is_news(&mut self, count: usize, steady_ms: u64, now_ms: u64) -> bool {
         if std::mem::replace(&mut self.seen, count) != count {
             self.since_ms = now_ms;

@@ -62,13 +62,12 @@ struct Done;
 pub struct ScrapeServer {
     listener: Listener,
     clients: Vec<Client>,
-    /// Number of clients so far.
     given: u64,
     acceptor: Acceptor,
     text: Text,
 }
 
-/// The newest values, and their text in both formats as far as requested.
+/// The newest values, and their text in each format that was requested.
 #[derive(Debug)]
 struct Text {
     latest: Latest,
@@ -115,7 +114,7 @@ impl ScrapeServer {
         Ok(ScrapeServer { listener, clients: Vec::new(), given: 0, acceptor, text })
     }
 
-    /// Returns the address in use.
+    /// Returns the TCP address in use; `None` for a socket in the file system.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -146,7 +145,7 @@ impl ScrapeServer {
         }
     }
 
-    /// Returns the time of the next turn without any input.
+    /// Returns the time at which a turn is due even without input.
     pub fn next_ms(&self) -> u64 {
         let untils = self.clients.iter().map(|client| client.until_ms);
         untils.chain(self.acceptor.next_ms()).min().unwrap_or(u64::MAX)

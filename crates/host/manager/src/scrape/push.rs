@@ -1,4 +1,4 @@
-//! Metrics pushed to a metrics server, before they are recorded.
+//! Push of metrics to a metrics server. Each moment is pushed before it is recorded.
 //!
 //! ```text
 //!   the monitor's thread ─► Sink: MetricsPush ─► Recording
@@ -28,7 +28,8 @@ pub struct MetricsPush {
     lost: u64,
 }
 
-/// Wraps a sink with a pushing sink, if configured. Returns the reason if pushing cannot start.
+/// Returns a sink that pushes moments and also hands them to `next_sink`, if configured. Also
+/// returns the reason if pushing cannot start.
 pub fn pushing(
     settings: &MetricsSettings,
     next_sink: Option<Box<dyn Sink>>,
@@ -52,7 +53,7 @@ pub fn pushing(
 }
 
 impl MetricsPush {
-    /// Offers new values to the pusher, and returns messages about it.
+    /// Offers new values to the pusher, and returns a message about a problem of the push.
     fn push(&mut self, moment: &Moment) -> Option<String> {
         // A guest that has not run is left out, as in the recordings.
         self.pending.take(moment, &|_| true);
@@ -101,7 +102,7 @@ impl Sink for MetricsPush {
     }
 }
 
-/// Returns the name of the host, by the settings or by its kernel.
+/// Returns the name of the host from the settings, or else from the kernel.
 pub(crate) fn host_name(settings: &MetricsSettings) -> String {
     if let Some(name) = &settings.host {
         return name.clone();

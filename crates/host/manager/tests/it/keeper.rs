@@ -25,7 +25,7 @@ const DIR: &str = "PINHEAD_TEST_DIR";
 /// Environment variable with the name of a QEMU, or with the process IDs of both QEMUs.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
 const GUESTS: [&str; 2] = ["a", "b"];
-/// File that exists while the guests are stopped, and the file that lists them.
+/// File that exists while the guests are stopped, and the file that lists the guests.
 const PAUSED: &str = "paused";
 const PARKED: &str = "parked";
 /// File that exists if the guests' sizes are to be listed.
@@ -176,7 +176,6 @@ impl Scene {
         targets
     }
 
-    /// Waits until the keeper has ended.
     fn end(mut self) {
         self.wait();
     }
@@ -227,8 +226,8 @@ fn child(part: &str, dir: &Path, qemu: &str) -> Child {
 fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + use<> {
     let output = BufReader::new(child.stdout.take().expect("its output"));
     output.lines().map_while(Result::ok).filter_map(|line| {
-        // The harness starts a line before it calls the test, so the test's output may be behind
-        // it.
+        // The harness starts a line before it calls the test, so the test's output may follow on
+        // that line.
         let mut words = line.rsplit(' ');
         let number = words.next()?.parse().ok()?;
         Some((words.next()?.to_owned(), number))
@@ -299,7 +298,6 @@ fn a_manager() {
     }
 }
 
-/// Runs the keeper.
 #[test]
 fn a_keeper() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };

@@ -274,7 +274,6 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
     assert!(targets[pinned..].contains(&512), "the DIMM is taken away: {targets:?}");
 }
 
-/// A QEMU without a visible process still counts.
 #[test]
 fn report_h09_guest_without_a_process_counts_in_a_budget() {
     let mut scene = Scene::kept("unseen", "[host]\nbudget = \"6 GiB\"\n");

@@ -22,8 +22,7 @@ use store::Writer;
 /// Time far above the duration of a round.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A sink that accepts one moment for each message that it gets. It signals the arrival of a
-/// moment, and then waits for the message.
+/// A sink that signals the arrival of each moment, and then waits for a message of the test.
 struct Hands {
     begun: Sender<()>,
     moments: Sender<Moment>,

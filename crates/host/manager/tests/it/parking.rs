@@ -83,7 +83,7 @@ fn report_h14_full_disk_is_named_when_park_or_wake_is_refused() {
     }
 }
 
-/// The guest's farm parks and wakes it. The manager reports that, and leaves the guest to its farm.
+/// The guest's farm parks and wakes the guest. The manager only reports the guest's state.
 #[test]
 fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
     let mut scene = Scene::kept("farms", "");
@@ -241,8 +241,8 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
 }
 
-/// Returns the orders of the next manager for a stopped guest. The killed manager had recorded the
-/// CPU time of the virtual CPUs at the stop.
+/// Returns the next manager's requests to stop (false) or resume (true) a stopped guest. The killed
+/// manager had recorded the CPU time of the virtual CPUs at the stop.
 fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let of = ProcessId::of(process.pid());
     let line = format!("{} {} ran {ran_ns}\n", process.pid(), of.unwrap().start_ticks);

@@ -1,4 +1,4 @@
-//! Sizes of guests after the manager's end. They must equal the sizes before its start.
+//! Sizes of guests after the manager's end, which must equal the sizes before the manager's start.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -198,7 +198,7 @@ fn guest_that_is_restored_has_its_memory_again() {
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
     scene.run(500);
-    // The device reports sizes on its way to the target set before the save.
+    // The balloon reports sizes on its way to the target set before the save.
     scene.fake.set_actual(guest, Bytes::mib(1000));
     scene.run(2_000);
     assert_eq!(scene.actual(guest), 4096, "the pin is gone, and the host has the memory");

@@ -56,8 +56,8 @@ impl Linux {
     }
 }
 
-/// The source itself, shared with the test. The test can wait for the end of its program while the
-/// manager's clock is stopped.
+/// The z/VM source, shared with the test. The test can wait for the end of the source's program
+/// while the manager's clock is stopped.
 struct Shared(Rc<RefCell<Zvm>>);
 
 impl Hypervisor for Shared {
@@ -115,7 +115,8 @@ fn name_of(number: usize) -> String {
 }
 
 /// Writes a script that logs its arguments. Another process writes the file. A process forked by
-/// the test could otherwise have the file open for writing, so that its execution would fail.
+/// the test could otherwise have the file open for writing, so that the script could not be
+/// executed.
 fn script(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -185,7 +186,6 @@ impl Scene {
         scene
     }
 
-    /// Writes z/VM's current counters.
     fn count(&self) {
         let guest = |(number, user): (usize, &Linux)| Guest {
             name: to_ebcdic(&name_of(number)),
@@ -202,7 +202,6 @@ impl Scene {
         fs::write(self.dir.join("diag_2fc"), guests_bytes(&all, Tod(1))).unwrap();
     }
 
-    /// Returns all messages so far.
     fn messages(&self) -> Vec<String> {
         let log = fs::read_to_string(self.dir.join("vmcp.log")).unwrap();
         log.lines().map(str::to_owned).collect()

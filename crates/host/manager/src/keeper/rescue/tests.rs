@@ -4,7 +4,8 @@ fn mib(mib: u64) -> Bytes {
     Bytes::mib(mib)
 }
 
-/// Returns a rescue of guests of 1000 MiB that lack these numbers of MiB. All are reached.
+/// Returns a rescue of guests of 1000 MiB, all of which are reached. `missing` is the memory that
+/// each guest lacks, in MiB.
 fn rescue(missing: &[u64], reserve: u64) -> Rescue {
     let guests: Vec<Held> =
         (1..).zip(missing).map(|(id, missing)| held(id, 1000, 1000 - missing, *missing)).collect();
