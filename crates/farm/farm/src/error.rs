@@ -12,7 +12,8 @@ pub enum Error {
     /// A memory tier cannot be made, or cannot be undone.
     #[error("Memory tiers, {tier}: {what}")]
     Tier {
-        /// Name of the tier: "cgroup", "zram", "swap file", "KSM", or their "record".
+        /// Name of the tier: "cgroup", "zram", "swap file", "KSM", or "record" for the record of
+        /// all tiers.
         tier: &'static str,
         what: String,
         source: Option<io::Error>,

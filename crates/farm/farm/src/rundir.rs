@@ -27,7 +27,7 @@ use crate::Error;
 
 /// File in a process's directory that the process keeps locked.
 const LOCK: &str = "lock";
-/// File with the farm's name, if there is one.
+/// File with the farm's name, if the farm has a name.
 const NAME: &str = "farm";
 
 /// The directory of this process, which is removed on drop.
@@ -39,8 +39,8 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Creates this process's directory, with the farm's name in it, after removing the
-    /// directories of processes that are gone.
+    /// Removes the directories of processes that are gone, and then creates this process's
+    /// directory with the farm's name in it.
     pub fn create(farm: Option<&str>) -> io::Result<RunDir> {
         let dir = RunDir::below(&base()?, std::process::id())?;
         farm.map_or(Ok(()), |name| fs::write(dir.path.join(NAME), name))?;
@@ -57,7 +57,8 @@ impl RunDir {
         Ok(RunDir { path, base: base.to_path_buf(), _lock: lock })
     }
 
-    /// Leaves the guests to their own rules, and to a `pinhead host`.
+    /// Leaves the guests' memory to their own rules. Managers of other farms do not take the
+    /// guests, but `pinhead host` does.
     pub fn leave_to_rules(&self) -> io::Result<()> {
         fs::write(self.path.join(qmp::RULES_ONLY), "")
     }
@@ -92,8 +93,8 @@ pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
 /// directory. `None` means that no process holds the lock.
 ///
 /// The lock is checked after the pidfd was opened. A lock that is held then proves that the pidfd
-/// refers to the lock's holder. A held lock without a pidfd, as in a sandbox or with an old kernel,
-/// is an error.
+/// refers to the lock's holder. If the lock is held but no pidfd can be opened, as in a sandbox or
+/// on an old kernel, the function returns an error.
 pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
     let process = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()));
@@ -152,7 +153,7 @@ fn is_dead(path: &Path) -> bool {
 pub fn base() -> io::Result<PathBuf> {
     let top = manager::config::own_dir()?;
     // Other users may read and enter this directory, because the directories in it are closed to
-    // them.
+    // these users.
     images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
 }
 

@@ -14,8 +14,8 @@ use crate::tasks::{TaskGather, TaskScan};
 /// CPU usage above which a settled daemon gets a message to check its guest. An idle kernel also
 /// runs occasionally, and a message each time would keep the guest awake.
 pub const BUSY_PERCENT: f64 = 10.0;
-/// The shortest time between two messages to check, independent of the daemon's rules. The daemon's
-/// own clock decides the time of its check, and this value only limits the messages.
+/// Minimum time between two messages to check a guest, independent of the daemon's rules. The value
+/// limits only the messages: a daemon also checks its guest without a message.
 pub const LOOK_MIN_MS: u64 = 250;
 /// Interval assumed for a daemon that has not sent its own interval.
 const UPDATE_MS: u64 = 1_000;
@@ -41,7 +41,7 @@ pub enum DaemonEvent {
     /// The guest's memory statistics, and the earliest time at which they were valid. The time is
     /// `None` if the request was repeated before this answer arrived.
     Sample(Box<Memory>, Option<u64>),
-    /// The daemon's rules want a pool of this size.
+    /// The daemon's rules request a pool of this size.
     PoolRequest(PoolRequest),
     /// The guest's tasks.
     Tasks(Box<TaskScan>),
@@ -51,18 +51,18 @@ pub enum DaemonEvent {
     Files(Captured),
     /// Milliseconds until the guest's next timer; `None` if that is more than a day away.
     Alarm(Option<u64>),
-    /// The guest has accepted its identity, or reports the reason why it failed.
+    /// The clone has accepted its identity, or reports why it could not.
     Named(Result<(), String>),
     /// The name of the guest's previous host.
     CameFrom(String),
-    /// The daemon ends and has restored its changes.
+    /// The daemon ends and has undone its changes.
     Bye,
 }
 
 /// Numbers of requests to a daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskCounts {
-    /// Requests to check its guest, because the virtual CPUs had run.
+    /// Requests to check the guest, sent because the virtual CPUs had run.
     pub looks: u64,
     /// Requests for memory statistics.
     pub samples: u64,
@@ -86,7 +86,7 @@ enum Naming {
 /// The state of a daemon.
 #[derive(Debug, Default)]
 pub struct Agent {
-    /// The limits that its guest was started with.
+    /// The limits that the daemon's guest was started with.
     pub bounds: GuestBounds,
     grants: PoolGrants,
     naming: Naming,
@@ -157,12 +157,12 @@ impl Agent {
         self.memory_needs
     }
 
-    /// Drops the reports of the guest's state, because the guest is on another host now.
+    /// Drops the last status and sample, because another manager gets the guest's reports now.
     pub fn forget_state(&mut self) {
         (self.status, self.last_sample) = (None, None);
     }
 
-    /// Ends files that have not arrived in time, and returns the event.
+    /// Gives up files that have not arrived in time. Returns the event if a request is then over.
     pub fn late_files(&mut self, now_ms: u64) -> Option<DaemonEvent> {
         self.files.expire(now_ms).map(DaemonEvent::Files)
     }
@@ -255,8 +255,9 @@ impl Agent {
         self.status().is_some_and(|status| status.settled)
     }
 
-    /// Handles the usage of the guest's virtual CPUs, in percent of one CPU. A settled daemon of a
-    /// busy guest gets a message to check, at most at the interval of its rules.
+    /// Handles the usage of the guest's virtual CPUs, in percent of one CPU. If the guest is busy
+    /// and its daemon is settled, returns a message to check the guest. The interval of the
+    /// daemon's rules limits these messages.
     pub fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Option<ToGuest> {
         let update_ms = self.hello().map_or(UPDATE_MS, |hello| u64::from(hello.update_ms));
         let is_due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(LOOK_MIN_MS);

@@ -25,7 +25,7 @@ pub struct GuestBounds {
 }
 
 impl GuestBounds {
-    /// Returns its memory in pages of the pool.
+    /// Returns the guest's memory in pages of the pool.
     pub fn pages(&self) -> u64 {
         self.memory.0 / PAGE_BYTES
     }
@@ -36,8 +36,8 @@ impl GuestBounds {
         self.memory.less(pool)
     }
 
-    /// Returns the pages of the pool that a guest gets for its request, and the reason if there are
-    /// fewer than requested.
+    /// Returns the pages of the pool that a guest gets for its request, and the reason if the guest
+    /// gets fewer pages than requested.
     pub fn granted(&self, pool_pages: u64, floor: Bytes) -> (u64, String) {
         let most = self.memory.less(floor).0 / PAGE_BYTES;
         let reason = match pool_pages > most {

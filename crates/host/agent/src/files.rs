@@ -33,7 +33,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     open: Vec<Open>,
-    /// Requests for all files of which some files have not arrived yet.
+    /// Requests with files that have not arrived yet.
     begun: Vec<Captured>,
     last: u32,
 }
@@ -57,8 +57,8 @@ impl Captures {
         Some((number, requests))
     }
 
-    /// Handles a piece. Pieces arrive in order. A piece out of order ends its file. Returns the
-    /// files of a request when the last of them has ended.
+    /// Handles a piece. Pieces arrive in order. The file of a piece out of order is given up.
+    /// Returns the files of a request once each file is complete or given up.
     pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
         let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
         let open = &mut self.open[place];
@@ -74,7 +74,8 @@ impl Captures {
         self.end(place, fits)
     }
 
-    /// Ends files that have not arrived in time. Returns the files of a request that is over.
+    /// Gives up files that have not arrived in time. Returns the files of a request that is then
+    /// over.
     pub(crate) fn expire(&mut self, now_ms: u64) -> Option<Captured> {
         let late = |o: &Open| now_ms.saturating_sub(o.since_ms) > PATIENCE_MS;
         loop {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`Agent`] does no I/O and contains no policy. Its owner decides which guests are granted memory.
-//! A daemon's reports are claims. These claims are capped at the guest's limits. A flood of
-//! messages is read within a budget.
+//! A daemon's reports may be false, so they are capped at the guest's limits. A flood of messages
+//! is read within a budget.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A daemon with its port. It sends the answers and requests of [`Agent`].
+//! Link to a daemon through its port. The link sends the answers and requests of [`Agent`].
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use wire::{Dropped, Identity, ToGuest};
 use crate::agent::{Agent, DaemonEvent};
 use crate::port::Port;
 
-/// A daemon, with its port while it is open.
+/// A daemon's state, and the daemon's port while the port is open.
 #[derive(Debug, Default)]
 pub struct AgentLink {
     agent: Agent,
@@ -28,7 +28,7 @@ impl AgentLink {
         &self.agent
     }
 
-    /// Drops the reports of the guest's state.
+    /// Drops the last status and sample of the guest.
     pub fn forget_state(&mut self) {
         self.agent.forget_state();
     }
@@ -59,15 +59,14 @@ impl AgentLink {
         self.is_lost = true;
     }
 
-    /// Returns the connection and its events while the port is open. Returns `None` while the
-    /// budget is used up. Until the port may be read again, a closed other end would otherwise be
-    /// reported repeatedly.
+    /// Returns the connection and the events to poll for, while the port is open. Returns `None`
+    /// while the budget is used up, because poll would report a closed other end again and again.
     pub fn connection(&self) -> Option<(&Connection, PollFlags)> {
         let port = self.port.as_ref()?;
         Some((port.connection(), port.flags())).filter(|(_, flags)| !flags.is_empty())
     }
 
-    /// Refills the port's budget, and ends late files.
+    /// Refills the port's budget, and gives up late files.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         if let Some(port) = &mut self.port {
             port.refill(now_ms);
@@ -106,7 +105,7 @@ impl AgentLink {
         message.inspect(|message| self.send(message)).is_some()
     }
 
-    /// Sets the guest's memory after a hotplug. The daemon's reports are capped at it.
+    /// Sets the guest's memory after a hotplug. The daemon's reports are capped at this size.
     pub fn bound(&mut self, memory: Bytes) {
         self.agent.bounds.memory = memory;
     }

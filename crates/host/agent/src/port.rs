@@ -30,7 +30,8 @@ pub struct Port {
     decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
-    /// The cost of the last read beyond the budget, because the read contained many messages.
+    /// The cost beyond the budget, for a read that contained many messages. Later refills pay this
+    /// cost.
     debt: u64,
     /// Messages that were not sent because the guest does not read.
     pub unsent: u64,

@@ -26,7 +26,7 @@ impl AlarmQuestion {
         self.sequence
     }
 
-    /// Returns true once if this is the answer to the request.
+    /// Returns true once if this is the answer to the newest request.
     pub(crate) fn is_answered_by(&mut self, sequence: u32) -> bool {
         sequence == self.sequence && std::mem::take(&mut self.is_open)
     }

@@ -2,8 +2,8 @@
 
 use wire::{Processes, Scan, Task, Totals};
 
-/// Number of top tasks requested, ranked by dispatches and again by CPU time. In an idle guest
-/// fewer tasks are active.
+/// Number of tasks requested from the top of each ranking: by dispatches, and by CPU time. In an
+/// idle guest fewer tasks are active.
 const TOP: u8 = 100;
 /// Maximum number of tasks in an answer, whatever was requested.
 const TASKS_MAX: usize = 512;
@@ -11,9 +11,9 @@ const TASKS_MAX: usize = 512;
 /// A complete answer of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskScan {
-    /// The request.
+    /// Number of the request.
     pub sequence: u32,
-    /// The previous request.
+    /// Number of the previous request.
     pub previous: u32,
     /// Counts of all tasks.
     pub totals: Totals,

@@ -14,11 +14,11 @@ use crate::parse::task::TaskStat;
 use crate::tasks::{TaskDir, TaskSeen};
 
 /// Gap between two checks above which the observer itself was delayed, for example by a pause of
-/// the whole machine. The use of that time is unknown, so the process gets its full time again. It
-/// gets the time again only once, because on a host that thrashes each check may be late.
+/// the whole machine. It is unknown if the process could run in that gap, so the process gets its
+/// full time again. This happens only once, because on a host that thrashes each check may be late.
 const LATE_MS: u64 = 5_000;
-/// Maximum gap before a further late check, of which a part counts. The machine may be paused
-/// twice.
+/// Maximum gap before a further late check. A tenth of the gap counts, up to this maximum. The
+/// machine may be paused twice.
 const LATE_MAX_MS: u64 = 60_000;
 /// Minimum time between two checks. For a shorter time the kernel's counters are too coarse, and
 /// both checks count as one check.
@@ -33,9 +33,9 @@ const NS_A_MS: u64 = 1_000_000;
 /// Work of a process since its start, by the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Time on a CPU, of all its threads.
+    /// Time on a CPU, summed over all threads.
     pub run_ns: u64,
-    /// Time that its threads were runnable and had no CPU.
+    /// Time in which threads were runnable and had no CPU, summed over all threads.
     pub delay_ns: u64,
     /// True if a thread waits for a disk, according to the kernel.
     pub waits_for_disk: bool,
@@ -44,7 +44,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Reads the work of a process, with all its threads. `None` if the kernel does not show it.
+    /// Reads the work of a process, with all its threads. `None` if the kernel does not show the
+    /// threads.
     pub fn of_process(pid: u32) -> Option<Work> {
         Work::of_threads(pid, |_| {})
     }

@@ -27,7 +27,7 @@ impl Root {
     }
 }
 
-/// The live kernel's own `/`.
+/// The root of the running kernel: `/`.
 impl Default for Root {
     fn default() -> Root {
         Root::at("/")

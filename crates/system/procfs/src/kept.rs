@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::parse;
 
-/// Maximum length of a text that is read: /proc/stat of a machine with some thousand CPUs.
+/// Maximum length of a text in bytes, enough for /proc/stat of a machine with some thousand CPUs.
 const WHOLE_MAX: usize = 1 << 20;
 /// Bytes requested at once. The kernel writes most of the files read here in one piece.
 const PIECE: usize = 16 << 10;

@@ -50,7 +50,7 @@ impl fmt::Display for Shortage {
 #[derive(Debug, Default)]
 pub struct KillWatch {
     process: String,
-    /// The groups that count, from the process's own upwards.
+    /// The groups that show counts, from the process's own group upwards.
     groups: Vec<(MemoryGroup, Kills)>,
     /// True if the process's group had other members at that time. They may end together with this
     /// process, and one of them may have been the killed process.
@@ -101,7 +101,7 @@ impl AllKills {
 }
 
 impl KillWatch {
-    /// Records the counts of these groups of a process, from its own upwards.
+    /// Records the counts of these groups of a process. The first group is the process's own.
     pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| all.of(&group).map(|it| (group, it)));
@@ -136,9 +136,9 @@ impl KillWatch {
         self.look_for_others();
     }
 
-    /// Returns the shortage because of which the ended process was killed after the counts were
-    /// recorded. If its own group is gone, too, the nearest existing group counts in version 2.
-    /// Missing counts prove nothing.
+    /// Returns the shortage for which the kernel killed the ended process after the counts were
+    /// recorded. If the process's own group is gone too, version 2 uses the nearest existing group.
+    /// Without counts, the result is `None`.
     pub fn killed(&self) -> Option<Shortage> {
         let now = |(group, then): &(MemoryGroup, Kills)| Some((group.kills()?, *then));
         let nearest = self.groups.iter().position(|group| group.0.kills().is_some())?;

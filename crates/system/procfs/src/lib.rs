@@ -19,7 +19,7 @@
 //!
 //! All parsing is in [`parse`]: functions from bytes to values that open no file and never panic. A
 //! [`Source`] only returns bytes, so that recorded files ([`Texts`]) go through exactly the code
-//! that reads the live ones ([`Fs`]).
+//! that reads live files ([`Fs`]).
 
 #![deny(unsafe_code)]
 

@@ -11,7 +11,7 @@ use base::Bytes;
 use crate::parse::{cgroup, value_of};
 use crate::{Buffer, Kept};
 
-/// The directory of the first hierarchy's memory controller.
+/// The directory of the memory controller in version 1.
 const FIRST: &str = "sys/fs/cgroup/memory";
 const CONTROLLER: &str = "memory";
 /// Maximum number of levels that are read, from the process's own group upwards.
@@ -19,7 +19,7 @@ const LEVELS_MAX: usize = 32;
 /// Smallest value that means "no limit" in version 1.
 const NONE_MIN: u64 = 1 << 60;
 
-/// The files of a hierarchy.
+/// Version of control groups: 1 is `First`, and 2 is `Second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hierarchy {
     First,
@@ -97,13 +97,13 @@ impl MemoryGroup {
     }
 
     /// Returns the lowest limit of the group, if it has any. Above `memory.high` the kernel
-    /// throttles its processes until they hardly run, so that bound counts as well.
+    /// throttles the group's processes until they hardly run, so this limit counts as well.
     pub fn limit(&self) -> Option<Bytes> {
         let files: &[&str] = match self.hierarchy {
             Hierarchy::First => &["memory.limit_in_bytes"],
             Hierarchy::Second => &["memory.max", "memory.high"],
         };
-        // An unbounded group reads `max`, which is not a number.
+        // Without a limit the file contains `max`, which is not a number.
         let bounds = files.iter().filter_map(|file| self.number(file));
         bounds.filter(|bytes| *bytes < NONE_MIN).min().map(Bytes)
     }
@@ -172,9 +172,9 @@ impl MemoryGroup {
         })
     }
 
-    /// Returns true if the group has another visible process, or a group other than `below`. A
-    /// process's own group has no `below`; the groups inside it are for threads, and do not count.
-    /// The kernel lists the process itself until all its memory is freed.
+    /// Returns true if the group has another visible process, or contains a group other than
+    /// `below`. For a process's own group `below` is `None`: the groups inside are for threads, and
+    /// do not count. The kernel lists the process itself until all its memory is freed.
     pub(crate) fn has_others(&self, process: &str, below: Option<&MemoryGroup>) -> bool {
         let mut buffer = Buffer::default();
         let others = |text: &[u8]| {

@@ -99,7 +99,7 @@ impl<S: Source> Reader<S> {
         self.plan.files.iter().map(|(_, path)| path.as_path())
     }
 
-    /// Returns the source, to replace recorded texts by the next ones.
+    /// Returns the source, to replace recorded texts by the next texts.
     pub fn source_mut(&mut self) -> &mut S {
         &mut self.source
     }

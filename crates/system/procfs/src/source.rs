@@ -68,7 +68,7 @@ pub struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// Creates a source from the four files of /proc and the number of online CPUs. Recordings
-    /// contain only the number of these CPUs and not their list, which suffices for the counter.
+    /// contain only the number of these CPUs, which suffices for the counter.
     pub fn new(
         stat: &'a str,
         loadavg: &'a str,

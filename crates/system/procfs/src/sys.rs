@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// Opens a file below a directory, for reading.
 pub(crate) fn open_at(dir: &File, path: &CStr) -> io::Result<File> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends in a zero and outlives the call.

@@ -13,10 +13,10 @@ use crate::{parse, sys};
 
 /// Maximum length of a task's text; stat has about 350 bytes.
 const TEXT_MAX: usize = 1024;
-/// Maximum number of bytes read of a system-wide file: /proc/stat of some hundred CPUs.
+/// Maximum number of bytes read of a system-wide file, enough for /proc/stat of some hundred CPUs.
 const WHOLE_MAX: usize = 256 * 1024;
-/// Size of the buffer for a directory's entries, or for the text of a system-wide file: some two
-/// hundred tasks at once.
+/// Size of the buffer for a directory's entries, or for the text of a system-wide file. The entries
+/// of some two hundred tasks fit.
 const ROOM: usize = 8 * 1024;
 /// Room for a path below /proc.
 const PATH_MAX: usize = 64;
@@ -34,7 +34,8 @@ pub struct TaskSeen {
     pub ran: Schedstat,
 }
 
-/// Returns the processes that a process has started, for occasional calls.
+/// Returns the child processes of a process. The function reads all processes, so it is for
+/// occasional calls.
 pub fn children(parent: u32) -> io::Result<Vec<u32>> {
     let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
     let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
@@ -127,7 +128,8 @@ impl TaskDir {
     }
 
     /// Visits again those tasks of an earlier visit that still exist. Tasks that have started since
-    /// are not visited. This saves a listing, which costs nearly as much as reading the tasks.
+    /// are not visited. Without a listing the visit costs about half, because a listing costs
+    /// nearly as much as reading the tasks.
     pub fn each_of(&mut self, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         for task in before {
             let thread = (task.tid != task.pid).then_some(task.tid);
@@ -154,8 +156,8 @@ impl TaskDir {
         sys::links_at(self.proc.as_ref()?, path.text()?).ok()?.checked_sub(OWN_LINKS)
     }
 
-    /// Finds the tasks of a process, up to a limit. It tries the probable tasks first, and lists
-    /// the directory if one of them is gone.
+    /// Finds the tasks of a process, up to a limit. Tries the known tasks first, and lists the
+    /// directory if one of these tasks is gone.
     fn find(&mut self, first: TaskSeen, known: &[TaskSeen], most: usize) {
         let mut tids = std::mem::take(&mut self.tids);
         tids.clear();

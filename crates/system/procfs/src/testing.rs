@@ -147,9 +147,9 @@ impl FakeKernel {
         }
     }
 
-    /// Replaces a file by a directory: every read and write of the file fails, even for root, which
-    /// ignores permissions. An open handle still has the old file; [`Faulty`] makes reads of such a
-    /// handle fail.
+    /// Replaces a file by a directory, so that every read and write of the file fails, even for
+    /// root, which ignores permissions. An open handle still has the old file; [`Faulty`] makes
+    /// reads of such a handle fail.
     pub fn break_file(&self, relative: &str) {
         let path = self.path(relative);
         if path.is_file() {

@@ -15,7 +15,7 @@ use crate::source::Source;
 const START_BYTES: usize = 8 * 1024;
 
 /// Maximum number of bytes read of a file, because an endless file must not use up the guest's
-/// memory. 8192 CPUs with 100 bytes each in /proc/stat stay below the maximum.
+/// memory. The lines of 8192 CPUs in /proc/stat, with 100 bytes each, stay below the maximum.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 /// The start of one file, as far as it was requested.
@@ -54,8 +54,8 @@ impl Window {
         self.read_once(source, file, ask)
     }
 
-    /// Makes one more read, where the last read ended. The kernel continues a file exactly there
-    /// without breaking a line, as long as the same handle is not read elsewhere meanwhile.
+    /// Makes one more read, where the last read ended. The kernel continues at this place without
+    /// breaking a line, as long as the same handle is not read at another place meanwhile.
     pub(crate) fn more<S: Source>(&mut self, source: &mut S, file: ProcFile) -> Result<(), Error> {
         if self.at_end {
             return Ok(());

@@ -7,7 +7,7 @@ use base::Bytes;
 use crate::parse::{lines, number, words};
 use crate::{Buffer, Kept};
 
-/// The file with the counters of ZFS's cache, on hosts that have it.
+/// The file with the counters of ZFS's cache, on hosts with ZFS.
 const ARCSTATS: &str = "proc/spl/kstat/zfs/arcstats";
 
 /// ZFS's cache (its ARC).
@@ -15,7 +15,7 @@ const ARCSTATS: &str = "proc/spl/kstat/zfs/arcstats";
 pub struct ZfsCache {
     /// The whole cache.
     pub size: Bytes,
-    /// The part that shrinks when programs need memory: all above its minimum size.
+    /// The part that shrinks when programs need memory: all above the cache's minimum size.
     pub gives: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! The budget of a guest's costs for its host: an amount per second, and a burst.
+//! Budget for the costs that a guest causes on its host: an amount per second, and a burst.
 
 /// A budget that is refilled as time passes.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Budget {
         let worth = passed.saturating_mul(self.a_second) / 1000;
         if worth == 0 {
             // Time that is worth less than one unit is kept for the next call, so that frequent
-            // calls lose nothing.
+            // calls lose no time.
             return;
         }
         self.refilled_ms += worth * 1000 / self.a_second;

@@ -8,8 +8,8 @@
 //!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
 //! ```
 //!
-//! Only [`PollSet::wait`] blocks, and [`connect_within`], which is for simple clients. There are no
-//! threads and no runtime.
+//! Only the waits of [`PollSet`] and [`connect_within`] block. [`connect_within`] is for simple
+//! clients. There are no threads and no runtime.
 
 #![deny(unsafe_code)]
 

@@ -6,7 +6,6 @@ use crate::{is_passing, write_some};
 
 /// The capacity that an emptied outbox keeps.
 const OUT_KEPT: usize = 64 * 1024;
-/// Bytes read at once.
 const CHUNK: usize = 4096;
 
 /// The result of a read.

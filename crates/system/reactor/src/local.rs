@@ -35,8 +35,8 @@ impl Users {
         Users(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, kind).ok())
     }
 
-    /// Returns the user that owns the other end. Returns `None` if that end is on another machine
-    /// or closed, or if the kernel does not answer.
+    /// Returns the user that owns the other end of a connection. Returns `None` if that end is on
+    /// another machine or closed, or if the kernel does not answer.
     pub fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
         self.ask(peer, own).filter(|socket| !socket.listens).map(|socket| socket.user)
     }
@@ -62,14 +62,13 @@ impl Users {
     }
 }
 
-/// A socket of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Socket {
     user: u32,
     listens: bool,
 }
 
-/// Returns the request for the socket at address `own` that is connected to `peer`.
+/// Returns the request for the socket at address `peer` that is connected to `own`.
 fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
     let (peer_ip, family) = written(peer.ip());
     let (own_ip, _) = written(own.ip());

@@ -13,7 +13,8 @@ pub struct Peer {
     pub uid: u32,
     /// The group id.
     pub gid: u32,
-    /// The process id; `None` if it is in a process namespace that is not visible from here.
+    /// The process id; `None` if the process is in a process namespace that is not visible from
+    /// here.
     pub pid: Option<u32>,
 }
 
@@ -33,7 +34,8 @@ fn peer_of(credentials: libc::ucred) -> Peer {
     Peer { uid: credentials.uid, gid: credentials.gid, pid }
 }
 
-/// Returns true if the peer is the user of this process, or root. Other users are not trusted.
+/// Returns true if the peer runs as the user of this process, or as root. Other users are not
+/// trusted.
 pub fn is_own_user(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == own)

@@ -42,8 +42,8 @@ impl<'a> PollSet<'a> {
         PollSet::default()
     }
 
-    /// Sets the owner of the descriptors that are added next. An owner adds all its descriptors at
-    /// once.
+    /// Sets the owner of the descriptors that are added next. An owner must add all its descriptors
+    /// before the next owner is set.
     pub fn owner(&mut self, owner: u64) -> &mut PollSet<'a> {
         self.owner = owner;
         self

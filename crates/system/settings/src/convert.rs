@@ -34,7 +34,7 @@ pub fn wrong<T>(message: String, help: &str) -> Converted<T> {
     Err(Wrong { message, help: help.to_owned() })
 }
 
-/// Formats a piece of the file, for a message.
+/// Escapes and shortens a piece of the file, for a message.
 pub fn shown(text: &str) -> String {
     let short: String = text.chars().take(SHOWN_MAX).collect();
     let dots = if short.len() < text.len() { "..." } else { "" };

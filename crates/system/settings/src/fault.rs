@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Maximum number of errors that are reported. A file with more errors is of another kind.
+/// Maximum number of errors that are reported. A file with more errors is no file of settings.
 pub const ERRORS_MAX: usize = 50;
 
 /// An error in a file's text. Parts that are quoted from the file are escaped.

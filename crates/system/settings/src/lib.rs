@@ -5,8 +5,8 @@
 //!                └─────────── every fault with its line and column ─────────────┘
 //! ```
 //!
-//! The owner defines the content of a file: structs that [`table!`] defines with a row for each
-//! key. An unknown name is refused, and the error has the nearest known name.
+//! The owner defines the content of a file by structs. The macro [`table!`] defines a struct with a
+//! row for each key. An unknown name is refused, and the error suggests the nearest known name.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Fault;
 
-/// Maximum size of a file. A larger file is a mistake, because a class takes about 300 bytes.
+/// Maximum size of a file. A larger file is a mistake, because a class of guests takes about 300
+/// bytes.
 pub const FILE_MAX: u64 = 256 * 1024;
 
 /// The reason why a file of settings is refused.
@@ -64,8 +65,8 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns all errors of the file, each on its own line with its position. `None` if the text
-    /// was not read.
+    /// Returns all errors of the file, each on its own line with its position. `None` for any other
+    /// kind of error.
     pub fn faults(&self) -> Option<String> {
         let LoadError::Wrong { path, faults } = self else { return None };
         let lines: Vec<String> =

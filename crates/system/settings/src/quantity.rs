@@ -14,7 +14,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// Returns the size, as a share of `whole`.
+    /// Returns the size. A share is taken of `whole`.
     pub fn of(self, whole: Bytes) -> Bytes {
         match self {
             Share::Permille(permille) => whole.permille(permille),

@@ -1,4 +1,4 @@
-//! Reader of a settings text. Known keys are removed from the text, and all errors are reported.
+//! Reader of a settings text. All keys of the text are checked, and all errors are reported.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ pub struct Reader<'a> {
     faults: Vec<Fault>,
 }
 
-/// The entries of one table; none if the file does not contain it.
+/// The entries of one table; none if the file does not contain the table.
 #[derive(Clone, Debug)]
 pub struct Entries<'t, 'i> {
     section: &'static str,
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         if self.faults.is_empty() { Ok(read) } else { Err(self.faults) }
     }
 
-    /// True if there was no error so far.
+    /// Returns true if there was no error so far.
     pub fn is_ok(&self) -> bool {
         self.faults.is_empty()
     }
@@ -118,9 +118,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reports an error of the first of `keys`. The position is that of the first of `keys` that is
-    /// in the file and has no error of its own. Without such a key nothing is reported, because
-    /// defaults are not at fault.
+    /// Reports an error under the name of the first key. The position is that of the first key that
+    /// is in the file and has no error of its own. If there is no such key, nothing is reported,
+    /// because defaults are not at fault.
     pub fn refuse(&mut self, at: &Entries<'_, '_>, keys: &[&str], message: String, help: &str) {
         let span = keys.iter().find_map(|key| self.place(at, key));
         if let (Some(span), [key, ..]) = (span, keys) {
@@ -176,8 +176,8 @@ impl<'a> Reader<'a> {
         self.list(values, [section, &format!("{section}es")], most, None)
     }
 
-    /// Reads the tables of a list that is the value of a key, which was already checked to be a
-    /// list.
+    /// Reads the tables of the list at `key`. If the value is no list, the result is empty, because
+    /// that error was reported before.
     pub fn nested<'t, 'i, T: Table>(
         &mut self,
         at: &Entries<'t, 'i>,

@@ -18,10 +18,9 @@ const CLASSES_MAX: usize = 100;
 const PARK_MS_MIN: u64 = 5_000;
 /// Default name of a farm, used if neither the file's text nor the file's name gives a name.
 pub(super) const NAMELESS: &str = "farm";
-/// Maximum length of a name. The rest of a guest's host name is left for the guest's number.
+/// Maximum length of a name. A guest's number is appended, and the whole must fit into a host name.
 const NAME_MAX: usize = 50;
 
-/// Builds the farm, and reports faults to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Farm {
     let name = farm_name(reader, tree, stem);
     let limits = limits(reader, tree);

@@ -15,12 +15,11 @@ const DATABASE_PORT: u16 = 5432;
 /// The links of a class, to be checked once all classes are known.
 pub(super) struct Written<'t, 'i>(Vec<(ClassLink, Entries<'t, 'i>)>);
 
-/// Reads the links of the class at `class_at`.
 pub(super) fn read<'t, 'i>(reader: &mut Reader<'_>, class_at: &Entries<'t, 'i>) -> Written<'t, 'i> {
     Written(reader.nested(class_at, "links", "link", LINKS_MAX, LINKS_HELP))
 }
 
-/// Checks the links of each class, reports invalid links, and stores the valid ones in the class.
+/// Checks the links of each class, reports invalid links, and stores the valid links in the class.
 /// `classes` and `written` are in the same order.
 pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec<Written<'_, '_>>) {
     for (place, Written(links)) in written.into_iter().enumerate() {
@@ -109,9 +108,9 @@ impl Farm {
         1 + self.classes.iter().take(class).map(|class| class.count).sum::<u32>()
     }
 
-    /// Returns the links between guests, which are identified by their numbers on the network.
-    /// Guest n of a class is linked with guest n of the other class, modulo the other class's size.
-    /// Links to classes that are not started are left out.
+    /// Returns the links between guests. A link names each guest by the guest's number on the
+    /// network. Guest n of a class is linked to guest n of the target class, modulo the target
+    /// class's size. Links to classes that are not started are left out.
     pub fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
         for (place, class) in self.classes.iter().enumerate() {
@@ -144,7 +143,8 @@ impl Farm {
         found
     }
 
-    /// Returns true if this class has a link to another class, or another class has a link to it.
+    /// Returns true if this class has a link to another class, or another class has a link to this
+    /// class.
     pub fn is_linked(&self, class: &Class) -> bool {
         let to = |link: &ClassLink| link.to == class.name;
         self.classes.iter().any(|other| other.links.iter().any(to))

@@ -27,7 +27,7 @@ pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
     reader.finish(farm)
 }
 
-/// Reads a file. Paths in it are relative to the file.
+/// Reads a file. Relative paths in the file start at the file's directory.
 pub fn load(path: &Path) -> Result<Farm, LoadError> {
     let text = settings::load(path)?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(build::NAMELESS);

@@ -189,7 +189,7 @@ fn links_join_guests_by_their_numbers() {
         .iter()
         .map(|link| format!("{} {}:{} {}", link.client, link.address, link.port, link.server))
         .collect();
-    // db1 and db2 are 1 and 2, job1 is 3, app1 to app3 are 4 to 6.
+    // Numbers on the network: db1 and db2 have 1 and 2, job1 has 3, app1 to app3 have 4 to 6.
     let expected = [
         "4 10.0.1.1:5432 1",
         "5 10.0.1.1:5432 2",

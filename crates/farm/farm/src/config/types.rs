@@ -20,9 +20,7 @@ const MEMORY_MIB: RangeInclusive<u64> = 48..=64 * 1024;
 /// Maximum length of a `command` line in bytes. The line passes through the guest's shell, which
 /// limits the length of a line.
 const COMMAND_MAX: usize = 2_000;
-/// Help text for a malformed list of ports.
 pub(super) const PORTS_HELP: &str = "write a list of tables: [{ guest = 80, host = 18000 }]";
-/// Help text for a malformed list of links.
 pub(super) const LINKS_HELP: &str = "write a list of tables: [{ to = \"db\", port = 5432 }]";
 
 /// A farm.
@@ -161,7 +159,7 @@ settings::table! {
     }
 }
 
-/// All tables; the first is the file itself.
+/// All tables. The first table has the keys above all other tables.
 pub const SECTIONS: &[Section] =
     &[Top::SECTION, Limits::SECTION, Class::SECTION, Port::SECTION, ClassLink::SECTION];
 
@@ -234,8 +232,8 @@ impl Builtin {
 }
 
 base::named! {
-    /// Probe that shows if a service responds. An accepted connection proves nothing, as QEMU
-    /// accepts on the host even if no server listens in the guest.
+    /// Probe that shows if a service responds. An accepted connection proves nothing: QEMU accepts
+    /// connections on the host even if no server listens in the guest.
     #[derive(Default)]
     pub enum Probe {
         /// Any response to a request for `/`.

@@ -68,7 +68,7 @@ struct Work {
     /// Number of known guests at which ended guests are removed: twice the number that remained
     /// after the last removal.
     sweep_at: usize,
-    /// Processes with pages to record, each with the time to do so.
+    /// Processes with pages to record, after the time at which to record the process's pages.
     due: VecDeque<(u64, ProcessId)>,
 }
 

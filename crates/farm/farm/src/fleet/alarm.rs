@@ -1,5 +1,5 @@
 //! Next timer of a guest, such as a cron job or a systemd timer. Before parking, the timer is
-//! requested from the guest's daemon. A parked guest is woken in time.
+//! requested from the guest's daemon. A parked guest is woken before its timer is due.
 //!
 //! ```text
 //!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake
@@ -19,7 +19,6 @@ const SOON_MS: u64 = 10_000;
 /// Time by which a wake-up precedes its timer, because waking takes time.
 const AHEAD_MS: u64 = 1_000;
 
-/// Knowledge about a guest's next timer.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
     /// Time of the request to the daemon, and the work of the guest's QEMU at that time.
@@ -44,7 +43,8 @@ pub(super) enum Leave {
 }
 
 impl Alarm {
-    /// Decides about a guest that could be parked, from the work of its QEMU until now.
+    /// Decides if the guest may be parked now. `work` returns the work of the guest's QEMU until
+    /// now.
     pub(super) fn leave(&self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> Leave {
         let is_within = |since_ms: Option<u64>, ms| {
             since_ms.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) < ms)
@@ -70,13 +70,12 @@ impl Alarm {
         if had_ms < PATIENCE_MS { Leave::Wait } else { Leave::Go }
     }
 
-    /// Records that the daemon was asked.
     pub(super) fn was_asked(&mut self, now_ms: u64, work: Option<Work>) {
         *self = Alarm { asked: Some((now_ms, work)), ..Alarm::default() };
     }
 
     /// Records the daemon's answer. `None` means that the daemon found no timer. An answer to a
-    /// request from before the guest was parked is ignored, because its time is outdated.
+    /// request from before the guest was parked is ignored, because the answer's time is outdated.
     pub(super) fn was_told(&mut self, in_ms: Option<u64>, now_ms: u64) {
         if self.asked.is_none() {
             return;
@@ -101,7 +100,7 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    /// Does the same as [`Alarm::leave`], with unknown work of QEMU.
+    /// Calls [`Alarm::leave`] as if the work of QEMU were unknown.
     fn leave(alarm: &Alarm, now_ms: u64) -> Leave {
         alarm.leave(now_ms, || None)
     }

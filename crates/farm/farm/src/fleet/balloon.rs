@@ -1,13 +1,13 @@
-//! Grants that QEMU applies to a guest's balloon. QEMU applies one grant at a time, and only the
-//! newest request waits.
+//! Grants that QEMU applies to a guest's balloon. QEMU applies one grant at a time. Of the requests
+//! that arrive meanwhile, only the newest is kept.
 
 use qmp::{Failure, Reply, Ticket};
 use wire::{Grant, PoolRequest};
 
-/// Current and requested size of a guest's balloon.
 #[derive(Debug, Default)]
 pub(super) struct BalloonGrants {
-    /// The QEMU command that awaits its response, and the grant that is sent after its success.
+    /// The balloon command that QEMU has not answered yet, and the grant for the daemon if the
+    /// command succeeds.
     pending: Option<(Ticket, Grant)>,
     wanted: Option<PoolRequest>,
     granted_pages: u64,
@@ -30,7 +30,7 @@ impl BalloonGrants {
         self.pending = Some((ticket, grant));
     }
 
-    /// Returns a grant of the current size, because QEMU did not accept the command.
+    /// Returns a grant of the current size, for a command that QEMU did not accept.
     pub(super) fn refuse(&self, sequence: u32, reason: String) -> Grant {
         Grant { sequence, pages: self.granted_pages, reason }
     }
@@ -56,8 +56,8 @@ impl BalloonGrants {
         self.pending.is_some()
     }
 
-    /// Drops all requests, because another manager controls the balloon. QEMU's responses are
-    /// ignored from here on.
+    /// Drops all requests, because another manager controls the balloon. QEMU's responses to
+    /// earlier commands are then ignored.
     pub(super) fn yield_to_other_manager(&mut self) {
         (self.pending, self.wanted) = (None, None);
     }

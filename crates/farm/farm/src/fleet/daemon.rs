@@ -68,7 +68,8 @@ impl Member {
         }
     }
 
-    /// Grants a request, one at a time. While QEMU works, only the newest request waits.
+    /// Asks QEMU to resize the balloon as requested. While QEMU still applies an earlier request,
+    /// only the newest request is kept.
     fn grant(&mut self, request: PoolRequest) {
         let Some(request) = self.balloon.request(request) else { return };
         let bounds = self.link.agent().bounds;
@@ -120,7 +121,7 @@ impl Member {
     }
 
     /// Takes port and balloon back, and undoes the manager's changes of the balloon. A guest with
-    /// too much memory can return it, while a guest with too little cannot take more.
+    /// too much memory can return some, but a guest with too little memory cannot take more.
     pub(super) fn take_back(&mut self, now_ms: u64) {
         if self.holder == Holder::Farm {
             return;

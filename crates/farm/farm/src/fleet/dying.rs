@@ -14,7 +14,7 @@ use vm::Process;
 /// The signal that both the kernel's OOM killer and a farm send.
 const KILL: i32 = Signal::KILL.as_raw();
 
-/// Next step after the end.
+/// Next step after the exit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// No step, because the reason was reported before.
@@ -32,8 +32,8 @@ pub(super) struct Dying {
     /// in each tick.
     end: Option<OwnedFd>,
     next: Next,
-    /// Memory shortage for which the kernel had already killed the process; `None` if the farm
-    /// killed it.
+    /// Memory shortage that made the kernel kill the process; `None` if the farm killed the
+    /// process.
     shortage: Option<Shortage>,
 }
 
@@ -43,7 +43,7 @@ impl Dying {
         Dying { end: process.descriptor().ok(), process, next, shortage: None }
     }
 
-    /// Stores the memory shortage for which the kernel may have killed the process already.
+    /// Stores the memory shortage that may have made the kernel kill the process already.
     pub(super) fn lacking(self, shortage: Option<Shortage>) -> Dying {
         Dying { shortage, ..self }
     }

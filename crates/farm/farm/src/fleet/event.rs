@@ -9,17 +9,17 @@ pub enum Event {
     Up(usize),
     /// The guest reboots in the same QEMU. The firmware's own reset a moment later is not reported.
     Reset(usize),
-    /// The guest hung during boot. The note contains the path of the saved evidence. The guest is
-    /// restarted or ends, without another event of this kind.
+    /// The guest hung during boot, or was reset after its return from disk. The guest is then
+    /// restarted, or the event `Ended` follows.
     Hung {
         /// Index of the guest.
         guest: usize,
-        /// Description of the hang.
+        /// Description for the user, with the path of the evidence if evidence was saved.
         note: String,
     },
     /// A message for the owner of the farm.
     Note(String),
-    /// The guest's next timer is wanted, and its manager has the daemon's port.
+    /// The farm needs the time of the guest's next timer, and a manager has the daemon's port.
     WantsTimer(usize),
     /// The guest is parked, and its memory is paged out.
     Parked(usize),

@@ -30,7 +30,7 @@ pub(super) enum Fault {
     /// Text of an error that QEMU reported.
     #[error("{0}")]
     Qemu(String),
-    /// A reason of the system, or of a library.
+    /// An error of the system, or of a library.
     #[error(transparent)]
     Cause(Arc<dyn Error + Send + Sync>),
     #[error("{path}")]
@@ -38,7 +38,6 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Keeps an error as the cause.
     pub(super) fn of(cause: impl Error + Send + Sync + 'static) -> Fault {
         Fault::Cause(Arc::new(cause))
     }

@@ -1,8 +1,8 @@
 //! Detection of a KVM that is present but runs no guest code, as on some nested hosts.
 //!
-//! Missing output alone is no proof, because a guest on a busy host boots slowly. The work of its
-//! QEMU decides. KVM is broken if QEMU ran but no vCPU did, or if QEMU neither ran nor waited for a
-//! CPU. A QEMU that waits for a disk, or is stopped, gets ten times as long.
+//! Missing output alone is no proof, because a guest on a busy host boots slowly. The work of the
+//! guest's QEMU decides. KVM is broken if QEMU ran but no vCPU did, or if QEMU neither ran nor
+//! waited for a CPU. A QEMU that waits for a disk, or is stopped, gets ten times as much time.
 
 use procfs::parse::task::StatField;
 use procfs::{Chance, Work};
@@ -18,7 +18,8 @@ const OF_KVM: &[u8] = b"/KVM";
 const GUEST_PART: u64 = 100;
 /// Time after which a QEMU without any activity counts as dead.
 const STILL_MS: u64 = 30_000;
-/// Maximum run and wait time of an inactive QEMU in `STILL_MS`, used for its own housekeeping.
+/// Maximum run and wait time of an inactive QEMU during `STILL_MS`. QEMU uses this time for
+/// housekeeping.
 const STILL_NS: u64 = 300_000_000;
 
 /// Work of a QEMU since its start, by the kernel's counters.
@@ -28,7 +29,6 @@ struct Done {
     vcpu_ticks: Option<u64>,
     /// Guest time among these ticks.
     guest_ticks: u64,
-    /// Work of all threads.
     work: Work,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct KvmWatch {
 
 impl KvmWatch {
     /// Returns true if KVM does not run the guest of this QEMU. The caller has found no output of
-    /// the guest yet. Missing counters prove nothing.
+    /// the guest yet. Without counters, the result is false.
     pub(super) fn is_mute(&mut self, pid: u32, now_ms: u64) -> bool {
         done(pid).is_some_and(|done| self.judge(done, now_ms))
     }

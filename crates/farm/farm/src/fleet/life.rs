@@ -31,7 +31,7 @@ use super::suspend::{self, Failure, Saved, Stage};
 use super::worker::{Job, Worker};
 use crate::relay::{Far, Relay};
 
-/// Attempts to bring back a guest with a damaged or missing park file.
+/// Number of attempts to bring back a guest with a damaged or missing park file.
 const BROKEN_FILE_TRIES: u32 = 6;
 /// Wait after the first failed attempt. The wait doubles `DOUBLINGS_MAX` times, to about a minute.
 const RETRY_MS: u64 = 2_000;
@@ -186,7 +186,7 @@ impl Member {
         }
     }
 
-    /// Returns the host's reason for not paging out the guest's memory at its last park.
+    /// Returns the reason why the guest was not paged out, or not saved on disk, at its last park.
     pub fn kept_because(&self) -> Option<String> {
         Some(chain(self.parking()?.refused()?))
     }
@@ -256,7 +256,7 @@ impl Member {
         self.suspension.stage = Stage::Reading(Job::begin(worker, read));
     }
 
-    /// Takes the next step of writing the guest to its park file, or of reading it back, when a
+    /// Takes the next step of saving the guest in its park file, or of restoring the guest, when a
     /// thread has finished a job.
     pub(super) fn turn_suspension(&mut self, parkers: &mut Parkers, now_ms: u64) {
         self.turn_saving(&mut parkers.saver, now_ms);
@@ -325,8 +325,9 @@ impl Member {
     }
 
     /// Handles a failed return from disk. The cause may be temporary. The guest therefore stays on
-    /// disk with its ports open, and the return is repeated as long as the file is complete. A
-    /// guest that has never run in this farm starts from its template at once.
+    /// disk with its ports open, and the return is tried again. After `BROKEN_FILE_TRIES` attempts
+    /// in a row with an unusable file, the guest ends. A guest that has never run in this farm
+    /// starts from its template at once.
     fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
         let (name, why) = (self.config.spec.name.clone(), chain(&why));
         if self.state == State::Booting {
@@ -424,7 +425,7 @@ impl Member {
                 return;
             }
             self.events.push(Event::Reset(self.place));
-            // The user's own system in such a guest may reboot for its own reasons.
+            // A user's own system may reboot for its own reasons.
             if self.state == State::Booting
                 && self.config.spec.image.first_process == FirstProcess::Ours
                 && let Some(reason) = self.watch.was_reset(self.console.kept())
@@ -462,11 +463,10 @@ impl Member {
         self.open_door();
     }
 
-    /// Lets clients connect to the guest's QEMU.
     fn open_door(&self) {
         let Some(door) = &self.suspension.door else { return };
         if let (Some(running), Some(net)) = (&self.running, &self.config.spec.net)
-            // Without a descriptor QEMU has ended, which a later turn handles.
+            // If there is no descriptor, QEMU has ended. A later turn handles this end.
             && let Ok(process) = running.process.descriptor()
         {
             let user = vm::user_of(running.process.id());
@@ -474,7 +474,6 @@ impl Member {
         }
     }
 
-    /// Handles the guest's return from a park.
     fn woken(&mut self, now_ms: u64) {
         self.opens();
         if self.config.spec.suspends {

@@ -321,7 +321,8 @@ impl Member {
             };
             return self.fails_to_come_back(Fault::Qemu(why));
         }
-        // If the kernel may have killed QEMU, QEMU's messages show if KVM ended it, as for a clone.
+        // If the kernel may have killed QEMU, QEMU's messages show if KVM was the reason, as for a
+        // clone.
         let by_words = self.config.spec.restore.is_some() || shortage.is_some();
         let is_unsure = shortage.is_none_or(|shortage| shortage == Shortage::Unknown);
         if is_unsure && self.may_be_mute() && kvm::ended_it(by_words, &words) {
@@ -345,8 +346,8 @@ impl Member {
         }
     }
 
-    /// Marks the guest as up when its console shows the marker. The console is used while another
-    /// manager has the port, or if the guest has no daemon.
+    /// Marks the guest as up when its console shows the marker. The marker counts only while
+    /// another manager has the daemon's port, or if the guest has no daemon.
     pub(super) fn notice_up(&mut self) {
         let is_silent = self.holder == Holder::Manager || self.config.daemon == Daemon::Missing;
         let is_marked = || self.console.holds(&up_marker(&self.config.spec.name));

@@ -69,7 +69,7 @@ use crate::relay::Relay;
 use crate::tiers::Tier;
 
 /// Interval between two checks of the vCPUs of settled guests, in milliseconds. A load is noticed
-/// after at most this interval and the daemon's own interval of a second.
+/// after at most this interval plus the daemon's interval of one second.
 const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
 /// Limit on attempts to park in one tick, because the kernel lists all connections of the host for
@@ -97,7 +97,8 @@ pub struct Fleet {
     parkers: Parkers,
 }
 
-/// Owners of descriptors in a fleet's poll set. Other users of the set start at `OTHERS`.
+/// Owners of descriptors in a fleet's poll set. The numbers of other users of the set start at
+/// `OTHERS`.
 pub mod owner {
     pub(super) const CONSOLES: u64 = 0;
     pub(super) const MONITORS: u64 = 1;
@@ -154,8 +155,8 @@ impl Fleet {
         self.clock.ms()
     }
 
-    /// Requests the files that a guest's rules read from its daemon. The response is an event with
-    /// the returned number. Returns `None` without a daemon.
+    /// Requests from a guest's daemon the files that the guest's rules read. The response is an
+    /// event with the returned number. Returns `None` without a daemon.
     pub fn capture(&mut self, guest: usize) -> Option<u32> {
         let now = self.clock.ms();
         // A daemon that was resumed has not said hello to the new QEMU yet.
@@ -170,11 +171,11 @@ impl Fleet {
         }
     }
 
-    /// Starts to park a guest. An event reports the end.
+    /// Starts to park a guest. A later event reports that the guest is parked, or runs again.
     pub fn park(&mut self, guest: usize) -> Result<(), Refusal> {
         let Some(member) = self.members.get_mut(guest) else { return Ok(()) };
         if member.parking().is_some_and(Parking::is_awake) {
-            // The known state of its timers may be out of date.
+            // The last answer about the guest's timers may be out of date.
             member.suspension.alarm = Alarm::default();
         }
         member.park()
@@ -221,8 +222,8 @@ impl Fleet {
         }
     }
 
-    /// Takes ports and balloons back from a host manager that has ended. A parked guest gets the
-    /// memory that the manager reclaimed from it once it is woken.
+    /// Takes ports and balloons back from a host manager that has ended. When a parked guest is
+    /// woken, the guest gets back the memory that the manager reclaimed.
     pub fn take_back(&mut self) {
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
@@ -258,7 +259,7 @@ impl Fleet {
         for running in self.members.iter_mut().filter_map(|member| member.running.as_mut()) {
             running.process.strike();
         }
-        // Without its QEMU a park file in progress fails, or it is removed with the other files.
+        // A park file that is being written fails without the guest's QEMU, or is removed below.
         self.parkers.saver.close();
         if let Some(file) = self.members.iter().find_map(|one| one.config.park_file.as_deref()) {
             remove_all(file);
@@ -386,7 +387,7 @@ impl Fleet {
         };
         let booting = count(&Member::takes_a_boot);
         // Guests with memory left to page out have priority, because the next boots need that
-        // memory. Some boots always continue.
+        // memory. One boot at a time is always allowed.
         let leaving = count(&Member::has_rest);
         let most = self.boots_max.saturating_sub(leaving).max(1);
         let free = most.saturating_sub(booting);

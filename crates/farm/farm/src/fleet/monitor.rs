@@ -20,7 +20,6 @@ impl QmpLink {
         Ok(QmpLink { stream, client: Client::new() })
     }
 
-    /// Returns the stream and the state of its messages.
     pub(super) fn into_parts(self) -> (UnixStream, Client) {
         (self.stream, self.client)
     }

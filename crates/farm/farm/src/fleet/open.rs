@@ -28,13 +28,13 @@ pub(super) struct RunningGuest {
     pub(super) ctl: Option<UnixStream>,
     /// UUID of this start only.
     pub(super) uuid: [u8; 16],
-    /// Saved state to resume from, until QEMU has loaded this state.
+    /// Saved state to resume from, until this state is sent to QEMU.
     pub(super) go_on: Option<GoOn>,
     /// The commands sent to QEMU to load the saved state.
     pub(super) going_on: Vec<Ticket>,
     /// Parking of the guest in memory.
     pub(super) parking: Parking,
-    /// State of the guest's devices, if it may be parked on disk.
+    /// File for the state of the guest's devices, if the guest may be parked on disk.
     pub(super) devices: Option<DeviceFile>,
     /// True if the guest continues from its state in another QEMU.
     pub(super) is_resumed: bool,

@@ -43,7 +43,8 @@ pub(super) enum ParkNews {
 }
 
 impl RunningGuest {
-    /// Adds the descriptors that become ready when a client may want this parked guest.
+    /// Adds the descriptors that become ready when a client connects to this parked guest or sends
+    /// data.
     pub(super) fn client_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
         if let Stage::Parked { sockets, is_wanted: false, .. } = &self.parking.stage {
             sockets.fds().for_each(|fd| set.add(key, fd, PollFlags::IN));
@@ -180,8 +181,8 @@ impl RunningGuest {
         })
     }
 
-    /// Stops QEMU's process after its vCPUs. If the guest is parked on disk, QEMU first saves its
-    /// devices.
+    /// Stops QEMU's process after QEMU has stopped the vCPUs. If the guest is parked on disk, QEMU
+    /// first saves its devices.
     fn has_stopped(
         &mut self,
         is_wanted: bool,
@@ -223,8 +224,8 @@ impl RunningGuest {
     }
 }
 
-/// Pages out QEMU's memory until the guest is woken. The error is the kernel's reason for not
-/// paging out the rest. An ended QEMU is no error.
+/// Pages out QEMU's memory, and stops when the guest is woken. The error is the kernel's reason for
+/// not paging out the rest. An ended QEMU is no error.
 fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Fault> {
     let take = |process| {
         let mut slices = PageOut::take_from(process, 0)?;

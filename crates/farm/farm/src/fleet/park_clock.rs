@@ -11,8 +11,9 @@ const RETRY_MS: u64 = 10_000;
 const RESAVE_MS: u64 = 600_000;
 /// Interval between two checks of clients that were silent, but not for long enough.
 const LOOK_MS: u64 = 1_000;
-/// CPU time, in milliseconds, of the daemon's response, which does not count as work. The daemon
-/// reads all processes. In an emulated guest on a busy host this takes some tenths of a second.
+/// CPU time, in milliseconds, that the daemon may use for a response and that does not count as
+/// work. The daemon reads all processes. In an emulated guest on a busy host, the response takes
+/// some tenths of a second.
 const PARDON_MS: f64 = 500.0;
 /// CPU time, in milliseconds, that an idle guest may use in a burst beyond its share. One sample by
 /// the daemon costs an emulated guest some hundredths of a second.
@@ -27,11 +28,12 @@ pub struct ParkRule {
     pub after_ms: Option<u64>,
     /// Time after which a parked guest is woken in any case.
     pub at_most_ms: Option<u64>,
-    /// True if the guest is parked also while clients are connected. Data from a client wakes it.
+    /// True if the guest is parked also while clients are connected. Data from a client wakes the
+    /// guest.
     pub with_connections: bool,
 }
 
-/// Action for a guest that is due by the clock.
+/// Action that is due for a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParkWish {
     Nothing,
@@ -49,7 +51,7 @@ pub(super) struct Ran {
     pub(super) ran_ms: f64,
 }
 
-/// Begin of a guest's sleep, and the CPU time beyond its share since the begin.
+/// Start of a guest's sleep, and the CPU time used beyond the guest's share since the start.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at_ms: u64,
@@ -60,9 +62,9 @@ struct Since {
 }
 
 impl Since {
-    /// Takes a reading. Returns true if the guest still sleeps. Later seconds below the share can
-    /// balance a second above it. Earlier seconds cannot. Work after a long sleep therefore ends
-    /// the sleep immediately.
+    /// Takes a reading. Returns true if the guest still sleeps. Usage above the share can be
+    /// balanced by low usage in later seconds, but not in earlier seconds. Work after a long sleep
+    /// therefore ends the sleep immediately.
     fn sleeps_on(&mut self, now: Ran, asleep_percent: u8) -> bool {
         let passed_ms = now.at_ms.saturating_sub(self.last.at_ms);
         if passed_ms == 0 {
@@ -100,18 +102,16 @@ impl ParkClock {
         self.is_used &= for_client_ms.is_none();
     }
 
-    /// Records that a client or user wants the guest. Only the normal idle time then parks the
-    /// guest again.
+    /// Records that a client or user wants the guest. The guest is then parked only after the
+    /// normal idle time.
     pub(super) fn was_wanted(&mut self) {
         self.woken_for_client_ms = None;
     }
 
-    /// Records that the guest could not be parked.
     pub(super) fn was_refused(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + RETRY_MS;
     }
 
-    /// Records that the guest could not be saved to its file.
     pub(super) fn cannot_be_saved(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + RESAVE_MS;
     }

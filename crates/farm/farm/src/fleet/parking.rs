@@ -10,7 +10,6 @@ use super::fault::Fault;
 use super::park_clock::{ParkClock, ParkRule};
 use super::worker::Job;
 
-/// State of a guest on its way to a park and back.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     pub(super) stage: Stage,
@@ -18,7 +17,7 @@ pub(super) struct Parking {
     /// request.
     pub(super) waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
-    /// The host's reason for not paging out the guest's memory at the last park.
+    /// Reason why the guest was not paged out, or not saved, at its last park.
     pub(super) refused: Option<Fault>,
 }
 
@@ -26,8 +25,7 @@ pub(super) struct Parking {
 pub(super) enum Stage {
     #[default]
     Awake,
-    /// QEMU was asked to stop the vCPUs. `is_wanted` is set if a client has wanted the guest since
-    /// this request.
+    /// QEMU was asked to stop the vCPUs. `is_wanted` is set if a wake-up was requested since then.
     Stopping { asked: Ticket, is_wanted: bool },
     /// The park file is being written: QEMU writes the devices, then a thread writes the file.
     Saving { by: Saver, is_wanted: bool },
@@ -132,9 +130,9 @@ impl Parking {
         matches!(self.stage, Stage::Awake)
     }
 
-    /// Lets the thread save a guest after its devices are written. Returns the outcome when the job
-    /// is over. The job starts when the thread is free. If the guest is wanted earlier, the job
-    /// never starts.
+    /// Lets the thread save a guest after QEMU has written the state of the devices. Returns the
+    /// outcome when the job is over. The job starts when the thread is free. If the guest is wanted
+    /// earlier, the job never starts.
     pub(super) fn save(
         &mut self,
         is_wanted: bool,
@@ -168,7 +166,6 @@ impl Parking {
         true
     }
 
-    /// Returns the host's reason for not paging out the guest's memory.
     pub(super) fn refused(&self) -> Option<&Fault> {
         self.refused.as_ref()
     }

@@ -19,7 +19,7 @@ const GROUP_PART: u64 = 4;
 /// within this time.
 const SEEN_MS: u64 = 100;
 
-/// Last reading of the host's memory and of its cgroups.
+/// Result of the last reading of the host's memory and cgroups.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     root: Root,

@@ -11,7 +11,7 @@ pub enum State {
     Booting,
     /// The guest's daemon has sent its hello.
     Up,
-    /// The guest is up without a daemon, because it has none or because the daemon has signed off.
+    /// The guest is up, but has no daemon, or its daemon has signed off.
     Unmanaged,
     /// The guest is up, and a host manager has its port and balloon.
     Managed,
@@ -81,7 +81,6 @@ impl Counting {
 }
 
 impl Tally {
-    /// Adds the difference between a status and the previous one.
     fn add(&mut self, status: &Status, before: Option<&Status>) {
         let online = status.cpus_online;
         self.cpus_online = Some(match self.cpus_online {

@@ -1,5 +1,5 @@
-//! Parking of guests on disk. A file has the part of the guest's memory that differs from its
-//! template. The guest's QEMU has ended.
+//! Parking of guests on disk. A park file contains the part of the guest's memory that differs from
+//! the template's memory. The guest's QEMU has ended.
 //!
 //! ```text
 //!   QMP stop ─► devices ─► SIGSTOP ─► own pages ─► FILE.part ─► fsync, rename ─► QEMU is killed
@@ -43,13 +43,13 @@ const FREE_MAX: Bytes = Bytes::mib(4096);
 #[derive(Debug, Default)]
 pub(super) struct Suspension {
     pub(super) stage: Stage,
-    /// The guest's forwarded ports, which stay open when its QEMU ends and another one starts.
+    /// The guest's forwarded ports, which stay open while no QEMU runs.
     pub(super) door: Option<Door>,
     /// True if a client has connected to the door and the guest waits for its turn to be woken.
     pub(super) is_wanted: bool,
     /// Arrival time of the client for which the guest is brought back.
     pub(super) for_client_ms: Option<u64>,
-    /// Next timer of the guest, in memory or on disk.
+    /// Next timer of the guest, also used for parking in memory.
     pub(super) alarm: Alarm,
     /// Number of failed attempts in a row to bring the guest back.
     pub(super) failures: u32,
@@ -339,7 +339,7 @@ fn reader(file: File) -> Result<Reader<impl Read>, parkfile::Error> {
     Reader::new(BufReader::with_capacity(READ_BYTES, file))
 }
 
-/// Removes all park files of a farm, and their directory once it is empty.
+/// Removes all park files of a farm, and then their directory if it is empty.
 pub(super) fn remove_all(of: &Path) {
     let entries = of.parent().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
     let ends = ["park", "part"];

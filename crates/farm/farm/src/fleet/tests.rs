@@ -68,9 +68,9 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
 #[test]
 fn finding_15_end_of_qemu_is_awaited_only_in_the_poll() {
     let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
-    // The connections are closed while the process still runs, like a QEMU that frees much memory.
-    // The connections are shut down instead of dropped, because a process that another test starts
-    // may hold copies.
+    // The connections are closed while the process still runs, as by a QEMU that still frees much
+    // memory. The connections are shut down instead of dropped, because a process that another test
+    // starts may hold copies of the sockets.
     for end in theirs {
         end.shutdown(Shutdown::Both).unwrap();
     }
@@ -245,7 +245,7 @@ fn finding2_19_a_silent_qemu_keeps_no_guest_parking() {
     member.park().unwrap();
     let late = "its QEMU has not answered for 30 s";
     assert_eq!(notes(member, 1..=30), ("up", vec![]));
-    // The process had time to run, because waiting for a CPU does not count.
+    // The process sleeps and never waits for a CPU, so all of its time counts.
     let not_parked = vec![format!("g1 is not parked: {late}")];
     assert_eq!(notes(member, 31..=40), ("waking", not_parked));
     let not_woken = vec![format!("g1 is not woken yet: {late}")];

@@ -38,8 +38,8 @@ impl CpuMeter {
         Some(Ran { at_ms, ran_ms })
     }
 
-    /// Reads the usage in percent of one CPU, if a reading is due. For a settled guest it is due in
-    /// each tick, because the guest's daemon sleeps until the vCPUs are busy.
+    /// Reads the usage in percent of one CPU, if a reading is due. For a settled guest a reading is
+    /// due in each tick, because the guest's daemon sleeps until the vCPUs are busy.
     pub(super) fn tick(&mut self, is_settled: bool, now_ms: u64) -> Option<f64> {
         let window_ms = now_ms.saturating_sub(self.usage_ms);
         if !is_settled && window_ms < USAGE_MS {

@@ -1,5 +1,5 @@
-//! Queue of parked guests that clients want. A limited number of these guests is woken per second,
-//! and the other guests wait.
+//! Queue of parked guests that clients wait for. A limited number of these guests is woken per
+//! second, and the other guests wait.
 //!
 //! A wake-up costs a few hundredths of a second of CPU time. If many guests woke at once, all
 //! wake-ups would be slow, and any client of the ports could keep the host's CPUs busy. A wake-up
@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 use reactor::Budget;
 
-/// Wake-ups per second and host CPU, and the burst after a pause.
+/// Wake-ups per second for each host CPU. After a pause, this number of guests may wake at once for
+/// each CPU.
 const WAKES_A_CPU: u64 = 16;
 
 /// Wait between two wake-ups on a host that is short of memory.
@@ -25,7 +26,6 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Creates an empty queue for a host with this many CPUs.
     pub(super) fn new(cpus: usize, now_ms: u64) -> Wanted {
         let a_second = WAKES_A_CPU * cpus.max(1) as u64;
         let budget = Budget::new(a_second, a_second, now_ms);
@@ -36,7 +36,6 @@ impl Wanted {
         self.guests.is_empty()
     }
 
-    /// Adds a guest that a client wants.
     pub(super) fn add(&mut self, guest: usize) {
         self.guests.push_back(guest);
     }
@@ -47,20 +46,18 @@ impl Wanted {
         self.may_wake(is_short, now_ms).then(|| self.guests.pop_front()).flatten()
     }
 
-    /// Returns true if one more guest may be woken now.
     pub(super) fn may_wake(&mut self, is_short: bool, now_ms: u64) -> bool {
         self.budget.refill(now_ms);
         let waits = is_short && now_ms.saturating_sub(self.woke_ms) < SHORT_MS;
         self.budget.left() > 0 && !waits
     }
 
-    /// Records that a guest was woken.
     pub(super) fn woke(&mut self, now_ms: u64) {
         self.budget.spend(1);
         self.woke_ms = now_ms;
     }
 
-    /// Returns the wait until the next wake, if a guest waits.
+    /// Returns the time until the next wake-up, if a guest waits.
     pub(super) fn wait_ms(&self) -> Option<u64> {
         (!self.is_empty()).then(|| (1000 / self.a_second).max(1))
     }

@@ -66,7 +66,7 @@ pub(super) struct HangFound {
 /// Supervision of one guest's boots.
 #[derive(Debug, Default)]
 pub(super) struct BootWatch {
-    /// Time that QEMU could run since the start of the awaited step: start, resume, or naming.
+    /// Time in which QEMU could run since the current step began: start, resume, or naming.
     pub(super) had: Chance,
     last: Option<LifeSign>,
     /// Longest vCPU time between two outputs so far.
@@ -89,8 +89,8 @@ struct Inquest {
 }
 
 impl BootWatch {
-    /// Returns true if a booting guest hangs, from its console output and vCPU time so far. An
-    /// unknown vCPU time is no hang.
+    /// Returns true if a booting guest hangs, from its console output and vCPU time so far. If the
+    /// vCPU time is unknown, the guest does not count as hung.
     pub(super) fn is_hanging(&mut self, now_ms: u64, out_bytes: u64, run_ns: Option<u64>) -> bool {
         let Some(run_ns) = run_ns else {
             self.last = None;
@@ -111,8 +111,8 @@ impl BootWatch {
         RUN_NS.max(self.longest_ns.saturating_mul(SLOWER))
     }
 
-    /// Returns true if the clone's time to accept its name is over. The time is counted by the work
-    /// of the clone's QEMU.
+    /// Returns true if the clone's time to accept its name is over. Only time in which the clone's
+    /// QEMU could run counts.
     pub(super) fn is_nameless(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
         self.had.look(now_ms, work) > NAMING_PATIENCE_MS
     }
@@ -122,7 +122,6 @@ impl BootWatch {
         self.had.look(now_ms, work) > COMING_BACK_MAX_MS
     }
 
-    /// Records that a QEMU starts.
     pub(super) fn starts(&mut self, now_ms: u64) {
         self.had = Chance::since(now_ms);
         self.kvm = KvmWatch::default();
@@ -143,7 +142,7 @@ impl BootWatch {
     }
 
     /// Counts a machine reset during boot. After too many resets, returns the reason to end the
-    /// guest: its kernel panics each time, or its first process ends.
+    /// guest. In such a guest the kernel panics in each boot, or the first process ends.
     pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;

@@ -49,7 +49,8 @@ impl fmt::Debug for Thread {
     }
 }
 
-/// A job, with its result once it is done. Dropping it cancels the job.
+/// Handle of a job, with the job's result once the job is done. Dropping the handle cancels the
+/// job.
 #[derive(Debug)]
 pub(super) struct Job<T> {
     done: Arc<OnceLock<Result<T, Fault>>>,
@@ -82,7 +83,6 @@ impl<T: Send + Sync + 'static> Job<T> {
         job
     }
 
-    /// Returns the outcome if the job is done.
     pub(super) fn done(&self) -> Option<Result<T, Fault>>
     where
         T: Clone,
@@ -96,7 +96,6 @@ impl<T: Send + Sync + 'static> Job<T> {
 }
 
 impl Worker {
-    /// Creates a worker with this name for its thread.
     pub(super) fn new(name: &'static str) -> Worker {
         Worker { name, thread: None }
     }
@@ -116,7 +115,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns true if no job is left.
     pub(super) fn is_idle(&self) -> bool {
         self.thread.as_ref().is_none_or(|thread| {
             // A thread that has ended does none of the remaining jobs.
@@ -135,8 +133,8 @@ impl Worker {
         Some(self.thread.as_ref()?.news.fd())
     }
 
-    /// Clears the readiness. A thread that has ended in a panic is dropped, because its descriptor
-    /// would stay readable. The next job starts another thread.
+    /// Clears the descriptor's readiness. A thread that has ended in a panic is dropped, because
+    /// its descriptor would stay readable. The next job starts another thread.
     pub(super) fn drain(&mut self) {
         if self.thread.as_ref().is_some_and(|thread| !thread.news.drain()) {
             self.thread = None;

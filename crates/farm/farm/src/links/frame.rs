@@ -87,7 +87,6 @@ fn segment(frame: &[u8]) -> Option<Segment> {
     })
 }
 
-/// Returns the hardware address of the frame's sender.
 pub(super) fn sender(frame: &[u8]) -> Option<Mac> {
     bytes(frame, 6)
 }

@@ -22,13 +22,13 @@ use super::router::{Route, Router};
 
 /// Longest frame of a guest: 1,500 bytes of payload and the header.
 const FRAME_MAX: usize = 1514;
-/// Maximum number of frames per second of a guest, and of its QEMU's network. The limit allows 30
-/// MB/s in full frames, and bounds the CPU time that one guest costs the host.
+/// Maximum number of frames per second from a guest, and from its QEMU's network. The limit allows
+/// 30 MB/s in full frames, and bounds the CPU time that one guest costs the host.
 const FRAMES_A_SECOND: u64 = 20_000;
 const FRAMES_AT_ONCE: u64 = 4_000;
 /// Maximum number of frames from one guest before the next guest's turn.
 const FRAMES_A_TURN: usize = 64;
-/// Interval of the checks on a paused guest.
+/// Interval at which paused guests are checked.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const EVENTS_MAX: usize = 64;
 /// Event data of the wake-up socket. `NETWORK` is a bit that is added to a guest's number, for the
@@ -102,7 +102,7 @@ struct Ports {
 
 struct Port {
     link: NetLink,
-    /// Flow from the guest, and from its QEMU's network.
+    /// Flow of frames from the guest. `network` is the flow from the network of the guest's QEMU.
     guest: Flow,
     network: Flow,
 }

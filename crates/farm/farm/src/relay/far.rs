@@ -1,4 +1,5 @@
-//! The far end of a door: the address of a guest's QEMU, and the check that it still listens.
+//! The far end of a door: the address of a guest's QEMU, and the check that this QEMU still
+//! listens.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -23,8 +24,8 @@ impl Far {
         Far { address, process: Arc::new(process), user }
     }
 
-    /// Returns true if the QEMU still listens on its port. A connection made before this check then
-    /// leads to this QEMU.
+    /// Returns true if the QEMU still listens on its port. If so, a connection made before this
+    /// check leads to this QEMU.
     ///
     /// If a QEMU ends by itself, it closes its ports a moment before its process ends. In that
     /// moment another user may listen on the same address.

@@ -38,7 +38,6 @@ pub(super) struct State {
     pub(super) is_wanted: bool,
     /// Clients with relayed connections, by the numbers that the relay thread assigns.
     pub(super) inside: BTreeMap<u64, Visitor>,
-    /// True if the owner is gone.
     pub(super) is_gone: bool,
 }
 
@@ -56,7 +55,7 @@ impl Gate {
     }
 }
 
-/// The owner's end of a door. Dropping it closes its connections and its port.
+/// The owner's end of a door. Dropping this end closes the door's connections and ports.
 #[derive(Debug)]
 pub(crate) struct Door {
     gate: Arc<Gate>,

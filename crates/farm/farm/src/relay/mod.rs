@@ -1,4 +1,4 @@
-//! Forwarded ports of guests with a QEMU that ends when the guest is parked on disk.
+//! Forwarded ports of guests that may be parked on disk. The QEMU of a guest on disk has ended.
 //!
 //! ```text
 //!   client ─► 127.0.0.1:PORT, ours for as long as the farm runs
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! QEMU gets another address at each start. While a guest is away, another process can therefore
-//! not take over the guest's address. Data is relayed only if the QEMU still runs after the
-//! connection to it was made.
+//! not take over the guest's address. Data is relayed only if QEMU still runs after the connection
+//! to QEMU was made.
 //!
 //! One thread handles all connections, so relaying uses neither a guest's CPU nor the fleet's loop.
 //! A connection without data in either direction survives parking. A client with such a connection

@@ -81,7 +81,7 @@ fn bytes_and_ends_are_passed_on_both_ways() {
     let mut question = Vec::new();
     guest.read_to_end(&mut question).unwrap();
     assert_eq!(question, b"question");
-    // More than fits into any buffer, for a slow reader.
+    // The answer does not fit into the buffers, so the guest has to wait for the client.
     let answer: Vec<u8> = (0..8 << 20).map(|at: u32| (at % 251) as u8).collect();
     let sent = answer.clone();
     let writes = std::thread::spawn(move || guest.write_all(&sent).unwrap());
@@ -105,7 +105,7 @@ fn answer_of_guest_that_stopped_reading_is_relayed_in_full() {
     guest.write_all(&answer).unwrap();
     drop(guest);
     let mut got = read(&mut client, 1);
-    // Data sent to a closed guest does not truncate the rest of its answer.
+    // Data sent after the guest has closed its end does not cut off the rest of the answer.
     client.write_all(b"more").unwrap();
     got.extend(read(&mut client, 1));
     client.write_all(b"and more").unwrap();

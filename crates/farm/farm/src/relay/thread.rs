@@ -27,7 +27,7 @@ const IDLE_MAX_MS: u64 = 60_000;
 /// Maximum number of connections accepted from one listener at once.
 const ACCEPTS_MAX: usize = 64;
 /// Maximum number of connections of all guests together. Each connection needs two descriptors, and
-/// each guest about ten. At most half this number of clients may wait for their guests.
+/// each guest about ten. At most half of this number of clients may wait for their guests.
 const ALL_MAX: usize = 8 * 1024;
 /// Pause in accepting when no descriptor, or no place, is left for another client.
 const PAUSE_MS: u64 = 100;
@@ -47,9 +47,9 @@ pub(super) struct Listening {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// Limit of one guest.
+    /// Maximum number of connections of one guest.
     pub(super) inside_max: usize,
-    /// Limit of all guests together.
+    /// Maximum number of connections of all guests together.
     pub(super) all_max: usize,
 }
 
@@ -93,7 +93,7 @@ struct Inside {
 
 impl Inside {
     /// Returns true if the connection may be displaced by another client, because its client has
-    /// sent no data, or none for long.
+    /// sent no data, or no data for a long time.
     fn may_be_displaced(&self, now_ms: u64) -> bool {
         !self.has_asked || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
     }
@@ -187,7 +187,7 @@ impl Thread {
         set.wait(wait_ms)
     }
 
-    /// Applies changes of doors by their owners.
+    /// Applies the changes that owners have made to their doors.
     fn look_at_doors(&mut self) {
         self.listening.retain(|one| !one.gate.lock().is_gone);
         self.waiting.retain(|_, one| !one.gate.lock().is_gone);
@@ -316,8 +316,8 @@ impl Thread {
         }
     }
 
-    /// Handles data or the end of a waiting client. Returns true if the door is closed and its
-    /// owner has not been notified of this client yet.
+    /// Handles data from a waiting client, or the end of the client's connection. Returns true if
+    /// the door is closed and its owner has not been notified of this client yet.
     fn speaks(&mut self, number: u64) -> bool {
         let Some(one) = self.waiting.get(&number) else { return false };
         if !matches!(one.client.peek(&mut [0; 1]), Ok(1..)) {

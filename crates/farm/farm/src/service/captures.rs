@@ -24,7 +24,8 @@ struct Waiting {
 }
 
 impl Captures {
-    /// Requests the files from a guest's daemon. The client gets an answer once they have arrived.
+    /// Requests the files from a guest's daemon. The client gets an answer once the files have
+    /// arrived.
     pub(super) fn begin(
         &mut self,
         guest: usize,

@@ -26,7 +26,8 @@ pub(super) struct Consoles(Vec<Attached>);
 struct Attached {
     stream: UnixStream,
     guest: usize,
-    /// Number of console bytes sent to the terminal.
+    /// Number of the console's bytes that were sent to the terminal, or written before the terminal
+    /// was attached.
     seen: u64,
     unread: Vec<u8>,
     untyped: Vec<u8>,
@@ -34,7 +35,6 @@ struct Attached {
 }
 
 impl Consoles {
-    /// Checks that one more terminal can be attached.
     pub(super) fn has_room(&self) -> Result<(), Failure> {
         match self.0.len() {
             0..ATTACHED_MAX => Ok(()),
@@ -44,8 +44,8 @@ impl Consoles {
         }
     }
 
-    /// Attaches a terminal. The terminal gets the answer, and then the console's output from here
-    /// on.
+    /// Attaches a terminal. The terminal gets the bytes in `unread`, and then the console's output
+    /// after its first `from` bytes.
     pub(super) fn attach(
         &mut self,
         guest: usize,
@@ -58,7 +58,6 @@ impl Consoles {
         self.0.push(Attached { stream, guest, seen: from, unread, untyped, is_gone });
     }
 
-    /// Returns the guests with attached terminals.
     pub(super) fn attached(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(|attached| attached.guest)
     }
@@ -89,7 +88,7 @@ impl Attached {
         match self.stream.read(&mut chunk[..room.max(1)]) {
             Ok(0) => self.is_gone = true,
             Ok(count) if room > 0 => self.untyped.extend_from_slice(&chunk[..count]),
-            // The guest has not read for 4 KiB, so further keys are lost, as on any keyboard.
+            // The guest has left 4 KiB unread, so further keys are lost, as on any keyboard.
             Ok(_) => {}
             Err(error) => self.is_gone = !is_passing(&error),
         }

@@ -15,7 +15,6 @@ const LINE_MAX: usize = 4 * 1024;
 
 #[derive(Debug)]
 pub(super) struct HostManager {
-    /// Process of the manager.
     pub(super) pid: u32,
     stream: UnixStream,
     lines: Lines,
@@ -35,8 +34,8 @@ impl HostManager {
         self.stream.as_fd()
     }
 
-    /// Requests a guest's next timer. The call does not wait for a manager that does not read, and
-    /// the guest is then parked without an answer.
+    /// Requests a guest's next timer. The call does not block. If the manager does not read, the
+    /// guest is parked without an answer.
     pub(super) fn ask_timer(&self, guest: &str) {
         let question = AskNextTimer { next_timer_of: guest.to_owned() };
         let _ = (&self.stream).write(&encode_message(&question));

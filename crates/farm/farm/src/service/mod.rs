@@ -183,7 +183,7 @@ impl Service {
                     self.shells.has_ended(*guest);
                     self.captures.has_ended(*guest, fleet, &mut self.control);
                 }
-                // A client of the ended QEMU gets no response.
+                // The clients that wait for the hung QEMU get no response.
                 Event::Hung { guest, .. } => {
                     self.shells.has_ended(*guest);
                     self.captures.has_ended(*guest, fleet, &mut self.control);
@@ -237,7 +237,7 @@ impl Service {
         next.or(self.manager.as_ref().map(|manager| manager.pid))
     }
 
-    /// Takes the guests back from this process's own manager, which hangs.
+    /// Takes the guests back from this process's own manager, after that manager has hung.
     pub fn leave_own_manager(&mut self, fleet: &mut Fleet) {
         if self.manager.as_ref().is_some_and(HostManager::is_own) {
             self.manager_has_gone(fleet);
@@ -265,7 +265,7 @@ impl Service {
         Ok(lent)
     }
 
-    /// Sends a guest the password for its servers, if there is one.
+    /// Sends a guest the password for its servers, if the guest needs a password.
     fn set_up(&mut self, guest: usize, fleet: &mut Fleet) {
         if let Some(password) = &self.occupants[guest].password {
             self.shells.set_up(guest, password.line(), fleet);
@@ -306,7 +306,7 @@ impl Service {
         self.readiness.state(guest)
     }
 
-    /// Serves a request. Returns the answer, unless it is sent later or begins a stream.
+    /// Serves a request. Returns the answer, unless the answer is sent later or begins a stream.
     fn serve(
         &mut self,
         ask: Ask,

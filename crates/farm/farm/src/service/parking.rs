@@ -4,7 +4,7 @@ use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
 use crate::fleet::{Fleet, Refusal};
 
-/// Maximum number of waiting clients, so that other clients still find a place.
+/// Maximum number of waiting clients, so that other clients can still connect.
 const WAITING_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -84,7 +84,6 @@ impl Parkings {
         self.answer(guest, false, fleet, control);
     }
 
-    /// Answers the clients of a guest that has ended.
     pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         let name = &fleet.members()[guest].spec().name;
         for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
@@ -110,7 +109,6 @@ impl Parkings {
     }
 }
 
-/// Returns the failure for a guest that cannot be parked.
 pub(super) fn refused(name: &str, why: &Refusal) -> Failure {
     Failure::new(format!("Guest {name} cannot be parked: {}", base::chain(why)))
 }

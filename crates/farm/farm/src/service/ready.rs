@@ -218,7 +218,8 @@ mod tests {
         let mut readiness = Readiness::new(vec![ports]);
         let server = std::thread::spawn(move || {
             let mut asked = Vec::new();
-            // Like QEMU while the guest has no server: accept, then close.
+            // The first connection is accepted and closed, as by QEMU while the guest has no
+            // server.
             drop(listener.accept().unwrap());
             for _ in 0..2 {
                 let (mut stream, _) = listener.accept().unwrap();

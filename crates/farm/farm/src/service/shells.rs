@@ -21,7 +21,8 @@ const WAITING_MAX: usize = 64;
 /// Maximum number of ended commands with unread output. Above the limit the oldest client is
 /// disconnected.
 const ENDED_MAX: usize = 64;
-/// Maximum unread output, in bytes, kept for a client before the guest's output is no longer read.
+/// Maximum unread output, in bytes, kept for a client. At the limit, no more output of the guest is
+/// read.
 const UNREAD_MAX: usize = 256 * 1024;
 
 /// Maximum output, in bytes, of earlier commands that is discarded before the next command. Any
@@ -302,7 +303,7 @@ mod tests {
         assert!(shell.running.is_none());
         let waiting: Vec<_> = shell.waiting.iter().map(|job| job.command.as_str()).collect();
         assert_eq!(waiting, ["set up", "other"]);
-        // Other commands are dropped.
+        // A running command other than the set-up line is dropped.
         shell.running = Some(job("other", false));
         shells.was_reset(0);
         assert_eq!(shells.guests[0].waiting.len(), 2);

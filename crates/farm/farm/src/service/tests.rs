@@ -6,7 +6,7 @@ use std::io::Read;
 use std::io::{BufRead, BufReader, Write};
 use vm::Scratch;
 
-/// Number of guests with a table larger than a socket's buffer.
+/// Number of guests. Their table is larger than a socket's buffer.
 const GUESTS: usize = 1_500;
 
 fn turn(service: &mut Service, fleet: &mut Fleet) {
@@ -76,7 +76,7 @@ fn a_service_that_is_left_out_lets_go_of_its_manager() {
     assert!(service.manager.is_none());
 }
 
-/// The connections of this test come from one process, and so from the farm's own manager.
+/// All connections come from this process, so each client counts as the farm's own manager.
 #[test]
 fn manager_waits_until_the_own_one_has_ended() {
     let scratch = Scratch::new("service-waits").unwrap();

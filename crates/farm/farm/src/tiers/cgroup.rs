@@ -1,5 +1,5 @@
-//! The cgroups of a farm, in version 1 or 2 of cgroups: one with a memory limit for all guests, and
-//! the parents of the guests' own cgroups.
+//! The cgroups of a farm, in version 1 or 2 of cgroups. One cgroup has the memory limit for all
+//! guests, and others are the parents of the guests' own cgroups.
 //!
 //! With version 1, the farm's cgroup lies below our own cgroup. A limit on our cgroup then also
 //! applies to the guests. Version 2 allows no cgroup with both processes and limited children. With
@@ -22,10 +22,10 @@ use crate::Error;
 const TOP: &str = "sys/fs/cgroup";
 /// Directory of version 1's memory controller.
 const V1: &str = "sys/fs/cgroup/memory";
-/// Files with limits of a cgroup, each with the first characters of its text if there is no limit.
+/// Files with limits of a cgroup, each with the beginning of the file's text if there is no limit.
 const LIMITS: [(&str, &str); 4] =
     [("memory.max", "max"), ("memory.high", "max"), ("cpu.max", "max"), ("cpuset.cpus", "")];
-/// Greatest depth of a cgroup.
+/// Maximum depth of a cgroup.
 const DEPTH_MAX: usize = 64;
 
 /// Version of the cgroups that control memory.
@@ -36,7 +36,6 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// Returns the file of the memory limit.
     pub(super) fn memory_file(self) -> &'static str {
         match self {
             Version::One => "memory.limit_in_bytes",
@@ -110,7 +109,7 @@ fn make_dir(machine: &Machine, record: &mut Record, undo: Undo, dir: &Path) -> R
     machine.calls.make_cgroup(dir).tier(CGROUP, format!("cannot make {}", dir.display()))
 }
 
-/// Returns the place for a farm's cgroup that needs no change of any other cgroup.
+/// Returns a place where a farm's cgroup can be made without changing any other cgroup.
 fn place(machine: &Machine, id: &str, controller: &str) -> Option<Place> {
     if version(machine) == Version::One {
         let top = machine.path(TOP).join(controller);
@@ -131,13 +130,12 @@ pub(super) fn hands_on_reads(machine: &Machine, v1_tree: &str) -> bool {
     }
 }
 
-/// Returns the place of a version 1 cgroup. A path out of the tree, as in other namespaces, counts
-/// as the top.
+/// Returns the place of a version 1 cgroup. If our cgroup does not exist in the tree, as inside a
+/// namespace, the top of the tree takes its place.
 fn place_v1(machine: &Machine, id: &str, controller: &str) -> Place {
     let top = machine.path(TOP).join(controller);
     let ours = machine.read("proc/self/cgroup").unwrap_or_default();
     let home = top.join(of_controller(ours.as_bytes(), controller).unwrap_or_default());
-    // Inside a namespace this directory may not exist.
     let home = if home.is_dir() { home } else { top };
     Place { dir: home.join(format!("{PREFIX}{id}")), home }
 }

@@ -1,4 +1,4 @@
-//! A separate cgroup for each guest, below the farm's.
+//! A separate cgroup for each guest, below the farm's cgroup.
 //!
 //! ```text
 //!   pinhead-PID-N/              the farm's: with the limit of all guests, if there is one
@@ -25,9 +25,9 @@ use crate::Error;
 pub struct GuestLimits<'a> {
     /// Name of the guest, already validated before the guest's start.
     pub name: &'a str,
-    /// Memory of the whole process.
+    /// Maximum memory of the whole process.
     pub memory_bytes: u64,
-    /// Number of threads.
+    /// Maximum number of threads.
     pub threads: u64,
 }
 
@@ -56,7 +56,8 @@ pub(super) fn make(
     if let Some(dir) = memory {
         let has_threads = version == Version::Two && hand_on(&dir)?;
         if version == Version::One {
-            // Kernels before 5.11 apply a limit to the cgroups below it only with this setting.
+            // Kernels before 5.11 apply a cgroup's limit to the cgroups below only with this
+            // setting.
             let _ = write(&dir.join("memory.use_hierarchy"), "1");
         }
         groups.push(Group { dir, memory: Some(version.memory_file()), has_threads });
@@ -98,7 +99,7 @@ impl Group {
     }
 
     /// Removes the guest's own cgroup if its processes have ended. Otherwise the cgroup is removed
-    /// with the farm's.
+    /// with the farm's cgroup.
     pub(super) fn leave(&self, guest: &str) {
         let _ = fs::remove_dir(self.own(guest));
     }
@@ -112,7 +113,7 @@ impl Group {
     }
 }
 
-/// Returns the cgroups of a farm's guests, followed by the farm's own.
+/// Returns the cgroups of a farm's guests, followed by the farm's own cgroup.
 pub(super) fn with_guests(dir: &Path) -> Vec<PathBuf> {
     let guests = names(dir, GUEST_PREFIX).into_iter().map(|name| dir.join(name));
     guests.filter(|path| path.is_dir()).chain([dir.to_path_buf()]).collect()
@@ -153,7 +154,7 @@ mod tests {
         let mut record = Record::create(&places).unwrap();
         let name = format!("sys/fs/cgroup/user/pinhead-{}", record.id());
         let own = machine.path(&name).join("guest-web1");
-        // Left from an earlier start, with the kernel's files in it.
+        // This cgroup is left from an earlier start, and has the kernel's files in it.
         fs::create_dir_all(&own).unwrap();
         for file in ["memory.max", "pids.max", "cgroup.procs"] {
             fs::write(own.join(file), "").unwrap();

@@ -1,8 +1,9 @@
-//! The kernel's page sharing (KSM), for a farm without a manager that drives it.
+//! The kernel's page sharing (KSM), for a farm without a manager that drives KSM.
 //!
 //! [`policy::ksm`] decides the scan rate: high while guests start, and later as long as the
-//! scanning pays off. This module accesses the files. If KSM runs already, its settings are left
-//! unchanged. If another program changes our settings, that program controls KSM from then on.
+//! scanning pays off. This module reads and writes KSM's files. If KSM runs already, its settings
+//! are left unchanged. If another program changes our settings, that program controls KSM from then
+//! on.
 
 use base::Bytes;
 use hypervisor::KsmFiles;
@@ -113,15 +114,16 @@ impl Ksm {
 }
 
 /// Restores the settings as they were found. If another program, such as a manager, has changed our
-/// settings, they are left to that program. The other program found our settings, and will restore
-/// them.
+/// settings, the settings are left to that program. The other program found our settings, and will
+/// restore them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],
     written: &[(String, String)],
 ) -> Result<Done, Error> {
     let files = KsmFiles::at(&machine.path(""));
-    // After a kill between the record and the writing, some files still have their first settings.
+    // If the process was killed after it recorded the settings, some files may still have the
+    // settings that were found.
     let is_ours = written.iter().all(|(name, text)| {
         let now = files.setting(name);
         let found = saved.iter().find(|(saved, _)| saved == name).map(|(_, text)| text);

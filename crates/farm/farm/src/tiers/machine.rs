@@ -1,4 +1,5 @@
-//! Access of the tiers to the host: files below a root, and the calls that files cannot replace.
+//! Access of the tiers to the host: files below a root, and calls for what cannot be done with
+//! files.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -56,7 +57,7 @@ pub trait Calls: fmt::Debug + Send {
         fs::remove_dir(dir)
     }
 
-    /// Adds a zram device by reading the file, and returns the kernel's text with its number.
+    /// Adds a zram device by reading a file. The returned text contains the device's number.
     fn add_zram(&self, control: &Path) -> io::Result<String> {
         read(&control.join("hot_add"))
     }
@@ -132,7 +133,6 @@ impl Machine {
         write(&path, text).tier(tier, format!("cannot write {text:?} to {}", path.display()))
     }
 
-    /// Returns the active swap areas.
     pub(super) fn swaps(&self) -> io::Result<Vec<SwapArea>> {
         Ok(swap_areas(self.read("proc/swaps")?.as_bytes()).collect())
     }

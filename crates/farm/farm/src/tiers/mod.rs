@@ -128,7 +128,8 @@ impl Tiers {
         Tiers::open_at(&Places::usual(), Box::new(Live), limits)
     }
 
-    /// Does the same as [`Tiers::open`] on a given machine. Tests pass a directory as its root.
+    /// Does the same as [`Tiers::open`] on a given machine. Tests pass a directory as the machine's
+    /// root.
     pub fn open_at(
         places: &Places,
         calls: Box<dyn Calls>,
@@ -245,8 +246,8 @@ impl Tiers {
         std::mem::take(&mut self.notes)
     }
 
-    /// Adjusts KSM's scan rate to its gain. One call a second is enough. `guests` is the number of
-    /// running guests.
+    /// Adjusts KSM's scan rate to the memory that KSM saves. One call a second is enough. `guests`
+    /// is the number of running guests.
     pub fn turn(&mut self, guests: usize, now_ms: u64) {
         let (Some(ksm), Some(record)) = (&mut self.ksm, &mut self.record) else { return };
         let arrivals = self.tier.arrivals.load(Ordering::Relaxed);
@@ -278,7 +279,7 @@ impl Drop for Tiers {
     }
 }
 
-/// Puts a process into the cgroup of this list, if there is one.
+/// Puts a process into the cgroup of this process list, if there is a list.
 fn join_list(list: &Option<PathBuf>, pid: u32) -> Result<(), Error> {
     let Some(path) = list else { return Ok(()) };
     let what = format!("cannot put process {pid} into {}", path.display());

@@ -76,7 +76,7 @@ pub fn record_again(text: &str) -> Option<String> {
 }
 
 impl Record {
-    /// Creates an empty record with its lock. The caller must be [`alone`].
+    /// Creates an empty record with its lock. The caller must hold the lock of [`alone`].
     pub(super) fn create(places: &Places) -> Result<Record, Error> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", std::process::id());

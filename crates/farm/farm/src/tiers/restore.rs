@@ -38,7 +38,7 @@ pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Lef
     Ok(restore(&machine, places))
 }
 
-/// Takes the lock under which one process at a time makes a record or undoes leftover ones.
+/// Takes the lock under which one process at a time makes a record or undoes leftover records.
 pub(super) fn alone(places: &Places) -> Result<File, Error> {
     let dir = &places.records;
     let cannot = format!("cannot use {}", dir.display());
@@ -53,7 +53,7 @@ pub(super) fn alone(places: &Places) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// Undoes all leftover records. The caller must be [`alone`].
+/// Undoes all leftover records. The caller must hold the lock of [`alone`].
 pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
     let dir = &places.records;
     let ids = names(dir, "").into_iter();

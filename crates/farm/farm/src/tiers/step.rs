@@ -1,8 +1,8 @@
 //! One change of the host, as recorded for its undoing.
 //!
-//! The process that undoes a record gets no other data from the process that wrote it. Each entry
-//! therefore contains enough to check that the change is still ours. The paths in a record are
-//! checked, so that only files and cgroups with our names are removed.
+//! The process that undoes a record gets no other data from the process that wrote the record. Each
+//! entry therefore contains enough to check that the change is still ours. The paths in a record
+//! are checked, so that only files and cgroups with our names are removed.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -37,11 +37,11 @@ pub(super) enum Undo {
     /// A cgroup without a memory limit was made. The cgroup is a parent of guests' own cgroups, or
     /// limits reads.
     Guests { dir: PathBuf, home: PathBuf },
-    /// The module was loaded.
+    /// The zram module was loaded.
     ZramModule,
     /// A device was about to be added. `before` contains the numbers of the devices that existed.
     ZramAdding { before: Vec<u32> },
-    /// A device was added, with this size or none yet.
+    /// A device was added. The device has this size, or no size yet.
     Zram { id: u32, bytes: u64 },
     /// A swap file was made.
     SwapFile { path: PathBuf },

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 const KSM_DIR: &str = "sys/kernel/mm/ksm";
 const GROUP: &str = "sys/fs/cgroup/memory/api/07";
 
-/// A machine of files, with a fake kernel that fills and empties them.
+/// A machine that consists of files, with a fake kernel that changes these files.
 struct Tree {
     places: Places,
     calls: Fake,
@@ -104,7 +104,7 @@ impl Calls for Fake {
 impl Tree {
     fn new(name: &str) -> Tree {
         let base = std::env::temp_dir();
-        // The kernel shows the paths of swap files without links.
+        // The kernel shows the path of a swap file with all links resolved.
         let base = base.canonicalize().unwrap();
         let dir = base.join(format!("pinhead-tiers-{name}-{}", std::process::id()));
         let root = dir.join("root");
@@ -282,7 +282,8 @@ fn changes_taken_over_by_others_are_left_alone() {
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
     kill(tiers);
-    // A device of the same number and another size; KSM with other settings.
+    // Another program has added a device of the same number and another size, and has changed KSM's
+    // settings.
     tree.file("sys/block/zram1/disksize", "8192\n");
     let device = tree.calls.path("dev/zram1");
     let line = format!("H\n/swap.img file 1 0 -2\n{} partition 4 0 5\n", device.display());
@@ -355,7 +356,7 @@ fn version_two_group_is_next_to_ours_and_controller_is_reset() {
     assert_eq!(tree.text("sys/fs/cgroup/cgroup.subtree_control"), "+memory");
     tiers.close();
     assert_eq!(tree.text("sys/fs/cgroup/cgroup.subtree_control"), "-memory");
-    // If a directory above delegates the controller already, nothing is switched.
+    // If a directory above delegates the controller already, the top directory is not changed.
     tree.file("sys/fs/cgroup/user/cgroup.subtree_control", "memory pids\n");
     let tiers = tree.open(&limits).unwrap();
     let group = tiers.tier().cgroup().unwrap();
@@ -431,7 +432,7 @@ fn guests_cannot_escape_a_version_two_limit_on_us() {
             set(file, none);
         }
     }
-    // A limit of the parent directory also applies to the cgroup.
+    // A limit of the top directory also applies to the guests' cgroup.
     tree.file("sys/fs/cgroup/memory.max", "1\n");
     tree.open(&limits).unwrap().close();
     assert!(!tree.log().is_empty());

@@ -76,7 +76,8 @@ fn retry(mut step: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Waits for the processes of a cgroup to end, and moves the remaining ones to their home cgroup.
+/// Waits for the processes of a cgroup to end, and moves the remaining processes to the cgroup
+/// `home`.
 fn clear_cgroup(dir: &Path, home: &Path) -> Result<(), Error> {
     let deadline = Deadline::after(PATIENCE / 2);
     while !groups::processes(dir).is_empty() && deadline.remaining().is_some() {

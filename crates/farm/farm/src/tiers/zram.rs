@@ -59,8 +59,8 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
     machine.calls.remove_zram(&machine.path(CONTROL), id)
 }
 
-/// Removes a device that was added but not recorded before a kill. The device is removed only if it
-/// is the only new device and has no size yet.
+/// Removes a device that was added, but not recorded because the process was killed. The device is
+/// removed only if it is the only new device and has no size yet.
 pub(super) fn remove_half_made(machine: &Machine, before: &[u32]) -> Result<(), Error> {
     let now = devices(machine);
     let mut new = now.iter().filter(|id| !before.contains(id));

@@ -1,3 +1,3 @@
-//! Tests of memory limits, with cgroups and tiers of this machine or fake ones.
+//! Tests of memory limits, with cgroups and tiers of this machine.
 
 mod tiers;

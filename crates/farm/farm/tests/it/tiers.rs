@@ -175,7 +175,7 @@ fn guests_wait_for_zram_as_for_a_disk() {
     /// Limit in pages per second. With a lower limit, a manager on this host would detect a memory
     /// shortage.
     const READS: u32 = 200;
-    /// The limit, and the memory over it that is touched twice.
+    /// Limit, and memory beyond the limit, in MiB. The process touches the sum of both twice.
     const LIMIT_MIB: u32 = 4;
     const OVER_MIB: u32 = 2;
     let _alone = alone();
@@ -209,7 +209,8 @@ fn guests_wait_for_zram_as_for_a_disk() {
     drop(child.stdin.take());
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
-    // The reads take at least their allowed time, except for the first throttling slice.
+    // The limit makes the reads take at least this time. A tenth is subtracted for the first
+    // throttling slice.
     let least = f64::from(OVER_MIB * 256) / f64::from(READS) * 0.9;
     assert!(begun.elapsed().as_secs_f64() >= least, "{:?}", begun.elapsed());
     assert_eq!(tiers.close(), Vec::<String>::new());
@@ -217,14 +218,14 @@ fn guests_wait_for_zram_as_for_a_disk() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Child process of the next test, which starts and kills it.
+/// Runs as the child process that the next test starts and kills.
 #[test]
 fn child_that_is_killed() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let mut tiers = Tiers::open_at(&places(Path::new(&dir)), Box::new(Live), &limits()).unwrap();
     tiers.turn(2, 0);
     tiers.separate_guests();
-    // A guest that outlives its farm, which no real guest does.
+    // This guest outlives its farm, unlike any real guest.
     let mut guest = Command::new("sleep").arg("1000").spawn().unwrap();
     let limits = GuestLimits { name: "web1", memory_bytes: LIMIT.0, threads: 20 };
     tiers.tier().join_guest(guest.id(), &limits).unwrap();

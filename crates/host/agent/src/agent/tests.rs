@@ -50,7 +50,7 @@ fn settled_daemon_is_woken_by_load_as_often_as_its_rules_look() {
     assert_eq!(agent.look(BUSY_PERCENT, 10_000), look());
     assert_eq!(agent.look(100.0, 11_999), None);
     assert_eq!(agent.look(100.0, 12_000), look());
-    // A daemon that waits for memory checks its guest without a request.
+    // A daemon that reports tasks waiting for memory checks its guest without a request.
     agent.take(ToHost::Need(Pressure::Memory), 13_000);
     assert_eq!(agent.look(100.0, 14_999), None);
     assert_eq!((agent.memory_needs(), agent.asked.looks), (1, 2));

@@ -4,14 +4,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::lines;
 
-/// Possible directories of version 2 below a root: alone, or together with version 1.
+/// Possible directories of version 2 below a root: without version 1, and next to version 1.
 pub const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// Text in the place of the controllers in the line of version 2, which is empty.
+/// Text in place of the controllers in the line of version 2. This text is empty.
 pub const UNIFIED_NAME: &str = "";
 
-/// Returns the path of the process's group in version 2, without its first slash. The root does not
-/// count as a group, and a path outside the namespace begins with dots.
+/// Returns the path of the process's group in version 2, without its first slash. Returns `None`
+/// for the root, and for a path outside the namespace, which begins with dots.
 pub fn unified(text: &[u8]) -> Option<PathBuf> {
     of_controller(text, UNIFIED_NAME)
 }

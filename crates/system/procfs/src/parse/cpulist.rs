@@ -44,7 +44,7 @@ impl FromIterator<u32> for CpuList {
     }
 }
 
-/// As the kernel writes it, without a newline.
+/// Formats the list as the kernel does, without a newline.
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
@@ -89,8 +89,8 @@ fn each_range(bytes: &[u8], mut take: impl FnMut(u32, u32)) -> Result<(), Malfor
     if rest.is_empty() {
         return Ok(());
     }
-    // Ranges must ascend, so no text can make the list longer than the number of CPU numbers, or
-    // count a CPU twice.
+    // Ranges must ascend, so no text can make the list longer than `MAX_CPUS`, or count a CPU
+    // twice.
     let mut lowest = 0;
     loop {
         let (first, after) = number(rest)?;

@@ -56,7 +56,7 @@ pub fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     Some(all)
 }
 
-/// Returns the name at the start of a line, without its colon, and the number behind it.
+/// Returns the name at the start of a line, without its colon, and the number after the name.
 pub fn named(line: &[u8]) -> Option<(&[u8], u64)> {
     let mut words = words(line);
     let name = words.next()?;
@@ -109,8 +109,9 @@ pub fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
     (digits > 0).then(|| (value, &bytes[digits..]))
 }
 
-/// Parses a number with an optional decimal fraction at the start of `bytes`, and returns it and
-/// the rest. Only the first nine digits of the fraction are read; the kernel prints two digits.
+/// Parses a number with an optional decimal fraction at the start of `bytes`, and returns the
+/// number and the rest. Only the first nine digits of the fraction are read; the kernel prints two
+/// digits.
 ///
 /// Both parts form one integer, which is divided once by a power of ten. Below 2^53 the result is
 /// the number nearest to the text, as with `strtod`.

@@ -20,8 +20,8 @@ pub fn parse(text: &[u8]) -> Option<Schedstat> {
 }
 
 /// Returns the sum of all CPUs in /proc/schedstat, and the number of CPUs. The last three of a
-/// CPU's nine numbers are the counts of its tasks. `None` without CPUs, because not every kernel
-/// provides the file.
+/// CPU's nine numbers are the counts of its tasks. `None` if the text has no line of a CPU, because
+/// not every kernel provides the file.
 pub fn all_cpus(text: &[u8]) -> Option<(Schedstat, u64)> {
     let mut found = None;
     for line in lines(text).filter(|line| line.starts_with(b"cpu")) {

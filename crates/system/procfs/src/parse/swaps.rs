@@ -1,4 +1,4 @@
-//! /proc/swaps: a line of titles, then one for each area.
+//! /proc/swaps: a line of titles, then a line for each area.
 
 use super::{lines, number, unescaped, words};
 
@@ -12,12 +12,12 @@ pub struct SwapArea {
     pub priority: i64,
 }
 
-/// Returns the areas, without malformed lines.
+/// Returns the areas. Malformed lines are left out.
 pub fn swap_areas(text: &[u8]) -> impl Iterator<Item = SwapArea> {
     lines(text).skip(1).filter_map(area)
 }
 
-/// Parses name, type, size and use in KiB, priority.
+/// Parses a line: name, type, size in KiB, use in KiB, and priority.
 fn area(line: &[u8]) -> Option<SwapArea> {
     let mut words = words(line);
     let name = String::from_utf8_lossy(&unescaped(words.next()?)).into_owned();

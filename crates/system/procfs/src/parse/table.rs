@@ -122,8 +122,8 @@ mod tests {
 
     #[test]
     fn lines_are_skipped_as_a_plain_search_skips_them() {
-        // The test takes all texts of up to 18 bytes with newlines in a bit pattern, from all
-        // offsets. Every alignment of a newline to the words therefore occurs.
+        // The texts have 18 bytes, with newlines in each pattern of 12 bits. Each text is searched
+        // from all offsets. Every alignment of a newline to the words therefore occurs.
         for pattern in 0_u32..1 << 12 {
             let text: Vec<u8> = (0..18)
                 .map(|i| if pattern >> (i % 12) & 1 == 1 { b'\n' } else { b'\n' ^ (1 << (i % 8)) })

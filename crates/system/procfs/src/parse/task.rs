@@ -5,7 +5,7 @@ use super::{number, words};
 /// The bit of a kernel thread in [`StatField::Flags`].
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// A field with a number that is never negative, by its number in proc(5).
+/// A field that is never negative, with the field's number in proc(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatField {
     Parent = 4,
@@ -28,7 +28,7 @@ pub enum StatField {
     GuestTicks = 43,
 }
 
-/// A field that may be negative, by its number in proc(5).
+/// A field that may be negative, with the field's number in proc(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignedField {
     Terminal = 7,
@@ -58,7 +58,8 @@ impl<'a> TaskStat<'a> {
         is_state.then_some(TaskStat { name, state: *state, rest })
     }
 
-    /// Returns these fields, in ascending order. `None` if one is missing, or is not a number.
+    /// Returns these fields, which must be in ascending order. `None` if a field is missing, or is
+    /// not a number.
     pub fn numbers<const N: usize>(&self, wanted: [StatField; N]) -> Option<[u64; N]> {
         // The first field behind the state.
         let mut next = StatField::Parent as usize;

@@ -7,7 +7,7 @@ use super::{lines, number, words};
 /// State of a socket, from include/net/tcp_states.h, reduced to the states needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
-    /// Both ends have the connection.
+    /// The connection is open at both ends.
     Established,
     /// The other end has shut down its sending side, and may still wait for an answer.
     HalfClosed,
@@ -26,7 +26,7 @@ pub struct TcpSocket {
     pub remote: SocketAddrV4,
     /// The socket's state.
     pub state: TcpState,
-    /// The number of its descriptors in /proc/PID/fd; 0 for a connection that was not accepted yet.
+    /// The inode, as in the links of /proc/PID/fd; 0 for a connection that was not accepted yet.
     pub inode: u64,
 }
 

@@ -19,7 +19,7 @@ fn wanted() -> Vec<Counter> {
 
 const ROW: [f64; 8] = [1000.0, 1.26, 1_044_922.0, 271_743.0, 2.0, 0.01, 0.12, 4711.0];
 
-/// Creates a reader with bytes in pieces of `most_bytes`.
+/// Creates a reader that gets at most `most_bytes` bytes in each read.
 fn reader(kernel: &FakeKernel, most_bytes: usize, interrupts: bool) -> Reader<Faulty<Fs>> {
     let mut source = Faulty::new(Fs::new(&kernel.root()));
     (source.most_bytes, source.interrupts) = (most_bytes, interrupts);

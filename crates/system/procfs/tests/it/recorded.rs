@@ -2,8 +2,8 @@
 //!
 //! Each file has the CPU lines of /proc/stat at ten moments, headed by `@`, the preceding action,
 //! and the guest's uptime. The guest had three CPUs and hardly any work. cpu2 was taken offline,
-//! brought back, and finally taken off and brought back between two readings. Kernels
-//! 6.1.0-56-cloud-amd64 and 6.1.0-50-s390x of Debian 12, QEMU 7.2, software emulation.
+//! brought back, and finally taken off and brought back between two readings. The guests ran Debian
+//! 12 with the kernels 6.1.0-56-cloud-amd64 and 6.1.0-50-s390x, emulated by QEMU 7.2.
 
 use procfs::parse::stat::{Stat, Ticks, parse};
 use procfs::{CpuClock, USER_HZ};
