@@ -18,12 +18,12 @@ pub enum WhyEmulation {
     OtherArchitecture,
     /// The host's processor offers no virtualisation, as on many nested hosts.
     NoProcessorSupport,
-    /// The device cannot be opened, because it is missing or this user may not use it.
+    /// `/dev/kvm` is missing, or this user may not open it.
     DeviceClosed,
-    /// Only root may open the device, and the guest's QEMU will run as another user. No group that
-    /// QEMU could join has access.
+    /// Only root may open `/dev/kvm`, but QEMU runs as another user. No group that QEMU could join
+    /// has access.
     DeviceKept,
-    /// A guest started with KVM did not run. The device exists but does not work.
+    /// `/dev/kvm` exists but does not work: a guest started with KVM did not run.
     KvmSilent,
     /// The caller requested emulation.
     Asked,

@@ -1,4 +1,4 @@
-//! Time since a start, for loops with a fixed interval.
+//! Clock for loops with a fixed interval.
 
 use std::time::Instant;
 

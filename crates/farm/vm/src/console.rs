@@ -1,5 +1,5 @@
-//! Reader of a guest's console. The reader reads all output, so that the guest never blocks on a
-//! full console, and keeps the last part.
+//! Reader of a guest's console. It reads all output, so that the guest never blocks on a full
+//! console. The last part of the output is kept.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -122,7 +122,6 @@ impl Shared {
     }
 }
 
-/// Returns text without characters that control a terminal.
 fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .chars()

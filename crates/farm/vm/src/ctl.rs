@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use crate::deadline::read_before;
 use crate::{Deadline, Error, Mark};
 
-/// Maximum output kept, in bytes, which is more than tests write. The beginning of longer output is
+/// Maximum size of the kept output of a command, in bytes. The beginning of longer output is
 /// dropped.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
@@ -20,7 +20,7 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Ctl {
     stream: UnixStream,
-    /// Received bytes that no answer has used yet.
+    /// Bytes received after the last complete answer.
     buffer: Vec<u8>,
     mark: Mark,
     /// Number of commands that missed their deadline. The answers to these commands are still to
@@ -38,7 +38,7 @@ pub struct Output {
 }
 
 impl Ctl {
-    /// Takes the control socket of a guest that was started with `ctl`.
+    /// Creates the host's side from the control socket of a guest that was started with `ctl`.
     pub fn new(stream: UnixStream) -> Ctl {
         Ctl { stream, buffer: Vec::new(), mark: Mark::default(), overdue: 0 }
     }
@@ -64,7 +64,7 @@ impl Ctl {
         }
     }
 
-    /// Does the same as [`run`](Self::run), but treats an unsuccessful command as an error.
+    /// Does the same as [`run`](Self::run), but returns an error if the command fails.
     pub fn succeed(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
         let output = self.run(command, deadline)?;
         match output.code {

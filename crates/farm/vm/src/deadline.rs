@@ -1,4 +1,4 @@
-//! The only clock of this crate, and reads from a socket with a deadline.
+//! Deadlines, and reads from a socket with a deadline.
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
@@ -42,7 +42,7 @@ impl Deadline {
     }
 }
 
-/// Reads the available bytes, and waits for the first byte until the deadline. The end of the
+/// Waits for the first byte until the deadline, and reads the available bytes. The end of the
 /// stream is an error here, because every connection of a guest lasts as long as its QEMU.
 pub fn read_before(
     stream: &mut UnixStream,

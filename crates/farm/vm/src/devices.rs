@@ -5,8 +5,8 @@
 //!   owner ─► a file in memory ─► a QEMU with the guest's memory, which resumes from this state
 //! ```
 //!
-//! A QEMU may open no files, so it inherits the file at its start and refers to it as a descriptor
-//! set.
+//! QEMU may open no files, so it inherits the file at its start. Commands to QEMU name the file by
+//! the number of a descriptor set.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -18,22 +18,22 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::emulator;
 use crate::images::Arch;
 
-/// Number of the descriptor set for device state, above the numbers of a guest's disks.
+/// Number of the descriptor set to which QEMU writes device state. The sets of a guest's disks have
+/// smaller numbers.
 const SET: u32 = 9_000;
 
-/// The number of the descriptor set for a file with a guest's state.
+/// Number of the descriptor set from which QEMU loads a saved state.
 pub(crate) const STATE_SET: u32 = SET + 1;
 
-/// Maximum size of device state, in bytes. No machine has as much device state. The limit matters
-/// because a guest that controls its QEMU may write anything.
+/// Maximum size of device state, in bytes. Every machine has less, but a guest that controls its
+/// QEMU could write more.
 const STATE_MAX: u64 = 64 << 20;
 
-/// The file for the device state of one QEMU, with the host's descriptors.
+/// The file to which one QEMU writes its device state.
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,
-    /// A descriptor for writing. The descriptor shares its file offset with QEMU's inherited
-    /// descriptor.
+    /// A descriptor for writing, which shares its file offset with QEMU's inherited descriptor.
     written: File,
 }
 
@@ -50,7 +50,7 @@ impl DeviceFile {
         Ok((DeviceFile { file, written }, given, words))
     }
 
-    /// Returns the command that writes the devices' state from the beginning of the file.
+    /// Empties the file, and returns the command that makes QEMU write its device state.
     pub fn save(&mut self) -> io::Result<Command> {
         self.written.set_len(0)?;
         self.written.rewind()?;
@@ -69,7 +69,6 @@ impl DeviceFile {
     }
 }
 
-/// Creates a file with this state, for QEMU to load.
 pub(crate) fn state_file(state: &[u8]) -> io::Result<File> {
     let mut file = in_memory()?;
     file.write_all(state)?;
@@ -86,7 +85,6 @@ pub(crate) fn state_words(arch: Arch, file: &File) -> (Option<[String; 2]>, Stri
     }
 }
 
-/// Returns the URI of a state in [`STATE_SET`].
 pub(crate) fn state_uri() -> String {
     format!("file:/dev/fdset/{STATE_SET}")
 }

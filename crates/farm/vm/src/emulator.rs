@@ -19,8 +19,8 @@ struct Version(u32, u32);
 /// moment.
 const LOCKS_PAGES: Version = Version(8, 1);
 
-/// The first QEMU that accepts the name of a state's file. Older versions also accept the number of
-/// a descriptor, which QEMU 11 refuses.
+/// The first QEMU that accepts the name of a state's file. Older versions need the number of a
+/// descriptor, which QEMU 11 refuses.
 const NAMES_STATES: Version = Version(9, 1);
 
 /// Returns the version text of QEMU for this architecture. QEMU is run once to get this text.
@@ -36,14 +36,13 @@ pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
 }
 
 /// Returns true if this QEMU may keep running a stale translation of code that was changed
-/// meanwhile. A QEMU of unknown version may.
+/// meanwhile, or if its version is unknown.
 pub(crate) fn keeps_stale_code(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version < LOCKS_PAGES)
 }
 
-/// Returns true if this QEMU accepts the name of a state's file. A QEMU of unknown version is
-/// assumed to do so.
+/// Returns true if this QEMU accepts the name of a state's file, or if its version is unknown.
 pub(crate) fn names_states(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version >= NAMES_STATES)

@@ -1,4 +1,4 @@
-//! Errors between an image and a running guest.
+//! Errors in starting or using a guest.
 
 use std::io;
 use std::path::PathBuf;

@@ -53,7 +53,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Time between two reads of the registers. After this time a CPU that makes progress executes
 /// other code.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// Time limit for a debugger to show all threads. After this time it is killed.
+/// Time limit for the debugger, which is killed afterwards.
 const DEBUGGER: Duration = Duration::from_secs(30);
 /// Size of the part of the guest's memory that is searched, in MiB. A kernel and its log are at the
 /// beginning of memory.
@@ -75,8 +75,7 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     put("status", &ask(monitor, "info status"))?;
     put("registers-1", &ask(monitor, "info registers -a"))?;
     put("threads-1", &threads(hung.pid))?;
-    // The call only waits between the two reads. If QEMU exits earlier, there is nothing more to
-    // wait for.
+    // If QEMU exits during the wait, the wait ends early.
     let _ = wait_for_exit(hung.pid, BETWEEN);
     put("registers-2", &ask(monitor, "info registers -a"))?;
     put("threads-2", &threads(hung.pid))?;
@@ -111,9 +110,9 @@ fn threads(pid: u32) -> String {
     text
 }
 
-/// Writes the stacks of QEMU's threads, if a debugger is installed. Root's debugger does not attach
-/// to a QEMU of another user. Such a QEMU may be under its guest's control, and could choose the
-/// data that the debugger reads.
+/// Writes the stacks of QEMU's threads, if a debugger is installed. The debugger does not attach to
+/// a QEMU of another user. A guest may control such a QEMU, and thus the data that root's debugger
+/// would read.
 fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     if !has_only_ids(&status, geteuid().as_raw()) {
@@ -137,8 +136,8 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns true if a process belongs only to this user, by its `/proc/PID/status`. The owner of the
-/// files in `/proc/PID` proves less, because a process can make root the owner of these files.
+/// Returns true if all user ids in `/proc/PID/status` are this user's. The owner of the files in
+/// `/proc/PID` proves less, because a process can make root their owner.
 fn has_only_ids(status: &str, user: u32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let mut ids = ids.split_ascii_whitespace().map(str::parse).peekable();
@@ -146,8 +145,8 @@ fn has_only_ids(status: &str, user: u32) -> bool {
 }
 
 /// Returns the kernel's log from the guest's memory, because a hanging kernel writes its log
-/// nowhere else. QEMU may not write files. The monitor therefore returns the memory's address, and
-/// the memory is read from QEMU's process.
+/// nowhere else. QEMU may not write a dump to a file. The monitor therefore returns the memory's
+/// address, and the memory is read from QEMU's process.
 fn log_in_memory(hung: &Hung, monitor: &mut Monitor) -> String {
     let answer = ask(monitor, "gpa2hva 0");
     let Some(address) = address(&answer) else { return answer };
@@ -167,16 +166,16 @@ pub fn address(answer: &str) -> Option<u64> {
 
 /// The first words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// Maximum number of bytes between two texts of the log. The kernel stores the texts' numbers in
-/// these bytes.
+/// Maximum number of bytes between two texts of the log. The kernel stores the number of each text
+/// there.
 const GAP_MAX: usize = 24;
 /// Minimum length of a text. A shorter text is probably a number that looks like text.
 const TEXT_MIN: usize = 4;
 
-/// Maximum number of places at which a log's beginning is searched. A guest may fill its memory
-/// with the first words of a log.
+/// Maximum number of places that are examined as the beginning of a log. A guest may fill its
+/// memory with the first words of a log.
 const STARTS_MAX: usize = 64;
-/// Maximum number of bytes read at such a place.
+/// Maximum number of bytes examined after the beginning of a log.
 pub const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the longest run of texts that begins like a kernel's log. The first words also occur

@@ -1,8 +1,8 @@
 //! Forwarded ports of a guest, observed without its QEMU.
 //!
 //! A stopped QEMU accepts no connection, but its listening sockets stay open. The kernel queues
-//! connections and their data until QEMU continues. Duplicates of these sockets show that a client
-//! waits. No proxy is needed between a client and an awake guest.
+//! connections and their data until QEMU continues. Duplicates of QEMU's sockets show that a client
+//! waits, so no proxy is needed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use crate::{Process, sys};
 
 const SOCKETS: &str = "/proc/net/tcp";
-/// Maximum number of clients of one port that may wait until their guest is awake. The kernel's own
+/// Maximum number of clients that may wait at one port until the guest is awake. The kernel's own
 /// default is the same.
 const WAITING_MAX: i32 = 4096;
 /// Time after which a guest is assumed to have read and answered a client's data.
@@ -66,7 +66,7 @@ impl PortSockets {
             return Err(io::Error::other("another process uses them"));
         }
         for socket in &listeners {
-            // QEMU requests a backlog of one client. A parked guest needs a longer backlog.
+            // QEMU requests a backlog of one client, which is too short for a parked guest.
             rustix::net::listen(socket, WAITING_MAX)?;
         }
         let connections = at_ports.iter().filter(|one| one.state != TcpState::Listen).count();
@@ -78,8 +78,8 @@ impl PortSockets {
         self.listeners.iter().chain(&self.clients).map(AsFd::as_fd)
     }
 
-    /// Returns true if all clients are quiet. A client is quiet if it last sent long enough ago for
-    /// the guest to have answered, and has taken all data sent to it.
+    /// Returns true if all clients are quiet. A quiet client has sent nothing for two seconds, and
+    /// its connection accepts more data from the guest.
     pub fn are_quiet(&self) -> io::Result<bool> {
         for client in &self.clients {
             let mut writable = [PollFd::new(client, PollFlags::OUT)];
@@ -110,8 +110,8 @@ impl PortSockets {
         Ok(silent)
     }
 
-    /// Returns true if a client has connected or sent data. Closed clients are dropped, because no
-    /// client waits for the guest's reaction to a close.
+    /// Returns true if a client has connected or sent data. Connections closed by their clients are
+    /// dropped, because nobody waits for the guest's reaction to a close.
     pub fn are_wanted(&mut self) -> bool {
         let mut has_spoken = false;
         self.clients.retain(|client| {
@@ -140,7 +140,7 @@ fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
             && ports.contains(&one.local.port())
     };
     let mut all: Vec<TcpSocket> = tcp::parse(text).filter(is_ours).collect();
-    // The table lists a socket several times if others are added during the read.
+    // The table lists a socket several times if other sockets are added during the read.
     let ends = |one: &TcpSocket| (one.local, one.remote);
     all.sort_by_key(ends);
     all.dedup_by_key(|one| ends(one));
@@ -222,7 +222,7 @@ mod tests {
         let deadline = crate::Deadline::after(Duration::from_secs(60));
         while !so() {
             assert!(deadline.remaining().is_some(), "{what}");
-            // This call waits for an exit that never happens, which replaces a sleep.
+            // This process does not exit, so the call only sleeps.
             let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(10));
         }
     }

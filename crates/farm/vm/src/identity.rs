@@ -15,9 +15,8 @@ use crate::images::time_of_day;
 use crate::random::random;
 use crate::{Error, GuestSpec};
 
-/// Returns an identity for a guest that was just started with this UUID. Values that its
-/// specification leaves open are random. The identity contains the time of day, so it must be used
-/// at once.
+/// Returns an identity for a guest that was just started with this UUID. The identity contains the
+/// time of day, so it must be used at once.
 pub fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     Ok(Identity {
         name: spec.name.clone(),
@@ -29,8 +28,8 @@ pub fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     })
 }
 
-/// Returns a random UUID, because a guest that is started again under the same name is a different
-/// guest.
+/// Returns a random UUID. A guest that is started again under the same name is a different guest,
+/// so its UUID must differ.
 pub(crate) fn random_uuid() -> Result<[u8; 16], Error> {
     let mut bytes: [u8; 16] = random()?;
     // RFC 9562: version 4, and the variant that all versions share.

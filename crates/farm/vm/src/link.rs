@@ -1,4 +1,4 @@
-//! Frames of a linked guest, for a switch outside of its QEMU.
+//! Sockets that connect a linked guest to a switch outside of its QEMU.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;

@@ -14,8 +14,8 @@ use crate::spec::DAEMON_PORT;
 use crate::tsc::{self, Rate};
 use crate::{Accel, GuestSpec, emulator};
 
-/// Number of ports of a guest's serial device: the kernel's console (unused), the control port, and
-/// one more.
+/// Number of ports of a guest's serial device: the kernel's console (unused), the daemon's port,
+/// the control port, and one more.
 const PORTS: u32 = 4;
 
 /// Timer ticks per second of Debian's kernels.
@@ -26,7 +26,8 @@ const TICKS_A_SECOND: u64 = 250;
 pub(crate) enum Ram {
     /// Private memory of QEMU.
     Own,
-    /// Shared mapping of this file, which is open for reading and writing. The guest is a template.
+    /// Shared mapping of this file, which is open for reading and writing. Only templates use this
+    /// kind.
     File(File),
     /// Private mapping of this file, which is open for reading. A page is copied when it is written
     /// to.
@@ -34,8 +35,8 @@ pub(crate) enum Ram {
 }
 
 impl Ram {
-    /// Returns QEMU's arguments for this memory. A file is passed as QEMU's standard input, even if
-    /// QEMU may open other files: see [`crate::sys::memory_is_stdin`].
+    /// Returns QEMU's arguments for this memory. A file is passed as QEMU's standard input: see
+    /// [`crate::sys::memory_is_stdin`].
     pub(crate) fn arguments(&self, memory_mib: u64) -> Vec<OsString> {
         let share = match self {
             Ram::Own => return Vec::new(),
@@ -45,8 +46,8 @@ impl Ram {
         let object = format!(
             "memory-backend-file,id=ram,mem-path=/proc/self/fd/0,size={memory_mib}M,share={share}"
         );
-        // A kernel that wipes or poisons the pages it reports as free expects them unchanged later.
-        // Without page-poison from the host, such a kernel reports no pages.
+        // A kernel that wipes or poisons free pages expects that reported pages are unchanged
+        // later. Without page-poison from the host, such a kernel reports no pages.
         let poison = "virtio-balloon-device.page-poison=off".into();
         let machine = "memory-backend=ram".into();
         vec!["-object".into(), object.into(), "-machine".into(), machine, "-global".into(), poison]
@@ -143,8 +144,8 @@ impl GuestSpec {
         }
         if self.reboot {
             if arch == Arch::X86_64 {
-                // After a panic the guest's kernel reboots, and this device first reports the
-                // panic. On s390x the kernel stops instead, which also reveals the panic.
+                // After a panic the guest's kernel reboots, but first reports the panic to this
+                // device. On s390x the kernel stops instead, which also reveals the panic.
                 option("-device", "pvpanic-pci".into());
             }
             option("-action", "panic=exit-failure".into());
@@ -176,13 +177,14 @@ impl GuestSpec {
             line.push_str(" panic=-1");
         }
         if let Accel::Emulation(_) = self.accel {
-            // An emulator does not speculate, so mitigations only cost time. Without a skew, ticks
-            // of all CPUs occur at once and wait for each other's locks. On s390x the kernel ticks
-            // 250 times a second. The first two options reduce interrupts from 5 to 3 % of a busy
-            // CPU.
+            // An emulator does not speculate, so mitigations only cost time. Without a skew, all
+            // CPUs handle their ticks at once and wait for the same locks. On s390x the kernel
+            // ticks 250 times a second. The first two options reduce the share of interrupts on a
+            // busy CPU from 5 to 3 %.
             //
-            // The emulator also caches translated code by its virtual address. With randomised
-            // addresses each process is translated again, which costs 4 MiB for a shell of Debian.
+            // The emulator also caches translated code by the code's virtual address. With
+            // randomised addresses each process is translated again, which costs 4 MiB for a shell
+            // of Debian.
             line.push_str(" mitigations=off skew_tick=1 norandmaps");
         }
         // Writing to a string cannot fail.
@@ -197,11 +199,11 @@ impl GuestSpec {
             }
         }
         if ours && self.cpus > 1 && host.cpus_later {
-            // Patching code is harmless while no other CPU runs it. The kernel therefore boots with
-            // one CPU, and the init process starts the others. `noreplace-smp` keeps the kernel
-            // from patching itself for a single CPU and back. `no_ipi_broadcast` keeps it from
-            // patching for interrupts to all CPUs at once, which happens whenever a second CPU
-            // starts.
+            // A kernel can patch its code safely while it runs on one CPU only. The kernel
+            // therefore boots with one CPU, and the init process starts the others. `noreplace-smp`
+            // keeps the kernel from patching itself for a single CPU and back. When a second CPU
+            // starts, the kernel would also patch itself for interrupts to all CPUs.
+            // `no_ipi_broadcast` prevents this.
             line.push_str(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later");
         }
         let _ = write!(line, " pinhead.name={}", self.name);

@@ -3,14 +3,14 @@
 
 /// First bytes of the end mark. A command's own output has no reason to contain the byte 1.
 const MARK: &[u8] = b"\x01done ";
-/// Maximum number of bytes between the mark and the line's end: an exit status of three digits, and
-/// a sign.
+/// Maximum number of bytes from the mark to the end of its line: a sign, an exit status of three
+/// digits, and the newline.
 const CODE_MAX: usize = 5;
 
 /// The search for one command's end.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// The last bytes received, if they may be the beginning of the mark.
+    /// Last bytes received, if they may be the beginning of the mark.
     held: Vec<u8>,
 }
 

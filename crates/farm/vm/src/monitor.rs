@@ -37,16 +37,16 @@ impl Monitor {
         self.answer(name, asked, deadline)
     }
 
-    /// Passes an open file to QEMU with this command. The command gives the file a name that other
-    /// commands use.
+    /// Passes an open file to QEMU with this command, which gives the file a name for other
+    /// commands.
     pub(crate) fn give_file(
         &mut self,
         command: Command,
         file: &File,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        // The call empties the send buffer. QEMU assigns the file to the command in the same
-        // message, so the next message must contain only this command.
+        // This call empties the send buffer, so that the next message contains only one command.
+        // QEMU assigns the file to the command in the same message.
         self.call(Command::QueryStatus, deadline)?;
         let words = command.name();
         let asked = self.client.ask(command)?;
@@ -75,8 +75,8 @@ impl Monitor {
             let waiting_for = format_args!("QEMU's answer to {name}");
             let count = read_before(&mut self.stream, &mut chunk, deadline, "qmp", &waiting_for)?;
             self.client.feed(&chunk[..count]);
-            // All messages are decoded, even after the awaited answer. The other messages are older
-            // answers and events, which must leave the decoder.
+            // All messages are decoded, even after the awaited answer, so that no events or older
+            // answers remain in the decoder.
             let mut found = None;
             while let Some(incoming) = self.client.poll() {
                 if let Incoming::Reply { ticket, outcome } = incoming?

@@ -12,8 +12,8 @@
 //!
 //! A guest is alone on its network. Its frames never reach the host's loopback, the host's network
 //! or another guest, and forwarded connections come from the gateway. All frames of a linked guest
-//! pass a switch of its owner. The IP and hardware addresses are computed from the guest's number,
-//! so that no two guests of a farm share an address.
+//! pass through a switch of the guest's owner. The IP and hardware addresses are computed from the
+//! guest's number, so that no two guests of a farm share an address.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -25,18 +25,16 @@ use crate::random::random;
 /// Source address of forwarded connections. The gateway serves nothing.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// The network that each guest sees.
 pub(crate) const NETWORK: &str = "10.0.0.0/8";
 
 /// Highest number of a guest. The address of this guest lies below the network's broadcast address.
 pub const NUMBER_MAX: u32 = (1 << 20) - 1;
 
-/// Maximum number of forwarded ports, far more than a guest of a farm has services. Each port is an
-/// option of QEMU, and all of them must fit into one argument.
+/// Maximum number of forwarded ports, far more than a guest of a farm has services. All forwarded
+/// ports must fit into one argument of QEMU.
 pub const FORWARDS_MAX: usize = 64;
 
-/// First guest's address. Below it are the gateway and the addresses that QEMU would hand out by
-/// DHCP.
+/// First guest's address. The gateway and the addresses that QEMU would hand out by DHCP are lower.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 0]);
 
 /// Loopback addresses for QEMUs behind a relay.
@@ -53,11 +51,11 @@ pub struct Net {
     pub number: u32,
     /// The guest's ports that can be reached from the host's loopback.
     pub forwards: Vec<Forward>,
-    /// Set if the guest's frames pass a switch: see [`crate::NetLink`].
+    /// Set if the guest's frames pass through a switch: see [`crate::NetLink`].
     pub linked: bool,
-    /// The host's address at which QEMU listens for the forwarded ports. Without a relay it is
-    /// 127.0.0.1. A relay forwards connections to a QEMU that is restarted at times. A QEMU behind
-    /// a relay listens at a [`Net::random_address`].
+    /// The host's address at which QEMU listens for the forwarded ports. Without a relay, the
+    /// address is 127.0.0.1. A relay forwards connections to a QEMU that is restarted at times.
+    /// Behind a relay, QEMU listens at a [`Net::random_address`].
     pub listens_at: Ipv4Addr,
 }
 
@@ -132,7 +130,7 @@ impl Net {
             words += &format!(",hostfwd=tcp:{from}:{host}-{to}:{guest}");
         }
         let mut all = vec![words];
-        // QEMU can only join two networks with a hub.
+        // QEMU can join two networks only through a hub.
         all.extend(self.linked.then(|| "hubport,hubid=0,id=hub0,netdev=user0".to_owned()));
         all
     }

@@ -23,7 +23,6 @@ const OTHERS_READ: u32 = 0o004;
 /// A guest's specification with replaced file names, and the open files behind these names.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// The specification, with the names that QEMU opens.
     pub(crate) spec: GuestSpec,
     pub(crate) files: Vec<OwnedFd>,
     /// QEMU's arguments for the files that are passed as descriptor sets.
@@ -68,8 +67,7 @@ impl Opened {
     fn give(&mut self, path: &Path, is_written: bool) -> Result<PathBuf, Error> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(is_written).open(path).file("open", path)?;
-        // Every earlier set has a smaller number, because each file added to the list gets one
-        // number.
+        // The list of files only grows, so every earlier set has a smaller number.
         let set = self.files.len();
         let word = format!("fd={},set={set}", file.as_raw_fd());
         self.words.extend(["-add-fd".into(), word.into()]);

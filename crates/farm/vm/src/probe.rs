@@ -1,4 +1,4 @@
-//! Detects if the host can run a guest's instructions without emulating them.
+//! Detection of KVM.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::{Accel, WhyEmulation};
 
 /// Returns the way in which guests of this architecture can run here.
 ///
-/// An existing device proves little, because a guest on a nested host may still never print a line.
-/// The processor's flags are therefore read first, and the device is not opened without them.
+/// An existing `/dev/kvm` proves little, because a guest on a nested host may still never print a
+/// line. The device is therefore opened only if the processor's flags show support.
 pub fn probe_kvm(arch: Arch) -> Accel {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let try_device = || {

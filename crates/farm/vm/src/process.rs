@@ -1,8 +1,8 @@
 //! A child process that never outlives this process.
 //!
 //! Linux kills such a child when the *thread* that started it ends, even if the process continues.
-//! A guest started by an idle worker of a thread pool would die with that worker. Therefore one
-//! thread, which lives as long as the process, starts all children.
+//! A guest started by a worker of a thread pool would die with that worker. Therefore one thread,
+//! which lives as long as the process, starts all children.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ use crate::images;
 use crate::{Deadline, Error, spare, sys};
 
 /// Maximum number of bytes kept of a child's standard error. The beginning is kept, because it
-/// names the cause.
+/// names the cause of a failure.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 /// A running child, which is killed and reaped on drop.
@@ -53,7 +53,7 @@ fn run_starter() -> io::Result<Sender<Request>> {
         for mut request in requests {
             let result = request.command.spawn();
             drop(request.inherited);
-            // The caller no longer waits, so the child has no owner and must be killed.
+            // If the caller no longer waits, the child has no owner and must be killed.
             if let Err(mpsc::SendError(Ok(mut orphan))) = request.answer.send(result) {
                 let _ = orphan.kill();
                 let _ = orphan.wait();
@@ -126,13 +126,13 @@ impl Process {
         }
     }
 
-    /// Returns a descriptor that is readable when the child has ended. The process id is not reused
-    /// before the child has been waited for.
+    /// Returns a descriptor that is readable when the child has ended.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?)
     }
 
-    /// Checks that a guest's QEMU still runs. The error contains its exit status and its stderr.
+    /// Checks that a guest's QEMU still runs. The error contains QEMU's exit status and standard
+    /// error.
     pub fn check(&mut self, guest: &str) -> Result<(), Error> {
         let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
         match self.try_wait().map_err(failed)? {
@@ -154,7 +154,7 @@ impl Process {
         Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
-    /// Kills the child, but does not wait for its end. See [`Process::wait`].
+    /// Kills the child without waiting for its end.
     pub fn strike(&mut self) {
         // A child that has already ended needs no signal.
         let _ = self.child.kill();
@@ -186,7 +186,7 @@ fn bounded_file(size_bytes: u64) -> io::Result<File> {
 }
 
 /// Waits until a process has ended or the timeout has passed. Returns true if the process has ended
-/// or never existed. Any process can be waited for, and a child still has to be reaped afterwards.
+/// or never existed. The process need not be a child. A child still has to be reaped afterwards.
 pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pidfd = match pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty()) {
@@ -196,7 +196,7 @@ pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
     wait_for_end(&pidfd, timeout)
 }
 
-/// Waits for the end of a descriptor's process, and returns true if it ended before the timeout.
+/// Waits until the process of this descriptor ends, and returns true if it ends before the timeout.
 pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
     // A timeout that exceeds the kernel's range is treated as infinite.
     let timeout = Timespec::try_from(timeout).ok();
@@ -206,7 +206,6 @@ pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The child may have ended already.
         let _ = self.kill();
     }
 }

@@ -1,8 +1,9 @@
 //! Start of QEMU for one guest, with a socket pair for every connection.
 //!
-//! Sockets without names leave nothing behind, whichever process dies, and no other process can
-//! open them. If a guest has a directory for sockets, its QEMU also has a second monitor and the
-//! daemon's port at paths there. This process is then one of several possible clients of the port.
+//! Sockets without names leave nothing behind, whichever process dies, and cannot be opened by
+//! other processes. If a guest has a directory for sockets, its QEMU also has a second monitor and
+//! the daemon's port at paths in this directory. This process is then one of several possible
+//! clients of the port.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -37,13 +38,13 @@ pub struct Guest {
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,
-    /// Frames of a linked guest.
+    /// Sockets for the frames of a linked guest.
     pub link: Option<NetLink>,
     /// The file of the daemon's port, if other processes may connect to it.
     pub port_file: Option<SocketFile>,
     /// The file of the second monitor.
     pub monitor_file: Option<SocketFile>,
-    /// UUID of this start only, as passed to QEMU.
+    /// UUID passed to QEMU, different at each start.
     pub uuid: [u8; 16],
     /// The state to load, if the guest starts from a saved state.
     pub go_on: Option<GoOn>,
@@ -76,7 +77,7 @@ impl GoOn {
     }
 }
 
-/// The two ends of one connection, with its name in QEMU.
+/// The two ends of one connection, with the connection's name in QEMU.
 struct Link {
     id: &'static str,
     ours: UnixStream,
@@ -164,7 +165,7 @@ impl GuestSpec {
         };
         command.args(ram.arguments(self.memory_mib));
         if is_resumed {
-            // A state of devices alone has no section about the machine.
+            // A saved state that contains only devices has no section about the machine.
             command.args(["-global", "migration.send-configuration=off"]);
         }
         if state.is_some() {
@@ -229,7 +230,8 @@ impl GuestSpec {
     }
 }
 
-/// Environment variables that QEMU needs. All others are withheld, in case a guest breaks out.
+/// Environment variables that QEMU needs. All other variables are withheld, in case a guest breaks
+/// out.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 
 /// Prepares a QEMU command that has only the rights it needs.
@@ -239,8 +241,8 @@ fn give_up(command: &mut Command, rights: Rights, ram: &Ram) -> Result<(), Error
     let kept = ENVIRONMENT.into_iter().chain(own);
     let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept);
-    // The current directory may be closed to the other user. Every file is passed to QEMU open, or
-    // by an absolute path.
+    // QEMU's user may have no access to the current directory. Every file is passed to QEMU open,
+    // or by an absolute path.
     command.current_dir("/");
     sys::give_up_rights(command, rights);
     let holes = match ram {

@@ -5,12 +5,12 @@
 //!   by anybody           no new privileges, a sandbox of QEMU's own, limits
 //! ```
 //!
-//! A guest that breaks out of its QEMU controls only one process, which has no files and cannot
-//! start programs. This process can neither signal nor trace another guest's QEMU.
+//! If root started QEMU, a guest that breaks out controls only one process. The process owns no
+//! files, and cannot start programs, signal or trace another guest's QEMU.
 //!
-//! QEMU's user id is its process id plus the first id of an otherwise unused range. No two running
-//! QEMUs share a user, and no table is needed. Files for QEMU to read are opened before it starts;
-//! see [`crate::opened`].
+//! QEMU's user id is its process id plus the first id of an otherwise unused range, usually
+//! [`USERS`]. No two running QEMUs in that range share a user, and no table is needed. Files for
+//! QEMU to read are opened before it starts; see [`crate::opened`].
 //!
 //! Without KVM, instructions are emulated, and the QEMU project gives no guarantee that an emulated
 //! guest cannot break out. QEMU's rights limit the files and processes that such a guest can reach.
@@ -36,9 +36,9 @@ pub(crate) const FILES_MAX: u64 = 4096;
 /// disks.
 pub(crate) const THREADS_SPARE: u64 = 128;
 
-/// Unused user ids. The range lies above the ranges of containers, directories and systemd, and
-/// below the numbers that programs treat as negative. The range has as many users as there are
-/// process ids.
+/// Unused user ids, as many as there are process ids. The range lies above the ranges of
+/// containers, directory services and systemd, and below the numbers that programs treat as
+/// negative.
 const USERS: Users = Users { first: 2_100_000_000, count: 1 << 22 };
 
 /// User ids for a container with few users. The range is that of systemd's dynamic users, which
@@ -65,7 +65,8 @@ pub(crate) struct Rights {
     pub(crate) users: Option<Users>,
     /// Group of `/dev/kvm`, the only supplementary group of QEMU.
     pub(crate) kvm: Option<Gid>,
-    /// Limit on processes and threads of QEMU's user, if only this QEMU counts towards that user.
+    /// Maximum number of processes and threads of QEMU's user. The limit is set only if QEMU has
+    /// its own user.
     pub(crate) threads_max: u64,
 }
 
@@ -130,8 +131,8 @@ enum KvmIsFor {
 const OVERFLOW_GROUP: u32 = 65_534;
 
 impl KvmIsFor {
-    /// Reads the device's mode and group. The root group counts as closed, because this group opens
-    /// more than this device.
+    /// Interprets the mode and group of `/dev/kvm`. The root group does not count, because its
+    /// members may open more than this device.
     fn of(mode: u32, group: u32) -> KvmIsFor {
         let may = |bits: u32| mode & bits == bits;
         match group {
@@ -147,7 +148,7 @@ fn kvm_is_for() -> KvmIsFor {
     device.map_or(KvmIsFor::Nobody, |device| KvmIsFor::of(device.mode(), device.gid()))
 }
 
-/// Returns true if QEMUs run as another user that may not open `/dev/kvm`.
+/// Returns true if QEMUs run as another user, and this user may not open `/dev/kvm`.
 pub(crate) fn kvm_is_kept() -> bool {
     kvm_is_for() == KvmIsFor::Nobody && other_users().is_ok_and(|users| users.is_some())
 }
@@ -165,8 +166,8 @@ pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String>
     root.into_iter().chain(kvm).collect()
 }
 
-/// Maximum host resources that a QEMU uses while it works as intended. An outer limit can be set to
-/// this footprint, because a healthy guest never reaches it.
+/// Maximum host resources that a correctly working QEMU uses. A healthy guest never reaches these
+/// values, so they can be set as limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// Memory of the guest and of QEMU itself, in bytes.
@@ -179,8 +180,8 @@ pub struct Footprint {
 /// for buffers.
 const OWN_MIB: u64 = 256;
 
-/// Memory of a vCPU under emulation, in MiB, and the divisor for an added part of the guest's
-/// memory. The part is for the emulator's tables of pages. For each 4096 bytes in use, these tables
+/// Memory of a vCPU under emulation: this many MiB, and the guest's memory divided by `CPU_PART`.
+/// The second part is for the emulator's tables of pages. For each 4096 bytes in use, these tables
 /// have at most 72 bytes, rounded up to a power of two, times three.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
@@ -199,15 +200,13 @@ impl Footprint {
     }
 }
 
-/// Returns the range of users that this process may become.
 fn mapped_users() -> Option<Users> {
     let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(fs::read_to_string);
     let has_all = |users: &Users| maps.iter().flatten().all(|map| holds(map, *users));
     [USERS, USERS_OF_FEW].into_iter().find(has_all).filter(|_| maps.iter().all(Result::is_ok))
 }
 
-/// Returns true if one line of a user id map, such as `/proc/PID/uid_map`, contains this whole
-/// range.
+/// Returns true if one line of a map such as `/proc/PID/uid_map` contains this whole range.
 fn holds(map: &str, users: Users) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

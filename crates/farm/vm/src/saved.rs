@@ -69,7 +69,7 @@ pub struct Template {
     pub state: Held,
     /// File with the guest's memory, if clones share this memory.
     pub memory: Option<Held>,
-    /// Size of both files on the disk, in bytes.
+    /// Size of the files on the disk, in bytes.
     pub bytes: u64,
 }
 
@@ -88,7 +88,6 @@ impl Template {
     }
 }
 
-/// Returns the path of the memory file of a state.
 pub(crate) fn memory_of(state: &Path) -> PathBuf {
     state.with_extension("memory")
 }
@@ -120,8 +119,8 @@ pub(crate) fn clear(state: &Path) {
     }
 }
 
-/// Removes old states, so that there is room for one more. The caller holds the lock, so that no
-/// other process makes a state meanwhile.
+/// Removes old states, so that there is room for one more. The caller must hold the lock, so that
+/// no other process makes a state meanwhile.
 pub(crate) fn remove_old(directory: &Path) -> Result<(), Error> {
     let has_end = |path: &Path, ends: &[&str]| {
         path.extension().is_some_and(|end| ends.iter().any(|known| end == *known))
@@ -161,7 +160,7 @@ mod tests {
             file.set_times(FileTimes::new().set_accessed(used)).unwrap();
         }
         let left = ["a.part", "b.memory"].map(make);
-        // The oldest state is used again, and is then the newest.
+        // The use of the oldest state makes it the newest.
         let oldest = found(&dir.join("0.state"), true).unwrap();
         let next = found(&dir.join("1.state"), true).unwrap();
         let long_ago = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);

@@ -30,9 +30,9 @@ pub struct Session {
     pub port: UnixStream,
     /// The guest's console.
     pub console: Console,
-    /// The guest's shell; `None` if the guest was started without one.
+    /// The guest's shell; `None` if the guest was started without a control port.
     pub ctl: Option<Ctl>,
-    /// Frames of a linked guest, for a switch.
+    /// Sockets for the frames of a linked guest.
     pub link: Option<NetLink>,
     /// Sockets that other processes may connect to.
     pub sockets: Vec<SocketFile>,
@@ -41,20 +41,21 @@ pub struct Session {
 /// Name of the daemon's port in errors.
 const PORT: &str = "port";
 
-/// Time for a QEMU with closed sockets to exit, so that its standard error can be shown.
+/// Maximum wait for the exit of a QEMU with closed sockets, so that its standard error can be
+/// shown.
 const END_GRACE: Duration = Duration::from_secs(5);
 
 /// Interval at which a QEMU that loads a state is polled.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Session {
-    /// Starts a guest and waits until its init process has finished. A guest that starts from a
-    /// saved state gets its identity.
+    /// Starts a guest and waits until it is up. A guest that starts from a saved state gets its
+    /// identity.
     pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
         Session::of(spec, spec.start()?, deadline)
     }
 
-    /// Waits until the init process of a guest that was just started has finished.
+    /// Waits until a guest that was just started is up.
     pub(crate) fn of(spec: &GuestSpec, guest: Guest, deadline: Deadline) -> Result<Session, Error> {
         let mut session = Session {
             name: guest.name,
@@ -81,7 +82,7 @@ impl Session {
             return Ok(());
         };
         if matches!(source, Error::Channel { .. }) {
-            // A failure to wait is ignored, because the check below returns the better error.
+            // An error of the wait is ignored, because the check below returns a better one.
             let _ = self.process.wait(Deadline::after(END_GRACE));
         }
         self.process.check(&self.name)?;
@@ -100,13 +101,11 @@ impl Session {
         for command in state.commands() {
             self.monitor.call(command, deadline)?;
         }
-        // QEMU answers only after it has loaded the state, because QEMU does nothing else
-        // meanwhile.
+        // QEMU does nothing else while it loads the state, so it answers only afterwards.
         while !matches!(
             self.monitor.call(Command::QueryStatus, deadline)?,
             Reply::Status(state) if state.running
         ) {
-            // The wait ends early if QEMU has ended.
             if !matches!(self.process.wait(Deadline::after(STEP)), Ok(None)) {
                 let reason = format!("QEMU does not resume: {}", self.process.stderr());
                 return Err(Error::Template { guest: self.name.clone(), reason });
@@ -129,7 +128,6 @@ impl Session {
         Err(Error::Template { guest: self.name.clone(), reason })
     }
 
-    /// Sends a message to the guest's daemon, and waits for the matching answer.
     pub(crate) fn ask_daemon<T>(
         &mut self,
         question: &ToGuest,
@@ -152,8 +150,7 @@ impl Session {
         }
     }
 
-    /// Runs one line in the guest's shell and returns its output. A command without success is an
-    /// error.
+    /// Runs one line in the guest's shell and returns its output. A command that fails is an error.
     pub fn sh(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
         let no_ctl = || Error::Spec {
             guest: self.name.clone(),

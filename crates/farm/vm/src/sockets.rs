@@ -1,7 +1,7 @@
 //! Named sockets, for guests with clients besides their owner.
 //!
 //! This process binds the sockets, and QEMU inherits them. The sockets therefore exist before QEMU
-//! does, and a client that connects early waits in the queue.
+//! does, and early clients wait in their queues.
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Returns the socket's path. While the file is hidden, it has another path.
+    /// Returns the path of the socket while it is not hidden.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Renames the file to `PATH.hidden`, so that no more clients find the socket. Connections
-    /// stay.
+    /// Renames the file to `PATH.hidden`, so that no more clients find the socket. Existing
+    /// connections stay open.
     pub fn hide(&mut self) -> io::Result<()> {
         self.rename(true)
     }

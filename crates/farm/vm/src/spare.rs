@@ -11,14 +11,15 @@ const OWNER: i32 = -500;
 /// OOM score adjustment for the children of a spared process.
 static CHILDREN: OnceLock<i32> = OnceLock::new();
 
-/// Makes the kernel kill guests before this process, because all guests end with this process. A
-/// score below the initial one needs CAP_SYS_RESOURCE. Without this capability the call fails.
+/// Makes the kernel kill guests before this process, because all guests end with this process.
+/// Without CAP_SYS_RESOURCE the call fails.
 pub fn spare_this_process() -> io::Result<()> {
     let path = "/proc/self/oom_score_adj";
     let text = fs::read_to_string(path)?;
     let before = text.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
     let (own, children) = scores(before);
-    // A second call would read the score that the first call has set.
+    // The result of a second call is ignored, because that call reads the score that the first call
+    // has set.
     let _ = CHILDREN.set(children);
     fs::write(path, own.to_string())
 }
@@ -29,7 +30,7 @@ fn scores(before: i32) -> (i32, i32) {
     (before.min(OWNER), before.max(0))
 }
 
-/// Resets the score that a child has inherited from its owner.
+/// Resets the score that a child has inherited from this process.
 pub(crate) fn expose(child: u32) {
     if let Some(score) = CHILDREN.get() {
         set_of_child(child, *score);

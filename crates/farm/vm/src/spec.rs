@@ -31,7 +31,7 @@ pub struct GuestSpec {
     /// Size of the buffer for translated code under emulation, in MiB. QEMU uses the buffer as
     /// needed, and empties it when it is full. A size of 16 MiB is nearly as good as 32 MiB. With 8
     /// MiB instead of 32 MiB, the start of a process in the guest takes ten times as long. A page
-    /// of its web server then takes three times as long.
+    /// of the guest's web server takes three times as long.
     pub translation_mib: u32,
     /// Image to boot from, which also determines the architecture.
     pub image: Image,

@@ -18,11 +18,11 @@ use rustix::thread::{
 use crate::rights::{self, Rights};
 
 /// Lets the child of a command share equal pages of memory with similar processes. If the kernel
-/// refuses one of these requests, the child starts without it.
+/// refuses one of the settings, the child starts without it.
 pub(crate) fn share_memory(command: &mut Command) {
     let before_exec = || {
         // A page of 2 MiB cannot be shared with another guest, and is wholly resident after one
-        // byte was touched. An idle guest would then use twice its memory.
+        // byte was touched. An idle guest would then use twice as much memory.
         // SAFETY: PR_SET_THP_DISABLE takes numbers and touches no memory.
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
         // QEMU itself requests merging only for the guest's memory. The kernel images that QEMUs
@@ -37,15 +37,15 @@ pub(crate) fn share_memory(command: &mut Command) {
 }
 
 /// Gives the child of a command its own session, without a terminal. A child in this process's
-/// session could open the terminal, as any user, and type commands for the user's shell to run. The
-/// child must not already lead a process group, because a leader cannot start a session.
+/// session could open the terminal, even as another user, and type commands for the user's shell to
+/// run. The child must not already lead a process group, because a leader cannot start a session.
 pub(crate) fn own_session(command: &mut Command) {
     let before_exec = || Ok(setsid().map(drop)?);
     // SAFETY: between fork and exec the closure only makes a system call.
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Drops all rights of a command's child that it can do without. The child becomes the user in
+/// Drops all rights that the child of a command does not need. The child becomes the user in
 /// `rights`, with at most one group and no capabilities, and cannot regain any right. If a step
 /// fails, the child is not started. The parent-death signal must be set after this call, because a
 /// change of user clears the signal.
@@ -90,9 +90,9 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
 }
 
 /// Joins a new, empty session keyring. A process with the old session keyring could read the keys
-/// in it, as any user. A kernel or container without keys refuses the call, which is then not
-/// needed. A child with this process's user can read the keys in other ways anyway, so its start
-/// does not depend on a new keyring.
+/// in it, even as another user. A kernel or container without keys refuses the call, which is then
+/// not needed. If the child keeps this process's user, a failure is ignored, because such a child
+/// can read the keys in other ways.
 fn leave_keyring(becomes_other: bool) -> io::Result<()> {
     let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
     // SAFETY: without a name the call takes numbers and touches no memory.
@@ -109,8 +109,8 @@ fn leave_keyring(becomes_other: bool) -> io::Result<()> {
 /// From linux/keyctl.h.
 const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
 
-/// Marks all files from this number on to be closed by exec. Returns false if the kernel refuses,
-/// as kernels before 5.11 do.
+/// Marks all files from number `first` on to be closed by exec. Returns false if the kernel
+/// refuses, as kernels before 5.11 do.
 fn close_from_exec(first: u32) -> bool {
     let (last, flag) = (u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: the call takes numbers, and closes nothing before exec.
@@ -139,16 +139,16 @@ pub(crate) enum Holes {
     Pretended,
 }
 
-/// Redirects a child's opens for reading and writing to its standard input. QEMU opens only the
-/// file with a guest's memory in this way. This also holds for a private view, which never writes
-/// to the file. With a read-only standard input the child gets the memory, but cannot change the
-/// file.
+/// Makes every open for reading and writing in a child return the child's standard input. The file
+/// with a guest's memory is the only file that QEMU opens for reading and writing. QEMU does so
+/// even for a private view, which never writes to the file. With a read-only standard input the
+/// child gets the memory, but cannot change the file.
 ///
 /// With [`Holes::Pretended`] the child's hole punching succeeds without effect. When a guest
 /// returns memory, QEMU punches holes into the memory's file, and all other guests that view the
-/// file would lose these pages. QEMU's next step, dropping its own pages, is enough.
+/// file would lose these pages. QEMU then drops its own pages, which is enough.
 ///
-/// If this fails the child is not started.
+/// If the filter cannot be installed, the child is not started.
 pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result<()> {
     let Some(arch) = AUDIT_ARCH else { return Err(io::ErrorKind::Unsupported.into()) };
     let step =
@@ -161,7 +161,7 @@ pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result
         let lower = if cfg!(target_endian = "big") { 4 } else { 0 };
         load(mem::offset_of!(libc::seccomp_data, args) + 8 * index + lower)
     };
-    // A call with this argument is skipped, and its result is 0.
+    // Instructions that skip a system call with this argument, and make its result 0.
     let is_done = |call: libc::c_long, index: usize, test: u32, value: libc::c_int| {
         [
             load(mem::offset_of!(libc::seccomp_data, nr)),
@@ -224,12 +224,12 @@ const PR_SET_MEMORY_MERGE: libc::c_int = 67;
 /// Statistics of the data received on a TCP connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
-    /// Time since data was last received, or since the start if none was, in milliseconds.
+    /// Time since data was last received, in milliseconds. Without received data, the time since
+    /// the connection's start.
     pub(crate) ago_ms: u32,
     pub(crate) bytes: u64,
 }
 
-/// Reads the statistics of a TCP connection.
 pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
     // Offsets from linux/tcp.h, in numbers of four bytes. The first eight bytes are flags, and the
     // twelfth number after them is tcpi_last_data_recv. tcpi_bytes_received has eight bytes.
@@ -237,8 +237,7 @@ pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
     const RECEIVED: usize = 128 / 4;
     let mut info = [0_u32; 64];
     let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, and stores the number of bytes written
-    // there.
+    // SAFETY: the kernel writes at most `length` bytes, and stores their number in `length`.
     let done = unsafe {
         let (to, size) = (info.as_mut_ptr().cast(), &raw mut length);
         libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, size)

@@ -1,4 +1,4 @@
-//! Saved states of guests. One guest of a kind is booted and saved, and clones start from its
+//! Saved states of guests. One guest of a kind is booted and saved. Clones start from the saved
 //! state.
 //!
 //! ```text
@@ -10,13 +10,13 @@
 //!
 //! A clone therefore costs only the memory of the pages that it writes. One side effect must be
 //! prevented. When a clone returns a page by ballooning or page reporting, QEMU drops the page from
-//! its view and punches a hole into the file. All other clones would then lose the page. The hole
-//! punching is therefore made to succeed without effect. QEMU only drops its view, and the page has
-//! the template's content again.
+//! its view and punches a hole into the file. All other clones would then lose the page. Hole
+//! punching is therefore made to succeed without effect. QEMU only drops the page from its view,
+//! where the page then has the template's content again.
 //!
-//! A kernel that wipes freed memory expects reported pages to be wiped later, but here they have
-//! the template's content. Such a kernel is kept from reporting any page (see [`Ram`]). Clones that
-//! share no memory load a state that contains all memory.
+//! A kernel that wipes freed memory expects that reported pages are still wiped later, but here
+//! they have the template's content. Such a kernel is kept from reporting any page (see [`Ram`]).
+//! Clones that share no memory load a state that contains all memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -57,12 +57,11 @@ const BYTES_A_SECOND: u64 = 10 << 30;
 /// would drop pages that the clones need at once.
 const SPARED_KIB: u64 = 4 * 1024;
 
-/// Time in which a daemon must answer, counted while its QEMU could run.
+/// Time limit for a daemon's answer. Only time in which QEMU could run counts.
 const DAEMON_PATIENCE_MS: u64 = 60_000;
-/// The interval between two requests to the daemon.
 const DAEMON_STEP: Duration = Duration::from_millis(500);
-/// Time without progress after which the balloon counts as fully inflated. Only time in which QEMU
-/// could run counts. The guest's kernel needs the rest of the memory itself.
+/// Time without progress after which the balloon counts as fully inflated, because the guest's
+/// kernel needs the rest of the memory itself. Only time in which QEMU could run counts.
 const BALLOON_PATIENCE_MS: u64 = 2_000;
 
 /// Free space that must remain on the disk besides a guest's memory, in MiB.
@@ -71,7 +70,7 @@ const SPARE_MIB: u64 = 64;
 /// The interval at which QEMU's progress is polled.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Drops file pages that are no longer read, and lets the daemon settle.
+/// Command that drops file pages, lets the daemon settle, and prints the free memory in KiB.
 const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; echo 3 > \
                       /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
 
@@ -86,8 +85,8 @@ pub enum Clones {
 
 impl Template {
     /// Returns the template for guests like this one, which may differ in names, addresses and
-    /// forwarded ports. The template comes from the cache. Otherwise a guest is booted to make the
-    /// template.
+    /// forwarded ports. The template comes from the cache, or from a guest that is booted to make
+    /// it.
     pub fn make(
         spec: &GuestSpec,
         clones: Clones,
@@ -124,7 +123,8 @@ fn wrong(spec: &GuestSpec, reason: impl Into<String>) -> Error {
     Error::Template { guest: spec.name.clone(), reason: reason.into() }
 }
 
-/// Returns the template's guest, with a neutral name and address, and no forwarded ports.
+/// Returns the specification of the template's guest, with a neutral name and address, and no
+/// forwarded ports.
 fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     let refuse = |reason: &str| Err(wrong(spec, reason));
     if !spec.ctl {
@@ -183,7 +183,7 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
     Ok(hash.finish())
 }
 
-/// Boots the guest and writes its state into a file, which gets its name when it is complete.
+/// Boots the guest and writes its state into a file, which gets its final name when it is complete.
 fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
     let part = whole.with_extension("part");
     // An old state without its memory would be mistaken for the new state.
@@ -238,7 +238,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,
         }
     }
-    // The killed QEMU writes nothing more.
+    // A killed QEMU writes nothing more.
     drop(guest);
     for (path, file) in memory.iter().map(|(path, file)| (path, file)).chain([(&part, &state)]) {
         file.sync_all().file("write", path)?;
@@ -246,14 +246,13 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     Ok(fs::rename(&part, whole).file("create", whole)?)
 }
 
-/// Creates a private file for writing.
 fn new_file(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
     options.write(true).create_new(true).mode(OWNERS);
     Ok(options.open(path).file("create", path)?)
 }
 
-/// Waits until the guest's daemon answers, because its clones get their identity from it. A daemon
-/// that has just started drops requests, so they are repeated.
+/// Waits until the guest's daemon answers, because this daemon gives clones their identity. A
+/// daemon that has just started drops requests, so they are repeated.
 fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let (mut had, pid) = (Chance::default(), guest.process.id());
     let question = ToGuest::Sample(wire::Sample { sequence: 1 });
@@ -269,7 +268,7 @@ fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) ->
     Err(wrong(spec, "its daemon does not answer"))
 }
 
-/// Returns the time in which a guest could run, by the work of its QEMU.
+/// Returns the milliseconds in which a guest could run, from the work of its QEMU.
 fn had_ms(had: &mut Chance, now: Duration, work: impl FnOnce() -> Option<Work>) -> u64 {
     had.look(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), work)
 }
@@ -312,7 +311,8 @@ struct Still {
 }
 
 impl Still {
-    /// Returns the time in which the balloon's guest could run since the last move.
+    /// Returns the milliseconds in which the guest could run since the balloon last changed its
+    /// size.
     fn ms(
         &mut self,
         actual: Option<u64>,

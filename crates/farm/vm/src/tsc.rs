@@ -18,15 +18,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
 
-/// Bounds of any processor's counter. A rate outside of them is a wrong measurement.
+/// Smallest and largest rate of a processor's counter. A measured rate outside this range is wrong.
 const MHZ_MIN: u64 = 500;
 const MHZ_MAX: u64 = 10_000;
 /// Duration of one measurement. Each reading is accurate to a microsecond, which is a
 /// twenty-thousandth of this time.
 const WAIT: Duration = Duration::from_millis(20);
-/// Divisor for the largest relative difference between two measurements that agree.
+/// Two measurements agree if they differ by at most the smaller one divided by this number.
 const AGREEMENT: u128 = 1000;
-/// Number of attempts at one reading. The fastest attempt counts. The other attempts were
+/// Number of attempts at one reading. The fastest attempt counts, because the others may have been
 /// interrupted between reading the counter and reading the clock.
 const TRIES: usize = 16;
 
@@ -38,18 +38,16 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate if it is plausible.
     pub(crate) fn from_mhz(mhz: u64) -> Option<Rate> {
         (MHZ_MIN..=MHZ_MAX).contains(&mhz).then_some(Rate { mhz })
     }
 
-    /// Returns the rate in kHz, as a kernel's command line has it.
     pub(crate) fn khz(self) -> u64 {
         self.mhz * 1000
     }
 
-    /// Returns this rate, and the rates that another measurement of the same counter might return.
-    /// A true rate halfway between two steps is rounded up or down.
+    /// Returns this rate and its two neighbours. Another measurement of the same counter might
+    /// return a neighbour, because a rate halfway between two steps is rounded up or down.
     pub(crate) fn alike(self) -> impl Iterator<Item = Rate> {
         [self.mhz, self.mhz - 1, self.mhz + 1].into_iter().filter_map(Rate::from_mhz)
     }
@@ -65,8 +63,8 @@ pub(crate) struct Moment {
     pub(crate) took_ticks: u64,
 }
 
-/// Returns the rate of this host's counter, measured once in a process's life. `None` without such
-/// a counter, or if two measurements disagree.
+/// Returns the rate of this host's counter, measured once in the life of this process. `None`
+/// without such a counter, or if two measurements disagree.
 pub(crate) fn host_rate() -> Option<Rate> {
     static RATE: OnceLock<Option<Rate>> = OnceLock::new();
     *RATE.get_or_init(measure)
@@ -79,8 +77,7 @@ fn measure() -> Option<Rate> {
 
 fn after_a_wait() -> Option<Moment> {
     let wait = Timespec::try_from(WAIT).ok()?;
-    // If a signal ends the wait early, the measurement is shorter, and must still agree with the
-    // other measurement.
+    // A signal may end the wait early. The shorter measurement must still agree with the other one.
     let _ = poll(&mut [], Some(&wait));
     moment()
 }

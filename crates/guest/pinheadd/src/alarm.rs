@@ -1,7 +1,7 @@
 //! Next time at which a job of this guest is due: a line of cron's tables, or a systemd timer on
 //! the time of day. A host that is about to stop the guest requests this time, and wakes the guest
-//! in time. Timers on other clocks are left out, because these clocks stand still while the guest
-//! is stopped.
+//! before the job is due. Timers on other clocks are left out, because these clocks stand still
+//! while the guest is stopped.
 
 use crate::cron::{Minute, Times};
 use crate::sys;
@@ -16,12 +16,12 @@ const FILES_MAX: usize = 256;
 const BYTES_MAX: u64 = 64 * 1024;
 /// Maximum number of entries of /proc that are searched.
 const PROCESSES_MAX: usize = 8_192;
-/// Time span that is searched for due lines, in minutes. The host sends its next request before the
-/// span has passed.
+/// Time span that is searched for due lines, in minutes. The host sends its next request before
+/// this span has passed.
 const MINUTES_MAX: i64 = 24 * 60;
 const MS_MAX: u64 = MINUTES_MAX.unsigned_abs() * 60_000;
 
-/// Programs that run cron's tables, by their names in the kernel.
+/// Names in the kernel of programs that run cron's tables.
 const CRONS: [&str; 2] = ["cron", "crond"];
 /// Clock numbers of CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
 const TIME_OF_DAY: [&str; 2] = ["0", "8"];
@@ -29,8 +29,8 @@ const TIME_OF_DAY: [&str; 2] = ["0", "8"];
 const TABLES: [&str; 4] =
     ["etc/cron.d", "var/spool/cron/crontabs", "var/spool/cron", "etc/crontabs"];
 
-/// Returns the milliseconds until the next job of this guest. The result is 0 if a line may be due
-/// now, and at most a day. Without lines and timers the result is `None`.
+/// Returns the milliseconds until the next job of this guest, at most a day. The result is 0 if a
+/// line may be due now, and `None` without lines and timers.
 pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
     let cron = runs_cron(root).then(|| next_line_ms(&lines(root), epoch_s)).flatten();
     [cron, systemd_ms(root)].into_iter().flatten().min()
@@ -40,7 +40,7 @@ pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
 fn runs_cron(root: &Root) -> bool {
     let is_cron = |process: &DirEntry| {
         let comm = text(&process.path().join("comm"));
-        // A cron that is part of busybox is recognised by its arguments.
+        // A cron that is part of busybox is recognised by the arguments of its process.
         let is_busybox = || {
             let words = text(&process.path().join("cmdline"));
             words.split('\0').any(|word| word.ends_with("crond"))
@@ -53,7 +53,6 @@ fn runs_cron(root: &Root) -> bool {
     entries(&root.join("proc"), PROCESSES_MAX).iter().any(is_cron)
 }
 
-/// Returns the times of all lines of all tables.
 fn lines(root: &Root) -> Vec<Times> {
     let mut files: Vec<PathBuf> = vec![root.join("etc/crontab")];
     for dir in TABLES {
@@ -76,14 +75,13 @@ pub fn times(table: &str) -> Vec<Times> {
     times
 }
 
-/// Returns the milliseconds from this time until one of these lines is due.
+/// Returns the milliseconds from this time until the first of these lines is due, at most a day.
 pub fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
     if lines.is_empty() {
         return None;
     }
     let this_minute = (epoch_s as i64).div_euclid(60);
-    // A cron may read its tables at any moment of a minute, so lines of this minute may still be
-    // due.
+    // Cron may read its tables at any moment of a minute, so lines of this minute may still be due.
     let due_s = (0..=MINUTES_MAX).map(|ahead| (this_minute + ahead) * 60).find(|at_s| {
         let at = minute(*at_s);
         at.is_some_and(|at| lines.iter().any(|line| line.fits(at)))
@@ -104,8 +102,8 @@ fn minute(epoch_s: i64) -> Option<Minute> {
     })
 }
 
-/// Returns the time until systemd's next timer, if systemd is the init process. For each clock,
-/// systemd has one kernel timer. The kernel timer expires with the earliest timer of all units on
+/// Returns the milliseconds until systemd's next timer, if systemd is the init process. For each
+/// clock, systemd has one kernel timer, which expires with the earliest of all units' timers on
 /// that clock.
 fn systemd_ms(root: &Root) -> Option<u64> {
     let init = root.join("proc/1");
@@ -117,8 +115,9 @@ fn systemd_ms(root: &Root) -> Option<u64> {
     infos.iter().filter_map(left).min().map(|ms| ms.min(MS_MAX))
 }
 
-/// Returns the time left of a timer on the time of day, from its text in /proc/PID/fdinfo. Returns
-/// `None` for an unset timer, and for a file that is not a timer.
+/// Returns the milliseconds until a timer on the time of day expires, from the timer's text in
+/// /proc/PID/fdinfo. Returns `None` for an unset timer, for a timer on another clock, and for a
+/// file that is not a timer.
 pub fn timer_ms(info: &str) -> Option<u64> {
     let clock = info.lines().find_map(|line| line.strip_prefix("clockid:"))?;
     if !TIME_OF_DAY.contains(&clock.trim()) {
@@ -132,17 +131,15 @@ pub fn timer_ms(info: &str) -> Option<u64> {
     (seconds > 0 || ns > 0).then_some(ms)
 }
 
-/// Returns a directory's readable entries, up to a maximum number.
 fn entries(dir: &Path, most: usize) -> Vec<DirEntry> {
     let entries = fs::read_dir(dir).map(|entries| entries.filter_map(Result::ok).take(most));
     entries.map(Iterator::collect).unwrap_or_default()
 }
 
-/// Returns the readable text of a file.
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {
-        // On an error, the bytes that were read before are still used.
+        // After an error, the bytes that were already read are used.
         let _ = file.take(BYTES_MAX).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()

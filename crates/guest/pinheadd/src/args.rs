@@ -1,4 +1,5 @@
-//! Command line: the original's options, parsed as by `getopt_long`, and options of pinhead.
+//! Command line: the options of IBM's cpuplugd (the original), parsed as by `getopt_long`, and
+//! options of pinhead.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,17 +11,15 @@ pub enum Pace {
     Fixed,
     /// Fewer samples while nothing changes. Pressure wakes the daemon.
     Adaptive,
-    /// A sample when a message reports that the guest's CPUs have run. Pressure wakes the daemon
+    /// A sample when the host reports that the guest's CPUs have run. Pressure wakes the daemon,
     /// too.
     Host,
 }
 
-/// Parsed arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// Path of the rules file.
     pub config: PathBuf,
-    /// True if the daemon stays in the foreground.
     pub foreground: bool,
     /// True if all observations and actions are logged.
     pub verbose: bool,
@@ -30,7 +29,6 @@ pub struct Args {
     pub on_host: bool,
     /// Directory that contains /proc and /sys.
     pub root: PathBuf,
-    /// Schedule of the samples.
     pub pace: Pace,
     /// Port to the host. Without this argument, the port is found by its name.
     pub port: Option<PathBuf>,
@@ -41,23 +39,19 @@ pub struct Args {
 /// Action that the command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Run the daemon.
     Run(Args),
-    /// Print the help and exit with success.
     Help,
-    /// Print the version and exit with success.
     Version,
     /// Print the host's balloon, from the file in this directory, and exit with success.
     Balloon(PathBuf),
-    /// Write records for z/VM's monitor to this device at this interval. This command needs no
-    /// rules.
+    /// Write records for z/VM's monitor to this device at this interval, without rules.
     Monitor(Args, PathBuf, Option<OsString>),
     /// Print this message and exit with an error.
     Usage(String),
 }
 
-/// An option: its letter, its name, the name of its value, and its line in the help. Letter and
-/// value are optional.
+/// An option: its letter, its name, the name of its value, and its lines in the help. Not every
+/// option has a letter and a value.
 struct Flag {
     letter: Option<char>,
     name: &'static str,
@@ -110,7 +104,6 @@ const FLAGS: [Flag; 14] = [
     flag(None, "balloon", None, "print the host's balloon in this guest and its reason, then exit"),
 ];
 
-/// Returns the help text.
 pub fn help(program: &str) -> String {
     let mut out = format!(
         "Usage: {program} -c FILE [OPTIONS]\n\n\
@@ -335,7 +328,7 @@ mod tests {
     fn balloon_command_needs_no_rules() {
         assert_eq!(command("--balloon"), Command::Balloon("/run".into()));
         assert_eq!(command("--ball --run-dir /x"), Command::Balloon("/x".into()));
-        // Abbreviations of the original's long names still work.
+        // Unambiguous beginnings of the original's long names still work.
         for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
             args(line);
         }

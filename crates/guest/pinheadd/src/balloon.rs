@@ -1,5 +1,5 @@
-//! File with the size of the host's balloon in this guest and the host's reason, and the file's
-//! output for users.
+//! File with the size of the host's balloon in this guest and the host's reason for it. Users print
+//! the file with `pinheadd --balloon`.
 
 use crate::sys::ctime;
 use base::{Pages, is_plain};
@@ -8,14 +8,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wire::Grant;
 
-/// Name of the file in the daemon's directory.
 const NAME: &str = "pinheadd.balloon";
 /// Maximum number of bytes that are read. A daemon never writes a longer file.
 const FILE_BYTES_MAX: u64 = 4096;
 /// Age, in seconds, from which the date is printed along with the time of day.
 const DAY_S: f64 = 86_400.0;
 
-/// The file, rewritten only when the balloon or its reason changes.
+/// The file, rewritten only when the balloon or the host's reason changes.
 #[derive(Debug)]
 pub struct BalloonFile {
     path: PathBuf,
@@ -50,7 +49,7 @@ impl BalloonFile {
         Ok(())
     }
 
-    /// Removes the file, because the ending daemon no longer updates it.
+    /// Removes the file, because no daemon updates it any more.
     pub fn remove(&self) {
         if self.last.is_some() {
             let _ = fs::remove_file(&self.path);
@@ -72,7 +71,7 @@ pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
     sentence(&text, epoch_s).ok_or_else(|| format!("{} is not written by pinheadd", path.display()))
 }
 
-/// Returns the file's content as a sentence. Returns `None` if no daemon has written the file.
+/// Returns the file's content as a sentence; `None` if the content is not a daemon's.
 fn sentence(text: &str, epoch_s: f64) -> Option<String> {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));

@@ -1,5 +1,5 @@
-//! Files of this guest that are sent to the host. The host explains the guest's rules with the
-//! values in these files.
+//! Files of this guest that are sent to the host, which explains the guest's rules with values from
+//! these files.
 
 use crate::config::Loaded;
 use crate::link::Link;

@@ -1,4 +1,4 @@
-//! The only place where the daemon reads a clock.
+//! Clocks of the daemon.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,6 @@ pub struct Clock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Clock {
-    /// Starts the monotonic clock.
     pub fn new() -> Clock {
         Clock { start: Instant::now() }
     }
@@ -25,7 +24,7 @@ impl Clock {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Returns the milliseconds since the guest's boot, to compare with other times of this guest.
+    /// Returns the milliseconds since the guest's boot, including suspended time.
     pub fn uptime_ms(&self) -> u64 {
         crate::sys::uptime_ms()
     }

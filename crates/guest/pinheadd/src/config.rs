@@ -9,7 +9,7 @@ use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;
 use std::path::Path;
 
-/// Purposes that need counters in addition to the rules' counters.
+/// Purposes for which the daemon needs more counters than the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extras {
     /// The status for the host.
@@ -21,7 +21,6 @@ pub struct Extras {
 /// A program with all counters that the rules and the daemon need.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The rules.
     pub program: Program,
     /// All counters to read. The program's counters come first, in their order.
     pub counters: Vec<Counter>,
@@ -77,8 +76,8 @@ pub fn load(
     for diagnostic in found.iter().filter(|d| d.severity == Severity::Warning) {
         let line = rules::one_line(&name, &text, diagnostic);
         match diagnostic.code {
-            // All users need to see that a group is off. The other messages are logged only with
-            // -V.
+            // Every user needs to know that a group of rules is off. Other messages are logged only
+            // with -V.
             "group-off" | "no-pool" => log.info(line),
             _ => log.debug(line),
         }
@@ -149,5 +148,5 @@ fn with_extras(program: &Program, extras: Extras, machine: &Machine) -> Vec<Coun
     all
 }
 
-/// Names of the kernel's counters of pages that entered and left the balloon.
+/// Names of the kernel's counters of the pages that entered and left the balloon.
 pub const BALLOON: [&str; 2] = ["balloon_inflate", "balloon_deflate"];

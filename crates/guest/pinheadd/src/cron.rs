@@ -1,6 +1,6 @@
-//! Due times of cron's tables. The times are parsed, but not the commands. The crons differ. A
-//! minute counts if any of them would run the line in that minute, because waking a guest for
-//! nothing costs little.
+//! Due times of cron's tables. The times are parsed, but not the commands. Cron programs differ. A
+//! line counts as due in every minute in which any of these programs would run it, because waking a
+//! guest for nothing costs little.
 
 use std::ops::RangeInclusive;
 
@@ -23,7 +23,7 @@ pub struct Minute {
     pub weekday: u32,
 }
 
-/// Times of a line. Each field has one bit for each matching value.
+/// Times of a line, with one bit for each value that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     minutes: u64,
@@ -32,7 +32,7 @@ pub struct Times {
     months: u64,
     weekdays: u64,
     /// Set if both days and weekdays are limited. Then a match of either field is enough. (With a
-    /// step over all values, as in `*/5`, some crons need both.)
+    /// step over all values, as in `*/5`, some cron programs require both.)
     is_either: bool,
 }
 
@@ -72,7 +72,7 @@ impl Times {
     }
 
     /// Returns times that match in any time zone. Zones differ by multiples of 15 minutes, so only
-    /// the minutes restrict them.
+    /// the minutes of the line limit the result.
     pub fn in_any_zone(self) -> Times {
         let later = |minutes: u32| self.minutes << minutes | self.minutes >> (60 - minutes);
         let minutes = self.minutes | later(15) | later(30) | later(45);
@@ -123,8 +123,7 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
             (None, None) => (value(of)?, value(of)?),
         };
         if from > to {
-            // In busybox, a range of this kind goes on from the field's last value to its first
-            // value.
+            // In busybox, such a range continues with the field's first value after its last value.
             for value in (from..=*range.end()).chain(*range.start()..=to) {
                 bits |= 1_u64 << value;
             }

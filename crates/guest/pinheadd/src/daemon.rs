@@ -27,13 +27,13 @@ use wire::{Alarm, Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, 
 
 /// Time limit for the host to take the pool back at the end.
 const FAREWELL_MS: u64 = 2_000;
-/// Maximum clock error that is not corrected, in seconds.
+/// A clock error below this value, in seconds, is not corrected.
 const CLOCK_BEHIND_S: f64 = 0.1;
-/// Maximum number of reports of memory pressure per second. These reports show the host how long
-/// the pressure lasts, and cost little compared with the guest's own wait.
+/// Maximum number of reports of each pressure per second. The reports show the host how long the
+/// pressure lasts, and cost little compared with the waits in the guest.
 const NEEDS_A_SECOND: usize = 5;
 
-/// Error of a failed start, as text for the terminal.
+/// Text for the terminal about a failed start.
 #[derive(Debug)]
 pub struct Failed(pub String);
 
@@ -59,7 +59,7 @@ pub struct Daemon {
     files: RunFiles,
     memory_reader: MemoryReader,
     scanner: Scanner,
-    /// Rate limits for reports of each pressure, CPU first.
+    /// Rate limits for reports of CPU pressure and of memory pressure.
     needs: [Rate<NEEDS_A_SECOND>; 2],
 }
 
@@ -127,20 +127,19 @@ impl Daemon {
         if !self.args.dry_run {
             self.remember().map_err(|error| Failed(chain(&error)))?;
         }
-        // The first hello did not contain the rules, because they were unknown then.
+        // The rules were still unknown at the first hello.
         self.greet(true);
         self.keep_balloon();
         self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.log);
         Ok(())
     }
 
-    /// Returns the log, so that it can be switched to syslog in the background.
     pub fn log(&mut self) -> &mut Log {
         &mut self.log
     }
 
-    /// Adopts the undo record that an earlier daemon of this boot left, because that daemon did not
-    /// restore the state. Without an earlier record, records the current state.
+    /// Adopts the undo record of an earlier daemon of this boot, which ended without restoring the
+    /// state. Without such a record, records the current state.
     fn remember(&mut self) -> Result<(), plug::Error> {
         let path = self.args.run_dir.join("pinheadd.undo");
         let earlier = match UndoRecord::load(&self.root, &path) {
@@ -164,7 +163,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Runs until a signal ends it, and restores its changes.
+    /// Runs until a signal ends the daemon, and then restores the state found at the start.
     pub fn run(&mut self) -> std::io::Result<()> {
         self.notify.send("READY=1");
         self.log.info(format_args!(
@@ -190,7 +189,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits for the next event. Returns true if the daemon is to end.
+    /// Waits for the next event. Returns true if the daemon must end.
     fn wait(&mut self, timeout_ms: u64) -> std::io::Result<bool> {
         let signals = Some((self.signals.as_raw_fd(), Interest::Input));
         let port = self.link.as_ref().filter(|l| !l.closed);
@@ -225,8 +224,8 @@ impl Daemon {
         Ok(false)
     }
 
-    /// Checks if a host has opened the port that was closed before. The check happens at once if
-    /// the port signals the change, and otherwise with the next sample.
+    /// Checks if a host has opened a port that was closed. The check happens at once if the port
+    /// signals the change, and otherwise with the next sample.
     fn find_host(&mut self) {
         let Some(link) = self.link.as_mut().filter(|l| l.closed) else { return };
         let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
@@ -236,7 +235,8 @@ impl Daemon {
         }
     }
 
-    /// Sends a hello to a host that is present (`is_known`) or may be present.
+    /// Sends a hello. If the presence of a host `is_known`, the hello is sent only to a host that
+    /// is present.
     fn greet(&mut self, is_known: bool) {
         if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
             let hello = hello(&self.root, &self.guest, &self.loaded, is_known);
@@ -309,8 +309,8 @@ impl Daemon {
         }
     }
 
-    /// Sets the clock forward after the vCPUs were stopped. The guest cannot measure how long the
-    /// stop lasted. The clock is never set back, because a delayed message contains a past time.
+    /// Sets the clock forward after a stop of the vCPUs, because the guest cannot measure the stop.
+    /// The clock is never set back, because a delayed message contains a past time.
     fn set_clock(&mut self, time: Duration) {
         if time.as_secs_f64() - self.clock.epoch_s() < CLOCK_BEHIND_S {
             return;
@@ -330,13 +330,13 @@ impl Daemon {
         self.pacer.set_hosted(welcome.paces, self.clock.ms());
         self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
         if regained {
-            // Memory rules depend on the host's grants, so they are compiled again.
+            // The compiled rules depend on whether the host grants memory.
             self.reload();
         }
     }
 
     /// Reports this guest's tasks to the host, unless the host requests them too often. If a full
-    /// port loses a part, the whole report is useless and the host requests it again.
+    /// port loses a part, the host requests the whole report again.
     fn report_tasks(&mut self, scan: Scan) {
         let Some(link) = &mut self.link else { return };
         if self.scanner.answers(self.clock.ms()) {
@@ -375,7 +375,7 @@ impl Daemon {
         self.keep_balloon();
     }
 
-    /// Writes the host's last grant to a file, for users of this guest.
+    /// Writes the host's last grant to a file for users of this guest.
     fn keep_balloon(&mut self) {
         let Some(link) = &mut self.link else { return };
         let Some(grant) = link.balloon.last_grant.take() else { return };
@@ -452,7 +452,6 @@ impl Daemon {
         self.notify.send("READY=1");
     }
 
-    /// Restores the state that was found at the start.
     fn end(&mut self) {
         self.notify.send("STOPPING=1");
         self.log.info("shutting down");

@@ -1,9 +1,8 @@
-//! Change of identity for a guest that starts from another guest's state. The host sends the new
-//! identity.
+//! Change of identity for a guest that starts from another guest's state.
 //!
-//! The daemon changes the identity because it already runs and has a port. A separate process would
-//! cost an emulated guest more time, and more memory for translated code, than the rest of its
-//! start.
+//! The host sends the new identity to the daemon, which already runs and has a port. A separate
+//! process would cost an emulated guest more time, and more memory for translated code, than the
+//! rest of the guest's start.
 
 use crate::interface::Interfaces;
 use crate::sys;
@@ -14,8 +13,8 @@ use std::net::Ipv4Addr;
 use wire::{Addresses, Identity, uuid_text};
 
 /// Path of a file that exists from the start of a template's guest until a clone gets its identity.
-/// The other files in this directory are mounted over the kernel's files with the machine's
-/// identity.
+/// Other files in the file's directory are mounted over the kernel's files that contain the
+/// machine's identity.
 const UNNAMED: &str = "run/pinhead-identity/unnamed";
 
 const INTERFACE: &str = "eth0";
@@ -27,8 +26,8 @@ const DEVICE: &str = "dev/urandom";
 
 /// Applies the identity as far as possible. The error lists the parts that failed.
 pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
-    // A host must not change a guest that already has an identity. Removing this file therefore
-    // succeeds only once.
+    // The file can be removed only once, so that a host cannot change a guest that already has an
+    // identity.
     fs::remove_file(root.join(UNNAMED)).map_err(|_| {
         "This guest has its own identity already, and does not take another one".to_owned()
     })?;

@@ -1,5 +1,4 @@
-//! Changes of a network interface's addresses by ioctl, the kernel's oldest interface for this,
-//! which needs only a socket.
+//! Changes of a network interface's addresses by ioctl, which needs only a socket.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -40,7 +39,6 @@ struct Route {
 pub struct Interfaces(OwnedFd);
 
 impl Interfaces {
-    /// Opens the socket.
     pub fn open() -> io::Result<Interfaces> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
         // SAFETY: the call takes numbers and touches no memory.
@@ -51,7 +49,6 @@ impl Interfaces {
         }
     }
 
-    /// Sets an interface's hardware address.
     pub fn set_hardware(&self, name: &str, address: [u8; 6]) -> io::Result<()> {
         let mut bytes = family(libc::ARPHRD_ETHER);
         bytes[2..8].copy_from_slice(&address);
@@ -122,8 +119,8 @@ mod tests {
         let interfaces = Interfaces::open().unwrap();
         let one = Ipv4Addr::new(10, 1, 0, 7);
         let error = interfaces.set_address("no-such-one", one, one).unwrap_err();
-        // If this process may not set addresses, the kernel refuses the call before it searches for
-        // the interface.
+        // Without the right to set addresses, the call fails before the kernel searches for the
+        // interface.
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
         let error = interfaces.set_hardware("a-name-with-16-b", [2; 6]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

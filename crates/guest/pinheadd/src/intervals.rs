@@ -23,8 +23,7 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
     line("");
     line("==================== New interval ====================");
     let time = ctime(epoch_s);
-    // The output has two lines, because the original prints the result of `ctime`, which ends in a
-    // newline.
+    // The original prints the time with the newline that `ctime` appends.
     line(&format!("Timestamp: {time}\n           ({epoch_s:.6} seconds since the Epoch)"));
     let program = &loaded.program;
     line(&format!("config update interval: {} seconds", program.update));
@@ -34,7 +33,7 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
     if let Some(cpu) = &program.cpu {
         line("-------------------- CPU --------------------");
         line(&format!("cpu_min: {}", cpu.min));
-        // A maximum of 0 means all present CPUs, so their number is printed.
+        // A maximum of 0 means all present CPUs.
         line(&format!("cpu_max: {}", if cpu.max == 0 { present } else { cpu.max }));
         line(&format!("loadavg: {:.6} ", now(Counter::LoadAvg)));
         let total = delta(Counter::Cpu(CpuField::TotalTicks));
@@ -68,6 +67,6 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
         line(&format!("cmm_pages: {}", pool.0));
         line("---------------------------------------------");
     }
-    // A closed output must not stop the management of the guest.
+    // Failed output must not stop the management of the guest.
     let _ = std::io::stdout().lock().write_all(out.as_bytes());
 }

@@ -6,12 +6,12 @@
 //!   Pacer says when; signals, the host and pressure triggers wake it
 //! ```
 //!
-//! The daemon has one thread and no runtime. `daemon` owns everything. `look` handles one interval:
-//! it samples, decides and acts. `pace` is a pure step, and `sys` has the system calls that the
-//! standard library lacks.
+//! The daemon has one thread and no runtime. `daemon` owns everything. `look` samples, decides and
+//! acts once in each interval. `pace` computes the time of the next sample, and `sys` has the
+//! system calls that the standard library lacks.
 //!
-//! The writer of records for z/VM's monitor is a separate program. All guests load the daemon, and
-//! only a few load the writer. The daemon's program replaces itself with the writer by exec.
+//! The writer of records for z/VM's monitor is a separate program, because few guests need it. The
+//! daemon's program replaces itself with the writer by exec.
 
 mod alarm;
 mod args;
@@ -104,7 +104,7 @@ pub fn monwriter() -> ExitCode {
     }
 }
 
-/// Parses the interval of records, which the daemon's program does not parse.
+/// Parses the interval of records.
 fn interval(text: Option<OsString>) -> Result<Duration, &'static str> {
     let Some(text) = text else { return Ok(INTERVAL) };
     let seconds = text.to_str().and_then(|text| text.parse().ok());
@@ -142,8 +142,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Failed> {
-    // Signals are blocked from the beginning, because a signal must not interrupt the start
-    // halfway.
+    // Signals are blocked first, because a signal must not interrupt the start halfway.
     let signals = Signals::new().map_err(cannot_collect)?;
     let mut lock = lock::take(&args.run_dir, &lock::DAEMON).map_err(Failed)?;
     let foreground = args.foreground;
@@ -152,7 +151,7 @@ fn run(args: Args) -> Result<(), Failed> {
     if foreground {
         daemon.start()?;
     } else {
-        // Errors before this point were printed on the terminal.
+        // Errors up to here are printed on the terminal.
         let starter = detach()?;
         daemon.log().use_syslog();
         let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
@@ -181,8 +180,7 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
     ended.map_err(|error| told(&last_words, cannot_go_on(error)))
 }
 
-/// Logs a failure of a daemon in the background, where no user sees the returned error. In the
-/// foreground the error is printed at the end.
+/// Logs a failure of a daemon in the background, where no user sees the returned error.
 fn told(log: &Log, failed: Failed) -> Failed {
     if !log.is_foreground() {
         log.error(&failed.0);

@@ -15,20 +15,18 @@ use wire::{CameFrom, Decoder, Grant, MAX_FRAME, PORT, PoolRequest, ToGuest, ToHo
 /// Maximum number of ports that are searched for the daemon's port.
 const MAX_PORTS: usize = 64;
 
-/// An open port.
 #[derive(Debug)]
 pub struct Link {
     port: File,
     path: PathBuf,
     decoder: Decoder<ToGuest>,
     out: Vec<u8>,
-    /// Answers that the port did not accept yet, the oldest first. The list has at most one answer
-    /// of each kind.
+    /// Answers that the port has not accepted yet, the oldest first, at most one of each kind.
     owed: Vec<ToHost>,
     /// Description of the host, once received.
     pub host: Option<Welcome>,
-    /// Name of the host, once received. The name is kept when the guest migrates, so that the new
-    /// host learns where the guest came from.
+    /// Name of the host, once received. The name is kept while the guest migrates, so that the new
+    /// host learns the previous host's name.
     host_name: String,
     /// Known state of the balloon.
     pub balloon: Balloon,
@@ -46,7 +44,7 @@ pub struct Balloon {
     cap: Option<Pages>,
     /// Size granted last.
     granted: Option<Pages>,
-    /// Size by the guest kernel's own count, if the kernel has such a count.
+    /// Size that the guest's kernel counts, if the kernel has such a count.
     counted: Option<Pages>,
     /// Last grant of the host, until it is written to the file.
     pub last_grant: Option<Grant>,
@@ -59,14 +57,14 @@ impl Balloon {
             let granted = Pages(grant.pages);
             self.granted = Some(granted);
             self.last_grant = Some(grant.clone());
-            // If the host changes a grant without a request, it may have more memory available
-            // again.
+            // A host that changes a grant without a request may have more memory available again.
             self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
         }
     }
 
-    /// Returns the part of a wanted size that is worth a request. If the host has granted less than
-    /// requested, only its limit or the current size is worth a request.
+    /// Returns the size to request instead of a wanted size. If the host has granted less than
+    /// requested, a size above the host's limit is replaced by the limit, or by a larger current
+    /// size.
     pub fn reachable(&self, wanted: Pages, current: Pages) -> Pages {
         match self.cap {
             Some(cap) if wanted > cap => cap.max(current),
@@ -74,13 +72,12 @@ impl Balloon {
         }
     }
 
-    /// Records the size that the kernel counts.
     pub fn counted(&mut self, pages: Option<Pages>) {
         self.counted = pages;
     }
 
-    /// Returns the size of the balloon: the kernel's count, or else the host's grant. The kernel's
-    /// count is preferred because the rules are about the guest.
+    /// Returns the size of the balloon: the kernel's count, or else the host's grant. The rules are
+    /// about the guest, so its kernel's count comes first.
     pub fn size(&self) -> Option<Pages> {
         self.counted.or(self.granted)
     }
@@ -124,22 +121,22 @@ impl Link {
         }
     }
 
-    /// Sends a message. The message is lost if the port is full, that is, if the host is slow. The
-    /// next status repeats all values.
+    /// Sends a message. If the host is slow and the port is full, the message is lost. The next
+    /// status repeats all values.
     pub fn send(&mut self, message: &ToHost) -> io::Result<()> {
         self.out.clear();
         wire::encode(message, &mut self.out);
         let sent = self.port.write(&self.out)?;
         if sent < self.out.len() {
-            // The rest of a started frame must be sent, because after half a frame the host cannot
-            // read the next frame either.
+            // The rest of a started frame must be sent, because the host could not read the next
+            // frame after an incomplete one.
             return self.port.write_all(&self.out[sent..]);
         }
         Ok(())
     }
 
-    /// Sends an answer that the host requests only once. If the port does not accept it yet, the
-    /// answer is kept. Messages of a new host can arrive before the kernel has opened the port for
+    /// Sends an answer that the host requests only once. An answer that the port does not accept
+    /// yet is kept. Messages of a new host can arrive before the kernel has opened the port for
     /// writing. An older answer of the same kind is dropped.
     pub fn answer(&mut self, message: ToHost) {
         self.owed.retain(|owed| discriminant(owed) != discriminant(&message));
@@ -160,12 +157,10 @@ impl Link {
         self.owed = owed;
     }
 
-    /// Returns the events to poll for on the port.
     pub fn interest(&self) -> Interest {
         if self.owed.is_empty() { Interest::Input } else { Interest::InputOrRoom }
     }
 
-    /// Reads the bytes received from the host.
     pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; MAX_FRAME];
         match self.port.read(&mut buffer) {
@@ -180,7 +175,7 @@ impl Link {
     }
 
     /// Handles the closing of the host's side. A closed port is always ready, so it cannot be
-    /// polled. The kernel can send a signal when the host opens the port.
+    /// polled. Instead, the kernel can send a signal when the host opens the port.
     pub fn lost(&mut self) {
         self.closed = true;
         self.host = None;
@@ -196,7 +191,6 @@ impl Link {
         self.decoder = Decoder::new();
     }
 
-    /// Returns the next message from the host.
     pub fn next(&mut self) -> Option<ToGuest> {
         self.decoder.next()
     }
@@ -234,7 +228,6 @@ impl Pool for Link {
     }
 }
 
-/// Finds the port with the daemon's name.
 fn find(root: &Root) -> Option<PathBuf> {
     let ports = std::fs::read_dir(root.join("sys/class/virtio-ports")).ok()?;
     let found = ports.take(MAX_PORTS).flatten().find(|port| {
@@ -251,7 +244,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use wire::Identified;
 
-    /// Returns a full port and the host's end of it. The port accepts nothing until the host reads.
+    /// Returns a port that accepts nothing until the host reads, and the host's end of the port.
     fn full_port() -> (Link, UnixStream) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         guest.set_nonblocking(true).unwrap();
@@ -261,7 +254,6 @@ mod tests {
         (Link::on(port, PathBuf::from("port")), host)
     }
 
-    /// Returns the messages that the host reads.
     fn heard(host: &mut UnixStream) -> Vec<ToHost> {
         let mut bytes = Vec::new();
         let _ = host.read_to_end(&mut bytes);

@@ -1,15 +1,15 @@
-//! Lock that allows only one daemon in a guest, and file with the process id for scripts. The lock
-//! ends with the daemon's process.
+//! Lock that allows only one daemon in a guest, and a file with the daemon's process id for
+//! scripts.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Mode of the lock's file. A user that may read the file could also lock it.
+/// Mode of the lock file. Any user that may read the file could also lock it.
 const MODE: u32 = 0o600;
 
-/// Lock held for the daemon's whole life. The kernel releases the lock even if the daemon is
-/// killed, so that the next daemon can start.
+/// Lock held for the daemon's whole life. The kernel releases the lock of a killed daemon, so that
+/// the next daemon can start.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -34,7 +34,6 @@ pub const MONITOR: Who = Who {
     pid: "pinheadd-monwriter.pid",
 };
 
-/// Takes the lock.
 pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
     let name = who.name;
     let (path, pid_path) = (run_dir.join(who.lock), run_dir.join(who.pid));

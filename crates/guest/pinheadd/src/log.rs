@@ -12,7 +12,6 @@ enum Level {
     Debug,
 }
 
-/// The daemon's log.
 #[derive(Debug)]
 pub struct Log {
     verbose: bool,
@@ -56,18 +55,15 @@ impl Log {
         log
     }
 
-    /// Returns true if messages go to the terminal.
     pub fn is_foreground(&self) -> bool {
         self.foreground
     }
 
-    /// Switches the log to syslog.
     pub fn use_syslog(&mut self) {
         self.foreground = false;
         self.syslog = UnixDatagram::unbound().ok().filter(|s| s.connect("/dev/log").is_ok());
     }
 
-    /// Returns true if the daemon prints the values of each interval.
     pub fn shows_intervals(&self) -> bool {
         self.verbose && self.foreground
     }
@@ -89,7 +85,8 @@ impl Log {
         }
     }
 
-    /// Logs an error if it is new, as the same error may repeat with every sample.
+    /// Logs an error if it differs from the topic's last error, because an error may repeat with
+    /// every sample.
     pub fn error_once(&mut self, topic: Topic, message: impl fmt::Display) {
         let message = message.to_string();
         let last = &mut self.last[topic as usize];
@@ -99,14 +96,14 @@ impl Log {
         }
     }
 
-    /// Records that a topic works again, so that its next error is logged.
+    /// Records that a topic works again, so that the topic's next error is logged.
     pub fn works(&mut self, topic: Topic) {
         self.last[topic as usize] = None;
     }
 
     fn write(&self, level: Level, message: &dyn fmt::Display) {
         if self.foreground {
-            // A closed output must not stop the management of the guest.
+            // Failed output must not stop the management of the guest.
             let _ = match level {
                 Level::Error => writeln!(std::io::stderr(), "{message}"),
                 _ => writeln!(std::io::stdout(), "{message}"),

@@ -1,4 +1,4 @@
-//! One interval of the daemon: it samples the guest, decides and acts.
+//! One interval of the daemon, in which the daemon samples the guest, decides and acts.
 
 use crate::config::Loaded;
 use crate::intervals;
@@ -25,15 +25,16 @@ pub struct Guest {
     present: PresentCpus,
     /// Isolated CPUs, which are not managed and do not count for the bounds of the rules.
     isolated: CpuSet,
-    /// Set if this machine supports vertical polarization of its CPUs (s390x). While it is
-    /// vertical, the CPUs are not managed.
+    /// Set if this machine supports vertical polarization of its CPUs (s390x). While the
+    /// polarization is vertical, the CPUs are not managed.
     polarized: bool,
     polarization: Polarization,
-    /// CPUs that were online at the start. These CPUs are set online again when the machine changes
-    /// to vertical polarization.
+    /// CPUs that were online at the start, and are set online again when the machine changes to
+    /// vertical polarization.
     found: CpuSet,
     cmm: Option<CmmPool>,
-    /// Set if the kernel subtracts the balloon from MemTotal. For CMM it never does.
+    /// Set if the kernel subtracts the balloon's size from MemTotal. The kernel never subtracts a
+    /// CMM pool's size.
     total_shrinks: bool,
     reader: Reader,
     history: History,
@@ -97,17 +98,14 @@ impl Guest {
         Ok(())
     }
 
-    /// Returns true if the kernel has a CMM pool.
     pub fn has_cmm(&self) -> bool {
         self.cmm.is_some()
     }
 
-    /// Returns the number of CPUs present.
     pub fn present(&self) -> u32 {
         self.present.cpus().len() as u32
     }
 
-    /// Returns the CPUs that are online.
     pub fn online(&self) -> Result<CpuSet, plug::Error> {
         self.cpus.online()
     }
@@ -121,11 +119,10 @@ impl Guest {
         }
     }
 
-    /// Returns the size of the pool, if there is one.
     pub fn pool_size(&mut self, link: Option<&mut Link>) -> Option<Pages> {
         match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.size().ok(),
-            // If the balloon's size is unknown, this daemon has never requested a size.
+            // An unknown balloon size means that this daemon has never requested a size.
             (None, Some(link)) if link.grants() => Some(link.size().unwrap_or_default()),
             (None, _) => None,
         }
@@ -172,8 +169,8 @@ impl Guest {
         }
     }
 
-    /// Returns the number of these CPUs without isolated CPUs, for comparison with the bounds of
-    /// the rules.
+    /// Returns the number of these CPUs that are not isolated, for comparison with the rules'
+    /// bounds.
     fn ours(&self, cpus: &CpuSet) -> u32 {
         plug::without(cpus, &self.isolated).len() as u32
     }
@@ -253,8 +250,9 @@ impl Guest {
         }
     }
 
-    /// Adjusts MemTotal to the guest's memory without a pool, for every kind of pool. The kernel
-    /// subtracts the size of a balloon that it cannot deflate.
+    /// Adds the pool's size to MemTotal if the kernel has subtracted it, so that MemTotal does not
+    /// depend on the kind of pool. The kernel subtracts the size of a balloon that it may not
+    /// deflate itself.
     fn present_total(&mut self, pool: Option<Pages>) {
         if let (true, Some(slot), Some(pool)) = (self.total_shrinks, self.slots.total, pool) {
             self.history.newest()[slot] += (pool.0 * PAGE_KIB) as f64;
@@ -285,9 +283,8 @@ impl Guest {
         }
     }
 
-    /// Detects that the kernel has taken pages back without a request. CMM and a self-deflating
-    /// balloon return pages before the kernel kills a process for memory. Returns true if this
-    /// happened.
+    /// Returns true if the kernel has taken pages back without a request. Before the kernel kills a
+    /// process for memory, it takes pages from CMM and from a balloon that it may deflate.
     fn notice_loss(&mut self, pool: Option<Pages>, log: &Log) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
         let before = self.tally.summary.pool;
@@ -303,16 +300,14 @@ impl Guest {
         true
     }
 
-    /// Accepts a balloon size that the host set without a request. Such a change does not mean that
-    /// the kernel took memory back. The rules continue from the new size, and the old size is not
-    /// requested again.
+    /// Accepts a balloon size that the host has set without a request. The rules continue from the
+    /// new size, and the change does not count as memory that the kernel took back.
     pub fn balloon_is_set(&mut self, size: Option<Pages>) {
         if self.cmm.is_none() {
             self.asked = size;
         }
     }
 
-    /// Records the values for the status.
     fn note(&mut self, pool: Option<Pages>) {
         self.tally.looks = self.tally.looks.wrapping_add(1);
         self.tally.summary.pool = pool.unwrap_or_default();
@@ -448,14 +443,13 @@ impl Guest {
         true
     }
 
-    /// Returns the observations and actions so far.
     pub fn tally(&mut self, settled: bool) -> &Tally {
         self.tally.summary.settled = settled;
         &self.tally
     }
 
-    /// Restores the state that was found at the start. Returns the errors. The flag is true if the
-    /// pool stays unchanged because no host can take it back.
+    /// Restores the state that was found at the start, and returns the errors. The flag is true if
+    /// the pool stays unchanged because no host can take its pages back.
     pub fn restore(&mut self, undo: &Undo, link: Option<&mut Link>) -> (Vec<plug::Error>, bool) {
         let record = &undo.record;
         match (&mut self.cmm, link) {

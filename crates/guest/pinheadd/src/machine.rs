@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::args::Args;
 
 /// Returns an error for a machine that is not a guest, unless the arguments allow such a machine.
-/// s390x always has a hypervisor.
+/// An s390x machine always has a hypervisor.
 pub fn check(args: &Args) -> Result<(), String> {
     if cfg!(target_arch = "s390x") {
         return Ok(());
@@ -43,8 +43,8 @@ fn has_no_hypervisor(cpuinfo: &str) -> bool {
     flags.is_some_and(|line| line.split_ascii_whitespace().all(|flag| flag != "hypervisor"))
 }
 
-/// On ARM the firmware names a hypervisor instead of the CPUs. `systemd-detect-virt` reads the same
-/// data.
+/// On ARM a hypervisor is named by the firmware and not by the CPUs. `systemd-detect-virt` reads
+/// the same data.
 #[cfg(any(test, target_arch = "aarch64"))]
 mod arm {
     use std::fs::{File, read_dir, read_to_string};
@@ -75,7 +75,7 @@ mod arm {
     const FIELDS: [&str; 5] =
         ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
 
-    /// Structure of SMBIOS about the firmware itself.
+    /// Path of the SMBIOS structure that describes the firmware itself.
     const BIOS: &str = "sys/firmware/dmi/entries/0-0/raw";
     /// Offset of the byte with the bit for a virtual machine.
     const EXTENSION: usize = 0x13;
@@ -91,18 +91,18 @@ mod arm {
         has_it.then_some(bytes[EXTENSION] & IS_VIRTUAL != 0)
     }
 
-    /// Returns true if no hypervisor is named and none is present. In addition, the firmware's bit
-    /// must be clear. A machine without that bit must be Amazon's metal, or have a device tree and
-    /// no DMI. Any other machine may be a guest of an unknown cloud.
+    /// Returns true if the machine is certainly no guest. No hypervisor may be named, and the
+    /// firmware's bit must be clear. A machine without that bit must be Amazon's metal, or have a
+    /// device tree and no DMI. Any other machine may be a guest of an unknown cloud.
     pub(super) fn is_host(root: &Path) -> bool {
         let tree = root.join("proc/device-tree");
         let field = |name| read_to_string(root.join("sys/class/dmi/id").join(name)).ok();
         let fields = FIELDS.map(field);
-        // Amazon's machines without a hypervisor have Amazon's name, too.
+        // Amazon's machines without a hypervisor have the name Amazon EC2, too.
         let is_metal = fields[0].as_ref().is_some_and(|name| name.trim_end().ends_with(".metal"));
         let has = |text: &String| HYPERVISORS.iter().any(|name| text.starts_with(name));
         let is_named = !is_metal && fields.iter().flatten().any(has);
-        // In a device tree, only QEMU has this device.
+        // Only QEMU has this device in its device tree.
         let is_qemu = |name: &str| name.starts_with("fw-cfg");
         let mut nodes = read_dir(&tree).into_iter().flatten().flatten();
         let is_guest = is_named
@@ -165,7 +165,6 @@ mod tests {
         assert!(!is_host(&[]), "no field is known");
     }
 
-    /// Returns the firmware's structure with this byte of characteristics.
     fn bios(byte: &str) -> String {
         format!("\0\u{18}{}{byte}{}", "\0".repeat(17), "\0".repeat(4))
     }

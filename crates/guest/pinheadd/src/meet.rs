@@ -10,7 +10,7 @@ use procfs::Root;
 use std::os::fd::AsRawFd;
 use wire::{Hello, PoolKind, ToGuest, ToHost};
 
-/// Timeout for the host's answer to the hello. After it the daemon starts without a host.
+/// Timeout for the host's answer to the hello. Afterwards the daemon starts without a host.
 const WELCOME_MS: u64 = 1_500;
 
 /// Sends a hello and waits a moment for the host's answer.
@@ -61,7 +61,8 @@ pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&L
                 ToGuest::Welcome(welcome) => link.host = Some(welcome),
                 ToGuest::Grant(grant) => link.balloon.granted(&grant),
                 ToGuest::AtHost(host) => link.is_at(host.name),
-                // Other messages are ignored until there are rules, because the host repeats them.
+                // Other messages are ignored before the rules are loaded, because the host repeats
+                // them.
                 _ => {}
             }
         }

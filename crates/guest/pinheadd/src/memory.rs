@@ -1,15 +1,15 @@
 //! The guest's memory statistics, for a host that requests them.
 //!
-//! Before the first request, the daemon uses no memory for the statistics. The first request opens
-//! the files, which then stay open with their buffers.
+//! The first request opens the files, which then stay open with their buffers. Before this request,
+//! the daemon uses no memory for the statistics.
 
 use crate::rate::Rate;
 use model::counters::{Counter, PsiField, PsiLine, PsiResource};
 use procfs::{Reader, Root, kernel_names};
 use wire::Memory;
 
-/// Maximum number of requests answered per second. Excess requests are dropped, because their
-/// answers would be the same. A host must not be able to keep its guest busy.
+/// Maximum number of requests answered per second, so that a host cannot keep its guest busy.
+/// Excess requests are dropped, because their answers would be the same.
 const ANSWERS_A_SECOND: usize = 10;
 
 /// Function that returns a field of the answer.
@@ -28,8 +28,8 @@ const MEMINFO: [(&str, Slot); 9] = [
     ("SwapFree", |memory| &mut memory.swap_free_kib),
 ];
 
-/// Lines of /proc/vmstat, each with its field. `workingset_refault` was `workingset_refault_file`
-/// before Linux 5.9.
+/// Lines of /proc/vmstat, each with the field of the answer that it fills. `workingset_refault` was
+/// `workingset_refault_file` before Linux 5.9.
 const VMSTAT: [(&str, Slot); 7] = [
     ("pswpin", |memory| &mut memory.swap_in_pages),
     ("pswpout", |memory| &mut memory.swap_out_pages),
@@ -43,7 +43,7 @@ const VMSTAT: [(&str, Slot); 7] = [
 /// Prefix of the lines about stalls in /proc/vmstat. Each zone has one such line.
 const STALLS: &str = "allocstall";
 
-/// Reader of memory statistics, which answers a host's requests.
+/// Reader that answers a host's requests for memory statistics.
 #[derive(Debug)]
 pub struct MemoryReader {
     open: Option<Open>,
@@ -58,7 +58,6 @@ struct Open {
 }
 
 impl MemoryReader {
-    /// Creates a reader without open files.
     pub fn new() -> MemoryReader {
         MemoryReader { open: None, answers: Rate::new() }
     }
@@ -78,7 +77,7 @@ impl MemoryReader {
         match open.reader.read(0.0, &mut open.row) {
             Ok(()) => Memory { sequence, uptime_ms, ..open.memory() },
             Err(_) => {
-                // The file changed during the read, so the next request opens it again.
+                // The next request opens the files again.
                 self.open = None;
                 nothing
             }
@@ -115,7 +114,6 @@ impl Open {
             let slot = match counter {
                 Counter::Meminfo(name) => slot_of(&MEMINFO, name),
                 Counter::Vmstat(name) if name.starts_with(STALLS) => {
-                    // One line for each zone.
                     memory.stalls = Some(value.saturating_add(memory.stalls.unwrap_or(0)));
                     continue;
                 }

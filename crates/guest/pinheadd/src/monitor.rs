@@ -1,5 +1,5 @@
-//! Records of this guest for z/VM's monitor, written by a separate process. Requests to a file
-//! system may block that process forever, and the rules must not wait for it.
+//! Records of this guest for z/VM's monitor, written by a separate process. A request to a file
+//! system may block forever, and the daemon's rules must not wait for it.
 
 use crate::args::Args;
 use crate::clock::Clock;
@@ -30,17 +30,17 @@ pub struct Devices {
     file_systems: File,
 }
 
-/// Opens the device for each writer.
 pub fn open(device: &Path) -> Result<Devices, Failed> {
     let open = || {
-        // Appending makes no difference for the device, and allows a regular file in its place.
+        // Appending makes no difference for the device, and allows a regular file in place of the
+        // device.
         let file = File::options().read(true).append(true).open(device);
         file.map_err(|e| Failed(format!("Cannot open {}: {e}", device.display())))
     };
     Ok(Devices { processes: open()?, file_systems: open()? })
 }
 
-/// Writes records until a signal ends it.
+/// Writes records until a signal ends the process.
 pub fn run(
     args: &Args,
     devices: Devices,
@@ -49,7 +49,7 @@ pub fn run(
     mut signals: Signals,
 ) -> io::Result<()> {
     let root = Root::at(&args.root);
-    // The thread may block on a file server that does not answer. The thread ends with the process.
+    // The thread may block forever on a file server that does not answer. It ends with the process.
     let others = (root.clone(), devices.file_systems, log.another());
     thread::Builder::new().spawn(move || {
         let (root, device, log) = others;

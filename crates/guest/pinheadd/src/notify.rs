@@ -1,4 +1,4 @@
-//! Notifications to systemd, if it started the daemon.
+//! Notifications to systemd, if systemd started the daemon.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -13,7 +13,6 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Reads this process's environment.
     pub fn from_env() -> Notify {
         let path = std::env::var_os("NOTIFY_SOCKET");
         let interval = std::env::var("WATCHDOG_USEC").ok().and_then(|v| v.parse::<u64>().ok());
@@ -23,7 +22,6 @@ impl Notify {
         Notify { socket, watchdog_ms }
     }
 
-    /// Sends a line of the protocol.
     pub fn send(&self, line: &str) {
         if let Some(socket) = &self.socket {
             // An error is ignored, because systemd itself notices missing notifications.

@@ -1,4 +1,5 @@
-//! Time of the next sample (a *look*), as a pure step.
+//! Times of the daemon's samples, which are called looks here. This module reads no clock: callers
+//! pass the time.
 //!
 //! ```text
 //!                 woken (host, pressure)            still
@@ -17,10 +18,10 @@ use crate::args::Pace;
 const CALM: u32 = 5;
 /// Maximum sleep of a settled daemon without a host.
 const BACK_OFF_MS: u64 = 16_000;
-/// Maximum sleep with a host. With it, a lost message cannot stop the daemon forever.
+/// Maximum sleep with a host, so that a lost message cannot stop the daemon forever.
 const HEARTBEAT_MS: u64 = 90_000;
-/// Minimum time between two looks while the history is gathered. With less time, the kernel's ticks
-/// would be measured instead of the load.
+/// Minimum time between two looks while the history is gathered. In less time, too few of the
+/// kernel's ticks pass to measure the load.
 const QUICK_MS: u64 = 200;
 
 /// Result of a look.
@@ -43,13 +44,13 @@ pub enum Wake {
     Pressure,
 }
 
-/// Handling of rows that were read before a wake-up.
+/// Handling of the history's rows that were read before a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
     /// The rows stay valid.
     Keep,
-    /// The rows are older than a long sleep. A difference across the sleep would hide a load that
-    /// has just begun.
+    /// The rows are older than a long sleep, and must be dropped. A difference across the sleep
+    /// would hide a load that has just begun.
     Forget,
 }
 
@@ -87,7 +88,7 @@ impl Pacer {
         }
     }
 
-    /// Records if a host is present that schedules the looks.
+    /// Records whether a host is present that schedules the looks.
     pub fn set_hosted(&mut self, hosted: bool, now_ms: u64) {
         if self.hosted != hosted {
             self.hosted = hosted;
@@ -97,7 +98,6 @@ impl Pacer {
         }
     }
 
-    /// Returns the time at which the next look is due.
     pub fn next_ms(&self) -> u64 {
         self.next_ms
     }
@@ -107,8 +107,7 @@ impl Pacer {
         self.settled
     }
 
-    /// Handles a wake-up. Returns the handling of the earlier rows. After this call, `next_ms`
-    /// returns the time of the look.
+    /// Schedules the look after a wake-up, and returns the handling of the earlier rows.
     pub fn wake(&mut self, wake: Wake, now_ms: u64) -> Past {
         if self.pace == Pace::Fixed {
             return Past::Keep;
@@ -133,7 +132,7 @@ impl Pacer {
         Past::Keep
     }
 
-    /// Returns true if this time exceeds a busy guest's interval between looks.
+    /// Returns true if more than two of the rules' intervals lie between these times.
     fn is_long(&self, from_ms: u64, to_ms: u64) -> bool {
         to_ms.saturating_sub(from_ms) > 2 * self.update_ms
     }
@@ -142,8 +141,8 @@ impl Pacer {
     pub fn looked(&mut self, outcome: Outcome, now_ms: u64) {
         let last = self.last_ms.replace(now_ms).unwrap_or(now_ms);
         if self.pace == Pace::Fixed {
-            // Looks follow a fixed grid. A late look does not delay later looks, and missed looks
-            // are not repeated.
+            // Looks follow a fixed grid: a late look does not delay later looks. Missed looks are
+            // not repeated.
             self.next_ms += self.update_ms;
             if self.next_ms <= now_ms {
                 self.next_ms = now_ms + self.update_ms;
@@ -220,8 +219,8 @@ mod tests {
         assert!(at - woken <= 1000, "the first decision comes within a second: {}", at - woken);
     }
 
-    /// The heartbeat causes a look between two loads. The next load must not wait until older rows
-    /// have left the history.
+    /// The longest sleep ends with a look between two loads. The second load must be detected
+    /// before the rows of that look have left the history.
     #[test]
     fn a_load_that_starts_after_a_heartbeat_is_answered_as_fast() {
         let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);

@@ -1,4 +1,4 @@
-//! Pressure triggers. The kernel reports when tasks start to wait, so an idle guest need not be
+//! Pressure triggers. The kernel signals when tasks start to wait, so an idle guest need not be
 //! polled.
 
 use crate::args::Pace;
@@ -13,9 +13,8 @@ use wire::{Pressure, Welcome};
 /// stalls.
 const MEMORY: &str = "some 100000 1000000";
 /// Trigger for the same share of stalls within half a second, the shortest window that the kernel
-/// accepts. A host with spare memory should be notified of pressure soon. The kernel checks ten
-/// times in this half second, but only while tasks wait. A guest without pressure therefore has no
-/// cost.
+/// accepts. A host with spare memory should learn of pressure soon. The kernel checks ten times in
+/// this half second, but only while tasks wait. A guest without pressure therefore has no cost.
 const MEMORY_FOR_HOST: &str = "some 50000 500000";
 /// Trigger for waits for a CPU of 300 ms within one second.
 const CPU: &str = "some 300000 1000000";
@@ -28,8 +27,8 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Arms the triggers that a pace needs, if the kernel has them. With a host, the memory trigger
-    /// is always armed, because the host moves memory and must be notified of pressure.
+    /// Arms the triggers that a pace needs, if the kernel has triggers. With a host, the memory
+    /// trigger is always armed, because the host moves memory and must learn of pressure.
     pub fn open(root: &Root, pace: Pace, host: Option<Welcome>) -> Triggers {
         let trigger = |name: &str, line: &str| {
             let path = root.join("proc/pressure").join(name);
@@ -58,7 +57,6 @@ impl Triggers {
             .map(|file| file.as_ref().map(|f| (f.as_raw_fd(), Interest::Priority)))
     }
 
-    /// Closes a trigger.
     pub fn close(&mut self, pressure: Pressure) {
         match pressure {
             Pressure::Cpu => self.cpu = None,

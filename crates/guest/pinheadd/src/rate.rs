@@ -9,12 +9,11 @@ pub struct Rate<const N: usize> {
 }
 
 impl<const N: usize> Rate<N> {
-    /// Creates a limit without past events.
     pub fn new() -> Rate<N> {
         Rate { times_ms: [None; N], next: 0 }
     }
 
-    /// Returns true and counts an event if it may happen now.
+    /// Returns true, and counts an event, if the limit allows an event now.
     pub fn take(&mut self, now_ms: u64) -> bool {
         let oldest = &mut self.times_ms[self.next];
         if oldest.is_some_and(|then_ms| now_ms < then_ms + 1000) {

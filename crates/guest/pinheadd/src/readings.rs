@@ -1,16 +1,14 @@
-//! Values for the daemon itself among the counters read for its rules.
+//! Values that the daemon itself needs from the counters that are read for the rules.
 
 use crate::config::BALLOON;
 use model::counters::{Counter, CpuField, History};
 
-/// Counters of the last sample. A counter is 0 if the rules do not need it.
+/// Counters of the last sample. A counter that is not read for the rules is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
     /// MemTotal, as adjusted for the rules, in KiB.
     pub mem_total_kib: u64,
-    /// MemFree, in KiB.
     pub mem_free_kib: u64,
-    /// MemAvailable, in KiB.
     pub mem_available_kib: u64,
     /// Ticks that CPUs were busy, in total.
     pub busy_ticks: u64,
@@ -54,7 +52,8 @@ impl Slots {
         }
     }
 
-    /// Returns the newest row's values. Ticks that are missing in the row keep their earlier value.
+    /// Returns the newest row's values. Ticks that are missing in the row keep the value that they
+    /// have in `before`.
     pub fn readings(&self, history: &History, before: Readings) -> Readings {
         let whole = |slot: usize| history.get(slot, 0).unwrap_or_default() as u64;
         let mut readings = Readings {

@@ -1,4 +1,4 @@
-//! Tasks of this guest, for a host that requests the tasks that wake the guest.
+//! Tasks of this guest, for a host that asks for the tasks that wake the guest.
 //!
 //! ```text
 //!   /proc/PID[/task/TID]/schedstat of every task ─► what has grown since the last question
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A task's schedstat counts each dispatch on a CPU, without tracing. Each task's counts are kept
-//! until the next request, so that the top list covers the time since the previous request and not
+//! until the next request, so that a report covers the time since the previous request and not
 //! since boot. Without requests, the daemon drops the counts.
 
 use crate::clock::Clock;
@@ -19,12 +19,13 @@ use wire::{MAX_NAME, Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Tota
 
 /// Minimum time between two answers, because a request costs the guest more than a sample does.
 const APART_MS: u64 = 10_000;
-/// Time for which counts are kept for the next request. Hosts usually send one request a minute.
+/// Time for which counts are kept after a request. Hosts usually send one request a minute.
 const KEEP_MS: u64 = 300_000;
-/// Maximum number of tasks that are read. A longer table would be larger than the daemon.
+/// Maximum number of tasks that are read. The counts of more tasks would need more memory than the
+/// daemon itself.
 const TASKS_MAX: usize = 8192;
-/// Maximum number of tasks reported with the kernel function in which they wait. Reading the
-/// function needs one more file for each task.
+/// Maximum number of tasks reported with the kernel function in which they wait. To read the
+/// function, one more file is opened for each task.
 const PLACES_MAX: usize = 20;
 /// Milliseconds per tick in /proc, on every known architecture.
 const TICK_MS: u64 = 10;
@@ -75,15 +76,15 @@ impl Scanner {
         true
     }
 
-    /// Drops the counts if there has been no request for long.
+    /// Drops the counts if there has been no request for [`KEEP_MS`].
     pub fn rest(&mut self, now_ms: u64) {
         if self.asked_ms.is_none_or(|then| now_ms >= then + KEEP_MS) {
             self.last = None;
         }
     }
 
-    /// Drops the counts, because the host has changed and the new host's request numbers do not
-    /// refer to them.
+    /// Drops the counts after a change of the host, because a new host's request numbers do not
+    /// refer to these counts.
     pub fn forget(&mut self) {
         self.last = None;
     }
@@ -97,11 +98,11 @@ impl Scanner {
         let last_started = dir.whole("loadavg").and_then(loadavg::last_started);
         let mut tasks = count(&mut dir, last.as_ref(), last_started);
         let top = top(&tasks, usize::from(scan.top));
-        // The totals are read right after the busiest tasks. Other tasks run meanwhile, and their
-        // times are part of the totals.
+        // The totals are read right after the tasks' counts. Tasks that run between the two
+        // readings add to the totals only.
         let (mut totals, system) = system::totals(&mut dir);
         // Each task that ran during the count caused one more dispatch of this daemon. These
-        // dispatches are part of the totals and must be attributed to the daemon.
+        // dispatches are part of the totals, so the daemon's own counts must include them.
         recount(&mut dir, &mut tasks, std::process::id());
         totals.uptime_ms = Some(uptime_ms);
         totals.tasks = Some(tasks.len() as u64);
@@ -131,8 +132,7 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     let mut tasks = Vec::with_capacity(before.len().max(112) + 16);
     let visit = |now: TaskSeen| {
         let place = before.binary_search_by_key(&(now.pid, now.tid), |task| (task.pid, task.tid));
-        // The id may belong to another task now. A new task usually has lower counts than the old
-        // one.
+        // The id may belong to another task now, which usually has lower counts than the old task.
         let before =
             place.ok().and_then(|place| before.get(place)).map(|task| task.ran).filter(|before| {
                 before.dispatches <= now.ran.dispatches && before.run_ns <= now.ran.run_ns
@@ -211,14 +211,12 @@ fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>
     })
 }
 
-/// Returns the kernel function in which a task waits.
 fn waits_at(dir: &mut TaskDir, pid: u32, tid: u32) -> Option<String> {
     let text = name_of(dir.read(pid, Some(tid), "wchan")?);
     (text != "0").then_some(text)
 }
 
-/// Returns an untrusted name, truncated to its maximum length. Bytes that are not text are
-/// replaced.
+/// Returns an untrusted name, truncated to [`MAX_NAME`]. Bytes that are not text are replaced.
 fn name_of(bytes: &[u8]) -> String {
     let mut name = String::from_utf8_lossy(bytes).into_owned();
     name.truncate(name.floor_char_boundary(MAX_NAME));
@@ -262,14 +260,13 @@ mod tests {
     use procfs::testing::FakeKernel;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Writes a task into the tree: its process's id, its own id, name, run time and dispatches.
     fn task(kernel: &FakeKernel, pid: u32, tid: u32, name: &str, run_ns: u64, dispatches: u64) {
         let schedstat = format!("{run_ns} 5 {dispatches}\n");
         let flags = if name == "kworker/0:1" { 0x20_8040 } else { 0x40_0000 };
         let stat = format!(
             "{tid} ({name}) S 1 1 1 0 -1 {flags} 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n"
         );
-        // Each file written here may be that of a new task.
+        // Each call may write a new task.
         static STARTED: AtomicU32 = AtomicU32::new(1000);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
         kernel.write("proc/loadavg", &format!("0.00 0.00 0.00 1/9 {started}\n"));

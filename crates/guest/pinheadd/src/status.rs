@@ -6,7 +6,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name of the file in the daemon's directory.
 const NAME: &str = "pinheadd.status";
 
 /// A file of `name=value` lines, rewritten only when a value changes.
@@ -22,8 +21,8 @@ impl StatusFile {
         StatusFile { path: run_dir.join(NAME), last: None }
     }
 
-    /// Writes the summary if it has changed. Counters that always grow are left out, because they
-    /// would change the file with every sample.
+    /// Writes the summary if it has changed. The summary contains no counters that always grow,
+    /// because they would change the file with every sample.
     pub fn write(&mut self, summary: &Summary) -> io::Result<()> {
         if self.last.as_ref() == Some(summary) {
             return Ok(());
@@ -45,14 +44,13 @@ impl StatusFile {
         Ok(())
     }
 
-    /// Removes the file, because a remaining file would report a daemon that no longer runs.
+    /// Removes the file, which would otherwise describe a daemon that no longer runs.
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Returns the rules' actions from the file of a running daemon. Returns `None` if there is no
-/// daemon.
+/// Returns the rules' actions from the file of a running daemon; `None` without a file.
 pub fn rules(run_dir: &Path) -> Option<Rules> {
     let text = fs::read_to_string(run_dir.join(NAME)).ok()?;
     let value = |name: &str| {

@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::time::Duration;
 
-/// A signal that the daemon handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM or SIGINT: restore the state and end.
@@ -45,7 +44,6 @@ impl Signals {
         Ok(Signals(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Returns the next pending signal, if there is one.
     pub fn next(&mut self) -> Option<Signal> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         if self.0.read(&mut info).ok()? != info.len() {
@@ -76,7 +74,6 @@ pub fn signal_changes(fd: RawFd) -> io::Result<()> {
     set_flags(fd, |flags| flags | libc::O_ASYNC)
 }
 
-/// Stops the signals about changes of this file.
 pub fn signal_nothing(fd: RawFd) -> io::Result<()> {
     set_flags(fd, |flags| flags & !libc::O_ASYNC)
 }
@@ -106,9 +103,9 @@ pub enum Interest {
 /// Events that occurred on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// The requested data or condition is available.
+    /// The awaited data or condition is available.
     pub ready: bool,
-    /// A write would be accepted, if that was requested.
+    /// A write would be accepted, if the caller waits for this.
     pub writable: bool,
     /// The other side has closed, or the file is unusable.
     pub closed: bool,
@@ -155,7 +152,7 @@ impl Starter {
     pub fn report(self, code: u8) {
         use std::io::Write;
         let mut pipe = self.0;
-        // A starter that has gone must not stop the daemon.
+        // A starter that no longer waits must not stop the daemon.
         let _ = pipe.write_all(&[code]);
     }
 }
@@ -199,8 +196,8 @@ pub fn detach() -> io::Result<Starter> {
 }
 
 /// Replaces this program by another one, with the same arguments. The other program's path is this
-/// program's path plus `more`. The call returns only on an error. This code is a separate function.
-/// In the caller, its large stack frame would exist as long as the daemon.
+/// program's path plus `more`. The call returns only on an error. The function is not inlined,
+/// because its large stack frame would then exist as long as the daemon.
 #[inline(never)]
 pub fn become_program(more: &CStr) -> io::Error {
     const WORDS_MAX: usize = 32;
@@ -255,7 +252,7 @@ pub fn filesystem(path: &CStr) -> io::Result<libc::statvfs> {
     }
 }
 
-/// Returns the size of a file system and its available part, in KiB.
+/// Returns the size of a file system, and the size of its available part, in KiB.
 pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     let found = filesystem(path)?;
     let unit = u128::from(found.f_frsize as u64);
@@ -275,7 +272,6 @@ pub fn reseed(random: &File) -> io::Result<()> {
     }
 }
 
-/// Sets the system's clock.
 pub fn set_clock(time: Duration) -> io::Result<()> {
     let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // The types differ by architecture and C library. A value that does not fit is not a valid

@@ -1,4 +1,4 @@
-//! State of the whole guest, for a host that requests tasks: load, file system and network.
+//! State of the whole guest, sent to a host that requests tasks: load, file system and network.
 
 use crate::sys;
 use procfs::parse::{counts, schedstat};
@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use wire::{System, Totals};
 
-/// Maximum number of network interfaces that are added up. Hosts of containers may have more
-/// interfaces. The additional interfaces only carry traffic that the counted interfaces carry, too.
+/// Maximum number of network interfaces that are added up. A host of containers may have more
+/// interfaces, but their traffic also passes through the counted interfaces.
 const INTERFACES_MAX: usize = 256;
 
 /// Returns the kernel's counts for all tasks, and for the whole system.
@@ -62,7 +62,7 @@ fn text<'d>(dir: &'d mut TaskDir, name: &str) -> Option<&'d str> {
     std::str::from_utf8(dir.whole(name)?).ok()
 }
 
-/// Parses a number with at most three decimal places. Returns it in thousandths.
+/// Parses a number with one to three decimal places, and returns it in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits = u32::try_from(part.len()).ok().filter(|digits| (1..=3).contains(digits))?;

@@ -1,32 +1,26 @@
-//! Observations of the daemon in its last sample, and its actions since its start.
+//! Observations of the daemon in its last sample, and actions since the start of the daemon.
 
 use crate::readings::Readings;
 use base::Pages;
 use wire::Status;
 
-/// Numbers of changes made by the daemon and by the kernel.
+/// Numbers of changes since the start of the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Actions {
-    /// Number of CPUs plugged.
     pub plugs: u32,
-    /// Number of CPUs unplugged.
     pub unplugs: u32,
     /// Number of times that the pool grew.
     pub grows: u32,
-    /// Number of times that the pool shrank.
+    /// Number of times that the pool shrank, also by the kernel.
     pub shrinks: u32,
 }
 
-/// Part of the observations for scripts in the guest.
+/// Observations and actions that scripts in the guest may read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of CPUs online.
     pub cpus_online: u32,
-    /// Number of CPUs present.
     pub cpus_present: u32,
-    /// Size of the pool.
     pub pool: Pages,
-    /// Numbers of changes.
     pub actions: Actions,
     /// True if the guest's counters no longer change.
     pub settled: bool,

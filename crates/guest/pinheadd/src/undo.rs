@@ -1,4 +1,4 @@
-//! State to restore at the end. The state is written to disk before the first change of each kind.
+//! State to restore at the end, written to disk before the first change of each kind.
 
 use crate::plug::{Error, UndoRecord};
 use base::Pages;
@@ -7,14 +7,13 @@ use std::path::PathBuf;
 /// Record of this daemon's changes, and its path.
 #[derive(Debug)]
 pub struct Undo {
-    /// State found at the start. The pool's size is recorded only just before its first change.
-    /// Until then another manager may change the pool, and its size must stay.
+    /// State found at the start. The pool's size is recorded only just before the rules first
+    /// change it. Until then another manager may set the pool, and the size that it sets must stay.
     pub record: UndoRecord,
     path: PathBuf,
 }
 
 impl Undo {
-    /// Writes the record to disk.
     pub fn keep(record: UndoRecord, path: PathBuf) -> Result<Undo, Error> {
         record.save(&path)?;
         Ok(Undo { record, path })

@@ -1,15 +1,15 @@
-//! Detection of private groups. The only member of such a group is one user.
+//! Detection of private groups, which have one user as their only member.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Maximum number of bytes read of a list. A longer list counts as unreadable.
+/// Maximum number of bytes read from a list. A longer list counts as unreadable.
 const LIST_MAX: u64 = 4 << 20;
 
-/// Returns true if a group is a user's private group, as many systems create one for each user. The
-/// group is the user's primary group and has the user's name, and neither list names another
-/// member. `etc` is the directory with the lists `passwd` and `group`.
+/// Returns true if a group is a user's private group. Many systems create such a group for each
+/// user. A private group is the user's primary group and has the user's name, and neither list
+/// names another member. `etc` is the directory with the lists `passwd` and `group`.
 pub(crate) fn is_private_group(etc: &Path, uid: u32, gid: u32) -> bool {
     let (Some(users), Some(groups)) = (read(&etc.join("passwd")), read(&etc.join("group"))) else {
         return false;

@@ -7,9 +7,9 @@
 //!   WORK/debs/  ── size, SHA-256 ──► a directory of ours
 //! ```
 //!
-//! As root, apt downloads and unpacks lists as the user `_apt`, which can change these files until
-//! they are checked. A file is therefore first copied to a place where that user cannot change it.
-//! The copy is then compared with the signed list.
+//! If root starts apt, it downloads and unpacks lists as the user `_apt`, who can change these
+//! files until they are checked. A file is therefore first copied to a place where that user cannot
+//! change it. The copy is then compared with the signed list.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ use crate::images::{Arch, Error, sources};
 
 const NOT_DEBIAN: &str = "it is part of apt; guests are built from Debian packages";
 
-/// Step of fetching packages from Debian.
+/// Description of the step that downloads packages.
 pub(crate) const DOWNLOAD: &str = "downloading";
 
 /// Progress of fetching packages from Debian.
@@ -42,7 +42,6 @@ pub struct Fetch {
     pub bytes: u64,
 }
 
-/// apt with its own configuration.
 pub(crate) struct Apt {
     arch: Arch,
     configuration: PathBuf,
@@ -50,10 +49,10 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// Creates apt's files in a fresh directory.
+    /// Creates apt's files in a new work directory.
     pub(crate) fn prepare(work: &Path, arch: Arch) -> Result<Apt, Error> {
         let sources = work.join("sources.list.d");
-        // A source may contain a password, so its directory is private.
+        // An entry may contain a password, so the directory of entries is private.
         create_dir(&sources)?;
         for (name, text) in sources::debian_sources(Path::new("/etc/apt"))? {
             write_new(&sources.join(name), text.as_bytes())?;
@@ -62,7 +61,7 @@ impl Apt {
             let path = work.join(directory);
             create_dir_mode(&path, 0o755)?;
         }
-        // No package is installed in a guest, so the status file is empty.
+        // An empty status file means that no package is installed.
         write_new(&work.join("status"), b"")?;
         let configuration = work.join("apt.conf");
         write_new(&configuration, configuration_text(work, arch).as_bytes())?;
@@ -88,8 +87,8 @@ impl Apt {
         Ok(run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr)
     }
 
-    /// Returns the packages of the kernel that the metapackage depends on. Debian had the image and
-    /// the modules in one package, and since Linux 7 has them in two.
+    /// Returns the packages of the kernel that the metapackage depends on. Since Linux 7, Debian
+    /// has the image and the modules in two packages instead of one.
     pub(crate) fn real_kernel(&self, update_stderr: &str) -> Result<Vec<String>, Error> {
         let meta = match self.arch {
             Arch::X86_64 => "linux-image-cloud-amd64",
@@ -171,14 +170,14 @@ impl Apt {
     }
 }
 
-/// Parses a line of apt's progress, `dlstatus:FILE:PERCENT:TEXT`, in thousandths.
+/// Returns the progress, in thousandths, from a line `dlstatus:FILE:PERCENT:TEXT` of apt.
 fn fetched(line: &str) -> Option<u16> {
     let percent = line.strip_prefix("dlstatus:")?.split(':').nth(1)?;
     let percent: f64 = percent.parse().ok()?;
     Some((percent.clamp(0.0, 100.0) * 10.0) as u16)
 }
 
-/// Adds apt's messages about its lists, which may explain a missing package.
+/// Adds apt's messages about its lists to an error, because they may explain a missing package.
 fn with_reason(error: Error, update_stderr: &str) -> Error {
     match error {
         Error::ToolFailed { command, status, stderr } => {
@@ -219,7 +218,7 @@ impl<'a> ListedFile<'a> {
         let wrong =
             |reason: &str| Error::Package { line: self.name.to_owned(), reason: reason.to_owned() };
         let path = from.join(self.name);
-        // The file's owner may have replaced it by a link or a pipe.
+        // The file's owner may have replaced the file by a link or a pipe.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = File::options();
         options.read(true).custom_flags(flags.bits().cast_signed());
@@ -245,8 +244,8 @@ impl<'a> ListedFile<'a> {
 
 /// Returns the text of the configuration, which apt reads after the system's configuration.
 /// `#clear` removes the system's commands that run at an update, because they are meant for the
-/// system's own lists. The system's proxies, credentials and preferences stay valid. The system's
-/// permission to accept unsigned files is not valid here.
+/// system's own lists. The system's proxies, credentials and preferences stay valid, but not its
+/// permission to accept unsigned files.
 fn configuration_text(work: &Path, arch: Arch) -> String {
     let (work, arch) = (work.display(), arch.debian());
     // Without root there is no other user to change to.

@@ -8,9 +8,9 @@
 //!   WORK/NAME/                 a tool's work directory: created empty, removed at the end
 //! ```
 //!
-//! Only its owner may change the cache, because the owner and its guests run files from the cache.
-//! WORK is `work` in the cache. For root it is `/var/cache/pinhead/work`. apt downloads as another
-//! user, and a cache in root's home may be closed to this user.
+//! Only its owner may change the cache, because the owner and the owner's guests run files from the
+//! cache. WORK is `work` in the cache. For root it is `/var/cache/pinhead/work`. apt downloads as
+//! another user, who may not be able to enter a cache in root's home.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -67,8 +67,8 @@ impl Cache {
         create_dir_mode(&self.root.join(below), readable())
     }
 
-    /// Waits until no other process changes the cache, and locks it until the returned file is
-    /// dropped.
+    /// Waits until no other process changes the cache, and locks the cache until the returned file
+    /// is dropped.
     pub(crate) fn lock(&self) -> Result<File, Error> {
         lock_file(&self.directory("")?.join("lock"))
     }
@@ -89,8 +89,8 @@ impl Cache {
     }
 }
 
-/// Opens a directory to apt's user, in case an administrator or a umask has closed it. Other users
-/// can enter the directory, but not list it.
+/// Lets apt's user enter a directory that an administrator or a umask may have closed. All users
+/// can then enter the directory, but not list it.
 fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
     let mode = fs::metadata(&path).file("look at", &path)?.permissions().mode();
     if mode & PASS == 0 {
@@ -100,8 +100,8 @@ fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Returns the mode for new directories. Root's directories are readable for all users. Secret
-/// files in a cache have their own modes.
+/// Returns the mode for new directories. All users can read root's directories. Secret files in a
+/// cache have their own modes.
 fn readable() -> u32 {
     if is_root() { 0o755 } else { 0o700 }
 }

@@ -1,12 +1,11 @@
 //! Writer of the archive that a kernel unpacks as its first file system ("newc" cpio).
 //!
-//! The archive depends only on its entries, which are sorted, numbered in that order and have no
-//! time. Equal guests therefore have equal images. The archive is not compressed, because under
-//! emulation unpacking costs the guest far more than a few megabytes cost the host.
+//! The archive depends only on its entries, which are sorted, numbered in this order and have no
+//! time stamps. Equal guests therefore have equal images. The archive is not compressed, because
+//! under emulation unpacking costs the guest far more than a few megabytes cost the host.
 
 use std::collections::BTreeMap;
 
-/// Content of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     mode: u32,
@@ -23,7 +22,7 @@ const S_IFCHR: u32 = 0o020_000;
 /// An archive under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
-    /// Sorted, so that a directory always precedes its content.
+    /// The order of the map puts each directory before its content.
     entries: BTreeMap<String, Entry>,
 }
 
@@ -58,7 +57,7 @@ impl Archive {
         self.insert(path, Entry { mode, device: (major, minor), bytes: Vec::new() });
     }
 
-    /// Adds an entry, which replaces an earlier entry with the same path. Files of the caller are
+    /// Adds an entry, which replaces an earlier entry with the same path. A caller's own files are
     /// therefore added last.
     fn insert(&mut self, path: &str, entry: Entry) {
         let path = path.trim_matches('/');
@@ -117,7 +116,6 @@ mod tests {
     /// Path, mode, device numbers, data.
     type Record = (String, u32, (u32, u32), Vec<u8>);
 
-    /// Parses an archive.
     fn read(mut bytes: &[u8]) -> Vec<Record> {
         let mut records = Vec::new();
         loop {

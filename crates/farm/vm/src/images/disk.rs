@@ -33,7 +33,7 @@ pub struct Disk {
     pub reads: Option<u32>,
     /// Serial number of the disk in the guest, if any.
     pub serial: Option<String>,
-    /// Backing images, if QEMU must open them by other names than the names in the image's header.
+    /// Backing images, if QEMU must not open them by the names in the image's header.
     pub below: Vec<Below>,
 }
 
@@ -53,14 +53,14 @@ pub enum Writes {
 }
 
 base::named! {
-    /// The host's caching of image reads. A farm's file uses QEMU's names for it.
+    /// The host's caching of image reads, with QEMU's names, which a farm's file uses, too.
     #[derive(Default)]
     pub enum HostCache {
         /// Reads stay in the page cache, shared by all guests of the image.
         #[default]
         Writeback = "writeback",
-        /// Reads bypass the cache (`O_DIRECT`), because the guest has its own. QEMU nevertheless
-        /// sends writes to a temporary overlay through the cache.
+        /// Reads bypass the host's cache (`O_DIRECT`), because the guest has its own cache. QEMU
+        /// nevertheless sends writes to a temporary overlay through the host's cache.
         None = "none",
     }
 }
@@ -113,8 +113,8 @@ impl Disk {
     /// Returns QEMU's arguments for the disk.
     ///
     /// By default the image is read through the host's page cache, so that guests share its pages.
-    /// The data of a temporary overlay vanishes with QEMU, so a guest's flush does not write it to
-    /// the host's disk. Threads do the reads and writes and end when idle, so an idle disk costs
+    /// A temporary overlay vanishes with QEMU, so a guest's flush does not write the overlay to the
+    /// host's disk. Threads do the reads and writes and end when idle, so an idle disk costs
     /// nothing.
     pub fn arguments(&self, arch: Arch) -> Vec<OsString> {
         let (file, format, more) = match &self.writes {
@@ -136,7 +136,8 @@ impl Disk {
         }
         drive.push(",file=");
         drive.push(escape_commas(file));
-        // An image's header contains paths of other images, and QEMU may not open these paths.
+        // QEMU may not open the paths of other images that an image's header contains, so it gets
+        // other names.
         let own = match self.writes {
             Writes::Overlay(_) => Some((&self.path, self.format)),
             _ => None,
@@ -157,7 +158,7 @@ impl Disk {
     }
 
     /// Returns the part of the kernel's command line that makes the guest's init process use the
-    /// disk as its root. This part also states if the guest may write to the disk.
+    /// disk as its root. This part also tells whether the guest may write to the disk.
     pub fn kernel_words(&self) -> &'static str {
         match self.writes {
             Writes::Layer => " pinhead.root=layer",
@@ -166,7 +167,7 @@ impl Disk {
     }
 }
 
-/// Creates an empty qcow2 file over an image. Writes go to this file. Blocks that were never
+/// Creates an empty qcow2 file over an image. The file receives all writes. Blocks that were never
 /// written are read from the image.
 pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<(), Error> {
     // A relative name would be resolved against the overlay's directory.
@@ -176,7 +177,7 @@ pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<
     run(create.arg(overlay), "install qemu-utils; it makes disk overlays").map(drop)
 }
 
-/// Doubles commas, because a single comma ends a value in QEMU's lists of options.
+/// Returns the path with doubled commas, because a single comma ends a value in QEMU's options.
 pub fn escape_commas(path: &Path) -> OsString {
     let parts = path.as_os_str().as_bytes().split(|&byte| byte == b',');
     OsString::from_vec(parts.collect::<Vec<_>>().join(&b",,"[..]))
@@ -243,7 +244,7 @@ mod tests {
         disk.prepare("g1").unwrap();
         let made = std::fs::read(&overlay).unwrap();
         assert!(made.starts_with(b"QFI\xfb"));
-        // Byte 24 of the header begins the size of the disk, in big-endian order.
+        // The size of the disk begins at byte 24 of the header, in big-endian order.
         assert_eq!(made[24..32], (1_u64 << 20).to_be_bytes());
         disk.prepare("g1").unwrap();
         assert_eq!(std::fs::read(&overlay).unwrap(), made, "an existing overlay is kept");

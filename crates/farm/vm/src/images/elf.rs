@@ -1,6 +1,6 @@
 //! ELF files of guests: kernels, their modules, programs and libraries.
 
-/// Returns the names after `depends=` in the module's `.modinfo`.
+/// Returns the names of the modules that a module depends on, from its `.modinfo`.
 pub fn depends(elf: &[u8]) -> Option<Vec<String>> {
     let info = Elf::new(elf)?.section(b".modinfo")?;
     let line = info.split(|&byte| byte == 0).find_map(|item| item.strip_prefix(b"depends="))?;
@@ -23,7 +23,7 @@ pub fn libraries(elf: &[u8]) -> Option<Vec<&str>> {
     entries.filter(|&entry| table.number(entry, 8) == Some(DT_NEEDED)).map(name).collect()
 }
 
-/// The parts of a 64-bit ELF file needed to find a section or its notes. s390x is big-endian.
+/// The parts of a 64-bit ELF file needed to find a section or the notes. s390x is big-endian.
 pub(crate) struct Elf<'a> {
     bytes: &'a [u8],
     big_endian: bool,
@@ -92,7 +92,6 @@ impl<'a> Elf<'a> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns a minimal ELF file with this `.modinfo`.
     pub(crate) fn elf(modinfo: &str, big_endian: bool) -> Vec<u8> {
         elf_of(&[(".modinfo", modinfo.as_bytes())], big_endian)
     }

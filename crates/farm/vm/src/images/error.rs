@@ -1,4 +1,4 @@
-//! Errors between a package's name and a bootable image.
+//! Errors in making an image.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub enum Error {
     },
     #[error("No directory for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheDirectory,
-    /// Another user can change the cache, and thus also the programs that its owner runs.
+    /// Another user can change the cache, and thus also the programs that the cache's owner runs.
     #[error("Cannot use the cache {root}; set PINHEAD_CACHE to use another directory")]
     Cache { root: PathBuf, source: Box<Error> },
     #[error("{path} is not safe to use: {reason}")]

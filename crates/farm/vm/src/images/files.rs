@@ -1,4 +1,4 @@
-//! Files of the cache: written atomically, locked, and removed when there are too many.
+//! Operations on the cache's files: atomic writes, locks, and removal.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -44,7 +44,7 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Moves a directory to a name. If another directory has this name, the two are exchanged, so that
-/// the name exists at any time.
+/// the name exists at all times.
 pub(crate) fn exchange(new: &Path, name: &Path) -> Result<(), Error> {
     if !name.exists() {
         return fs::rename(new, name).file("create", name);
@@ -59,7 +59,7 @@ pub(crate) fn exchange(new: &Path, name: &Path) -> Result<(), Error> {
 /// Exchanges the directories in steps. For a moment the name does not exist.
 fn exchange_by_steps(new: &Path, name: &Path) -> Result<(), Error> {
     let old = name.with_added_extension("old");
-    // A killed process has left this directory.
+    // Only a killed process leaves this directory.
     remove_dir(&old)?;
     fs::rename(name, &old).file("replace", name)?;
     fs::rename(new, name).file("create", name)?;
@@ -67,7 +67,7 @@ fn exchange_by_steps(new: &Path, name: &Path) -> Result<(), Error> {
 }
 
 /// Locks a file until the returned file is dropped, and waits while another process holds the lock.
-/// The kernel releases the lock whenever the process ends.
+/// The kernel releases the lock of a process that ends.
 pub fn lock_file(path: &Path) -> Result<File, Error> {
     let file = open_lock(path)?;
     file.lock().file("lock", path)?;
@@ -83,7 +83,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Returns a directory's entries, each with the given kind of time, the oldest first.
+/// Returns a directory's entries with the given one of their times, the oldest first.
 pub fn by_age(
     directory: &Path,
     time: fn(&Metadata) -> io::Result<SystemTime>,

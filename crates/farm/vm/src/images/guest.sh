@@ -1,7 +1,7 @@
 #!/bin/sh
 # Second half of a guest's first process. The script starts everything that the daemon and the tests
-# need. After that the script only reaps orphans. It sleeps while nothing happens, because an idle
-# guest must cost its host nothing.
+# need. After that it only reaps orphans, and otherwise sleeps, because an idle guest must cost its
+# host nothing.
 #
 # The first half sets `name`, `ctl`, `ip`, `hosts`, `template` and `cpus` from the kernel's command
 # line. On a Debian root, busybox's commands come last in the PATH.
@@ -42,8 +42,8 @@ link_port() {
 }
 link_port org.pinhead.0
 
-# Runs one line at a time for the host, and reports the line's end and exit status. A separate shell
-# for each line would cost an emulated guest more than most lines do.
+# Runs one line at a time for the host, and then reports its exit status. A new shell for each line
+# would cost an emulated guest more than most lines do.
 ctl_loop() {
     while read -r line <&3; do
         (eval "$line") < /dev/null >&3 2>&1 3<&-
@@ -52,13 +52,13 @@ ctl_loop() {
 }
 if [ "${ctl:-0}" = 1 ]; then
     link_port org.pinhead.ctl.0
-    # The loop ends if the host has not opened its end yet, and is then started again.
+    # The loop ends if the host has not opened its end of the port yet, and is then started again.
     while :; do ctl_loop 3<> /dev/virtio-ports/org.pinhead.ctl.0; usleep 100000; done &
 fi
 
-# Some emulators fail if a kernel patches its code while another CPU runs the code. On such an
-# emulator the other CPUs start here. Everything that patches the kernel in a boot comes earlier,
-# and everything that finds and counts CPUs comes later.
+# Some emulators fail if a kernel patches code that another CPU runs. On such an emulator the other
+# CPUs start here. Everything that patches the kernel during a boot comes earlier, and everything
+# that counts CPUs comes later.
 if [ "${cpus:-}" = later ]; then
     # A kernel patches itself at its first connection.
     [ -z "${ip:-}" ] || wget -q -O /dev/null http://127.0.0.1:1/ 2> /dev/null

@@ -12,9 +12,9 @@ fail() {
     failed=1
 }
 
-# Kernel files with a text that a clone must replace. In a template, files of our own are mounted
-# over these files, so that a clone only has to write. The daemon sets the identity while the file
-# `unnamed` exists.
+# Kernel files with a text that a clone must replace. In a template, ordinary files are mounted over
+# these files, so that the daemon of a clone can write to them. While the file `unnamed` exists, the
+# daemon accepts an identity.
 dmi=/sys/class/dmi/id/product_uuid
 boot=/proc/sys/kernel/random/boot_id
 shown=/run/pinhead-identity

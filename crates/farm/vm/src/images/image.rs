@@ -21,8 +21,8 @@ use crate::images::{Arch, Cache, Error, Fetch, GuestPackages, vmlinux};
 pub struct ImageSpec {
     /// Architecture of the guest.
     pub arch: Arch,
-    /// A static `pinheadd` for that architecture. Without a daemon, a guest is observed only from
-    /// outside.
+    /// A static `pinheadd` for the guest's architecture. Without a daemon, a guest is observed only
+    /// from outside.
     pub daemon: Option<PathBuf>,
     /// Additional files. `/etc/pinheadd.args` holds the daemon's arguments, `/etc/load.sh` runs in
     /// the background, and the scripts in `/etc/services` run before the guest reports that it is
@@ -69,7 +69,7 @@ pub enum FirstProcess {
     Users,
 }
 
-/// Commands of a guest. Commands that its busybox lacks are left out.
+/// Commands of a guest. Commands that the guest's busybox lacks are left out.
 const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg \
     du echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill \
     killall ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep \
@@ -92,14 +92,15 @@ const SCRIPTS: [(&str, &str); 5] = [
 const LAST: &str = "~whole";
 
 /// Size above which an archive is compressed. A guest's kernel needs memory for the archive and for
-/// its files at once, and QEMU keeps the archive for a reboot. Unpacking 16 MiB takes an emulated
-/// CPU 0.4 s.
+/// the unpacked files at once, and QEMU keeps the archive for a reboot. Unpacking 16 MiB takes an
+/// emulated CPU 0.4 s.
 const PACKED_BYTES: usize = 8 << 20;
 
 /// Number of archives kept for each architecture. Older archives are removed. Each new build of the
 /// daemon adds an archive of some megabytes.
 const KEPT_IMAGES: usize = 8;
-/// Time since the last request in which an image is kept, because a guest may still start from it.
+/// Minimum time for which an image is kept after its last request, because a guest may still start
+/// from it.
 const IN_USE: Duration = Duration::from_secs(3600);
 
 impl ImageSpec {
@@ -168,8 +169,8 @@ fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
 
 fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(), Error> {
     // On s390x the virtio transport is always part of the kernel, and so far CMM is part of
-    // Debian's kernel. CMM is listed so that a kernel without it is an error, because its guests
-    // would have no pool.
+    // Debian's kernel. CMM is listed so that a kernel without CMM is an error, because guests with
+    // such a kernel would have no pool.
     let always: &[&str] = match arch {
         Arch::X86_64 => &["virtio_pci", "virtio_console", "virtio_balloon"],
         Arch::S390x => &["virtio_console", "virtio_balloon", "cmm"],
@@ -180,8 +181,8 @@ fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(
         Arch::X86_64 => &["pvpanic_pci"],
         Arch::S390x => &[],
     };
-    // Modules that only some guests need are listed in other files, so that other guests load none
-    // of them.
+    // Modules that only some guests need are listed in separate files, so that other guests do not
+    // load them.
     let needed = [("etc/modules.net", &["virtio_net"][..]), ("etc/modules.panic", panic)];
     for (list, wanted) in needed {
         add_module_list(archive, list, &modules.load_order(wanted)?, &order);
@@ -210,7 +211,7 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
     archive.file(list, 0o644, names.into_bytes());
 }
 
-/// Puts an archive into the cache under a name derived from its content. The hash must only
+/// Puts an archive into the cache under a name derived from its content. The hash only needs to
 /// distinguish one user's own builds. A collision in a user's cache does not help an attacker.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
@@ -240,7 +241,7 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
 }
 
 /// Returns true if a packed file ends with the archive's checksum and length, as gzip writes them.
-/// A file truncated by a crash does not end in this way.
+/// A file truncated by a crash does not.
 fn ends_as(path: &Path, archive: &[u8]) -> bool {
     let mut sum = Crc::new();
     sum.update(archive);
@@ -266,7 +267,7 @@ fn now() -> SystemTime {
 }
 
 /// Removes old images, so that there is room for one more. A running QEMU has already read its
-/// image, so it is not affected.
+/// image.
 fn remove_old(directory: &Path) -> Result<(), Error> {
     let found = by_age(directory, Metadata::accessed)?;
     let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);

@@ -5,7 +5,7 @@
 export PATH=/sbin:/bin HOME=/
 
 # The kernel unpacks an image into at most half of the free memory. If the image's last file is
-# missing, other files may be truncated, too. The guest ends with this process.
+# missing, other files may be truncated, too. The guest ends when this process exits.
 if [ ! -e /~whole ]; then
     echo 'pinhead: the image does not fit into the memory of this guest: give it more'
     exit 1
@@ -20,10 +20,10 @@ mount -t tmpfs -o mode=755 run /run
 # memory.
 mount -t tmpfs -o mode=1777,size=90% shm /dev/shm
 
-# These settings keep an idle kernel asleep. Compaction would look for work twice a second, and
-# counters would be folded every second. Watermarks would be raised whenever kinds of pages mix, and
-# compaction would follow. Compaction moves megabytes, and a clone does not share a moved page with
-# its template any more.
+# These settings keep an idle kernel asleep. By default, compaction looks for work twice a second,
+# and counters are folded every second. Watermarks are raised whenever kinds of pages mix, and
+# compaction follows. Compaction moves megabytes, and a clone no longer shares moved pages with its
+# template.
 for setting in compaction_proactiveness=0 stat_interval=60 watermark_boost_factor=0; do
     file=/proc/sys/vm/${setting%=*}
     [ ! -w "$file" ] || echo "${setting#*=}" > "$file"

@@ -29,7 +29,7 @@ base::named! {
     }
 }
 
-/// Age of packages, in seconds, at which the user is notified.
+/// Age, in seconds, from which packages count as old.
 pub const OLD_S: u64 = 30 * 86_400;
 
 /// A part of the cache.
@@ -48,7 +48,7 @@ pub struct Part {
     pub with: Vec<PathBuf>,
     /// Size on the host's disk, in bytes.
     pub bytes: u64,
-    /// Time at which the part was made, and its packages.
+    /// Time at which the part was made, and the part's packages.
     pub record: Record,
     /// Time of the last request for the part, in seconds since 1970.
     pub used_s: u64,
@@ -63,7 +63,7 @@ impl Part {
         now_s.saturating_sub(self.record.made_s)
     }
 
-    /// Returns true if Debian has probably updated the part's packages since it was made.
+    /// Returns true if Debian has probably updated the part's packages since the part was made.
     pub fn is_old(&self, now_s: u64) -> bool {
         matches!(self.kind, Kind::Packages | Kind::Disk) && self.age_s(now_s) > OLD_S
     }
@@ -82,7 +82,7 @@ impl Part {
 }
 
 impl Cache {
-    /// Returns all parts of the cache, by kind, architecture and name.
+    /// Returns all parts of the cache, sorted by kind, architecture and name.
     pub fn parts(&self) -> Result<Vec<Part>, Error> {
         let mut parts = Vec::new();
         for path in listed(&self.root().join("packages"))? {
@@ -128,7 +128,6 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Returns a directory's entries. A missing directory has no entries.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     if directory.is_dir() { entries(directory) } else { Ok(Vec::new()) }
 }
@@ -158,7 +157,8 @@ fn packages(path: PathBuf) -> Result<Part, Error> {
     Ok(part)
 }
 
-/// Returns a disk together with its record. The record is not listed as a part.
+/// Returns the part for a disk and its record. The record's own file is no part, so the result is
+/// `None`.
 fn disk(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     if has_end(&path, OF_DISK) && path.with_extension("img").exists() {
         return Ok(None);

@@ -1,8 +1,8 @@
 //! The modules that a guest's kernel needs, and their order.
 //!
 //! A Debian kernel package has no `modules.dep`, because that file is made at installation, and a
-//! guest's kernel is never installed here. The modules themselves list their dependencies, in the
-//! ELF section `.modinfo`. The order follows from these lists.
+//! guest's kernel is never installed here. The order follows from the dependencies that each module
+//! lists in its ELF section `.modinfo`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -68,7 +68,7 @@ impl Modules {
         seen: &mut BTreeSet<String>,
         order: &mut Vec<Module>,
     ) -> Result<(), Error> {
-        // A module is marked before its dependencies are visited, so that a cycle in broken modules
+        // A module is marked before its dependencies are visited, so that a cycle of dependencies
         // ends.
         if self.builtin.contains(name) || !seen.insert(name.to_owned()) {
             return Ok(());
@@ -92,8 +92,8 @@ impl Modules {
 
 fn collect(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Error> {
     for path in entries(directory)? {
-        // The type of the entry itself is read, because the entries `build` and `source` may be
-        // links that lead anywhere.
+        // Links are not followed, because the entries `build` and `source` may be links that lead
+        // anywhere.
         if fs::symlink_metadata(&path).file("read", &path)?.is_dir() {
             collect(&path, files)?;
         } else if let Some(name) = module_name(&path) {
@@ -110,9 +110,8 @@ fn module_name(path: &Path) -> Option<String> {
     Some(stem.replace('-', "_"))
 }
 
-/// Reads a module, and unpacks a compressed module. Newer Debian kernels compress their modules.
-/// The modules are unpacked here once, because busybox cannot unpack them. A guest would also have
-/// to unpack them at every start.
+/// Reads a module, and unpacks a compressed module, as newer Debian kernels have. Busybox cannot
+/// unpack modules, and a guest would have to unpack them at every start.
 fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     if path.extension().is_none_or(|end| end != "xz") {
         return fs::read(path).file("read", path);
@@ -127,8 +126,8 @@ mod tests {
     use super::*;
     use crate::images::elf::tests::elf;
 
-    /// The compressed module is a literal, because some machines that run tests have no xz. With xz
-    /// the module is read. Without xz, the error names the package to install.
+    /// The compressed module is a literal, because some machines that run tests have no xz. On such
+    /// a machine, the error names the package to install.
     #[test]
     fn compressed_modules_are_unpacked() {
         // "depends=zsmalloc" is not an ELF file, which does not matter here.

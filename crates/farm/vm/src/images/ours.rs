@@ -1,8 +1,7 @@
 //! Files and directories that are safe to work with, because no other user can change them.
 //!
-//! If another user can replace a file, a program that reads, runs or writes this file acts for that
-//! user. The program does so with its own rights. A path is therefore followed here part by part,
-//! from `/`:
+//! If another user can replace a file, a program that uses the file acts for that user, with the
+//! program's own rights. A path is therefore followed here part by part, from `/`:
 //!
 //! ```text
 //!   /  tmp  x  cache           each part is ours or root's, and no other may write to it;
@@ -13,8 +12,8 @@
 //! A part that is writable for the user's private group counts as private. A part that is writable
 //! for root's group does not count as private.
 //!
-//! A link is checked like a file, because its owner determines its target. A part that was found
-//! safe stays safe, because only its owners can change any part of the path to it.
+//! A link is checked like a file, because the link's owner determines its target. A part that was
+//! found safe stays safe, because no other user can change the path to it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, FileType, Metadata};
@@ -40,7 +39,7 @@ const ETC: &str = "/etc";
 const STICKY: u32 = 0o1000;
 
 /// Creates a private directory, and its missing parents. Refuses a directory that another user
-/// owns, may write to, or could replace. Returns its path without links.
+/// owns, may write to, or could replace. Returns the directory's path without links.
 pub fn create_dir(path: &Path) -> Result<PathBuf, Error> {
     create_dir_mode(path, 0o700)
 }
@@ -57,8 +56,8 @@ pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> 
             // Another process of this user, or another user, has created the directory. The next
             // turn of the loop checks it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // The mode must not depend on the umask, because a tool's own user may have to enter
-            // the directory.
+            // The mode must not depend on the umask, because the user `_apt` may have to enter the
+            // directory.
             made => {
                 let mode = fs::Permissions::from_mode(mode);
                 made.and_then(|()| fs::set_permissions(&next, mode)).file("create", next)?;
@@ -67,8 +66,8 @@ pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> 
     }
 }
 
-/// Checks a directory that may not exist yet. Its existing parts must be private, and so must the
-/// path to the missing parts. Returns its path without links.
+/// Checks a directory that may not exist yet. All existing parts of the path must be private.
+/// Returns the directory's path without links.
 pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
     let found = follow(path, own_uid())?;
     match found.missing.is_empty() {
@@ -78,7 +77,7 @@ pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Checks a file for reading. The file must belong to this user or to root, and no other user may
-/// change or replace it. Returns its path without links.
+/// change or replace it. Returns the file's path without links.
 pub fn check_file(path: &Path) -> Result<PathBuf, Error> {
     check(path, FileType::is_file, "it is no ordinary file")
 }
@@ -112,7 +111,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Existing and missing part of a path.
+/// The existing and the missing part of a path.
 struct Found {
     /// The last part that exists, without links.
     at: PathBuf,
@@ -182,7 +181,6 @@ fn follow(path: &Path, uid: u32) -> Result<Found, Error> {
     Ok(Found { at, last, missing: Vec::new() })
 }
 
-/// Returns the names in a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let name = |part: Component<'_>| match part {
         Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
@@ -236,7 +234,6 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
 
-    /// A private directory, removed at the end.
     struct Place(PathBuf);
 
     impl Place {

@@ -19,11 +19,10 @@ use crate::images::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
 use crate::images::tool::run;
 use crate::images::{Arch, Cache, Error};
 
-/// Suffix of the directory of a web server's packages, after the architecture.
+/// Suffix, after the architecture, of the name of the directory with a web server's packages.
 pub const WEB_SET: &str = "-web";
 
-/// nginx and the libraries of its program. The first list has the names in Debian 12, and the
-/// second list has the names in Debian 13 and later.
+/// nginx and the libraries that it needs, by their names in Debian 12, and in Debian 13 and later.
 const WEB_PACKAGES: [&[&str]; 2] = [
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"],
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3t64", "libzstd1", "zlib1g"],
@@ -49,15 +48,14 @@ pub struct GuestPackages {
 enum Set<'a> {
     /// The newest kernel, and busybox.
     Guest,
-    /// Packages of a web server.
     Web,
     /// These packages, without their dependencies.
     Named(&'a [&'a str]),
 }
 
 impl Cache {
-    /// Returns the packages for guests of this architecture. The packages come from the cache
-    /// without using the network, or else from Debian.
+    /// Returns the packages for guests of this architecture, from the cache or else from Debian.
+    /// The network is not used for cached packages.
     pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
         self.packages_with(arch, &mut |_| ())
     }
@@ -77,8 +75,8 @@ impl Cache {
         self.package_set(arch, name, &[name])
     }
 
-    /// Returns packages unpacked into one directory with the set's name. The packages come from the
-    /// cache, or else from Debian. The packages' dependencies are not added.
+    /// Returns a directory with these packages, without their dependencies. The packages come from
+    /// the cache, or else from Debian.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names), &mut |_| ())
     }
@@ -93,8 +91,8 @@ impl Cache {
         self.root().join("packages").join(format!("{arch}{set}"))
     }
 
-    /// Fetches the packages of a directory again, and replaces the old packages by the newest.
-    /// `directory` is the name of a part of the kind [`super::Kind::Packages`].
+    /// Fetches the newest packages of a directory, and replaces the old ones. `directory` is the
+    /// name of a part of the kind [`super::Kind::Packages`].
     pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
         let unknown = || Error::UnknownPart { name: directory.to_owned() };
         let parts = |arch: &Arch| Some((*arch, directory.strip_prefix(arch.name())?));
@@ -128,8 +126,8 @@ impl Cache {
         check_dir(&unpacked)
     }
 
-    /// Fetches packages. Complete packages are moved to their final directory. The caller holds the
-    /// lock.
+    /// Fetches packages, and moves complete packages to their final directory. The caller must hold
+    /// the lock.
     fn fetch(
         &self,
         arch: Arch,
@@ -181,7 +179,6 @@ impl Cache {
     }
 }
 
-/// Returns the files that a guest's packages must contain.
 fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
     let missing = || Error::PackageContent {
         root: root.to_owned(),
@@ -218,7 +215,7 @@ fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
 pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
     let places = [root.join(path), root.join("usr").join(path)];
     let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
-    // A link's target is a path in the guest, which may not exist here. The link itself is enough.
+    // A link is enough, because its target is a path in the guest, which may not exist here.
     places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
 }
 

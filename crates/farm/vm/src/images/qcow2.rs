@@ -22,11 +22,11 @@ use crate::images::ours::check_file;
 const MAGIC: [u8; 4] = *b"QFI\xfb";
 /// QEMU's limit on the length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 1023;
-/// Maximum number of bytes read of an image. The header is in the first cluster, which has at most
-/// 2 MiB, and QEMU writes the name right after the header.
+/// Maximum number of bytes read from an image. The header is in the first cluster, which has at
+/// most 2 MiB, and QEMU writes the name right after the header.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 const DATA_IN_ANOTHER_FILE: u64 = 1 << 2;
-/// Maximum length of a chain of backing images.
+/// Maximum number of headers read in a chain of backing images.
 const DEPTH_MAX: usize = 16;
 
 /// Number of the extension with the format of the backing file.
@@ -39,8 +39,8 @@ const OLD_BYTES: usize = 72;
 pub struct Header {
     /// The backing file, which supplies the blocks that were never written to this image.
     pub backing: Option<String>,
-    /// Format of the backing file. Without a format, QEMU guesses it from the content, which a
-    /// guest may have written.
+    /// Format of the backing file. Without a format, QEMU guesses the format from the content,
+    /// which a guest may have written.
     pub format: Option<String>,
     /// Set if the image's data are in a separate file.
     pub external_data: bool,
@@ -118,10 +118,10 @@ pub struct Below {
     pub format: DiskFormat,
 }
 
-/// Checks an image and its backing images, and returns the backing images from the top. Each image
-/// must belong to this user or to root, and no other user may change or replace it. All must be in
-/// one directory. Otherwise an image made by another user could let its guest read any file of this
-/// user.
+/// Checks an image and its backing images, and returns the backing images, the topmost first. Each
+/// image must belong to this user or to root, and no other user may change or replace it. All
+/// images must be in one directory. Otherwise an image made by another user could let its guest
+/// read any file of this user.
 pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
     let mut found = Vec::new();
@@ -154,8 +154,8 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     Err(wrong(image, format!("the image has a chain of more than {DEPTH_MAX} backing files")))
 }
 
-/// Checks an image without checking its backing images, because QEMU gets these from its arguments
-/// and not from the image.
+/// Checks an image, but not its backing images, because QEMU gets the names of these from its
+/// arguments and not from the image.
 pub(crate) fn check_overlay(image: &Path) -> Result<(), Error> {
     read_whole(&check_file(image)?).map(drop)
 }
@@ -172,8 +172,8 @@ fn read_whole(image: &Path) -> Result<Header, Error> {
     }
 }
 
-/// Returns the file with that name as QEMU resolves it. A name that does not begin with `/` is
-/// relative to the image.
+/// Returns the file that QEMU finds under this name. A name that does not begin with `/` is
+/// relative to the image's directory.
 fn below(image: &Path, name: &str) -> Result<PathBuf, Error> {
     // QEMU treats the part before a colon as a protocol, as in `json:`, `nbd:` or `ssh://`.
     let before = name.split('/').next().unwrap_or_default();
@@ -238,7 +238,6 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Returns an image of size zero over a backing file with a format.
     fn image_over(backing: &str, format: &str, features: u8) -> Vec<u8> {
         let mut head = vec![0; 104];
         head[..4].copy_from_slice(&MAGIC);
@@ -292,7 +291,6 @@ mod tests {
         }
     }
 
-    /// A private directory with images.
     struct Place(PathBuf);
 
     impl Place {
@@ -367,7 +365,7 @@ mod tests {
         assert!(Header::parse(&head(&ended)).is_ok() && Header::parse(&head(&[])).is_ok());
     }
 
-    /// An image made by another user belongs to this user after a download, so its owner proves
+    /// After a download, an image made by another user belongs to this user, so its owner proves
     /// nothing.
     #[test]
     fn finding_16_an_image_leads_to_no_other_directory() {
@@ -416,7 +414,6 @@ mod tests {
     #[test]
     fn finding_16_image_that_another_user_can_change_is_refused() {
         let place = Place::new("backing");
-        // The check before each start of QEMU.
         let prepare = |path: &Path| Disk::temporary(path, DiskFormat::Qcow2).prepare("g1");
         let refusal = |path: &Path| prepare(path).unwrap_err().to_string();
         let secret = place.file("secret", b"root:$y$");

@@ -1,5 +1,5 @@
-//! Record of a cached part's packages and time. The record is a file beside the part, or inside the
-//! part.
+//! Record of a part of the cache: its packages, and the time at which it was made. The record is a
+//! file beside the part or inside it.
 //!
 //! ```text
 //!   pinhead packages 1
@@ -16,8 +16,8 @@ use crate::images::Error;
 use crate::images::error::FileContext;
 use crate::images::files::write_whole;
 
-/// Maximum size of a record that is read. The record of a system with ten thousand packages has
-/// half a megabyte.
+/// Maximum number of bytes read from a record. The record of a system with ten thousand packages
+/// has half a megabyte.
 const BYTES_MAX: u64 = 1 << 20;
 /// Name of the record in a directory of packages.
 pub(crate) const IN_DIRECTORY: &str = "pinhead.packages";
@@ -26,12 +26,12 @@ pub(crate) const OF_DISK: &str = "packages";
 
 /// Option that makes dpkg's tools print the lines for [`Record::new`].
 pub(crate) const SHOW_FORMAT: &str = "--showformat=${Package} ${Version}\\n";
-/// Hint for a user without such a tool.
+/// Hint for a user without dpkg's tools.
 pub(crate) const NOT_DPKG: &str = "it belongs to dpkg; is this Debian?";
 
 const HEAD: &str = "pinhead packages 1";
 
-/// Time at which a part of the cache was made, and its packages.
+/// Time at which a part of the cache was made, and the part's packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Time, in seconds since 1970.
@@ -99,7 +99,7 @@ impl Record {
         }
     }
 
-    /// Returns a part's record. Without a record, the time is the file system's time of the last
+    /// Returns a part's record. If the part has no record, the time is that of the part's last
     /// rename, because an unpacked package keeps its original times.
     pub(crate) fn of(part: &Path, record: &Path) -> Result<Record, Error> {
         match Record::read(record) {

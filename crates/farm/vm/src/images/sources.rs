@@ -1,7 +1,8 @@
 //! Debian's own entries among the system's apt sources.
 //!
-//! Other entries are left out, because they have no kernels for guests. Many of them serve only one
-//! architecture, and an update for another architecture would report an error for each.
+//! Other entries are left out, because they have no kernels for guests. Many of these entries serve
+//! only one architecture, and apt would report an error for each when it updates another
+//! architecture.
 
 use std::fs;
 use std::io;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::images::Error;
 use crate::images::error::FileContext;
 
-/// Fields with the location of an entry's packages.
+/// Fields that locate an entry's packages.
 const PLACE: [&str; 3] = ["uris", "suites", "components"];
 
 /// Options of an entry that are copied: its signing key, its location, and the permission to use
@@ -19,8 +20,8 @@ const PLACE: [&str; 3] = ["uris", "suites", "components"];
 const KEPT: [&str; 4] = ["signed-by", "inrelease-path", "by-hash", "check-valid-until"];
 
 /// Returns the entries for binary packages from Debian, as names and texts of files for
-/// `sources.list.d`. Only the options in [`KEPT`] remain, because a guest's architecture may
-/// differ.
+/// `sources.list.d`. Only the options in [`KEPT`] remain, because a guest's architecture may differ
+/// from the host's.
 pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Error> {
     let list = etc_apt.join("sources.list");
     let parts = etc_apt.join("sources.list.d");
@@ -60,8 +61,8 @@ pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Er
     Ok(files)
 }
 
-/// Returns true if an entry is Debian's. Such an entry is signed with Debian's key, or names
-/// Debian's host, or names a mirror with the usual path and no other key.
+/// Returns true if an entry is Debian's. Such an entry is signed with Debian's key, or names a host
+/// of Debian, or names a mirror with the usual path and no other key.
 fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
     let debian_host = |uri: &&str| {
         let host = uri.split('/').nth(2).unwrap_or("");
@@ -230,7 +231,7 @@ mod tests {
         let line = "deb [ trusted=yes signed-by=/k/a.gpg ] http://d.debian.org/debian b main";
         let kept = one_line_entry(line).unwrap();
         assert_eq!(kept, "deb [signed-by=/k/a.gpg] http://d.debian.org/debian b main");
-        // In these options the last part looks like the beginning of the entry.
+        // The end of these options looks like the beginning of the entry.
         for options in
             ["[a]trusted=yes ", "[[trusted=yes]] ", "[a] [trusted=yes]", "[signed-by=/k[x] "]
         {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts the daemon with the arguments in /etc/pinheadd.args, or else with those on the kernel's
-# command line. There a comma stands for a space, because a word cannot contain a space.
+# Starts the daemon with the arguments in /etc/pinheadd.args, or else with those in `pinhead.args`
+# on the kernel's command line. In that word, commas stand for spaces.
 
 args=
 if [ -r /etc/pinheadd.args ]; then

@@ -1,4 +1,5 @@
-//! External programs, which are run to their end. If one fails, the error contains its messages.
+//! External programs, which are run to their end. The error of a failed program contains its
+//! messages.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,8 +30,8 @@ pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
     Ok(Output { stdout: output.stdout, stderr })
 }
 
-/// Runs a tool like [`run`], and passes on each line of its standard error as it arrives. A line
-/// for which `follow` returns true was progress, and is no part of an error's message. The tool's
+/// Runs a tool like [`run`], and passes on each line of its standard error as it arrives. Lines for
+/// which `follow` returns true are progress, and are left out of an error's message. The tool's
 /// standard output is discarded. The tool does not outlive this process.
 pub(crate) fn run_and_follow(
     command: &mut Command,
@@ -44,7 +45,7 @@ pub(crate) fn run_and_follow(
         command.spawn().map_err(|source| not_started(command.get_program(), hint, source))?;
     let mut stderr_end = String::new();
     if let Some(stderr) = child.stderr.take() {
-        // A line may be endless, so only a bounded part is kept.
+        // A line may be endless, so a limited part is read at a time.
         let mut reader = BufReader::new(stderr);
         let mut line = Vec::new();
         let limit = STDERR_BYTES_MAX as u64;
@@ -78,7 +79,7 @@ fn command_line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Returns the end of a text, because tools write the reason of a failure last.
+/// Returns the end of a text, because tools write the reason for a failure last.
 pub(crate) fn last_part(text: &str) -> String {
     let cut = text.len().saturating_sub(STDERR_BYTES_MAX);
     let start = (cut..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(0);

@@ -5,10 +5,10 @@
 //!   vmlinuz: setup │ decompressor │ LZ4: vmlinux ─► CACHE/…/boot/vmlinux-RELEASE
 //! ```
 //!
-//! QEMU maps such a file, so that all guests share its pages in the host's page cache. In contrast,
-//! each QEMU has its own copy of a vmlinuz. Each guest then runs the decompressor, and never
-//! returns the memory of its input and output to the host. QEMU starts the kernel at its PVH entry,
-//! which exists for this purpose.
+//! QEMU maps such a file, so that all guests share its pages in the host's page cache. A vmlinuz,
+//! in contrast, is copied by each QEMU. Each guest then runs the decompressor, and never returns
+//! the memory of the decompressor's input and output to the host. QEMU starts the kernel at its PVH
+//! entry, which exists for this purpose.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ const VERSION_MIN: u16 = 0x208;
 /// Magic number of the LZ4 format that the kernel's build uses, and the size of its blocks.
 const LZ4: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 const BLOCK_BYTES: usize = 8 << 20;
-/// Maximum size of a kernel, in bytes. A file with a larger size in its header is broken.
+/// Maximum size of a kernel, in bytes. A file that unpacks to more is broken.
 const BYTES_MAX: usize = 512 << 20;
-/// Name and type of the ELF note with the PVH entry.
+/// Name and type of the ELF note that contains the PVH entry.
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
-/// Returns the kernel for QEMU. The result is the unwrapped kernel in the same directory, which is
-/// made if needed. If the kernel cannot be unwrapped here, the given kernel is returned. The caller
-/// holds the cache's lock.
+/// Returns the kernel for QEMU: the unwrapped kernel in the same directory, which is made if
+/// needed. If the kernel cannot be unwrapped here, the given kernel is returned. The caller must
+/// hold the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     let name = kernel.file_name().and_then(|name| name.to_str());
     let Some(release) = name.and_then(|name| name.strip_prefix("vmlinuz-")) else {
@@ -65,8 +65,8 @@ pub fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
     has_pvh_entry(&kernel).then_some(kernel)
 }
 
-/// Unpacks blocks, each of which follows its size. The kernel's build appends the total size to the
-/// last block.
+/// Unpacks blocks. The size of each block precedes it. The kernel's build appends the total size to
+/// the last block.
 fn unpack(mut blocks: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while blocks.len() > 4 {
@@ -125,7 +125,6 @@ mod tests {
         out
     }
 
-    /// Returns a kernel with two notes.
     fn elf(last: &[u8]) -> Vec<u8> {
         let notes = [note(b"Xen\0", 6), last.to_vec(), vec![0; 12]].concat();
         let mut elf = b"\x7fELF\x02\x01".to_vec();

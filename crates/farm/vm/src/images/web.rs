@@ -1,4 +1,4 @@
-//! nginx in a guest's memory, for the smallest guest with a real web server.
+//! nginx in a guest's memory: the smallest guest with a real web server.
 //!
 //! ```text
 //!   nginx, its libraries (Debian's packages) ─► files of an image ─► port 80 of the guest:
@@ -80,7 +80,8 @@ pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     Ok(files)
 }
 
-/// Returns a page of this size with distinct lines, because a real page does not repeat one byte.
+/// Returns a page of [`PAGE_BYTES`] with distinct lines, because a real page does not repeat one
+/// byte.
 fn page() -> String {
     let mut text = String::from("<!doctype html><title>pinhead</title><pre>\n");
     let mut line = 0;
@@ -92,15 +93,14 @@ fn page() -> String {
     text
 }
 
-/// Returns the paths in the guest of the libraries that a program or a library is linked with. The
-/// paths differ between Debian's suites.
+/// Returns the paths that the libraries of a program or of a library have in the guest.
 fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>, Error> {
     let unknown = || Error::PackageContent {
         root: root.to_owned(),
         missing: format!("{} whose libraries can be read", file.path),
     };
     let names = libraries(&file.bytes).ok_or_else(unknown)?;
-    // The loader is in another directory, so it is left out here.
+    // The loader is in another directory.
     let names = names.into_iter().filter(|name| !name.starts_with("ld"));
     // The loader searches this directory by default.
     Ok(names.map(|name| format!("/lib/{arch}-linux-gnu/{name}")).collect())
@@ -112,7 +112,7 @@ fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
 }
 
 /// Reads a file of the packages, and resolves links as in the guest. The loader is a link to
-/// `/lib/TRIPLET/...`, where this machine may have its own loader for another C library.
+/// `/lib/TRIPLET/...`, where this machine may have another C library's loader.
 fn read(root: &Path, path: &Path) -> Result<Vec<u8>, Error> {
     if path.is_symlink() {
         let target = fs::read_link(path).file("read", path)?;

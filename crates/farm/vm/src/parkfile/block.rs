@@ -49,7 +49,7 @@ pub(crate) fn write(mut into: impl Write, kind: Kind, bytes: &[u8]) -> io::Resul
     into.write_all(&stored)
 }
 
-/// Reads the next block. At the end of the file, the error names the missing part.
+/// Reads the next block. If the file ends within the block, the error contains the block's number.
 pub(crate) fn read(mut from: impl Read, number: u64) -> Result<(Kind, Vec<u8>), Error> {
     let cut = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(format!("it ends in block {number}")),
@@ -86,7 +86,7 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Returns the file with corrected checksums, as far as its blocks can be parsed.
+/// Returns the file with corrected checksums, up to the first block that cannot be parsed.
 pub fn with_checksums(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let mut at = MAGIC.len();

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Numbers are little-endian. A block's CRC covers its kind, both lengths and the stored bytes. A
-//! file without its last block, or with any change, is invalid. [`check`] reads the whole file to
-//! detect such errors, and applies nothing.
+//! changed file, or a file without its last block, is invalid. [`check`] reads the whole file to
+//! detect this, and applies nothing.
 
 mod block;
 mod read;
@@ -28,7 +28,7 @@ pub use write::Writer;
 pub struct Header {
     /// Name of the guest.
     pub guest: String,
-    /// Number of the machine and the template that the file belongs to.
+    /// Number that identifies the machine and the template that the file belongs to.
     pub machine: u64,
     /// Size of the guest's memory, in bytes.
     pub memory_bytes: u64,

@@ -1,4 +1,4 @@
-//! Reader of the file, with untrusted content.
+//! Reader of the file. The content is untrusted.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use crate::parkfile::{Error, Header, damaged};
 
 /// Maximum size of device state, in bytes. No machine has as much device state.
 const DEVICES_MAX: u64 = 256 << 20;
-/// Length of all numbers in the header, in bytes.
+/// Total length of the numbers in the header, in bytes.
 const NUMBERS: usize = 32;
 const NAME_MAX: usize = 255;
 /// Length of a run, in bytes.
@@ -35,7 +35,7 @@ pub struct Reader<R> {
     from: R,
     header: Header,
     blocks: u64,
-    /// Smallest page number that may follow. Pages are in ascending order, and each occurs once.
+    /// Smallest page number that may follow, because pages are in ascending order and occur once.
     next_page: u64,
     devices_bytes: u64,
     is_over: bool,
@@ -59,7 +59,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { from, header, blocks: 1, next_page: 0, devices_bytes: 0, is_over: false })
     }
 
-    /// Returns the file's header about the guest.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }

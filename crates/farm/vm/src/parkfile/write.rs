@@ -9,8 +9,7 @@ use crate::parkfile::block::{self, BLOCK_MAX, Kind, MAGIC};
 
 /// Maximum number of bytes of pages in one block.
 const PART_BYTES: u64 = 1 << 20;
-/// Maximum number of runs in one block. A block has room for this number of runs in addition to the
-/// pages.
+/// Maximum number of runs in one block. [`BLOCK_MAX`] leaves room for these runs besides the pages.
 const RUNS_MAX: u64 = 4096;
 
 /// Writer of a file, from its header to its end.
@@ -73,7 +72,7 @@ impl<W: Write> Writer<W> {
         self.block(Kind::Pages, &bytes)
     }
 
-    /// Ends the file, which is incomplete before this call.
+    /// Writes the last block. Without this block the file is incomplete.
     pub fn finish(mut self) -> io::Result<W> {
         let count = self.blocks.to_le_bytes();
         self.block(Kind::End, &count)?;

@@ -1,6 +1,6 @@
-//! Monitor records that a z/VM guest writes about itself. Processes and the system are written as
-//! by `mon_procd` and file systems as by `mon_fsstatd`, byte for byte. A further record is
-//! pinhead's own.
+//! Monitor records that a z/VM guest writes about itself. The records of processes and of the
+//! system equal those of `mon_procd`, byte for byte, and the records of file systems equal those of
+//! `mon_fsstatd`. A further record is pinhead's own.
 //!
 //! ```text
 //!   /proc/PID/* ─► Processes ────┐

@@ -44,8 +44,8 @@ impl FileSystems {
         FileSystems { root, series: Series::default() }
     }
 
-    /// Writes one round. `room` calls statvfs, which may block on an unresponsive server. If `room`
-    /// fails for a file system, that file system is left out.
+    /// Writes one round. `room` calls statvfs, which may block on an unresponsive server. A file
+    /// system for which `room` fails is left out.
     pub fn round(
         &mut self,
         seconds: u64,

@@ -1,5 +1,5 @@
-//! Names of users and groups from the system's own files. Names from elsewhere, such as LDAP, are
-//! replaced by ids.
+//! Names of users and groups from the system's own files. Users and groups from other sources, such
+//! as LDAP, are shown by their ids.
 
 use procfs::Root;
 use procfs::parse::{lines, number};
@@ -8,7 +8,7 @@ use std::fs;
 
 /// Maximum length of a name in a record.
 pub const NAME_MAX: usize = 64;
-/// File of logged-in users. Recent releases of systemd have none.
+/// File of logged-in users, which recent releases of systemd do not write.
 const LOGINS: &str = "run/utmp";
 /// Length of an entry, in bytes. C libraries store 64-bit times in an entry only on s390x.
 const LOGIN_BYTES: usize = if cfg!(target_arch = "s390x") { 400 } else { 384 };
@@ -20,7 +20,6 @@ const USER_PROCESS: i16 = 7;
 pub struct Names(BTreeMap<u64, Vec<u8>>);
 
 impl Names {
-    /// Reads the names of a file.
     pub(crate) fn read(root: &Root, path: &str) -> Names {
         Names::parse(&fs::read(root.join(path)).unwrap_or_default())
     }

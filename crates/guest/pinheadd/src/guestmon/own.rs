@@ -1,4 +1,4 @@
-//! Pinhead's own record: resources of the guest, its waits, and actions of its rules.
+//! Pinhead's own record: resources of the guest, waits of its tasks, and actions of its rules.
 
 use crate::guestmon::summary::cpus;
 use crate::guestmon::text::Text;
@@ -15,9 +15,9 @@ pub struct Rules {
     pub plugs: u64,
     /// Number of CPUs unplugged by the rules.
     pub unplugs: u64,
-    /// Number of times that the rules took memory from the guest.
+    /// Number of times that the pool grew, so that the guest had less memory.
     pub grows: u64,
-    /// Number of times that the rules returned memory.
+    /// Number of times that the pool shrank, so that the guest had more memory.
     pub shrinks: u64,
     /// True if the rules have nothing to do.
     pub is_settled: bool,

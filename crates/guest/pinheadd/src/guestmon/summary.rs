@@ -6,13 +6,13 @@ use procfs::Root;
 use procfs::parse::{cpulist, lines, number, value_of, words};
 use zmon::procd::Summary;
 
-/// Number of fields in the CPUs' line: user, nice, system, idle, I/O wait, both kinds of
-/// interrupts, and steal.
+/// Number of fields read from the line of all CPUs: user, nice, system, idle, I/O wait, both kinds
+/// of interrupts, and steal.
 const FIELDS: usize = 8;
 /// Hundredths of a percent in a whole.
 const HUNDREDTHS: u64 = 10_000;
 
-/// Fields of the CPUs' line at the last reading.
+/// Fields of the line of all CPUs at the last reading.
 pub(crate) type Ticks = [u64; FIELDS];
 
 /// Returns the summary, without the counts of tasks.
@@ -29,7 +29,7 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
             place.iter_mut().zip(load).for_each(|(place, byte)| *place = *byte);
         }
     }
-    // mon_procd counts CPUs once, at its start. Here CPUs may come and go.
+    // mon_procd counts the CPUs only at its start, but CPUs are plugged and unplugged here.
     summary.cpus = cpus(root, text, "online").max(1);
     if let Ok(found) = text.read(root, "proc/stat") {
         parts(&mut summary, found, ticks);
@@ -69,7 +69,7 @@ fn parts(summary: &mut Summary, text: &[u8], before: &mut Ticks) {
     for (place, word) in ticks.iter_mut().zip(words(line).skip(1)) {
         *place = number(word).unwrap_or(0);
     }
-    // The counter of a removed CPU may fall.
+    // A counter of the line may fall when a CPU is removed.
     let grown: Ticks = std::array::from_fn(|at| ticks[at].saturating_sub(before[at]));
     *before = ticks;
     let all = grown.iter().sum::<u64>().max(1);

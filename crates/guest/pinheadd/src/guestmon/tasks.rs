@@ -49,7 +49,8 @@ pub struct Processes {
     series: Series,
 }
 
-/// A task in the first pass, which counts all tasks and selects the tasks to write.
+/// A task, as the first pass sees it. The first pass counts all tasks and selects the tasks to
+/// write.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     pid: u32,
@@ -156,7 +157,7 @@ impl Round<'_> {
         Some(())
     }
 
-    /// Returns all data of a task; `None` if it ends meanwhile.
+    /// Returns all data of a task; `None` if the task ends meanwhile.
     fn task(&mut self, pid: u32, users: &Names, groups: &Names) -> Option<Task> {
         let mut task = Task::default();
         task.numbers.pid = pid;
@@ -167,7 +168,7 @@ impl Round<'_> {
         let status = self.of.text.read(&root, &file("status")).ok()?;
         let [user, effective] = ids(status, b"Uid:");
         let [_, group] = ids(status, b"Gid:");
-        // mon_procd fills in only 16 of the record's 32 bits for the id.
+        // mon_procd writes only the lower 16 bits of the id, although the field has 32 bits.
         let effective = effective & 0xffff;
         task.numbers.user = effective as u32;
         task.texts[0] = users.of(user);
@@ -229,7 +230,7 @@ pub fn ids(status: &[u8], name: &[u8]) -> [u64; 2] {
     std::array::from_fn(|_| ids.next().unwrap_or(0))
 }
 
-/// Returns the kernel function that a task waits in, without its common prefixes.
+/// Returns the name of the kernel function in which a task waits, without a prefix such as `sys_`.
 fn waits_in(text: &[u8]) -> Vec<u8> {
     let name = match text {
         b"0" => b"-",

@@ -1,13 +1,13 @@
-//! Reads of files as in IBM's daemons: one call reads at most 4 KiB.
+//! Reads of files as in IBM's daemons, with one call for at most 4,095 bytes.
 
 use procfs::Root;
 use std::fs::File;
 use std::io::{Read, Result};
 
-/// Maximum length read of a file.
+/// Maximum number of bytes read from a file.
 const ROOM: usize = 4_095;
 
-/// Buffer for a file's text, reused for each.
+/// Buffer for the text of a file, reused for every file.
 #[derive(Debug)]
 pub(crate) struct Text(Box<[u8; ROOM]>);
 
@@ -18,7 +18,6 @@ impl Default for Text {
 }
 
 impl Text {
-    /// Reads the start of a file below the root.
     pub(crate) fn read(&mut self, root: &Root, path: &str) -> Result<&[u8]> {
         let count = File::open(root.join(path))?.read(&mut self.0[..])?;
         Ok(&self.0[..count])

@@ -4,15 +4,15 @@ use procfs::Root;
 
 use crate::plug::fsio;
 
-/// A bit of the balloon device's features, from the virtio specification.
+/// Number of a feature bit of the balloon device, from the virtio specification.
 const DEFLATE_ON_OOM: usize = 2;
 
 /// Maximum number of devices that are checked. A guest has one balloon.
 const MAX_DEVICES: usize = 64;
 
 /// Returns true if the guest below `root` may take pages back from its balloon rather than kill
-/// processes. Its MemTotal then does not change while the balloon grows, as with a CMM pool.
-/// Returns `None` if no balloon has a driver, or if the features cannot be read. If there are
+/// processes. The guest's MemTotal then does not change while the balloon grows, as with a CMM
+/// pool. Returns `None` if no balloon has a driver, or if the features cannot be read. If there are
 /// several balloons, the first one counts.
 pub fn balloon_deflates_on_oom(root: &Root) -> Option<bool> {
     let mut devices =

@@ -1,8 +1,9 @@
-//! Other programs and settings in the guest that change its CPUs or its pool.
+//! Other programs and settings in the guest that conflict with the daemon's control of CPUs and
+//! pool.
 //!
-//! A conflict does not stop the daemon; `check` reports it, and it is logged at the start. Each
-//! conflict is described in a sentence with its remedy. The work is bounded, because users that can
-//! start processes or create cgroups in the guest control the number of conflicts.
+//! A conflict does not stop the daemon, which logs it at the start, with its remedy. The search is
+//! limited, because users that can start processes or create cgroups in the guest control the
+//! number of conflicts.
 
 use std::path::{Path, PathBuf};
 
@@ -15,18 +16,17 @@ use crate::plug::fsio;
 /// Maximum number of processes that are checked.
 const MAX_PROCESSES: usize = 4096;
 
-/// Maximum number of pinned tasks, and of cpusets, that are listed one by one. A longer list would
-/// not help.
+/// Maximum number of pinned tasks, and of cpusets, that are listed one by one.
 const MAX_REPORTED: usize = 16;
 
 /// Maximum depth below the root cgroup, and maximum number of groups, that are searched.
 const MAX_DEPTH: usize = 3;
 const MAX_GROUPS: usize = 1024;
 
-/// The processes that plug CPUs or change the pool, by the kernel's name.
+/// Names in the kernel of processes that plug CPUs or change the pool.
 const MANAGERS: [&str; 2] = ["cpuplugd", "pinheadd"];
 
-/// Returns all conflicts below `root`, for the process `own_pid`, in sentences.
+/// Returns a text for each conflict below `root` with the daemon whose process id is `own_pid`.
 pub fn conflicts(root: &Root, own_pid: u32) -> Vec<String> {
     let mut found = Vec::new();
     processes(root, own_pid, &mut found);
@@ -58,7 +58,7 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     for process in pids(root).iter().filter_map(|pid| process(root, *pid)) {
         let Process { pid, name, cpus } = process;
         let is_manager = MANAGERS.contains(&name.as_str()) && pid != own_pid;
-        // A process that has only isolated CPUs is not affected.
+        // A process that may run only on isolated CPUs is not affected.
         let is_isolated = cpus.iter().all(|cpu| isolated.contains(cpu));
         let is_pinned = pid != own_pid && !is_isolated && is_pinned(&cpus, &all, &online);
         if !(is_manager || is_pinned) || is_kernel_thread(root, pid) {
@@ -99,14 +99,13 @@ fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
 
 fn pids(root: &Root) -> Vec<u32> {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
-    // The limit applies to entries that are numbers. /proc has about fifty other entries.
+    // The limit applies only to numbers. /proc has about fifty other entries.
     let entries = fsio::entries(&root.join("proc"), MAX_PROCESSES + 256);
     let mut pids: Vec<u32> = entries.iter().filter_map(number).take(MAX_PROCESSES).collect();
     pids.sort_unstable();
     pids
 }
 
-/// Reads a process; `None` if it has ended in the meantime.
 fn process(root: &Root, pid: u32) -> Option<Process> {
     let status = fsio::read(&root.join(&format!("proc/{pid}/status"))).ok()?;
     let field = |key: &[u8]| parse::lines(&status).find_map(|l| l.strip_prefix(key));
@@ -115,8 +114,8 @@ fn process(root: &Root, pid: u32) -> Option<Process> {
     Some(Process { pid, name, cpus })
 }
 
-/// Returns true for a kernel thread. The kernel pins many of its threads, one to each CPU, and
-/// moves them when the CPU goes offline. Kernel threads and ended processes have no command line.
+/// Returns true for a kernel thread, which has no command line, and for an ended process. The
+/// kernel pins many of its threads to one CPU each, and moves them when the CPU goes offline.
 fn is_kernel_thread(root: &Root, pid: u32) -> bool {
     let cmdline = fsio::read(&root.join(&format!("proc/{pid}/cmdline")));
     cmdline.is_ok_and(|cmdline| cmdline.is_empty())
@@ -136,7 +135,7 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
             continue;
         }
         // In version 1 of cgroups, each group has a list of CPUs. A group with all CPUs corresponds
-        // to a group of version 2 without a list of its own.
+        // to a group of version 2 without a list.
         let of_root = if is_v1 { cpus_of(&base) } else { None };
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };
@@ -153,7 +152,6 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
     }
 }
 
-/// Describes a group that is limited to some CPUs.
 fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     let group = group.display().to_string();
     let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
@@ -200,8 +198,8 @@ fn cpus_of(group: &Path) -> Option<String> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// Returns the conflict with a sender of pool sizes to the kernel's CMM. The kernel module names a
-/// sender under every hypervisor, but only z/VM delivers a sender's messages.
+/// Returns the conflict with a z/VM guest that sends pool sizes to the kernel's CMM. The kernel
+/// module names such a sender under every hypervisor, but only z/VM delivers messages.
 fn cmm_sender(root: &Root) -> Option<String> {
     let sender = fsio::read(&root.join("sys/module/cmm/parameters/sender")).ok()?;
     let sender = String::from_utf8_lossy(sender.trim_ascii()).into_owned();

@@ -16,22 +16,22 @@ pub enum Polarization {
     None,
     /// All CPUs get the same share.
     Horizontal,
-    /// The hypervisor concentrates the work on few of the CPUs, and the kernel parks the other
-    /// CPUs. Plugging CPUs would work against the hypervisor.
+    /// The hypervisor concentrates the work on a few CPUs, and the kernel parks the other CPUs.
+    /// Plugging CPUs would work against the hypervisor.
     Vertical,
     /// The value could not be read or is unknown.
     Unknown,
 }
 
 impl Polarization {
-    /// Returns true if CPUs may be plugged and unplugged. An unknown value forbids it.
+    /// Returns true if CPUs may be plugged and unplugged.
     pub fn allows_plugging(self) -> bool {
         matches!(self, Polarization::None | Polarization::Horizontal)
     }
 }
 
-/// Size of the buffer for a list of CPUs that is read in each interval. A longer list is read in
-/// two calls.
+/// Size of the buffer for the list of CPUs that is read in each interval. A longer list is read
+/// again without this buffer.
 const LIST_BYTES: usize = 256;
 
 /// CPUs present, read repeatedly, because CPUs are added while a guest runs.
@@ -48,14 +48,14 @@ impl PresentCpus {
     pub fn open(root: &Root) -> Result<PresentCpus, Error> {
         let path = Cpus::new(root).list_path("present");
         let file = Kept::open(&path);
-        // The text is invalid, so that the first read finds a difference.
+        // The initial text is invalid, so that the first read finds a difference.
         let (text, cpus) = ([0xff; LIST_BYTES], CpuList::default());
         let mut present = PresentCpus { path, file, text, cpus };
         present.renew()?;
         Ok(present)
     }
 
-    /// Reads the CPUs present again. On an error they stay unchanged.
+    /// Reads the CPUs present again. On an error, the previous list is kept.
     pub fn renew(&mut self) -> Result<(), Error> {
         let mut text = [0; LIST_BYTES];
         let is_read = self.file.start(&mut text).is_some();
@@ -101,7 +101,7 @@ impl Cpus {
         fsio::read_cpu_list(&self.list_path("online"))
     }
 
-    /// Returns the current polarization. It can change while the guest runs.
+    /// Returns the current polarization, which can change while the guest runs.
     pub fn polarization(&self) -> Polarization {
         let path = self.root.join(&format!("{DIR}/dispatching"));
         let number = match fsio::read_if_there(&path) {
@@ -116,8 +116,8 @@ impl Cpus {
         }
     }
 
-    /// Returns the CPUs that the kernel keeps for work bound to them (`isolcpus`, `nohz_full`).
-    /// Other work does not benefit from these CPUs. Bound work loses its CPU if that CPU goes
+    /// Returns the CPUs that the kernel keeps for work that is bound to a CPU (`isolcpus`,
+    /// `nohz_full`). Other work does not use these CPUs. Bound work loses its CPU if that CPU goes
     /// offline.
     pub fn isolated(&self) -> CpuList {
         let mut all = Vec::new();
@@ -140,8 +140,8 @@ impl Cpus {
         }))
     }
 
-    /// Returns true if the CPU can change. In a captured tree with only the lists of CPUs, every
-    /// CPU counts as changeable.
+    /// Returns true if the CPU can be brought online, or offline, from its present state. In a
+    /// captured tree with only the lists of CPUs, every CPU counts as changeable.
     fn can_become(&self, cpu: u32, online: bool) -> bool {
         let is_other_now = matches!(self.is_online(cpu), Ok(Some(now)) if now != online);
         is_other_now || !self.file(cpu, "").exists()
@@ -189,7 +189,7 @@ impl Cpus {
 
     /// Brings one CPU online: the lowest that is present, configured and offline. Isolated CPUs are
     /// left alone. If the kernel refuses a CPU, the next one is tried. Returns `None` if there is
-    /// no CPU to plug, and the first error if no CPU could be plugged because of errors.
+    /// no CPU to plug, and the first error if every attempt failed.
     pub fn plug_one(&self) -> Result<Option<u32>, Error> {
         first_that_works(without(&self.present()?, &self.isolated()).iter(), |cpu| {
             let can = self.is_online(cpu)? == Some(false) && self.is_configured(cpu)?;
@@ -200,10 +200,9 @@ impl Cpus {
         })
     }
 
-    /// Takes one CPU offline: the highest that is online and can go offline. CPUs with low numbers
-    /// come last, because cpu0 handles the interrupts that were not moved. On s390x even cpu0 could
-    /// go offline. The last CPU and isolated CPUs stay. Returns `None` and errors like
-    /// [`Cpus::plug_one`].
+    /// Takes one CPU offline: the highest that is online and can go offline. CPU 0 comes last,
+    /// because it handles the interrupts that were not moved, and on s390x it could go offline. The
+    /// last CPU and isolated CPUs stay online. Returns `None` and errors like [`Cpus::plug_one`].
     pub fn unplug_one(&self) -> Result<Option<u32>, Error> {
         let online = without(&self.online()?, &self.isolated());
         if online.len() < 2 {
@@ -218,9 +217,9 @@ impl Cpus {
         })
     }
 
-    /// Brings exactly the CPUs of `wanted` online. Does as much as possible, and returns the
-    /// errors. CPUs are added before others are removed, so that the guest never has fewer CPUs
-    /// than the smaller of the old and the new set.
+    /// Brings exactly the CPUs of `wanted` online, as far as possible, and returns the errors. CPUs
+    /// are plugged before other CPUs are unplugged, so that the guest never has fewer CPUs than the
+    /// smaller of the two sets.
     pub fn restore(&self, wanted: &CpuList) -> Vec<Error> {
         let online = match self.online() {
             Ok(online) => online,
@@ -258,7 +257,7 @@ impl Cpus {
     }
 
     /// Returns true if the CPU is configured. On s390x a CPU that was taken from the guest can stay
-    /// in the guest's list. If the file is missing, every CPU is configured.
+    /// in the guest's list. Without the file, the CPU counts as configured.
     fn is_configured(&self, cpu: u32) -> Result<bool, Error> {
         let path = self.file(cpu, "configure");
         match fsio::read_if_there(&path)? {
@@ -276,17 +275,16 @@ impl Cpus {
     }
 }
 
-/// Returns the CPUs of a list that are not in another.
+/// Returns the CPUs that are not in `others`.
 pub fn without(cpus: &CpuList, others: &CpuList) -> CpuList {
     chosen(cpus, &|cpu| !others.contains(cpu))
 }
 
-/// Returns the CPUs of a list for which a condition holds.
 fn chosen(cpus: &CpuList, is_so: &dyn Fn(u32) -> bool) -> CpuList {
     cpus.iter().filter(|cpu| is_so(*cpu)).collect()
 }
 
-/// Returns the first CPU for which `act` succeeded. A failure does not stop the search.
+/// Returns the first CPU for which `act` succeeds. A failure does not stop the search.
 fn first_that_works(
     cpus: impl Iterator<Item = u32>,
     act: impl Fn(u32) -> Result<bool, Error>,

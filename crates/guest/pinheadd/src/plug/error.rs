@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::Pages;
 
-/// A failed action or read, with its file if there is one.
+/// A failed read or action.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot read {path}")]
@@ -17,8 +17,8 @@ pub enum Error {
     /// The undo record is damaged, or written by another program.
     #[error("Line {line} of the undo record {path} {what}")]
     BadRecord { path: PathBuf, line: usize, what: &'static str },
-    /// The undo record was written before this kernel was booted, so the recorded state no longer
-    /// exists.
+    /// The undo record was written before this kernel was booted, so the recorded values are
+    /// meaningless.
     #[error("The undo record {path} is of another boot ({boot_id})")]
     ForeignRecord { path: PathBuf, boot_id: String },
     /// The CPU stays online, because it is the last one.

@@ -1,5 +1,4 @@
-//! Small files of /proc and /sys, which are read completely up to a bound, and written with one
-//! call.
+//! Reads and writes of small files of /proc and /sys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,8 +8,8 @@ use procfs::{CpuList, parse};
 
 use crate::plug::error::Error;
 
-/// Maximum number of bytes that are read. An attribute of sysfs is at most a page of the largest
-/// size in use. A list of CPUs, or a process's status, is far shorter.
+/// Maximum number of bytes read from a file. An attribute of sysfs has at most one page, and no
+/// page size in use is larger. A list of CPUs, or a process's status, is far shorter.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024;
 
 /// Reads the bytes of a file, up to [`MAX_BYTES`].
@@ -32,7 +31,6 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// Reads a file that holds one number.
 pub(crate) fn read_number(path: &Path) -> Result<u64, Error> {
     number(path, &read(path)?)
 }
@@ -46,17 +44,17 @@ pub(crate) fn number(path: &Path, bytes: &[u8]) -> Result<u64, Error> {
     }
 }
 
-/// Reads a file that holds a list of CPUs.
 pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuList, Error> {
     let list = parse::cpulist::parse(&read(path)?);
     list.map_err(|bad| Error::Malformed { path: path.into(), what: bad.what })
 }
 
-/// Writes one number, as a shell's `echo` would: the file must exist.
+/// Writes one number and a newline to a file, which must exist.
 pub(crate) fn write_number(path: &Path, number: u64) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
-        // One write call, because the kernel takes each call as a separate value.
+        // The number is written with one call, because the kernel takes each call as a separate
+        // value.
         file.write_all(format!("{number}\n").as_bytes())
     };
     write().map_err(|source| Error::Write { path: path.into(), value: number.to_string(), source })

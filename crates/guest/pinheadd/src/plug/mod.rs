@@ -6,9 +6,10 @@
 //!   before the first change: UndoRecord ──► a file ──► after a crash: undo
 //! ```
 //!
-//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of plain files. This
-//! module decides nothing: the policy chooses the CPUs and the memory of a guest. It guarantees
-//! that the last CPU never goes offline, and that the state found at the start can be restored.
+//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of plain files. The
+//! policy, and not this module, decides how many CPUs and how much memory a guest has. This module
+//! guarantees that the last CPU never goes offline, and that the state found at the start can be
+//! restored.
 
 mod balloon;
 mod conflicts;

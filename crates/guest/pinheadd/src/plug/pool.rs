@@ -16,7 +16,7 @@ pub trait Pool {
     /// Returns the number of pages in the pool now.
     fn size(&mut self) -> Result<Pages, Error>;
 
-    /// Requests another size. It may be reached later, or never.
+    /// Requests another size, which may be reached later, or never.
     fn request(&mut self, size: Pages) -> Result<(), Error>;
 }
 
@@ -24,19 +24,19 @@ pub trait Pool {
 #[derive(Debug)]
 pub struct CmmPool {
     path: PathBuf,
-    /// The file is read once an interval, and therefore kept open. It is reopened after a failure.
+    /// Kept open, because the file is read in every interval. The file is reopened after a failure.
     open: Option<File>,
 }
 
 impl CmmPool {
-    /// Finds the pool below `root`. Returns `None` if the kernel has no such pool, or its module is
-    /// not loaded.
+    /// Finds the pool below `root`. Returns `None` if the kernel has no such pool, or the pool's
+    /// module is not loaded.
     pub fn find(root: &Root) -> Option<CmmPool> {
         let path = root.join("proc/sys/vm/cmm_pages");
         path.exists().then_some(CmmPool { path, open: None })
     }
 
-    /// Path of the pool's file.
+    /// Returns the path of the pool's file.
     pub fn path(&self) -> &Path {
         &self.path
     }

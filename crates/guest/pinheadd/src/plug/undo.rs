@@ -1,7 +1,7 @@
 //! The state found at the start, in a file that outlives the daemon.
 //!
 //! A killed daemon cannot restore anything. Every daemon therefore saves a record before its first
-//! change. The next daemon restores the values in the record. The record is text:
+//! change, and the next daemon restores the values in this record. The record is text:
 //!
 //! ```text
 //! pinhead-undo 1                                  format and version
@@ -71,8 +71,7 @@ fn boot_id_in(text: &[u8]) -> Option<String> {
 impl UndoRecord {
     /// Parses the text of a record.
     pub fn parse(text: &[u8]) -> Result<UndoRecord, BadRecord> {
-        // Only the list of CPUs can be long. The limit is one byte below the reader's limit, so a
-        // record that the reader truncated is refused as too long.
+        // A record that reaches the reader's limit may be truncated, and is refused as too long.
         if text.len() as u64 >= fsio::MAX_BYTES {
             return Err(BadRecord { line: 1, what: "begins a record that is too long" });
         }
@@ -103,8 +102,8 @@ impl UndoRecord {
         let (rest, bad) = next("", "does not end with a newline, or is not the last line")?;
         ensure(rest.is_empty() && lines.next().is_none(), bad)?;
         let record = UndoRecord { boot_id, cpus, pool };
-        // Only text that this code would have written is accepted: an equivalent text (`1-1` for
-        // `1`) was written or changed by another program.
+        // Only text that this code would have written is accepted. An equivalent text, such as
+        // `1-1` for `1`, was written or changed by another program.
         let written = record.to_string();
         let mut pairs = text.split(|b| *b == b'\n').zip(written.split('\n'));
         match pairs.position(|(is, expect)| is != expect.as_bytes()) {
@@ -136,7 +135,7 @@ impl UndoRecord {
         let new = new_path(path);
         let saved = self.save_by_rename(&new, path);
         if saved.is_err() {
-            // A partial file does no harm. The first error is returned.
+            // A partial file does no harm, so an error here is ignored.
             let _ = fs::remove_file(&new);
         }
         let value = String::from("the undo record");
@@ -148,7 +147,7 @@ impl UndoRecord {
         file.write_all(self.to_string().as_bytes())?;
         file.sync_all()?;
         fs::rename(new, path)?;
-        // The new name is on disk only after its directory is synced.
+        // The new name is on disk only after the directory is synced.
         match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => File::open(dir)?.sync_all(),
             _ => Ok(()),
@@ -166,8 +165,8 @@ impl UndoRecord {
         }
     }
 
-    /// Restores the recorded state. Memory comes first, because a guest that lacks memory may not
-    /// get far enough to restore the rest. Does as much as possible, and returns the errors.
+    /// Restores as much as possible of the recorded state, and returns the errors. Memory is
+    /// restored first, because a guest that lacks memory may not be able to restore the rest.
     pub fn undo(&self, cpus: &Cpus, pool: Option<&mut dyn Pool>) -> Vec<Error> {
         let mut errors = Vec::new();
         if let (Some(size), Some(pool)) = (self.pool, pool) {
@@ -178,7 +177,6 @@ impl UndoRecord {
     }
 }
 
-/// The text of the record.
 impl fmt::Display for UndoRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{HEAD}\nboot {}\ncpus {}\npool ", self.boot_id, self.cpus)?;

@@ -43,8 +43,8 @@ fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     output
 }
 
-/// A running daemon. The daemon ends with its test even if the test fails. A remaining daemon would
-/// keep the test run's output open.
+/// A running daemon, which ends with its test even if the test fails. A remaining daemon would keep
+/// the test run's output open.
 struct Running(Child);
 
 impl Running {
@@ -161,8 +161,8 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
 }
 
 /// Without a host, a port is always readable but has no data. A daemon that continued to read would
-/// keep a CPU busy forever. In this test a file at its end replaces the port, and poll reports it
-/// as readable at once.
+/// keep a CPU busy forever. In this test, an empty file replaces the port, because poll reports
+/// such a file as readable at once.
 #[test]
 fn a_port_without_a_host_costs_nothing() {
     let (closed_ns, none_ns) = (three_intervals_ns(Port::Closed), three_intervals_ns(Port::None));

@@ -139,7 +139,7 @@ fn a_system_is_told_with_its_tasks() {
     // The two bytes that are not ASCII became blanks, and so did the zero bytes.
     assert_eq!(texts, ["ann", "root", "staff", "wait", "a (b) c", "a (b) c -x  "]);
 
-    // In the next 30 seconds the task runs for 3 seconds: a twentieth of the time of two CPUs.
+    // During the next 30 seconds the task runs for 3 seconds, a twentieth of two CPUs' time.
     fake.task(7, "a (b) c", 'D', 400, 250);
     fake.end(9);
     fake.write("proc/stat", "cpu  100 0 100 1700 50 10 20 20 0 0\n");

@@ -1,4 +1,4 @@
-//! The daemon as a process and its modules, in a fake kernel tree.
+//! Tests of the daemon as a process and of its modules, in a fake kernel tree.
 
 mod daemon;
 mod guestmon;

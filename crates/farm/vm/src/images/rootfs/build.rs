@@ -1,5 +1,5 @@
-//! Construction of a disk image. A tree is made first, then a file system from it, which finally
-//! gets its name.
+//! Construction of a disk image. A tree is made first, and then a file system from the tree. The
+//! file system gets its name when it is complete.
 //!
 //! ```text
 //!   CACHE/disks/lock                    one process at a time makes an image
@@ -9,8 +9,8 @@
 //!                    NAME-KEY.packages  the packages' versions, and the date
 //! ```
 //!
-//! Only root makes images, in its own cache. If this is the system's cache, /var/cache/pinhead, the
-//! guests of every user start from these images.
+//! Only root makes images, in its own cache. The guests of every user start from the images in the
+//! system's cache, /var/cache/pinhead.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::path::{Path, PathBuf};
@@ -41,8 +41,9 @@ const FILES: [(&str, &str); 6] = [
 
 const CUSTOMIZE: &str = include_str!("customize.sh");
 
-/// Files that no server here reads. The files make up half of the packages' size. The large
-/// libraries compile PostgreSQL's queries to machine code, which the settings here disable.
+/// Files that no server of the image reads. These files make up half of the packages' size. The
+/// libraries among them compile PostgreSQL's queries to machine code, which the image's settings
+/// disable.
 const LEFT_OUT: [&str; 8] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
@@ -75,7 +76,7 @@ const STEPS: [(&str, &str, u16); 7] = [
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Any image of the current kind, even an older one from the cache.
+    /// Any image with the current key, even an older one from the cache.
     Any,
     /// An image of the newest packages.
     Newer,
@@ -85,7 +86,7 @@ impl Software {
     /// Makes the image, or finds it in the cache. The image has the host's architecture, because
     /// programs of the packages run during the installation.
     ///
-    /// Only root can make an image, because the packages are installed as Debian does it.
+    /// Only root can make an image, because Debian's packages are installed in the usual way.
     pub fn build(
         self,
         cache: &Cache,
@@ -134,7 +135,6 @@ impl Software {
         })
     }
 
-    /// Makes the image while no other process makes an image.
     fn make_alone(
         self,
         cache: &Cache,
@@ -159,11 +159,10 @@ impl Software {
         let part = path.with_file_name(format!("{}.part", self.name()));
         remove_file(&part)?;
         let result = self.make(arch, &cache.work(self.name())?, &part, &path, progress);
-        // If both fail, the first error is reported.
+        // If making the image and cleaning up both fail, the first error is reported.
         result.and(remove_file(&part))
     }
 
-    /// Returns a hash that differs for different images.
     fn key(self) -> u64 {
         let lists = [self.packages().join(" "), self.services().join(" "), LEFT_OUT.join(" ")];
         let files = FILES.iter().flat_map(|(name, content)| [*name, content]);
@@ -214,8 +213,8 @@ impl Software {
     }
 
     fn mmdebstrap(self, arch: Arch, work: &Path, tree: &Path) -> Result<Command, Error> {
-        // Processes that mmdebstrap starts, such as a database, run in their own process namespace.
-        // The processes and their mounts end with the namespace.
+        // mmdebstrap and the processes that it starts, such as a database, run in their own process
+        // namespace. These processes and their mounts end with the namespace.
         let mut command = tool("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
         // mmdebstrap stores unpacked files below TMPDIR, because /tmp may be small.
@@ -227,7 +226,8 @@ impl Software {
         for path in LEFT_OUT {
             command.arg(format!("--dpkgopt=path-exclude={path}"));
         }
-        // Only the database made below is needed, so Debian's script must not make another.
+        // Only the database made by customize.sh is needed, so Debian's script must not make
+        // another.
         command.arg(
             "--essential-hook=mkdir -p \"$1/etc/postgresql-common\" && \
              echo create_main_cluster=false > \"$1/etc/postgresql-common/createcluster.conf\"",
@@ -257,8 +257,8 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// Waits until no other process makes an image. The kernel releases the lock whenever that other
-/// process ends.
+/// Waits until no other process makes an image. The kernel releases the lock of a process that
+/// ends.
 fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
     let file = open_lock(path)?;
     match file.try_lock() {
@@ -271,8 +271,8 @@ fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> 
     Ok(file)
 }
 
-/// Removes old images of this name, so that there is room for one more. A running QEMU is not
-/// affected, because its file stays open.
+/// Removes old images of this name, so that there is room for one more. A running QEMU keeps its
+/// file open.
 fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     let directory = path.parent().unwrap_or(path);
     let own = |path: &Path| {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes pinhead's servers of a fresh Debian root file system: the last step of its build.
-# customize.sh ROOT FILES SERVICES: FILES is a directory with what goes to /usr/lib/pinhead,
+# Adds pinhead's servers to a new Debian root file system, as the last step of the image's build.
+# customize.sh ROOT FILES SERVICES: FILES is a directory with the files for /usr/lib/pinhead.
 # SERVICES are the names of the services that the image starts.
 set -eu
 
@@ -12,17 +12,17 @@ mkdir -p "$lib/bin"
 cp "$files"/* "$lib/"
 chmod 755 "$lib/start"
 echo "$services" > "$lib/services"
-# What Debian's own commands do not offer, such as usleep, comes last in the PATH.
+# Busybox has commands that Debian lacks, such as usleep. These commands are last in the PATH.
 chroot "$root" busybox --install -s /usr/lib/pinhead/bin
 printf '127.0.0.1 localhost\n' > "$root/etc/hosts"
-# Each guest is to have an identity of its own: an image must not bring one.
+# Each guest gets its own identity, so the image must not contain one.
 : > "$root/etc/machine-id"
 rm -f "$root/var/lib/dbus/machine-id" "$root"/etc/ssh/ssh_host_*
 
 if has nginx; then
     www=$root/var/www/pinhead
     mkdir -p "$www"
-    # The published study's pages had 27 KB. Each has a line of its own, so that no two are equal.
+    # The published study's pages had 27 KB. Each page contains its number, so no two are equal.
     page=0
     while [ $page -lt 64 ]; do
         awk -v page=$page 'BEGIN {
@@ -49,7 +49,7 @@ if has postgres; then
     as_postgres "$bin/initdb" -D "$data" --auth=trust --encoding=UTF8 --locale=C --no-sync \
         --wal-segsize=4 > /dev/null
     cat "$lib/postgres.conf" >> "$root$data/postgresql.conf"
-    # The build's root has no shared memory of its own and no network that is meant for it.
+    # The build has no shared memory of its own, and its network is not meant for the database.
     as_postgres "$bin/pg_ctl" -s -w -D "$data" -l /dev/null -o "-c listen_addresses='' \
         -c unix_socket_directories=$data -c dynamic_shared_memory_type=mmap -c fsync=off" start
     as_postgres "$bin/createuser" -h "$data" --no-superuser --no-createrole pinhead
@@ -57,8 +57,8 @@ if has postgres; then
     as_postgres "$bin/pgbench" -h "$data" -U pinhead -q -i -s 2 pinhead 2> /dev/null
     large=
     if ! has app; then
-        # 234 MiB, two rows in a page: a database whose files do not fit into the memory of a small
-        # guest. Rows that are frozen as they come need no vacuum and are not written when read.
+        # The table has 234 MiB, two rows in a page, and does not fit into a small guest's memory.
+        # Rows that are frozen when they are inserted need no vacuum, and reads do not change them.
         large="-t statements"
         lines="string_agg(encode(sha512((aid || ' ' || n)::bytea), 'hex'), '')"
         as_postgres "$bin/psql" -h "$data" -d pinhead -q -c "COPY (SELECT aid, (SELECT $lines \
@@ -70,18 +70,18 @@ if has postgres; then
             -c "COPY statements FROM STDIN WITH (FREEZE)" < "$root/statements"
         rm "$root/statements"
     fi
-    # pgbench's session reports the rows that it has put in after its own vacuum, and then every
-    # guest vacuums them again in its first ten minutes: 4 to 17 s under emulation.
-    # shellcheck disable=SC2086  # Two words, or none.
+    # pgbench reports its inserted rows only after its own vacuum. Without a second vacuum here,
+    # every guest would vacuum the rows in its first ten minutes: 4 to 17 s under emulation.
+    # shellcheck disable=SC2086  # $large is two words, or none.
     as_postgres "$bin/vacuumdb" -h "$data" -U pinhead -q --analyze -t pgbench_accounts $large \
         pinhead
     as_postgres "$bin/pg_ctl" -s -w -m fast -D "$data" stop
-    # Until here only the build could reach it.
+    # Until now, only the build could connect to the database.
     cat "$lib/pg_hba.conf" > "$root$data/pg_hba.conf"
 fi
 
-# Where the build has its packages and names from is nothing to a guest.
+# A guest does not need the build's package sources and name servers.
 rm -rf "$root"/etc/apt/sources.list* "$root/etc/resolv.conf"
-# Lists and packages that no guest will ask for.
+# A guest does not need lists of packages, cached packages and old logs.
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/var/log/* \
     "$root"/var/cache/debconf/*-old "$root"/var/lib/dpkg/*-old

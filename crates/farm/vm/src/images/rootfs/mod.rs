@@ -17,12 +17,13 @@ mod settings;
 pub use settings::Settings;
 
 base::named! {
-    /// The servers of an image, by its name in a farm's file.
+    /// The servers of an image, by the image's name in a farm's file.
     pub enum Software {
-        /// nginx: pages of 27 KiB on port 80, and `/app` handed on to an application server.
+        /// nginx: pages of 27 KiB on port 80. Requests for `/app` are passed on to an application
+        /// server.
         Nginx = "debian-nginx",
-        /// An application server on port 8000, with a heap of a set size. The server's pages are
-        /// made by Python, each with a transaction.
+        /// An application server on port 8000, with a heap of a set size. Python makes each page,
+        /// with a database transaction.
         App = "debian-app",
         /// PostgreSQL on port 5432, with the tables of pgbench in the database `pinhead`.
         Postgres = "debian-postgres",

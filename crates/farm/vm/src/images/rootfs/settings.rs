@@ -7,10 +7,11 @@ use std::net::SocketAddrV4;
 pub struct Settings {
     /// Services to start. The default is all services of the image.
     pub services: Option<Vec<&'static str>>,
-    /// Address of the application server for nginx. The default is port 8000 of the same guest. An
-    /// address of another guest needs a link to that guest.
+    /// Address at which nginx finds the application server. The default is port 8000 of the same
+    /// guest. To use another guest's address, this guest must be linked to that guest.
     pub app: Option<SocketAddrV4>,
-    /// PostgreSQL's address for the application server. The default is port 5432 of the same guest.
+    /// Address at which the application server finds PostgreSQL. The default is port 5432 of the
+    /// same guest.
     pub database: Option<SocketAddrV4>,
     /// Heap of the application server, in MiB. The default is 16.
     pub heap_mib: Option<u32>,

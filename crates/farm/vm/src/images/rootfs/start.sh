@@ -1,19 +1,19 @@
 #!/bin/sh
-# Starts the services of a guest with a disk, and returns when each of them takes connections.
-# What they need to know stands on the kernel's command line:
-#   pinhead.services=a,b    which of nginx, app and postgres; all that the image has unless given
-#   pinhead.app=HOST:PORT   where nginx finds the application server
-#   pinhead.db=HOST:PORT    where the application server finds the database
-#   pinhead.heap_mib=N      the application server's heap
-#   pinhead.threads=N       how many requests it works on at the same time
-#   pinhead.shared_mib=N    PostgreSQL's shared buffers
+# Starts the services of a guest with a disk, and returns when every service accepts connections.
+# Settings on the kernel's command line:
+#   pinhead.services=a,b    services to start: nginx, app, postgres (default: all in the image)
+#   pinhead.app=HOST:PORT   address of the application server, for nginx
+#   pinhead.db=HOST:PORT    address of the database, for the application server
+#   pinhead.heap_mib=N      heap of the application server
+#   pinhead.threads=N       number of requests that the application server handles at once
+#   pinhead.shared_mib=N    shared buffers of PostgreSQL
 set -u
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/pinhead/bin LC_ALL=C
 lib=/usr/lib/pinhead
 read -r services < $lib/services
 app=127.0.0.1:8000 db=127.0.0.1:5432 heap_mib=16 threads=4 shared_mib=16
-# shellcheck disable=SC2013  # Words, not lines, are what a kernel command line is made of.
+# shellcheck disable=SC2013  # A kernel command line consists of words, not of lines.
 for word in $(cat /proc/cmdline); do
     value=${word#*=}
     case "$word" in
@@ -25,7 +25,7 @@ for word in $(cat /proc/cmdline); do
         pinhead.shared_mib=*) shared_mib=$value ;;
     esac
 done
-# wanted SERVICE PROGRAM: whether this guest is to have it, and its image has it.
+# wanted SERVICE PROGRAM: succeeds if this guest should run SERVICE and its image has PROGRAM.
 wanted() {
     case ",$services," in
         *",$1,"*) ;;
@@ -33,7 +33,7 @@ wanted() {
     esac
     [ -x "$2" ] || { echo "pinhead: this image has no $1"; return 1; }
 }
-# failed SERVICE LOG
+# failed SERVICE LOG: reports the end of LOG.
 failed() {
     echo "pinhead: $1 does not start:"
     tail -n 5 "$2"
@@ -45,7 +45,7 @@ mkdir -p $logs
 
 if wanted postgres $lib/postgres-bin/pg_ctl; then
     data=/var/lib/postgresql/pinhead
-    # A guest that was cut off leaves it behind, and another process may have its number now.
+    # A killed guest leaves this file behind. Another process may now have the process id in it.
     rm -f $data/postmaster.pid
     install -d -o postgres -g postgres /run/postgresql
     install -o postgres -g postgres -m 600 /dev/null $logs/postgres.log
@@ -56,12 +56,12 @@ if wanted postgres $lib/postgres-bin/pg_ctl; then
 fi
 
 if wanted app /usr/bin/uwsgi-core; then
-    # Without a master process, which would wake up every second to look after its workers.
+    # A master process would wake up every second to check its workers, so there is none.
     PINHEAD_DB=$db PINHEAD_HEAP_MIB=$heap_mib uwsgi-core --plugin python3 --single-interpreter \
         --http-socket :8000 --listen 128 --chdir $lib --module app --need-app \
         --threads "$threads" --disable-logging --uid www-data --gid www-data \
         --daemonize $logs/app.log
-    # It takes connections as soon as it has its port, and answers when its heap is there.
+    # The server accepts connections as soon as its port is open, and answers when its heap exists.
     tries=0
     until wget -q -T 120 -O /dev/null http://127.0.0.1:8000/app/heap 2> /dev/null; do
         tries=$((tries + 1))

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Gives the servers of this guest the password of their farm's database. The host runs it when it
-# has written the file, and the guest's start when PostgreSQL runs: whichever is later finds both.
+# Gives the servers of this guest the password of their farm's database. The host runs this script
+# after it has written the file, and start.sh runs it once PostgreSQL runs. The later run finds the
+# file and PostgreSQL.
 set -u
 
 file=/run/pinhead/database-password
@@ -10,7 +11,7 @@ case ",$services," in
     *,app,*) chown www-data $file ;;
 esac
 [ -S /run/postgresql/.s.PGSQL.5432 ] || exit 0
-# Its words come by standard input: those of a command are for everyone to see.
+# The SQL is passed by standard input, because all users can see the arguments of a command.
 {
     printf "ALTER ROLE pinhead PASSWORD '"
     tr -d '\n' < $file

@@ -1,4 +1,4 @@
-//! Other owners of the CPUs or the pool.
+//! Tests of the search for other programs that change the CPUs or the pool.
 
 use std::os::unix::fs::symlink;
 
@@ -30,7 +30,7 @@ fn a_plain_guest_has_none() {
     // Kernel threads are pinned by the hundred.
     kernel.add_process(20, "ksoftirqd/1", "", "1");
     // The kernel narrowed the first process's cpuset to the CPUs online. The second process may
-    // also use CPUs that the machine may get one day.
+    // also use CPUs that the machine does not have yet.
     kernel.add_process(30, "sshd", "sshd", "0-1");
     kernel.add_process(31, "sshd", "sshd", "0-63");
     check(&kernel, &[]);

@@ -1,4 +1,4 @@
-//! CPUs of a fake kernel come and go.
+//! Tests of plugging and unplugging the CPUs of a fake kernel.
 
 use pinheadd::plug::{CpuSet, Cpus, Error, Polarization, PresentCpus};
 use procfs::testing::FakeKernel;
@@ -176,7 +176,7 @@ fn report_g05_a_kernel_that_cannot_plug_says_so() {
     assert_eq!(cpus.usable().unwrap(), set(&[0, 1]));
     let why = Some("no CPU of this guest can be changed".to_owned());
     assert_eq!((cpus.why_no_plug(), cpus.why_no_unplug()), (why.clone(), why));
-    // A captured tree with only the lists gives no reason.
+    // In a captured tree with only the lists of CPUs, every CPU counts as changeable.
     (0..3).for_each(|cpu| kernel.remove(&format!("sys/devices/system/cpu/cpu{cpu}")));
     assert_eq!((cpus.why_no_plug(), cpus.why_no_unplug()), (None, None));
 }

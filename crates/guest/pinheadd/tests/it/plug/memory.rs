@@ -118,7 +118,7 @@ fn cut_or_changed_record_is_refused_or_means_itself() {
         }
     }
     // The changed records that are valid have another digit in the boot id, other CPUs or another
-    // size. A much larger number would mean that a part of the record is not checked.
+    // size. Much more valid records would mean that a part of the record is not checked.
     assert!((36 * 22..1000).contains(&taken), "{taken}");
 }
 

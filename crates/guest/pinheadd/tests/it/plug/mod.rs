@@ -1,4 +1,4 @@
-//! CPUs and memory of a fake machine.
+//! Tests of the CPUs and the memory of a fake machine.
 
 mod conflicts;
 mod cpus;
