@@ -38,13 +38,13 @@ fn json(document: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(document).map_err(|error| failed(&error))
 }
 
-/// Returns the begin of the first minute and the end of the last; `None` without recordings.
+/// Returns the start of the first minute and the end of the last; `None` without recordings.
 #[pyfunction]
 fn extent(py: Python<'_>, dir: PathBuf) -> PyResult<Option<(i64, i64)>> {
     py.detach(|| Records::open(&dir)?.extent()).map_err(|error| failed(&error))
 }
 
-/// Returns the times without data: begin, end and reason.
+/// Returns the times without data: start, end and reason.
 #[pyfunction]
 fn gaps(
     py: Python<'_>,
@@ -155,7 +155,8 @@ fn replay(
     py.detach(answer).map_err(|error| failed(&*error))
 }
 
-/// Returns the number of further guests like those of a pattern that fit, as JSON.
+/// Returns the number of additional guests that fit, as JSON. Their load is that of guests whose
+/// names match a pattern.
 #[pyfunction]
 #[pyo3(signature = (dir, from_ms, to_ms, like, policy, host, growth_permille))]
 #[expect(clippy::too_many_arguments, reason = "Python's side names them")]

@@ -15,7 +15,7 @@ pub enum Failure {
     /// More steps than memory allows.
     #[error("the time has more than {STEPS_MAX} steps: use a longer `every`")]
     TooMany,
-    /// Steps that are no whole minutes.
+    /// Steps that are not whole minutes.
     #[error("steps are whole minutes: every=\"1min\", \"5min\", \"1h\"")]
     Uneven,
     /// Part of the time is recorded only as quarters of an hour.
@@ -58,7 +58,7 @@ pub fn intervals(
     };
     let span = Span { from_ms, to_ms, step_ms };
     records.visit_fields(span, &pick, |interval| {
-        // A row of a quarter of an hour has the time of its begin.
+        // A row that covers much more time than a step is a row of a quarter of an hour.
         is_coarse |= interval.host.covered_ms > step_ms.unsigned_abs().saturating_mul(3) / 2;
         add_interval(&mut columns, part, &interval);
         match is_coarse {

@@ -50,7 +50,7 @@ def test_samples_are_those_of_a_second(recording):
     seconds = host["time"].to_pandas().diff().dropna().dt.total_seconds()
     assert 0.5 < seconds.median() < 2
     assert host["available_bytes"].null_count == 0
-    # Samples are kept only for a while, so the first sample is not at the begin of the recording.
+    # Samples are kept only for a while, so the first sample is not at the start of the recording.
     first = host["time"][0].as_py()
     part = recording.samples("host", first, first + timedelta(minutes=2))
     assert 0 < len(part) < len(host)

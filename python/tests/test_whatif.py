@@ -14,7 +14,7 @@ def test_what_was_recorded_comes_out_again(recording, taken):
     with closing(sqlite3.connect(taken / "journal.db")) as journal:
         (written,) = journal.execute("select count(*) from decision").fetchone()
     assert found.agreement["same"] >= 0.95 * written > 60
-    # Today's rules also release balloons, which the rules of the recording did not.
+    # Today's rules also release balloons. The rules at the time of the recording did not.
     assert found.agreement["decisions"] <= 1.4 * written
     assert found.other is None
     ours = found.recorded

@@ -64,8 +64,8 @@ fn run(args: WebArgs) -> Result<(), Error> {
     Ok(::web::serve(settings)?)
 }
 
-/// Returns the text with the address of the pages. `is_repeated` means that a signal requested the
-/// address once more.
+/// Returns the text with the address of the pages. `is_repeated` means that a signal requested a
+/// new address.
 fn announcement(address: &str, by_token: bool, is_repeated: bool) -> String {
     let mut text = String::new();
     if is_repeated {
@@ -83,7 +83,6 @@ fn announcement(address: &str, by_token: bool, is_repeated: bool) -> String {
     text
 }
 
-/// Returns the source of the hosts in the options.
 fn source(args: WebArgs) -> Result<Arc<dyn Source>, Error> {
     let WebArgs { dir, journal, from, host, socket, .. } = args;
     Ok(match from {

@@ -29,8 +29,7 @@ pub fn ask(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a typed line, without the byte that ends the line. `ends` contains the bytes that end a
-/// line.
+/// Reads a typed line up to one of the bytes `ends`, and returns the line without this byte.
 fn line(ends: &[u8]) -> io::Result<String> {
     let mut input = io::stdin().lock().take(PASSWORD_MAX + 1);
     let mut line = Vec::new();
@@ -61,8 +60,8 @@ fn unseen(question: &str) -> io::Result<String> {
     let mut hidden = shown.clone();
     hidden.local_modes -= LocalModes::ECHO;
     hidden.local_modes |= LocalModes::ECHONL;
-    // If Ctrl-C ended the process, the terminal's settings would stay changed. Here the key only
-    // ends the line.
+    // Ctrl-C only ends the line. If Ctrl-C ended the process, the terminal's settings would stay
+    // changed.
     hidden.local_modes -= LocalModes::ISIG;
     hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
     let mut err = io::stderr();

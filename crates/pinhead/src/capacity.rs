@@ -1,5 +1,5 @@
-//! `pinhead capacity`: every level that this system can see above itself, and the maximum number of
-//! CPUs that these levels leave to the system.
+//! `pinhead capacity`: shows the levels above this system, such as the machine, the partition and
+//! the hypervisor. It also shows the maximum number of CPUs that these levels leave to the system.
 
 use crate::args::Format;
 use crate::cells::{number, percent};
@@ -61,8 +61,7 @@ struct Document<'a> {
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     let mut found = match text(&args.sysinfo) {
         Ok(text) => levels(&text),
-        // STHYI's page may come from another machine. In that case only the page describes the
-        // machine.
+        // A STHYI page may come from another machine. A missing `sysinfo` file is then no error.
         Err(_) if args.sthyi.is_some() && !args.sysinfo.exists() => Vec::new(),
         Err(error) => return Err(error),
     };

@@ -4,7 +4,6 @@ use base::Bytes;
 
 const NONE: &str = "-";
 
-/// Formats a size, in MiB.
 pub(crate) fn mib(size: Option<Bytes>) -> String {
     number(size.map(Bytes::as_mib))
 }

@@ -18,7 +18,7 @@ pub struct Checked {
     pub rules: RulesText,
     /// The findings, in the file's order.
     pub found: Vec<Diagnostic>,
-    /// Kind of a file that has no rules.
+    /// Description of the file's kind, if the file has no rules.
     pub what: Option<&'static str>,
 }
 

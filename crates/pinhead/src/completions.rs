@@ -79,7 +79,6 @@ _pinhead_presets() { _pinhead_names presets; _files }
 /// Line of clap's script for zsh before which the functions are inserted.
 const ZSH_END: &str = "if [ \"$funcstack[1]\" = \"_pinhead\" ]; then";
 
-/// Generates a shell's completion script for these commands.
 pub(crate) fn script(shell: Shell, mut cli: Command) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut cli, "pinhead", &mut script);
@@ -92,7 +91,6 @@ pub(crate) fn script(shell: Shell, mut cli: Command) -> String {
     }
 }
 
-/// Returns true if the argument of a command is an option.
 fn is_option(cli: &Command, command: &str, argument: &str) -> bool {
     let command = cli.find_subcommand(command);
     let argument = command.and_then(|command| {
@@ -124,7 +122,7 @@ fn bash(script: &str, cli: &Command) -> String {
 }
 
 /// Sets pinhead's own completer for each argument in `NAMED`. The script has a section for each
-/// command, and an argument is replaced only in its command's section.
+/// command, and a completer is set only in the section of the argument's command.
 fn zsh(script: &str) -> String {
     let mut out = String::new();
     let mut command = "";

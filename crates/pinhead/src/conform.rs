@@ -24,7 +24,6 @@ const LINE_MAX: u64 = 1 << 20;
 /// without end.
 const TEXT_MAX: u64 = 256 << 20;
 
-/// A recorded scenario.
 #[derive(Debug, Deserialize)]
 struct Scenario {
     id: String,
@@ -77,7 +76,6 @@ enum Difference {
     Decided { index: usize, expected: State, decided: State },
 }
 
-/// A scenario that cannot be run.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("it has no snapshot")]

@@ -45,7 +45,6 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     Ok(Explained { rules, explanation, counters: Vec::new(), verdicts, seen })
 }
 
-/// The source of the snapshots.
 enum Trees {
     /// The machine itself, read at intervals.
     Live(Root),
@@ -57,9 +56,7 @@ enum Trees {
     Guest { guest: Guest, dir: Scratch },
 }
 
-/// A running guest.
 struct Guest {
-    /// Name of the guest as given.
     name: String,
     /// Place of the guest in a farm, if a farm has the guest.
     at: Option<At>,
@@ -166,7 +163,7 @@ impl Guest {
 /// Writes the files of a running guest as a tree.
 fn fetch(guest: &Guest, dir: &Path) -> Result<(), Error> {
     let Captured { files } = guest.capture()?;
-    // Names from the socket are never used for files. Only names from this program's own table are.
+    // File names come only from this program's own table, never from the socket.
     let names = wire::File::ALL.iter().filter_map(|file| file.path());
     for name in names.chain([POOL]) {
         let Some(text) = files.get(name) else { continue };

@@ -98,7 +98,6 @@ pub(crate) mod testing {
     /// Widths of terminals that every table must fit.
     pub(crate) const WIDTHS: std::ops::RangeInclusive<usize> = 40..=300;
 
-    /// Random names, sentences and numbers.
     pub(crate) struct Words(pub(crate) Rng);
 
     impl Words {

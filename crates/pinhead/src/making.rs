@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Mode of a directory, which is the mode of the manager's own directories.
 const DIR_MODE: u32 = 0o750;
 
-/// A directory that gets its final name when it is complete. A drop before that removes the
-/// directory.
+/// A directory that gets its final name when it is complete. If the value is dropped earlier, the
+/// directory is removed.
 pub(crate) struct Making {
     to: PathBuf,
     partial: PathBuf,
@@ -34,18 +34,15 @@ impl Making {
         Ok(Making { to: to.to_owned(), partial })
     }
 
-    /// Returns the temporary path.
     pub(crate) fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Makes a directory within this directory.
     pub(crate) fn add(&self, name: &str) -> Result<(), Error> {
         let path = self.partial.join(name);
         make(&path).map_err(|source| cannot_make(&path, source))
     }
 
-    /// Renames the complete directory to its final name.
     pub(crate) fn done(self) -> Result<(), Error> {
         fs::rename(&self.partial, &self.to).map_err(|source| cannot_make(&self.to, source))
     }

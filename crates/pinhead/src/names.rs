@@ -5,7 +5,6 @@ use farm::{running, service};
 use manager::control::{Answer, Ask, ask_manager};
 use std::collections::BTreeSet;
 
-/// Maximum length of a name that a shell completes.
 const NAME_MAX: usize = 100;
 
 /// Returns the names, one per line. Shells expand words that they complete, so names that are not
@@ -23,7 +22,6 @@ pub fn show(args: &NamesArgs) -> String {
     names.iter().filter(|name| is_word(name)).map(|name| format!("{name}\n")).collect()
 }
 
-/// Returns the guests of the manager and of this user's farms.
 fn guests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     if let Ok(Answer::Ps(ps)) = ask_manager(None, &Ask::Ps) {

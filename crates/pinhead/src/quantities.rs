@@ -37,7 +37,7 @@ fn within<T: TryFrom<u64>>(
     }
 }
 
-/// Parses a percentage of a whole, in thousandths.
+/// Parses a percentage of a whole, and returns it in thousandths.
 pub(crate) fn part(text: &str) -> Result<u64, Bad> {
     base::parse_percent(text, base::WHOLE)
 }

@@ -60,7 +60,6 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
 struct Printer<'a> {
     format: SqlFormat,
     out: &'a mut dyn Write,
-    /// The first error of a write.
     failed: Option<std::io::Error>,
     names: Vec<String>,
     rows: Vec<Vec<Cell>>,
@@ -142,7 +141,6 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Shortens a cell for a text table.
 fn clipped(cell: &Cell) -> Cell {
     match cell {
         Cell::Text(text) => Cell::Text(base::plain(text, CELL_MAX)),

@@ -1,10 +1,9 @@
-//! Messages of a process that must survive the loss of its reader, and early parts of an answer.
+//! Messages of a process that continues even if nobody reads them, and early parts of an answer.
 
 use crate::Error;
 use crate::terminal::complain;
 use std::io::Write;
 
-/// Maximum length of a message, in characters.
 const WIDTH: usize = 600;
 
 /// Writes a line to standard error. The standard library's macros panic if standard error is a pipe

@@ -1,5 +1,5 @@
-//! The terminal's width, and text broken between words to fit it. Other output is not broken, so
-//! that scripts can read it line by line.
+//! The terminal's width, and texts that are broken between words to fit this width. Other output is
+//! not broken, so that scripts can read it line by line.
 
 use base::wrapped;
 use clap::error::{ContextKind, ErrorKind};
@@ -19,7 +19,7 @@ pub fn width(of: impl AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Returns messages in lines of this width.
+/// Breaks messages into lines of this width. Without a width, returns the text unchanged.
 pub fn fitted(text: &str, width: Option<usize>) -> String {
     width.map_or_else(|| text.to_owned(), |width| wrapped(text, width, INDENT))
 }

@@ -137,7 +137,6 @@ fn park_words(guest: &Target, socket: Option<&Path>) -> Vec<String> {
     }
 }
 
-/// Returns the arguments of `pinhead set`.
 fn set_words(guest: &Target, socket: Option<&Path>, change: &[&str]) -> Vec<String> {
     let socket = socket.map(|path| ["--socket".to_owned(), path.display().to_string()]);
     let change = change.iter().map(|word| (*word).to_owned());

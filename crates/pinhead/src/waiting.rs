@@ -23,7 +23,6 @@ impl Waiting {
         Waiting { what, total, done: Duration::ZERO, progress }
     }
 
-    /// Waits for a part of the total time.
     pub(crate) fn wait(&mut self, time: Duration) {
         let end = self.done + time;
         while self.done < end {

@@ -11,7 +11,6 @@ use store::{Journal, Policy};
 use why::when::{self, Now};
 use why::{Question, Time, diff};
 
-/// Default time span.
 const USUAL: &str = "1h";
 
 /// `pinhead why`

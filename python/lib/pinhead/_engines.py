@@ -51,9 +51,9 @@ def in_processes(
 ) -> list[Result]:
     """Runs jobs in processes. Returns the results in the order of the jobs.
 
-    ``ProcessPoolExecutor`` is not used, because a job may never end if a worker dies at its start.
+    ``ProcessPoolExecutor`` is not used: if a worker dies while it starts, a job may never end.
     """
-    # A worker is not a copy of this process, because this process may have threads.
+    # Workers are started anew instead of forked, because this process may have threads.
     context = get_context("spawn")
     waiting = deque(range(len(jobs)))
     results: dict[int, Result] = {}
@@ -61,7 +61,7 @@ def in_processes(
     busy: dict[Connection, tuple[BaseProcess, int]] = {}
 
     def lost(at: int) -> None:
-        """Queues a lost job again, unless `tries` workers have died at it."""
+        """Queues a lost job again, unless `tries` workers have died while running the job."""
         deaths[at] += 1
         if deaths[at] < tries:
             waiting.appendleft(at)
@@ -82,7 +82,7 @@ def in_processes(
         try:
             connection.send(jobs[at])
         except OSError:
-            pass  # The worker is dead, which the next read from it reports, too.
+            pass  # The worker is dead. The next read from the worker reports this, too.
 
     try:
         while waiting or busy:

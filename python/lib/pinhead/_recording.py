@@ -27,8 +27,8 @@ class Recording:
     Rows begin at round times: with ``every="5min"`` at 12:00, 12:05 and so on. The first row
     contains ``start``. By default, minutes are kept for three days, and quarters of an hour after
     that. For such an older time, ``every`` must be 15 minutes or a multiple. A step without data
-    has no row in the tables of guests, tiers and processes. In the host's table its row covers
-    0 ms. An unknown value is null, never 0.
+    has no row in the tables of guests, tiers and processes. In the host's table the row of such a
+    step covers 0 ms. An unknown value is null, never 0.
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
@@ -39,7 +39,7 @@ class Recording:
         return f"Recording({str(self.path)!r})"
 
     def extent(self) -> Optional[tuple[datetime, datetime]]:
-        """Returns the begin of the first row and the end of the last, without the current minute.
+        """Returns the start of the first row and the end of the last, without the current minute.
         Returns ``None`` without data. A row of a quarter of an hour may begin before its data."""
         found = _native.extent(str(self.path))
         if found is None:
@@ -63,7 +63,7 @@ class Recording:
         every: Span = "1min",
         fields: Optional[Sequence[str]] = None,
     ) -> pa.Table:
-        """Returns a row for each guest and step: ``time`` (begin of the step), ``guest``, ``uuid``,
+        """Returns a row for each guest and step: ``time`` (start of the step), ``guest``, ``uuid``,
         ``class``, ``covered_ms`` (time with data), and the fields. The value of a counter is its
         increase in the step, and the value of a gauge is its mean."""
         return self.table("guests", start, end, every=every, fields=fields)

@@ -225,7 +225,7 @@ def _play(
 
 @dataclass(frozen=True)
 class Fit:
-    """Number of additional guests that fit. With one more, a need that was met would be unmet."""
+    """Number of additional guests that fit. One more guest would leave a met need unmet."""
 
     count: int
     """Number of additional guests."""
@@ -264,7 +264,8 @@ class Sizes:
     sizes_bytes: int
     """Sum of all sizes."""
     needed_at_once_bytes: int
-    """Maximum of the need of all guests at one time, which is lower, as peaks do not coincide."""
+    """Largest total need of all guests at one time. This is less than the sum of the guests' peaks,
+    because the peaks do not coincide."""
 
 
 def size(

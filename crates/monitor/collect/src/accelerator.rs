@@ -14,7 +14,6 @@ const MACHINES_MAX: usize = 10_000;
 /// Link target of a virtual machine's descriptor.
 const VM_LINK: &str = "anon_inode:kvm-vm";
 
-/// Accelerator of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
     /// Hardware virtualisation, for which the kernel counts guest time.
@@ -38,8 +37,7 @@ pub(crate) fn accelerator(root: &Path, pid: u32) -> Accelerator {
     }
 }
 
-/// Files of KVM's counters, with the counters' fields. Two of these files hold parts of the polling
-/// time.
+/// Files of KVM's counters, and the field for each file. Two files hold parts of the polling time.
 const FILES: [(&str, GuestField); 5] = [
     ("halt_poll_success_ns", GuestField::HaltPoll),
     ("halt_poll_fail_ns", GuestField::HaltPoll),
@@ -48,13 +46,13 @@ const FILES: [(&str, GuestField); 5] = [
     ("exits", GuestField::Exits),
 ];
 
-/// KVM's statistics of one virtual machine, summed by the kernel over its virtual CPUs. Only root
-/// can read them, if debugfs is mounted.
+/// KVM's statistics of one virtual machine, summed by the kernel over its virtual CPUs. Reading the
+/// statistics requires root and a mounted debugfs.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics([Kept; FILES.len()]);
 
 impl Statistics {
-    /// Opens the statistics of a process, from a directory named `PID-FD`.
+    /// Opens the statistics of a process, in the directory named `PID-FD`.
     pub(crate) fn open(root: &Path, pid: u32) -> Statistics {
         let dir = root.join("sys/kernel/debug/kvm");
         let Ok(entries) = std::fs::read_dir(&dir) else { return Statistics::default() };
@@ -70,7 +68,6 @@ impl Statistics {
         Statistics(FILES.map(|(file, _)| Kept::open(&dir.join(&name).join(file))))
     }
 
-    /// Fills in the current counters.
     pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         let [success, fail, others @ ..] = self.0.each_ref().map(|file| file.number(buffer));
         let polled = success.zip(fail).map(|(a, b)| a.saturating_add(b));

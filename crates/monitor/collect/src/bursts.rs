@@ -5,15 +5,15 @@
 //! the whole second, its burst continues in the next reading. A trace of every burst would be
 //! exact, but would cost the host more than most guests do.
 
-/// Working time in percent above which a virtual CPU counts as never idle.
+/// Working time, in percent of the time passed, above which a virtual CPU counts as never idle.
 const WHOLE_PERCENT: u64 = 95;
-/// Upper limits of the kinds of bursts, in nanoseconds.
+/// Upper limits of the length classes of bursts, in nanoseconds.
 const ENDS_NS: [u64; 3] = [50_000_000, 200_000_000, 1_000_000_000];
 /// Length below which an idle time is a pause within one piece of work, such as a wait for a
 /// response.
 const REST_NS: u64 = 300_000_000;
 
-/// Totals of virtual CPUs.
+/// Bursts and short idle times, summed over virtual CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretches {
     /// Numbers of bursts by length: below 0.05 s, below 0.2 s, below 1 s, and longer.
@@ -34,8 +34,8 @@ impl Stretches {
         self.counts[kind] = self.counts[kind].saturating_add(count);
     }
 
-    /// Adds the activity of a virtual CPU since the last reading: its run and wait time, and its
-    /// dispatches.
+    /// Adds the activity of a virtual CPU since the last reading. `queued_ns` is the sum of its run
+    /// time and wait time.
     pub(crate) fn take(
         &mut self,
         open: &mut Open,

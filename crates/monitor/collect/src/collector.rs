@@ -1,4 +1,5 @@
-//! State of all subjects at one moment, from the manager and from the host's kernel.
+//! State of the host, its guests and its memory tiers at one moment, from the manager and the
+//! kernel.
 
 use hypervisor::{ProcessId, ThreadRan};
 use model::{Field, GuestIdentity, HostField, Moment, Row};
@@ -11,8 +12,8 @@ use crate::host::HostReader;
 use crate::others::Others;
 use crate::tier::TierReader;
 
-/// Time before another attempt to open a process. The first attempt fails if the process is ending,
-/// or if no file descriptor is left.
+/// Time before another attempt to open a process. An attempt fails if the process is ending, or if
+/// no file descriptor is left.
 const RETRY_MS: u64 = 10_000;
 
 /// A guest with a process to read.
@@ -20,13 +21,13 @@ const RETRY_MS: u64 = 10_000;
 pub struct GuestProcess {
     /// Id of the guest in the manager, never reused.
     pub id: u64,
-    /// Identity of the guest, under which the moment has the guest's row.
+    /// Identity of the guest, the key of the guest's row in the moment.
     pub who: Arc<GuestIdentity>,
-    /// Process of the guest, if it is known.
+    /// Process of the guest, if known.
     pub process: Option<ProcessId>,
     /// Threads of the virtual CPUs.
     pub vcpu_tids: Arc<[u32]>,
-    /// Thread counters that the manager has just read. Empty if the counters are older.
+    /// Counters of the virtual CPUs' threads, if the manager has just read them; otherwise empty.
     pub vcpus_ran: Vec<ThreadRan>,
 }
 
@@ -84,8 +85,8 @@ impl Collector {
         if self.others.is_due(now_ms, moment.at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
-        // The host's sums are read right after the counters that the manager has read. Later the
-        // monitor may have to wait for a busy CPU.
+        // The host's sums are read now, soon after the manager's counters. Later this thread may
+        // have to wait for a busy CPU.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
         moment.tiers = self.tiers.read(&host, now_ms);
@@ -163,8 +164,8 @@ impl Collector {
         host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
-    /// Returns the number of guests for which the last moment opened files. To open files takes
-    /// longer than to read them.
+    /// Returns the number of guests for which the last moment opened files. Opening files takes
+    /// longer than reading them.
     pub fn opened(&self) -> usize {
         self.opened
     }
@@ -181,7 +182,7 @@ impl Watched {
     }
 }
 
-/// Adds the fields that a row lacks.
+/// Adds the fields of `below` that `row` lacks.
 fn put_below<F: Field>(row: &mut Row<F>, below: Row<F>) {
     let above = std::mem::replace(row, below);
     row.overlay(&above);
@@ -193,7 +194,6 @@ mod tests {
     use crate::testing::Tree;
     use model::{GuestField, Interval};
 
-    /// Interval of costly readings.
     const SELDOM_MS: u64 = 5_000;
 
     fn tree() -> Tree {

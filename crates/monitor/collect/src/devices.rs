@@ -28,13 +28,13 @@ const TAPS_MAX: usize = 8;
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
 /// Unit of a file's allocated blocks, independent of the file system.
 const BLOCK_BYTES: u64 = 512;
-/// Maximum number of files that have their cached pages counted in one round. For a large file the
-/// kernel needs milliseconds, because it visits every cached page.
+/// Maximum number of files for which cached pages are counted in one round. The kernel visits every
+/// cached page, which takes milliseconds for a large file.
 const COUNTED_A_ROUND: usize = 4;
 /// Time after which a file is forgotten if no guest has it open. Even a sleeping guest is read more
 /// often.
 const FORGET_MS: u64 = 3 * LIST_MS;
-/// Prefixes of links to memory.
+/// Prefixes of link targets that are no image files.
 const MEMORY: [&str; 3] = ["/memfd:", "/dev/", "anon_inode:"];
 /// Link target of a tap device's descriptor.
 const TUN: &str = "/dev/net/tun";
@@ -59,7 +59,6 @@ pub(crate) struct Images {
     left: usize,
 }
 
-/// Sums over image files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) files: u64,
@@ -69,7 +68,7 @@ pub(crate) struct Held {
 }
 
 impl Images {
-    /// Begins a round.
+    /// Begins a round, and forgets files that no guest has had open recently.
     pub(crate) fn begin(&mut self, now_ms: u64) {
         self.left = COUNTED_A_ROUND;
         self.all.retain(|_, image| now_ms.saturating_sub(image.seen_ms) < FORGET_MS);
@@ -127,7 +126,6 @@ struct Tap {
     files: [Kept; 4],
 }
 
-/// Open devices of one guest's process.
 #[derive(Debug)]
 pub(crate) struct Devices {
     root: PathBuf,
@@ -140,13 +138,11 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Creates a reader without any data.
     pub(crate) fn new(root: &Path, pid: u32, page_bytes: u64) -> Devices {
         let root = root.to_owned();
         Devices { root, pid, page_bytes, listed_ms: None, images: None, taps: Vec::new() }
     }
 
-    /// Scans the descriptors, if a scan is due.
     pub(crate) fn read(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {
             self.listed_ms = Some(now_ms);

@@ -26,8 +26,8 @@ pub(crate) struct Group {
     low: Kept,
 }
 
-/// Keys of memory.stat. They count pages, except for one key in bytes. Older kernels lack some
-/// keys.
+/// Keys of memory.stat. All values but one count pages; the value of `zswapped` is in bytes. Older
+/// kernels lack some keys.
 const MEMORY_STAT: &[(&str, GuestField)] = &[
     ("zswapped", GuestField::GroupZswapped),
     ("zswpin", GuestField::GroupZswapIn),
@@ -70,7 +70,7 @@ impl Group {
         }
     }
 
-    /// Fills in the group's throttled time, its pressure stall times, and the values of its memory.
+    /// Fills in the group's throttled time, pressure stall times and memory values.
     pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         let throttled = self.cpu_stat.once(buffer).and_then(|text| value_of(text, self.name));
         let throttled_ns = throttled.and_then(|time| time.checked_mul(self.unit_ns));
@@ -83,7 +83,7 @@ impl Group {
         self.memory(row, buffer);
     }
 
-    /// Fills in the memory of the group. A limit of `max` counts as missing.
+    /// Fills in the group's memory values. A limit of `max` counts as missing.
     fn memory(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         row.set(GuestField::GroupSwap, self.swap.number(buffer));
         row.set(GuestField::Low, self.low.number(buffer));
@@ -105,8 +105,8 @@ impl Group {
     }
 }
 
-/// Returns the guest's own group. libvirt puts a guest's threads in child groups. The root group is
-/// never a guest's own group.
+/// Returns the guest's own group. libvirt puts a guest's threads in child groups of that group. The
+/// root group is never a guest's own group.
 fn own_group(mut path: PathBuf) -> Option<PathBuf> {
     for below in ["emulator", "libvirt"] {
         if path.file_name().is_some_and(|name| name == below) {

@@ -16,23 +16,23 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{numbers, value_of};
 use procfs::{Buffer, Kept};
 
-/// A guest counts as asleep if its virtual CPUs ran no longer than this since the last reading.
-/// Even an idle kernel runs occasionally.
+/// Maximum run time of a sleeping guest's virtual CPUs since the last reading. Even an idle kernel
+/// runs occasionally.
 const SLEEP_NS: u64 = 20_000_000;
-/// Divisor of the elapsed time for the same limit, one fiftieth of a CPU. The larger limit counts.
+/// Divisor of the elapsed time for a second limit, one fiftieth of a CPU. The larger limit applies.
 const SLEEP_PART: u64 = 50;
-/// Interval of readings of rare or costly values, while the guest runs.
+/// Interval between readings of rare or costly values, while the guest runs.
 const SELDOM_MS: u64 = 5_000;
-/// Interval of readings of a sleeping guest, or of any guest on a host short of memory. Each
+/// Interval between readings of a sleeping guest, or of any guest on a host short of memory. Each
 /// reading includes the emulator's work since the previous reading.
 const ASLEEP_MS: u64 = 15_000;
-/// Interval of scans for new threads. Each scan reads a directory.
+/// Interval between scans for new threads. Each scan reads a directory.
 const LIST_MS: u64 = 15_000;
 
 /// Extent of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// Everything that has changed.
+    /// Everything, if the guest has run since the last reading.
     Usual,
     /// The minimum, on a host short of memory.
     Least,
@@ -53,7 +53,6 @@ pub enum Look {
     Gone,
 }
 
-/// Files of a guest's process that stay open.
 #[derive(Debug)]
 struct ProcessFiles {
     stat: Kept,
@@ -63,8 +62,8 @@ struct ProcessFiles {
     merged: Kept,
 }
 
-/// Reader of a guest's process. Its files stay open, so that they never show another process with a
-/// reused pid.
+/// Reader of a guest's process. The files of the process stay open, so a reused pid cannot make
+/// them show another process.
 #[derive(Debug)]
 pub struct GuestReader {
     vcpus: Threads,
@@ -92,7 +91,7 @@ pub struct Scratch {
 }
 
 impl GuestReader {
-    /// Opens the files of a process; `None` if it has ended, or its pid was reused.
+    /// Opens the files of a process; `None` if the process has ended or its pid was reused.
     pub fn open(root: &Path, process: ProcessId, vcpu_tids: &[u32]) -> Option<GuestReader> {
         let pid = process.pid;
         let at = |name: &str| Kept::open(&root.join(format!("proc/{pid}/{name}")));
@@ -163,7 +162,7 @@ impl GuestReader {
             Care::AsIfAwake => true,
         };
         if !(due || wanted) {
-            // Without this check, the end of a guest without threads would never be noticed.
+            // Only this check notices the end of a guest with unknown virtual CPUs.
             return match (awake, self.vcpus.len()) {
                 (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,
@@ -191,8 +190,8 @@ impl GuestReader {
     fn often(&mut self, process: &Process, vcpus_ns: u64, now_ms: u64, buffer: &mut Buffer) {
         let row = &mut self.row;
         let is_kvm = self.accelerator == Accelerator::Kvm;
-        // Under emulation the kernel cannot tell a guest's code from the emulator's code, so both
-        // values are missing. If the accelerator is unknown, a guest time above zero proves KVM.
+        // Under emulation the kernel cannot tell a guest's code from the emulator's code, so the
+        // guest time is missing. If the accelerator is unknown, a guest time above zero proves KVM.
         let wants_times = self.counts_block_io || self.accelerator != Accelerator::Emulated;
         if let Some(times) = wants_times.then(|| self.vcpus.times(buffer)).flatten() {
             let guest = Some(times.guest_ns).filter(|ns| is_kvm || *ns > 0);
@@ -245,7 +244,6 @@ impl GuestReader {
         self.statistics.read(row, buffer);
     }
 
-    /// Fills in image files and tap devices.
     fn devices(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
         self.devices.read(images, now_ms, buffer);
         let held = self.devices.held(images);

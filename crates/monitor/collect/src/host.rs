@@ -1,7 +1,7 @@
 //! Reader of the host: CPUs, memory, and the kernel's counters for both.
 //!
 //! /proc/stat is the most costly file: for any read the kernel generates the whole file, with a sum
-//! for every interrupt. It is therefore read once per moment.
+//! for every interrupt. The file is therefore read once per moment.
 
 use model::counters::PsiLine;
 use model::{HostField, Row};
@@ -23,7 +23,6 @@ const PROCESSES_MAX: usize = 2000;
 /// Maximum number of lines read at the end of /proc/stat, after the interrupts.
 const TAIL_LINES: usize = 12;
 
-/// Keys of /proc/meminfo.
 const MEMINFO: &[(&str, HostField)] = &[
     ("MemTotal", HostField::Total),
     ("MemFree", HostField::Free),
@@ -50,7 +49,7 @@ const MEMINFO: &[(&str, HostField)] = &[
 const VMSTAT_PAGES: &[(&str, HostField)] = &[
     ("workingset_refault_anon", HostField::RefaultAnonymous),
     ("workingset_refault_file", HostField::RefaultFile),
-    // Common counter of older kernels.
+    // Older kernels have one counter for both kinds of pages.
     ("workingset_refault", HostField::RefaultFile),
     ("pswpin", HostField::SwapIn),
     ("pswpout", HostField::SwapOut),
@@ -67,7 +66,7 @@ const VMSTAT_PAGES: &[(&str, HostField)] = &[
 const VMSTAT: &[(&str, HostField)] =
     &[("pgmajfault", HostField::MajorFaults), ("oom_kill", HostField::OomKills)];
 
-/// Files of /proc/pressure, their kinds of lines, and the fields.
+/// Files of /proc/pressure, and the field for each kind of line.
 const PRESSURE: &[(&str, &[(PsiLine, HostField)])] = &[
     ("cpu", &[(PsiLine::Some, HostField::PsiCpuSome)]),
     (
@@ -77,7 +76,6 @@ const PRESSURE: &[(&str, &[(PsiLine, HostField)])] = &[
     ("io", &[(PsiLine::Some, HostField::PsiIoSome), (PsiLine::Full, HostField::PsiIoFull)]),
 ];
 
-/// Files of KSM.
 const KSM: &[(&str, HostField)] = &[
     ("pages_shared", HostField::KsmShared),
     ("pages_sharing", HostField::KsmSharing),
@@ -228,8 +226,8 @@ impl HostReader {
     }
 }
 
-/// Returns the run time of threads. Returns `None` if there are no threads, or if a thread is not
-/// readable.
+/// Returns the total run time of the threads. Returns `None` if there are no threads, or if a
+/// thread is not readable.
 fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     let mut sum = None;
     for thread in threads {

@@ -5,12 +5,12 @@
 //!     ─► growth since the last reading, without guests and manager ─► two sums
 //! ```
 //!
-//! The run time of a process that starts and ends between two readings is not lost. When its parent
-//! waits for it, the kernel adds its run time to the run time of the parent's children. The part
-//! that was already read while the process was alive is subtracted again, at the latest after the
-//! next reading. The delay is needed because a reading takes time: a process may have ended before
-//! its parent's wait is visible. If a parent ignores its children, the kernel drops their run time,
-//! and the sum is too low.
+//! The run time of a process that starts and ends between two readings is not lost. When the parent
+//! waits for the process, the kernel adds the run time to that of the parent's children. The part
+//! that earlier readings counted is subtracted again, at the latest after the next reading. The
+//! delay is needed because a reading takes time: it may see the end of a process, but not yet the
+//! parent's wait. If a parent ignores its children, the kernel drops their run time, and the sum is
+//! too low.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ const PROCESSES_MAX: usize = 4096;
 /// Milliseconds per process between two readings. Reading a process takes 10 to 20 µs, so the load
 /// stays below half a thousandth of a CPU.
 const APART_MS_EACH: u64 = 40;
-/// Minimum interval of readings, which is the interval of moments.
+/// Minimum interval between readings, about the interval between moments.
 const APART_MIN_MS: u64 = 900;
-/// Maximum interval of readings. The row of each minute needs at least one reading.
+/// Maximum interval between readings. The row of each minute needs at least one reading.
 const APART_MAX_MS: u64 = 60_000;
-/// Length of a minute, and earliest time of its last moment. The last moment must include all run
-/// time.
+/// Length of a minute, and the time in a minute from which a moment is the minute's last. The last
+/// moment must include all run time.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 
@@ -58,7 +58,6 @@ struct Process {
     children_ns: u64,
 }
 
-/// Reader of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     proc: PathBuf,
@@ -70,8 +69,8 @@ pub(crate) struct Others {
     /// Run time of processes that had ended by the last reading, although their parents had not
     /// waited for them yet.
     late_ns: u64,
-    /// Run time counted twice within one reading. The reading saw these processes alive, and later
-    /// saw their parents after the wait for them.
+    /// Run time that the last reading counted twice. The reading saw a process alive, and later saw
+    /// the parent after its wait for the process.
     twice_ns: u64,
     ran: Ran,
     buffer: Buffer,
@@ -165,7 +164,8 @@ impl Others {
             }
             let mut path = self.proc.join(name);
             path.push("stat");
-            // The parent's run time includes the run time of a process that has just ended.
+            // A process that has just ended is left out: the parent's run time includes its run
+            // time.
             let text = Kept::open(&path);
             if let Some(process) = text.once(&mut self.buffer).and_then(Process::parse) {
                 all.insert(pid, process);
@@ -228,7 +228,6 @@ mod tests {
         process(&tree, 20, 5, 110, 1000);
         process(&tree, 30, 5, 900, 0);
         process(&tree, 40, 5, 900, 0);
-        // A new child starts.
         process(&tree, 50, 80, 3, 0);
         others.look(1000, &guests);
         assert_eq!(ms(&others), (130, 20));
@@ -247,7 +246,6 @@ mod tests {
         others.look(3000, &BTreeSet::new());
         assert_eq!(ms(&others), (640, 20));
 
-        // A pid is reused.
         process(&tree, 20, 600, 5, 0);
         others.look(4000, &guests);
         assert_eq!(ms(&others), (640 + 50, 20));

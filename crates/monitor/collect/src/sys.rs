@@ -10,7 +10,7 @@ const CACHESTAT: libc::c_long = 451;
 /// Returns the number of a file's pages in the cache, without reading the file. Returns `None`
 /// without permission, and before Linux 6.5.
 pub(crate) fn cached_pages(file: &File) -> Option<u64> {
-    // The range begins at the start, and a length of 0 means the whole file.
+    // Offset 0 and length 0 mean the whole file.
     let range = [0_u64; 2];
     // Pages cached, dirty, in writeback, evicted, and recently evicted.
     let mut counts = [0_u64; 5];

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of directories created so far, for unique names.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A directory that is removed on drop.
 pub(crate) struct Tree {
     path: PathBuf,
 }
@@ -38,14 +37,12 @@ impl Tree {
         fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 
-    /// Creates a symlink with the given target.
     pub(crate) fn link(&self, name: &str, target: &str) {
         let path = self.place(name);
         std::os::unix::fs::symlink(target, &path)
             .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 
-    /// Removes a file or a directory.
     pub(crate) fn remove(&self, name: &str) {
         let path = self.path.join(name);
         let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };

@@ -49,13 +49,12 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Creates an empty set.
     pub(crate) fn none(root: &Path, pid: u32) -> Threads {
         Threads { tasks: root.join(format!("proc/{pid}/task")), ..Threads::default() }
     }
 
-    /// Returns the virtual CPUs of a process. Under emulation one thread may run several virtual
-    /// CPUs.
+    /// Returns the threads of a process's virtual CPUs. Under emulation one thread may run several
+    /// virtual CPUs.
     pub(crate) fn vcpus(root: &Path, pid: u32, tids: &[u32]) -> Threads {
         let mut threads = Threads::none(root, pid);
         for tid in tids.iter().take(VCPUS_MAX).map(|tid| u64::from(*tid)) {
@@ -99,7 +98,7 @@ impl Threads {
     }
 
     /// Returns the sum of all counters so far, including the last values of ended threads. Returns
-    /// `None` if no thread was ever read. Does not read the threads in `read` again.
+    /// `None` if no thread was ever read. Counters in `read` are used as they are, not read again.
     pub(crate) fn ran(&mut self, read: &[ThreadRan], buffer: &mut Buffer) -> Option<Schedstat> {
         let sum = &mut self.ran;
         self.threads.retain_mut(|thread| {

@@ -15,7 +15,7 @@ const SWAPS_MAX: usize = 32;
 const ZRAM_MAX: usize = 256;
 /// Bytes in a sector of a block device's counters, independent of the device.
 const SECTOR_BYTES: u64 = 512;
-/// Bytes in the unit of zram's backing device.
+/// Bytes in the unit of the counters of zram's backing device.
 const BACKING_BYTES: u64 = 4096;
 /// Nanoseconds in a millisecond.
 const MS_NS: u64 = 1_000_000;
@@ -24,7 +24,6 @@ const PRIORITY_BASE: i64 = 32_768;
 /// Interval of scans for devices, which seldom change.
 const LIST_MS: u64 = 10_000;
 
-/// Counters of a device.
 #[derive(Debug, Default)]
 struct Device {
     stat: Kept,
@@ -161,7 +160,6 @@ impl Device {
     }
 }
 
-/// Returns the zram devices.
 fn zrams(root: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(root.join("sys/block")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,5 +1,5 @@
-//! Zones of the kernel: free memory at which the kernel reclaims, and memory on per-CPU lists. The
-//! kernel does not count memory on these lists as free.
+//! Watermarks of the kernel's zones, below which the kernel reclaims memory, and pages on per-CPU
+//! lists. The kernel does not count pages on these lists as free.
 
 use model::{HostField, Row};
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 use procfs::parse::{lines, number, words};
 use procfs::{Buffer, Kept};
 
-/// Interval of readings. The file is long, but watermarks change only by configuration, and lists
-/// vary within narrow bounds.
+/// Interval between readings. The file is long, watermarks change only by configuration, and the
+/// lists vary within narrow bounds.
 const APART_MS: u64 = 15_000;
 
 /// Keys of /proc/zoneinfo. Lines of per-CPU lists have a colon after the key.
@@ -29,7 +29,6 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
-    /// Opens /proc/zoneinfo.
     pub(crate) fn open(root: &Path) -> Watermarks {
         let zoneinfo = Kept::open(&root.join("proc/zoneinfo"));
         Watermarks { zoneinfo, read_ms: None, sums: [None; COUNT] }

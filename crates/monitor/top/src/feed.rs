@@ -15,13 +15,12 @@ use std::time::Duration;
 /// Time between two requests to the manager. The manager takes samples at the same interval.
 pub(super) const TURN: Duration = Duration::from_secs(1);
 
-/// Maximum number of responses that wait while a guest's console has the terminal. If so many wait,
-/// no further responses are requested.
+/// Maximum number of responses that wait while a guest's console has the terminal. While this many
+/// wait, no further responses are requested.
 const WAITING: usize = 4;
 
 type Answer = Result<sample::Sample, String>;
 
-/// Responses from the manager.
 #[derive(Debug)]
 pub(super) struct Feed {
     answers: Receiver<Answer>,

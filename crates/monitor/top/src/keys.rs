@@ -2,7 +2,7 @@
 //!
 //! crossterm's reader is not used. By its source code, crossterm treats an escape character at the
 //! end of a read as the Escape key. It also does not treat a read of 0 bytes as the end of input.
-//! This decoder handles slow and closed lines correctly.
+//! This decoder handles slow and closed terminal lines correctly.
 
 /// A key. Filters are typed with plain characters. Every other key is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns a model
-//! and a view into lines. [`Model`], [`View`] and [`screens::draw`] can each be tested alone. If
-//! standard output is not a terminal, the same lines are printed one after the other.
+//! and a view into lines, so each can be tested alone. If standard output is not a terminal, the
+//! same lines are printed one after the other.
 
 #![forbid(unsafe_code)]
 
@@ -77,7 +77,6 @@ pub struct Options {
     pub no_color: bool,
 }
 
-/// Local time zone.
 struct Local(TimeZone);
 
 impl Zone for Local {
@@ -119,7 +118,6 @@ fn look<'a>(zone: &'a Local, options: &Options) -> Look<'a> {
     Look { zone, is_ascii: !speaks_utf8(), is_text: options.once || !is_terminal }
 }
 
-/// Returns the style of the screens.
 fn paint(options: &Options) -> Paint {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -156,7 +154,6 @@ fn speaks_utf8() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// Prints a screen per second as text.
 fn write_down(
     manager: &Manager,
     options: &Options,
@@ -202,7 +199,6 @@ pub fn print(
     Ok(())
 }
 
-/// Returns the width of screens that are printed as text.
 fn text_width() -> usize {
     terminal::size().map_or(TEXT_WIDTH, |(width, _)| width)
 }

@@ -7,7 +7,7 @@ use manager::control::{GuestRow, SizeAction};
 use model::clause::Clause;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of points of the past: three minutes, or the same number of steps.
+/// Number of points in a graph of the past: three minutes, or as many steps of a recording.
 pub(super) const HISTORY: usize = 180;
 /// Columns with a graph of the past, the most important first, with the graphs' labels.
 pub(super) const KEPT: [(Column, &str); 6] = [
@@ -57,7 +57,6 @@ pub(super) struct Replay {
 /// Values of a guest over time, oldest first, in the order of `KEPT`.
 pub(super) type Past = VecDeque<[Option<f32>; KEPT.len()]>;
 
-/// All data of the screens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     pub(super) sample: Option<Sample>,
@@ -83,7 +82,6 @@ impl Model {
         Model { decisions, ..Model::default() }
     }
 
-    /// Stores the newest sample.
     pub(super) fn take(&mut self, sample: Sample) {
         // Two requests may return the same sample of the manager.
         let is_new = self.sample.as_ref().is_none_or(|old| old.at_ms() != sample.at_ms());

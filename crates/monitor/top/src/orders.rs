@@ -58,7 +58,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the guest of a row.
     pub(super) fn of(row: &GuestRow) -> Target {
         Target { name: row.name.clone(), uuid: row.uuid.clone(), source: row.source.clone() }
     }
@@ -86,7 +85,6 @@ pub(super) struct Orders {
     results: Receiver<(Order, Outcome)>,
     waker: UnixStream,
     theirs: UnixStream,
-    /// Description of the action in progress.
     busy: Option<String>,
 }
 

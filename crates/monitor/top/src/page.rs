@@ -3,14 +3,13 @@
 use super::text::wrapped;
 use base::{columns, plain};
 
-/// Maximum number of lines of a page. A longer text is cut at its beginning.
+/// Maximum number of lines of a page. Of a longer text, the page keeps the last lines.
 const LINES_MAX: usize = 20_000;
 /// Maximum width of a line that is not wrapped.
 const LINE_MAX: usize = 2_000;
 /// Maximum indentation that the further lines of a wrapped line keep.
 const INDENT_MAX: usize = 12;
 
-/// A text with a position in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) title: String,
@@ -32,7 +31,7 @@ impl Page {
         self.lines.iter().flat_map(|line| fitted(line, width)).collect()
     }
 
-    /// Moves by a number of lines on a screen of this size.
+    /// Scrolls by a number of lines on a screen of this size.
     pub(super) fn travel(&mut self, by: isize, (width, height): (usize, usize)) {
         let last = self.lines(width).len().saturating_sub(height);
         self.scroll = self.scroll.min(last).saturating_add_signed(by).min(last);

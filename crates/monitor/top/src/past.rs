@@ -16,8 +16,8 @@ const READ_MAX: usize = 200_000;
 /// of every pass.
 type Mark = (String, String, u64);
 
-/// Returns the decisions of a time range about guests with an id, newest first. If equal decisions
-/// follow each other, only the first of them is returned.
+/// Returns the decisions of a time range, newest first, about guests for which `id_of` returns an
+/// id. If equal decisions follow each other, only the first of them is returned.
 pub(super) fn decisions(
     journal: &Journal,
     range: Range,
@@ -60,7 +60,6 @@ pub(super) fn decisions(
     Ok(found)
 }
 
-/// Opens a journal, if it exists and is readable.
 pub(super) fn open(path: &Path) -> Option<Journal> {
     if path.is_file() { Journal::read_only(path).ok() } else { None }
 }

@@ -19,8 +19,8 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// Data of the last second, or of an interval of a recording. The guests have their states at the
-/// end of this time.
+/// Data of the last second, or of an interval of a recording. Each guest has its state at the end
+/// of this time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     single: Single,
@@ -35,7 +35,6 @@ impl Sample {
         Sample { single: Single::new(interval, Some(ps.guests.len())), ps, round_us }
     }
 
-    /// Returns the interval.
     pub(super) fn interval(&self) -> &Interval {
         self.single.interval()
     }
@@ -46,7 +45,6 @@ impl Sample {
         self.round_us.is_none()
     }
 
-    /// Returns the end of the sample's interval.
     pub(super) fn at_ms(&self) -> i64 {
         self.single.to_ms()
     }
@@ -79,7 +77,6 @@ impl Sample {
         self.single.tier(tier, id)
     }
 
-    /// Returns a raw field of the host.
     pub(super) fn raw(&self, field: HostField) -> Option<u64> {
         self.interval().host.get(field)
     }
@@ -123,7 +120,6 @@ impl Seen<'_> {
         !self.sample.is_recorded() && (is_silent || self.row.unusable.is_some())
     }
 
-    /// Returns the guest's state as a word.
     pub(super) fn state(&self) -> &'static str {
         match self.row.state {
             GuestRunState::Running | GuestRunState::Parked => self.row.state_name(),

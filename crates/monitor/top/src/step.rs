@@ -8,14 +8,13 @@ use super::view::{Shown, Typed, View};
 use base::MIB;
 use manager::control::{GuestMode, GuestRow, GuestRunState};
 
-/// Maximum length of a typed text.
 const TYPED_MAX: usize = 60;
 /// Number of steps in a recording per press of the fast keys.
 const FAR: i64 = 10;
 /// Number of lines that stay visible when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
-/// Number of lines on a page's screen that are not its text.
+/// Number of lines above and below a page's text.
 const FRAME: usize = 2;
 
 /// Performs the action of a key, on a screen of `width` and `height`.

@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 /// Size of a terminal that does not report its size.
 const USUAL: (usize, usize) = (80, 24);
 
-/// Signals for the end and for a new size, as sockets.
+/// Sockets that are readable after a signal: to end, or for a new size.
 pub(super) struct Signals {
     pub(super) end: UnixStream,
     pub(super) resized: UnixStream,
@@ -43,7 +43,6 @@ impl Signals {
     }
 }
 
-/// Colours and attributes of the screens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
     /// Colours by meaning, and inverse video.
@@ -52,7 +51,6 @@ pub(super) enum Paint {
     Plain,
 }
 
-/// The terminal during the display.
 pub(super) struct Terminal {
     paint: Paint,
     drawn: Drawn,
@@ -66,7 +64,6 @@ struct Drawn {
 }
 
 impl Terminal {
-    /// Sets the terminal up.
     pub(super) fn take(paint: Paint) -> io::Result<Terminal> {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
@@ -113,7 +110,7 @@ impl Terminal {
     }
 }
 
-/// Returns the size of the terminal at the output, if there is one that reports it.
+/// Returns the size of the terminal at the output, or `None` if the size is unknown.
 pub(super) fn size() -> Option<(usize, usize)> {
     let size = tcgetwinsize(io::stdout()).ok()?;
     let is_known = size.ws_col > 0 && size.ws_row > 0;

@@ -2,7 +2,6 @@
 
 use base::{columns, plain};
 
-/// Maximum length of a text that is broken into lines.
 const TEXT_MAX: usize = 2_000;
 /// Indentation of a line's fields, behind its label.
 pub(super) const LABEL: usize = 9;

@@ -2,7 +2,6 @@
 
 use super::sample::Seen;
 
-/// Column of the table of guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Column {
     Name,

@@ -23,7 +23,6 @@ pub enum Shown {
     Decisions,
 }
 
-/// Text being typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     /// Filter. It applies while the user types it.
@@ -34,7 +33,6 @@ pub(super) enum Typed {
     Park(Target),
 }
 
-/// State of the view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) shown: Shown,
@@ -57,7 +55,7 @@ pub(super) struct View {
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
-    /// Number of steps to move in a recording, which the tape then performs.
+    /// Number of steps that the tape is to move next in a recording.
     pub(super) travel: i64,
 }
 
@@ -128,7 +126,6 @@ impl View {
         all.into_iter().map(|(_, seen)| seen).collect()
     }
 
-    /// Returns the decisions, filtered.
     pub(super) fn decisions<'a>(&self, model: &'a Model) -> Vec<&'a Decided> {
         let filter = Filter::new(self.filter());
         model.decisions.iter().filter(|one| filter.takes(&one.guest, &one.class)).collect()

@@ -24,7 +24,6 @@ const KEY_MS: i64 = 50;
 /// Maximum length of a guest's name in a request to the manager.
 const WORD_MAX: usize = 255;
 
-/// Source of the data shown.
 pub(super) enum From {
     /// A manager, second by second, and the actions on its guests.
     Manager(Feed, Orders),

@@ -24,7 +24,7 @@ pub struct Answer {
     pub range: Range,
     /// Entries found.
     pub gathered: Gathered,
-    /// Names of guests with earlier runs in the time. The answer leaves these runs out.
+    /// Names of guests with earlier runs in the range. The answer leaves these runs out.
     pub earlier_runs: Vec<String>,
     /// Time and zone of the question.
     pub now: Now,
@@ -41,7 +41,8 @@ pub struct Told<'a> {
     pub action: &'a str,
     /// Size that a decision led to, in whole MiB as in the text.
     pub to_mib: Option<i64>,
-    /// True for a decision that was made before the requested time, and was in force at its start.
+    /// True for a decision that was made before the requested time, and was in force when that time
+    /// began.
     pub is_earlier: bool,
     /// The line in sentences, without the time.
     pub text: String,
@@ -104,7 +105,7 @@ impl Answer {
         lines.join("\n") + "\n"
     }
 
-    /// Returns a sentence for a time without decisions, with the times of existing decisions.
+    /// Returns a sentence for a time without decisions, with the range of the existing decisions.
     fn nothing(&self) -> String {
         let names: Vec<String> = self.chosen.iter().map(|guest| guest.label.clone()).collect();
         let names = few(&names);
@@ -209,7 +210,7 @@ impl Answer {
     }
 }
 
-/// Lists the names. If there are many names, lists only the first names.
+/// Lists the names. Of three or more names, lists the first two and the number of the others.
 fn few(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| plain(name, NAME_WIDTH)).collect();
     match names.as_slice() {

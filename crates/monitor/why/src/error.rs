@@ -1,6 +1,6 @@
 //! Errors in a question.
 
-/// A question that cannot be answered. Text is truncated, and safe for a terminal.
+/// Reason why a question cannot be answered. Quoted texts are truncated, and safe for a terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A text is not a time.
@@ -35,7 +35,7 @@ fn offered(nearest: &[String]) -> String {
     }
 }
 
-/// Cuts a text to the length that an error repeats.
+/// Cuts a text to the maximum length quoted in an error.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(40).collect()
 }

@@ -77,8 +77,8 @@ pub fn answer(journal: &Journal, question: &Question, now: Now) -> Result<Answer
     Ok(Answer { chosen, policy: question.policy, range, gathered, earlier_runs, now })
 }
 
-/// Returns the names of guests with decisions in the time that belong to earlier runs. `present`
-/// lacks these runs.
+/// Returns the names of guests with earlier runs that have decisions in the range. `present` lacks
+/// these runs.
 fn left_out(
     journal: &Journal,
     all: &[Chosen],

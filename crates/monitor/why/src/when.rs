@@ -61,7 +61,6 @@ pub fn begin(text: &str, now: &Now) -> Result<i64, Error> {
     found.map(|range| range.from_ms)
 }
 
-/// Returns the second that contains a millisecond.
 fn second(ms: i64) -> Range {
     let from_ms = ms.div_euclid(SECOND_MS) * SECOND_MS;
     Range { from_ms, to_ms: from_ms + SECOND_MS - 1 }
@@ -75,7 +74,7 @@ pub fn span(text: &str) -> Result<i64, Error> {
     }
 }
 
-/// Returns the time of this length that ends now.
+/// Returns the range of this length that ends now.
 pub fn last(text: &str, now: &Now) -> Result<Range, Error> {
     Ok(Range { from_ms: now.ms.saturating_sub(span(text)?), to_ms: now.ms })
 }
@@ -89,7 +88,7 @@ pub fn show(ms: i64, now: &Now) -> String {
     at.strftime(form).to_string()
 }
 
-/// Formats a time for programs; `None` if it is outside the calendar.
+/// Formats a time for programs; `None` if the time is outside the calendar.
 pub fn rfc3339(ms: i64, now: &Now) -> Option<String> {
     Some(zoned(ms, now)?.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
 }

@@ -43,7 +43,7 @@ pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
     Ok(found)
 }
 
-/// Returns all guests of a journal, by name.
+/// Returns all guests of a journal, sorted by name.
 pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     let mut all: BTreeMap<(String, String), Chosen> = BTreeMap::new();
     for row in rows {
@@ -66,7 +66,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     all
 }
 
-/// Sets the labels: the UUID is in a label only if two guests have the name.
+/// Sets the labels. A label contains the UUID only if two guests have the same name.
 fn distinguish(all: &mut [Chosen]) {
     let names: Vec<String> = all.iter().map(|guest| guest.name.clone()).collect();
     for guest in all {
@@ -104,7 +104,7 @@ impl Ends {
     }
 }
 
-/// Leaves out guests that ended before a time, if another guest of the same name ran in that time.
+/// Leaves out guests that ended before a range, if another guest of the same name ran in the range.
 pub fn within(chosen: Vec<Chosen>, rows: &[GuestRow], range: Range, ends: &Ends) -> Vec<Chosen> {
     let ran = |guest: &Chosen| {
         let mut of_it = rows.iter().filter(|row| guest.keys.contains(&row.key));

@@ -52,7 +52,7 @@ pub fn end_bytes(decided: &Decided) -> u64 {
 pub fn done(name: &str, decided: &Decided) -> String {
     let (name, decision) = (plain(name, NAME_WIDTH), &decided.decision);
     let action = decision.action();
-    // These actions need no command to the hypervisor. An active manager has therefore carried them
+    // These actions need no command to the hypervisor, so an active manager has always carried them
     // out.
     let needs_no_order =
         matches!(action, Some(SizeAction::Hold | SizeAction::LetGo | SizeAction::Stuck));
@@ -104,8 +104,8 @@ pub fn is_hold(decision: &Decision) -> bool {
     decision.action() == Some(SizeAction::Hold)
 }
 
-/// Returns the reason: the clause, and the detail of the decision if there is one. A move in
-/// several steps has the numbers of its first step.
+/// Returns the reason: the clause, and the detail of the decision if there is one. For a move in
+/// several steps, the numbers are those of the first step.
 pub fn why(decided: &Decided) -> String {
     let decision = &decided.decision;
     let when = match run(decision, &decided.outcomes) {
@@ -173,7 +173,7 @@ pub fn state(decision: &Decision) -> String {
 }
 
 /// Describes the age of an old sample, and the reason why the sample still counted. If the sample
-/// was too old, the clause already contains its age.
+/// was too old, the clause already contains the age.
 fn age(decision: &Decision) -> Option<String> {
     let is_too_old = Clause::of_name(&decision.clause) == Some(Clause::Stale);
     let age_ms = decision.input("sample_age_ms").filter(|ms| *ms > SHOWN_AGE_MS && !is_too_old)?;

@@ -19,14 +19,12 @@ use zmon::monwriter::{self, Series};
 use zmon::procd::{self, Task};
 use zmon::{Tod, ticks_of_ns, to_ebcdic};
 
-/// Maximum length of a user's name.
 const NAME_MAX: usize = 8;
 /// Maximum number of processor records, more than a machine has.
 const PROCESSORS_MAX: u64 = 4_096;
 /// Maximum number of processes of a guest with records of their own.
 const TASKS_MAX: u64 = 100;
 
-/// Sums of a guest.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     fields: BTreeMap<G, u64>,
@@ -48,7 +46,6 @@ pub struct Exporter {
     guests: BTreeMap<Key, Sums>,
     names: BTreeMap<Key, String>,
     intervals: u32,
-    /// Time of the last records.
     last_ms: Option<i64>,
 }
 
@@ -77,7 +74,7 @@ impl Exporter {
         name
     }
 
-    /// Returns the guests that had to be renamed, with their users' names.
+    /// Returns the guests that had to be renamed, with their names as users of z/VM.
     pub fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
         let names = self.names.iter().map(|((guest, _), name)| (guest.as_str(), name.as_str()));
         names.filter(|(guest, user)| guest != user)
@@ -324,7 +321,8 @@ impl Told<'_> {
     }
 }
 
-/// Returns a record for each process with this name. The first record has the sum of all processes.
+/// Returns a record for each process with this name. The first record has the sum of these
+/// processes.
 fn task_records(
     sums: &mut Sums,
     user: &str,
@@ -341,7 +339,8 @@ fn task_records(
     for one in 0..over.get(P::Count).unwrap_or(1).clamp(1, TASKS_MAX) {
         let mut task = Task::default();
         task.texts[Task::COMMAND] = name.name.as_bytes().to_vec();
-        // A group of processes with one name has no pid, so it gets a number.
+        // A group of processes with one name has no pid, so the record gets a number instead of a
+        // pid.
         task.numbers.pid = match name.pid {
             0 => u32::from(series.count()) + 1,
             pid => pid,

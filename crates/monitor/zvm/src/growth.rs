@@ -3,12 +3,13 @@
 use base::is_small_fall;
 use std::collections::BTreeMap;
 
-/// Above `HIGH` a counter of 32 bits may soon wrap, and below `LOW` it may just have wrapped.
+/// Value above which a counter of 32 bits may soon wrap, and value below which it may just have
+/// wrapped.
 const HIGH: u64 = 3 << 30;
 const LOW: u64 = 1 << 30;
 
 /// Total growth of counters that appear and disappear. The first value of a counter does not count,
-/// because it may have grown long before.
+/// because the counter may have reached this value long before.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth {
     before: BTreeMap<u32, u64>,
@@ -16,7 +17,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Adds the growth of the counter with this number up to its current value.
+    /// Counts the growth of the counter with this number up to its current value.
     pub(crate) fn take(&mut self, number: u32, now: u64) {
         let before = self.before.get(&number).copied();
         let (more, kept) = match before {

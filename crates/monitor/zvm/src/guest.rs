@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use zmon::domain::ActivityAtEnd;
 use zmon::ns_of_ticks;
 
-/// Monitor data about a user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guest {
     /// Virtual CPUs, each as of its last transaction.

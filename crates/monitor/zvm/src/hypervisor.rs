@@ -9,7 +9,7 @@ use zmon::tree::{self, Tree};
 
 const NS_PER_US: u64 = 1_000;
 
-/// Previous readings of guests. Samples become times only between two readings.
+/// Previous readings of guests. The samples between two readings give the times.
 #[derive(Clone, Debug, Default)]
 pub struct Hypervisor {
     states: BTreeMap<String, CountedUser>,
@@ -59,7 +59,7 @@ impl Hypervisor {
             self.states.insert(guest.name(), known);
         }
         let mut moment = moment(at_ms, rows);
-        // A tree has logical processors only.
+        // Guests from a tree have only a count of logical processors.
         let processors = found.iter().map(|guest| match guest.processors {
             0 => u64::from(guest.logical),
             count => u64::from(count),

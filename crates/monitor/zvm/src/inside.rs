@@ -11,7 +11,6 @@ use zmon::domain::Application;
 use zmon::procd::{self, Numbers, Record, Summary, Task};
 use zmon::{fsstatd, pinhead};
 
-/// Known data from inside a guest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inside {
     memory: Option<Memory>,
@@ -68,7 +67,8 @@ impl Inside {
         for (place, cpu) in (0..).zip(&system.cpus) {
             let Cpu { user, nice, system: kernel, irq, soft_irq, io_wait, idle, steal, number } =
                 cpu;
-            // Only online CPUs have entries, so an index may belong to another CPU next time.
+            // Only online CPUs have entries, so the place of a CPU's entry may change, but the
+            // CPU's number does not.
             let number = number.unwrap_or(place);
             let busy = [user, nice, kernel, irq, soft_irq].into_iter();
             self.busy.take(number, busy.map(|ticks| u64::from(*ticks)).sum());
@@ -81,7 +81,8 @@ impl Inside {
         self.system = Some(system);
     }
 
-    /// Removes and returns the tasks of an interval. The next interval reports its tasks again.
+    /// Removes and returns the tasks of an interval. The records of the next interval contain all
+    /// tasks again.
     pub(crate) fn processes(&mut self) -> BTreeMap<ProcessName, Row<P>> {
         let row = |numbers: &Numbers| {
             let mut row = Row::default();
@@ -102,8 +103,8 @@ impl Inside {
         named.collect()
     }
 
-    /// Fills in the fields. If kernel and programs both have a field, the kernel's value counts,
-    /// because it is more direct.
+    /// Fills in the fields. If both the kernel and programs provide a value, the kernel's value is
+    /// used, because it is more direct.
     pub(crate) fn put(&self, row: &mut Row<G>) {
         let kib = |size: u64| Some(size.saturating_mul(KIB));
         self.put_written(row);
@@ -197,7 +198,7 @@ impl Inside {
 
 const NS_PER_US: u64 = 1_000;
 
-/// Parses a load average such as `0.15`, in thousandths.
+/// Parses a load average such as `0.15`, and returns it in thousandths.
 fn permille(text: &[u8; 6]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
     let load: f64 = text.parse().ok()?;

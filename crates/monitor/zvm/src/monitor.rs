@@ -13,8 +13,8 @@ use zmon::{Tod, from_ebcdic, ns_of_ticks};
 /// transaction, and a computation may end no transaction for many intervals.
 const SILENT_MAX: u32 = 60;
 /// Maximum time between the ends of two intervals. An end after a longer time is ignored, unless
-/// the next end confirms the new time. Otherwise a wrong time in a damaged record would block all
-/// later intervals.
+/// the next end confirms the new time. Without this limit, one wrong time in a damaged record would
+/// block all later intervals.
 const JUMP_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum number of users, more than z/VM can have.
 const USERS_MAX: usize = 100_000;
@@ -43,15 +43,14 @@ pub struct Monitor {
     users: Option<Users>,
     guests: BTreeMap<String, Guest>,
     counts: Counts,
-    /// End of the last interval.
     last_ms: Option<i64>,
     /// End of an interval that was too far ahead.
     ahead_ms: Option<i64>,
 }
 
 impl Monitor {
-    /// Processes the next record. At the end of an interval it returns the current state. An end
-    /// that is not later than the previous end is ignored.
+    /// Processes the next record. Returns the current state at the end of an interval. An end that
+    /// is not later than the previous end is ignored.
     pub fn take(&mut self, found: &Found<'_>) -> Option<Moment> {
         self.counts.records += 1;
         let said = match said(found) {
@@ -157,7 +156,7 @@ impl Monitor {
             (H::User, sum(|one| one.user_time.saturating_sub(one.guest_time))),
             (H::System, sum(|one| one.system_time)),
             (H::Idle, sum(|one| one.wait_time)),
-            // Memory available to users; CP's own part is not reported here.
+            // Memory available to users. CP's own part is not reported here.
             (H::Total, frames(|storage| storage.pageable)),
             (H::Available, frames(|storage| storage.available)),
             (H::Free, frames(|storage| storage.available)),

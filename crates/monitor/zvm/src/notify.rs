@@ -1,5 +1,5 @@
-//! Users that VMRM, z/VM's resource manager, would notify if memory is short. They are named by the
-//! `NOTIFY MEMORY` statements of its configuration file.
+//! Users that VMRM, z/VM's resource manager, would notify if memory is short. The `NOTIFY MEMORY`
+//! statements of VMRM's configuration file name these users.
 //!
 //! ```text
 //!   /* memory */
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// Maximum number of users named: more than are logged on to any z/VM that runs Linux.
 const USERS_MAX: usize = 10_000;
-/// Maximum number of faults reported. A file with more faults is of another kind.
+/// Maximum number of faults reported. A file with more faults is no configuration file of VMRM.
 const FAULTS_MAX: usize = 50;
 /// Maximum length of a name.
 const NAME_MAX: usize = 8;

@@ -5,7 +5,7 @@ use zmon::appldata::{HZ, System};
 /// Number of disagreeing pairs of copies after which the usual value is assumed.
 const PAIRS_MAX: u32 = 6;
 
-/// Evidence from copies of a guest's CPU times.
+/// State of the estimate, from copies of a guest's CPU times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ticks {
     settled: Option<u64>,

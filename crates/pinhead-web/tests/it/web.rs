@@ -62,7 +62,7 @@ fn ask_for(mut stream: impl Read + Write, path: &str, host: &str) -> String {
     answer
 }
 
-/// Timeout of the tests. The kernel accepts a connection before the server runs.
+/// Timeout of the tests, including the time until the server answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -126,7 +126,7 @@ fn finding2_08_signal_asks_for_the_next_token() {
     assert_eq!([&first, &second, &third].map(|token| status(token)), [401, 401, 303].map(Some));
 }
 
-/// The unit in the packages' examples.
+/// The unit files in the packages' examples.
 const UNIT: &str = include_str!("../../../../packaging/pinhead-web.service");
 const SOCKET: &str = include_str!("../../../../packaging/pinhead-web.socket");
 

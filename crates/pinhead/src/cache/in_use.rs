@@ -11,7 +11,6 @@ use vm::images::Part;
 pub(super) struct InUse(BTreeSet<PathBuf>);
 
 impl InUse {
-    /// Returns true if a part, or something in it, is in use.
     pub(super) fn has(&self, part: &Part) -> bool {
         let of = |place: &PathBuf| self.0.iter().any(|used| used.starts_with(place));
         of(&part.path) || part.with.iter().any(of)

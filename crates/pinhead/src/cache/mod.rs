@@ -102,7 +102,6 @@ fn list(cache: &Cache, format: Format) -> Result<String, Error> {
     answer(cache, &cache.parts()?, format, "The cache is empty")
 }
 
-/// Formats parts as a table or as JSON.
 fn answer(cache: &Cache, parts: &[Part], format: Format, none: &str) -> Result<String, Error> {
     let now_s = time_of_day().as_secs();
     let root = cache.root().display().to_string();
@@ -170,7 +169,6 @@ fn shown_packages(part: &Part) -> String {
     shown.join(", ")
 }
 
-/// A part that `refresh` rebuilds.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Packages(String),

@@ -7,7 +7,6 @@ use rules::{Diagnostic, Severity, Span};
 use settings::{Fault, Reader, Section};
 use std::path::Path;
 
-/// Kinds of files in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Farm,
@@ -29,7 +28,6 @@ impl Kind {
     }
 }
 
-/// Returns true if a file's name ends in `.toml`.
 pub(super) fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "toml")
 }

@@ -1,4 +1,4 @@
-//! Errors of recordings: shown, exported, imported.
+//! Errors in showing, exporting and importing recordings.
 
 use std::path::PathBuf;
 

@@ -12,8 +12,8 @@ use std::fmt::Write;
 pub struct Explained {
     pub(super) rules: RulesText,
     pub(super) explanation: Explanation,
-    /// The newest readings. Only host rules have readings, because their units differ from the
-    /// kernel's.
+    /// The newest readings for host rules, which have units of their own. Empty for a guest's
+    /// rules.
     pub(super) counters: Vec<(HostCounter, Option<f64>)>,
     pub(super) verdicts: Vec<String>,
     pub(super) seen: String,

@@ -19,7 +19,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Maximum size of a snapshot, in bytes. A snapshot with the full history of every counter takes a
-/// tenth of this.
+/// tenth of this size.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of readings of a counter that rules can use: the newest reading and the history.
 const READINGS_MAX: usize = MAX_HISTORY as usize + 1;

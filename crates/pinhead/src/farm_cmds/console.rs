@@ -58,8 +58,8 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
         .map_err(|e| Error::step("The connection to the console is broken", e))
 }
 
-/// A terminal in raw mode, in which keys go to the guest unchanged. Dropping it restores the
-/// settings.
+/// A terminal in raw mode, in which keys go to the guest unchanged. Dropping this value restores
+/// the terminal's settings.
 struct Raw<'a> {
     stdin: &'a Stdin,
     before: Termios,
@@ -82,16 +82,16 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // Pending input is dropped. The pending input may contain the terminal's responses to a
-        // guest's cursor queries. The user's shell would take these responses for typed keys. The
-        // call fails if the terminal is gone, which does not matter.
+        // Pending input is dropped, because it may contain the terminal's responses to cursor
+        // queries of a guest. The user's shell would take these responses for typed keys. A call
+        // for a terminal that is gone fails without harm.
         let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }
 
 /// Moves bytes in both directions until Ctrl-], the end of the input, or the end of the guest. A
-/// user can detach a terminal even if the guest reads no keys. Input from a file waits for the
-/// guest.
+/// user can detach a terminal even if the guest reads no keys. Input from a file is sent only as
+/// fast as the guest reads it.
 fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::io::Result<()> {
     stream.set_read_timeout(None)?;
     let mut filter = Filter::default();

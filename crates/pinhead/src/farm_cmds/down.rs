@@ -43,9 +43,9 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
     ended
 }
 
-/// Ends a farm's process. Once this process has ended, another process may get its process id. The
-/// farm is therefore signalled, awaited and killed through a pidfd that was opened while the farm
-/// held its directory.
+/// Ends a farm's process. Once the process has ended, another process may get its process id. The
+/// process is therefore signalled, awaited and killed through a pidfd, opened while the process
+/// held the lock of the farm's directory.
 fn end(found: &Running) -> Result<String, Error> {
     let clock = Clock::new();
     let held = rundir::holder(found.pid, &found.socket);
@@ -117,7 +117,6 @@ impl Ending {
         Ending { still_max_ms, began_ms: now_ms, before_ns: None, still, is_still: false }
     }
 
-    /// Returns the reason why the wait has ended.
     fn why(&self) -> String {
         let seconds = self.still_max_ms / 1000;
         match self.is_still {
@@ -126,12 +125,12 @@ impl Ending {
         }
     }
 
-    /// Returns true if the wait continues, from the work of the farm and its guests until now. If
-    /// the work is unknown, only the time counts.
+    /// Returns true if the wait continues. `work` is the total work of the farm and its guests
+    /// until now. If the work is unknown, only the elapsed time counts.
     fn goes_on(&mut self, work: Option<Work>, now_ms: u64) -> bool {
         let done_ns = work.map(|work| work.run_ns.saturating_add(work.delay_ns));
         let before_ns = std::mem::replace(&mut self.before_ns, done_ns);
-        // The sum may also fall, because an ended guest is no longer part of it.
+        // The total may also fall, because it does not include ended guests.
         let is_other =
             done_ns.zip(before_ns).is_some_and(|(now, then)| now.abs_diff(then) > WORK_NS);
         if is_other || work.is_some_and(|work| work.waits_for_disk) {

@@ -20,7 +20,6 @@ const PRIVATE_MODES: &[&[u8]] = &[b"1", b"7", b"12", b"25"];
 const RESET: &[u8] = b"\x1b[!p\x1b[0m\x1b[4l\x1b[?1l\x1b[?7h\x1b[?12l\x1b[?25h\
     \x1b7\x1b[r\x1b[?1000;1002;1003;1006;2004;1049l\x1b8";
 
-/// The position within a sequence.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum At {
     #[default]

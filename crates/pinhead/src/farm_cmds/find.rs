@@ -7,7 +7,6 @@ use farm::service;
 use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
-/// A guest of a farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) socket: PathBuf,
@@ -20,8 +19,8 @@ pub(super) fn farms() -> Result<Vec<Running>, Error> {
     if found.is_empty() { Err(FarmCommandError::NoFarm.into()) } else { Ok(found) }
 }
 
-/// Returns the farm with this name or process id, or the only farm if no name is given. A farm's
-/// name is in its file. A process id also finds guests without a farm's file.
+/// Returns the farm with this name or process id, or the only farm if no name is given. The name
+/// may be the path of a farm's file. Guests without a farm's file have only the process id.
 pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     let name = match named {
         None => return only(farms()?),
@@ -31,7 +30,6 @@ pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     chosen(&name, running::all()?)
 }
 
-/// Returns the only element, or an error.
 fn only(mut found: Vec<Running>) -> Result<Running, Error> {
     match found.len() {
         1 => Ok(found.swap_remove(0)),
@@ -42,7 +40,6 @@ fn only(mut found: Vec<Running>) -> Result<Running, Error> {
     }
 }
 
-/// Returns the farm with this name or process id.
 fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
     let hint = base::correction(name, all.iter().map(|found| &*found.name));
     let is_none = all.is_empty();
@@ -69,7 +66,6 @@ pub(crate) fn guest(named: &str) -> Result<At, Error> {
     }
 }
 
-/// Returns the only farm that has a guest of this name.
 fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
     let mut having = Vec::new();
     let mut near = Vec::new();
@@ -118,7 +114,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixListener;
 
-    /// Starts a fake `pinhead up` with these guests, which answers one request.
+    /// Starts a fake `pinhead up` with these guests. The fake answers one request.
     fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Running, std::thread::JoinHandle<()>) {
         let socket = dir.join(pid.to_string());
         let listener = UnixListener::bind(&socket).unwrap();

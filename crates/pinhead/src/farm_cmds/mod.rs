@@ -30,10 +30,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Maximum output of a command in a guest, in bytes. More output is not meant for a terminal, and
-/// rarely for a pipe.
+/// Maximum output of a command in a guest, in bytes.
 const OUTPUT_MAX: u64 = 256 << 20;
-/// Time until this program notices the end of a command in the guest.
+/// Time for which this program waits beyond the command's time limit.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// Exit status if the guest's command could not be run at all. `docker exec` uses the same status.
 const CANNOT: u8 = 125;

@@ -9,7 +9,7 @@ use manager::control::{Answer, Ask, GuestRow, Parked};
 use std::time::Duration;
 use vm::Clock;
 
-/// Timeout for parking. Even many GiB of memory are compressed in less time.
+/// Timeout for parking. Compressing even many GiB of memory takes less time.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Process that parks a guest.
@@ -19,8 +19,8 @@ enum Host {
 }
 
 /// Parks guests, one after the other. A farm's guest counts as parked when its memory is paged out.
-/// A manager's guest counts as parked when it is stopped. Its memory is paged out gradually after
-/// the stop.
+/// A manager's guest counts as parked when it is stopped, although its memory is paged out
+/// gradually afterwards.
 pub fn park(args: &ParkArgs) -> Result<String, Error> {
     each(args, |guest| Ask::Park { guest }, "parked")
 }

@@ -29,7 +29,6 @@ pub(crate) struct Measured {
     swapped_kib: Option<u64>,
 }
 
-/// Returns true if a farm of this user runs.
 pub(crate) fn is_any() -> bool {
     running::all().is_ok_and(|farms| !farms.is_empty())
 }
@@ -76,17 +75,17 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Returns the names and UUIDs of the guests. Farms report no UUIDs, so they are empty.
+    /// Returns the names and UUIDs of the guests. Each UUID is empty, because farms report no
+    /// UUIDs.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         names(&self.farms)
     }
 
-    /// Keeps the listed guests.
+    /// Keeps only the guests that `listing` selects.
     pub(crate) fn retain(&mut self, listing: &ListingArgs) {
         retain(&mut self.farms, listing);
     }
 
-    /// Formats the farms for people.
     pub(crate) fn text(self, listing: &ListingArgs, width: Option<usize>) -> String {
         let silent: String =
             self.silent.iter().map(|line| format!("farm {}\n", plain(line, 300))).collect();
@@ -116,7 +115,7 @@ fn names(farms: &[FarmTable<Measured>]) -> impl Iterator<Item = (&str, &str)> + 
     farms.iter().flat_map(|farm| &farm.guests).map(|one| (one.guest.name.as_str(), ""))
 }
 
-/// Keeps the listed guests. Farms without such guests are left out.
+/// Keeps only the guests that `listing` selects. Farms without such guests are left out.
 fn retain(farms: &mut Vec<FarmTable<Measured>>, listing: &ListingArgs) {
     if !listing.guests.is_empty() {
         farms

@@ -28,9 +28,7 @@ use std::collections::BTreeMap;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
 
-/// Number of steps of the simulation.
 const STEPS: i64 = 60;
-/// Maximum length of the simulated time.
 const SPAN_MS_MAX: i64 = 7 * 24 * 60 * duration::MINUTE_MS;
 /// Maximum number of hosts with examined guests. The hosts with the largest shortage come first.
 const SHORT_MAX: usize = 20;
@@ -143,7 +141,8 @@ fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<
             ..Interval::default()
         });
     }
-    // All classes are added, because the same guest may be recorded under two classes.
+    // The guest's rows of all classes are merged, because a guest may be recorded under two
+    // classes.
     let held = |name: &str, uuid: &str| {
         let mut held = vec![None; count];
         let own = guests.iter().filter(|(who, _)| who.name == name && who.uuid == uuid);

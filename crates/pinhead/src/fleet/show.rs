@@ -14,12 +14,9 @@ use std::fmt::Write;
 use whatif::{Move, Plan};
 use why::when::Now;
 
-/// Maximum length of a name, in characters.
 const NAME_MAX: usize = 24;
-/// Maximum number of names in a line.
 const NAMES_MAX: usize = 10;
 
-/// All hosts, and the proposed moves.
 pub(super) struct Answer {
     pub(super) hosts: Vec<Shown>,
     pub(super) plan: Plan,
@@ -151,7 +148,6 @@ fn moves(answer: &Answer, out: &mut String) {
     }
 }
 
-/// Joins the first names of a list.
 fn names(all: &[String]) -> String {
     let first: Vec<String> = all.iter().take(NAMES_MAX).map(|name| plain(name, NAME_MAX)).collect();
     let rest = all.len() - first.len();
@@ -179,8 +175,8 @@ fn command(one: &Move) -> Result<String, FleetError> {
     if let Some(odd) = [&one.from, &one.to].into_iter().find(|name| !is_host(name)) {
         return Err(FleetError::NoAddress { name: plain(odd, NAME_MAX) });
     }
-    // A guest of another user chooses its own UUID, so it is named by its name, which contains the
-    // owner.
+    // A guest of another user may have any UUID, so the command contains the guest's name. This
+    // name contains the owner.
     let guest = match has_uuid(&one.uuid) && !one.guest.contains('/') {
         true => &one.uuid,
         false => &one.guest,

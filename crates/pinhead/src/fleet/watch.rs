@@ -19,7 +19,6 @@ use std::thread;
 use std::time::Duration;
 use why::when;
 
-/// Maximum length of a name in a table, in characters.
 const NAME_MAX: usize = 24;
 /// Maximum wait between two requests to a host that does not answer. The wait grows up to this
 /// limit.
@@ -160,14 +159,14 @@ fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
         });
     }
     drop(ended);
-    // If one thread ends, the whole command ends. Otherwise that host would seem to be watched.
+    // If one thread ends, the whole command ends. Otherwise the thread's host would seem to be
+    // watched.
     match ends.recv() {
         Ok(result) => result.map(|()| String::new()),
         Err(_) => Err(FleetError::Unwatched.into()),
     }
 }
 
-/// The state of a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Watched,

@@ -101,7 +101,6 @@ fn who(row: &Waker) -> String {
     }
 }
 
-/// Sums rows into one.
 fn sum(rows: &[&Waker]) -> Waker {
     let all =
         |of: fn(&Waker) -> Option<f64>| rows.iter().filter_map(|row| of(row)).reduce(|a, b| a + b);

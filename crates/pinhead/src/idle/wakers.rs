@@ -28,7 +28,7 @@ pub struct Wakers {
     /// of the context switches count. An idle kernel switches to its idle task after each task, so
     /// each dispatch causes two switches.
     pub counted: bool,
-    /// Percentage of the dispatches that the rows below explain.
+    /// Share of the dispatches that `rows` explains, in percent.
     pub attributed_percent: f64,
     /// CPU time per minute, by the guest's own count.
     pub own_ms_a_minute: Option<f64>,
@@ -46,9 +46,8 @@ pub struct Wakers {
     pub interrupts_a_minute: Option<f64>,
     /// Timers that expired in the guest, per minute.
     pub timers_a_minute: Option<f64>,
-    /// Number of readings of the guest that the manager requested from its daemon in this time
-    /// span. The next two fields count requested samples and scans. Each request wakes the guest
-    /// once.
+    /// Number of readings that the manager requested from the guest's daemon in this time span. The
+    /// next two fields count requested samples and scans. Each request wakes the guest once.
     pub looks: u64,
     #[allow(missing_docs, reason = "documented above")]
     pub samples: u64,
@@ -233,8 +232,9 @@ impl Wakers {
     }
 }
 
-/// Returns the dispatches of all tasks, and true if the kernel counted these dispatches. The counts
-/// of a CPU disappear when that CPU goes offline.
+/// Returns the dispatches of all tasks, and true if the kernel counted these dispatches. The
+/// kernel's count is ignored if the number of online CPUs has changed, because the counts of an
+/// offline CPU disappear.
 fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     let counted = grown(first.dispatches, second.dispatches);
     match counted.filter(|_| first.cpus == second.cpus) {
@@ -246,8 +246,8 @@ fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     }
 }
 
-/// Returns the run time of all tasks in nanoseconds, without interrupts if the kernel separates
-/// them.
+/// Returns the run time of all tasks in nanoseconds. The time does not include interrupts if the
+/// kernel counts interrupts separately.
 fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     let exact = grown(first.run_ns, second.run_ns).filter(|_| first.cpus == second.cpus);
     exact.or_else(|| {
@@ -287,7 +287,7 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     rows
 }
 
-/// Returns a task's counts at the first scan, from its report or from the daemon's memory. All
+/// Returns a task's counts at the first scan, from that scan or as the daemon remembers them. All
 /// counts of a task that started after that scan are zero.
 fn before(
     task: &TaskRow,
@@ -324,7 +324,7 @@ fn name(task: &TaskRow, leader: &str) -> String {
 }
 
 /// Returns rows for the parents of ended tasks. A parent's counters include the CPU time of its
-/// ended children. The dispatches are divided in the same proportion.
+/// ended children. The dispatches of ended tasks are divided in proportion to this CPU time.
 fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64>) -> Vec<Grown> {
     let of = |task: &TaskRow| {
         task.child_user_ticks?

@@ -206,7 +206,6 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     }
 }
 
-/// Lists the manager's guests, and guests of farms that the manager does not have.
 fn list(
     mut answer: Ps,
     args: &PsArgs,
@@ -227,7 +226,6 @@ fn list(
     Ok(ps::show(&answer, listing, width) + &beside)
 }
 
-/// A manager's guests, and guests of farms that the manager does not have.
 #[derive(Serialize)]
 struct Everything {
     #[serde(flatten)]
@@ -299,7 +297,7 @@ fn example(what: What) -> &'static str {
     }
 }
 
-/// Requests free memory for a guest that is about to start, and waits for it.
+/// Requests free memory for a guest that is about to start, and waits for this memory.
 pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
     if let Some(reservation) = args.release {
         return match ask_manager(&args.socket, &Ask::Unreserve { reservation })? {

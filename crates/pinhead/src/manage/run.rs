@@ -15,8 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Maximum time for the response of the manager of a `pinhead up`, and then for the end of that
-/// manager.
+/// Maximum time until the manager of a `pinhead up` responds, and then until that manager ends.
 const YIELD_MAX: Duration = Duration::from_secs(5);
 const END_MAX: Duration = Duration::from_secs(30);
 /// Timeout of one request to that manager, and time until the next request.
@@ -56,7 +55,6 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the manager's options.
 pub(super) fn options(args: &HostArgs) -> Options {
     Options {
         dry_run: args.dry_run,
@@ -66,8 +64,8 @@ pub(super) fn options(args: &HostArgs) -> Options {
     }
 }
 
-/// Starts the manager. The manager of a `pinhead up` with the same socket yields to it, but not to
-/// a dry run, which manages nothing.
+/// Starts the manager. If the manager of a `pinhead up` has the same socket, that manager yields.
+/// It does not yield to a dry run, which manages nothing.
 fn start(args: &HostArgs) -> Result<Manager, Error> {
     let mut deadline = Deadline::after(YIELD_MAX);
     let mut asked: Option<Deadline> = None;
@@ -76,7 +74,8 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
             Err(manager::Error::Control(error @ ControlError::Taken { .. })) => error,
             started => return started.map_err(to_error),
         };
-        // The manager of another `pinhead up` may have started meanwhile.
+        // The request is repeated, because the manager of another `pinhead up` may have started
+        // meanwhile.
         let is_due = asked.as_ref().is_none_or(|wait| wait.remaining().is_none());
         let is_refused = match &error {
             ControlError::Taken { path, .. } if is_due && !args.dry_run => {
@@ -86,7 +85,7 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
                         deadline = Deadline::after(END_MAX);
                         false
                     }
-                    // A manager that starts or ends does not serve its socket.
+                    // A manager does not serve its socket while it starts or ends.
                     Err(error) => matches!(error, ControlError::Refused(_)),
                     Ok(_) => true,
                 }
@@ -96,7 +95,7 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
         if is_refused || deadline.remaining().is_none() {
             return Err(Error::Host(manager::Error::Control(error)));
         }
-        // The other manager holds its socket's lock until it has ended.
+        // The other manager holds the lock of its socket until it has ended.
         std::thread::sleep(YIELD_LOOK);
     }
 }

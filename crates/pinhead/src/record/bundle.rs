@@ -38,7 +38,7 @@ fn place(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Returns the files of an exported directory, by their paths in it.
+/// Returns the files of an exported directory, as paths relative to the directory.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read { path: dir.into(), source };
     let mut found = Vec::new();
@@ -53,7 +53,6 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Writes a directory as a tar.
 pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
     let failed = |source| Error::step("Cannot write the stream", source);
     let mut tar = tar::Builder::new(out);
@@ -106,7 +105,6 @@ pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies an exported directory.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     if !from.join(RECORDINGS).is_dir() {
         let path = from.into();

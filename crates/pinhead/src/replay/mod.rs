@@ -20,9 +20,8 @@ use whatif::backtest::{self, Played, Replay, World};
 use whatif::{Agreement, Change};
 use why::when::{self, Now};
 
-/// Default length of the replayed time span.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
-/// Maximum number of decisions of another policy that are kept. The policies diverge much sooner.
+/// Maximum number of another policy's decisions that are kept. The policies diverge much sooner.
 const DECISIONS_MAX: usize = 100_000;
 
 /// Maximum growth, in thousandths of the recorded use.
@@ -103,14 +102,14 @@ fn growth(text: &str) -> Result<u64, Bad> {
     parse_percent(text, GROWTH_MAX)
 }
 
-/// Opens the recording of the requested time span.
 fn source(args: &SourceArgs, usual_ms: i64, now: &Now) -> Result<Replay, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), usual_ms, now)?;
     let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }
 
-/// Replays the recording. If another policy is given, it is replayed too and compared.
+/// Replays the recording. If another policy or host is given, replays the recording with this
+/// change, too, and compares both.
 pub fn run(args: &ReplayArgs) -> Result<String, Error> {
     let now = ::why::now();
     replay(args, &now)
@@ -143,7 +142,8 @@ fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Er
     Ok(Replay::agreement(&path, played)?)
 }
 
-/// Replays the recording with changed hosts or guests, and compares the result with the original.
+/// Replays the recording with another policy, host or guests, and compares the result with the
+/// original.
 pub fn simulate(args: &SimulateArgs) -> Result<String, Error> {
     simulate_at(args, &::why::now())
 }

@@ -13,9 +13,7 @@ use whatif::backtest::{
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 
-/// Maximum number of guests that are listed.
 const GUESTS: usize = 20;
-/// Maximum number of differences that are listed.
 const DIFFERENCES: usize = 5;
 /// Maximum length of a name, and of a reason, in characters.
 const NAME_MAX: usize = 24;
@@ -36,7 +34,6 @@ fn seconds(ms: u64) -> String {
     (ms / 1000).to_string()
 }
 
-/// Formats a part of a whole as percent.
 fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".into(),

@@ -234,7 +234,6 @@ fn screen(dir: &Path, shown: top::Shown, from_ms: i64) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// Returns a guest's cell of a column.
 fn cell_of(row: &str, heads: &str, head: &str) -> String {
     let at = |heads: &str| heads.split_whitespace().position(|one| one == head);
     let at = at(&heads.replace("IN HOST", "IN-HOST").replace('*', "")).expect("a column");
@@ -270,7 +269,7 @@ fn ps_and_top_agree_with_reports_to_the_digit() {
                 let row = face.lines().find(is_of).expect("a guest").trim_start_matches('>');
                 for (head, id) in columns {
                     let key = [from.as_str(), who.name.as_str(), id].map(str::to_owned);
-                    // Only reports of one guest's sums have its configured size.
+                    // A guest's configured size may be missing from the rows of intervals.
                     let wanted = match values.get(&key).map(String::as_str) {
                         Some("") => "-",
                         Some(value) => value,

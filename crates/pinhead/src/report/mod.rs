@@ -94,7 +94,6 @@ pub enum ReportFormat {
     Html,
 }
 
-/// Default length of the reported time span: an hour.
 const USUAL: i64 = 60 * MINUTE_MS;
 /// Number of rows in a text table, and of points in a chart.
 const ROWS: i64 = 24;
@@ -145,7 +144,6 @@ fn metric(raw: Raw) -> &'static str {
     }
 }
 
-/// Lists the reports.
 fn list() -> String {
     let mut out = String::new();
     for report in reports::REPORTS {
@@ -204,7 +202,7 @@ pub fn answer(
         });
     }
     // The process is about to end. The kernel then frees the memory at once, which is faster than
-    // freeing it piece by piece.
+    // freeing each piece here.
     std::mem::forget(recorded);
     Ok(printed.join("\n"))
 }

@@ -11,7 +11,6 @@ use std::fmt::Write;
 use whatif::backtest::Sizes;
 use whatif::{Sizing, Source};
 
-/// Recommended size of a guest with enough history.
 struct Wanted<'a> {
     name: &'a str,
     uuid: &'a str,
@@ -86,7 +85,6 @@ fn refuse_names(wanted: &[Wanted<'_>], how: Apply) -> Result<(), Error> {
     Ok(())
 }
 
-/// Quotes a text for TOML, in double quotes.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for letter in text.chars() {
@@ -201,7 +199,7 @@ fn set(row: &GuestRow, change: Change, socket: &SocketArg) -> Result<(), Error> 
     }
 }
 
-/// Restores the earlier settings.
+/// Restores the earlier settings. Returns `error` with a text about the restored settings.
 fn undo(done: &[(&GuestRow, Vec<Change>)], error: Error, socket: &SocketArg) -> Error {
     let mut stays = Vec::new();
     for (row, back) in done.iter().rev() {

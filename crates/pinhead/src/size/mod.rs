@@ -19,7 +19,6 @@ use whatif::Options;
 use whatif::backtest::{MINUTES_MS, Question, Sizes};
 use why::when::{self, Now};
 
-/// Converts the arguments to a question.
 fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), MINUTES_MS, now)?;
     let options = Options {

@@ -9,7 +9,6 @@ use whatif::backtest::{Sizes, SizesDocument};
 use whatif::{Proof, Rule, Sizing, Together, Tried};
 use why::when::{self, Now};
 
-/// Maximum length of a name, in characters.
 const NAME_MAX: usize = 24;
 
 pub(super) fn show(answer: &Sizes, format: SizeFormat, now: &Now) -> Result<String, Error> {

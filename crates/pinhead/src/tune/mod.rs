@@ -17,7 +17,6 @@ use store::Records;
 use whatif::backtest;
 use why::when::{self, Now};
 
-/// Default length of the examined time span.
 const USUAL_MS: i64 = 1440 * duration::MINUTE_MS;
 /// Step of the recordings: a row per minute.
 const STEP_MS: i64 = duration::MINUTE_MS;

@@ -10,7 +10,6 @@ use whatif::backtest::{Advised, Findings, Foretold};
 use whatif::{Finding, Gain, points};
 use why::when::{self, Now};
 
-/// Levels of a small chart.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Maximum length of a name, and of a text in the evidence, in characters.
 const NAME_MAX: usize = 60;

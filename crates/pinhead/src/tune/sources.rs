@@ -10,7 +10,6 @@ use whatif::Source;
 pub(crate) struct Sources(BTreeMap<String, Source>);
 
 impl Sources {
-    /// Queries the manager and the farms of this machine.
     pub(crate) fn present(socket: Option<&Path>) -> Sources {
         // The advice is also useful without a manager or a farm.
         let rows = match ask_manager(socket, &Ask::Ps) {
@@ -43,13 +42,11 @@ impl Sources {
         Sources(found)
     }
 
-    /// Returns these sources, for tests.
     #[cfg(test)]
     pub(crate) fn known(all: &[(&str, Source)]) -> Sources {
         Sources(all.iter().map(|(name, source)| ((*name).to_owned(), *source)).collect())
     }
 
-    /// Returns the source of a guest.
     pub(crate) fn of(&self, name: &str) -> Source {
         self.0.get(name).copied().unwrap_or_default()
     }

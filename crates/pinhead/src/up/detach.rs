@@ -80,8 +80,8 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
 
 /// Runs the farm in the process that [`start`] has started.
 pub fn service(args: &ServiceArgs) -> Result<(), Error> {
-    // The call fails only if this process already leads a process group. Such a process has no
-    // session to leave.
+    // The call fails only if this process already leads a process group. Its session then stays the
+    // same.
     let _ = rustix::process::setsid();
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out: OwnedFd = out.map_err(|e| Error::step("No output", e))?;
@@ -99,8 +99,8 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     outcome
 }
 
-/// Closes this process's output, which is a copy of the pipe. The reader sees the end of the pipe
-/// once all copies are closed.
+/// Closes this process's output, which is a copy of the pipe's writing end. The reader sees the end
+/// of the pipe once all copies are closed.
 fn silence_output() {
     if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);

@@ -10,7 +10,6 @@ use std::thread;
 /// Interval between two requests. An answer costs the manager about as much as a guest's sample.
 const ASK_MS: u64 = 5_000;
 
-/// The manager's last rows of guests.
 #[derive(Debug, Default)]
 pub(super) struct Managed {
     /// Rows by the process id of the guest's QEMU.
@@ -25,7 +24,6 @@ impl Managed {
     pub(super) fn refresh(&mut self, fleet: &Fleet, now_ms: u64) {
         match self.open.as_ref().map(Receiver::try_recv) {
             Some(Ok(rows)) => self.take(rows),
-            // The request has failed.
             Some(Err(TryRecvError::Disconnected)) => self.take(Vec::new()),
             Some(Err(TryRecvError::Empty)) => return,
             None => {}
@@ -57,13 +55,13 @@ impl Managed {
         self.rows.len().saturating_sub(ours)
     }
 
-    /// Returns the manager's row of a guest.
     pub(super) fn of(&self, member: &Member) -> Option<&GuestRow> {
         self.rows.get(&member.pid()?).filter(|_| *member.state() == State::Managed)
     }
 }
 
-/// Returns the memory available to a guest in MiB, and the reason for the last decision.
+/// Returns a guest's current memory in MiB, and the reason for the last decision, or why the
+/// manager cannot decide.
 pub(super) fn cells(row: &GuestRow) -> (String, String) {
     let has = row.actual_bytes.map_or_else(|| "-".to_owned(), |has| reports::mib(Some(has)));
     (has, row.unusable.as_ref().or(row.reason.as_ref()).cloned().unwrap_or_default())

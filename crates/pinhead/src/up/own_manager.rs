@@ -6,7 +6,7 @@
 //!       └── the other one has ended ◄── it ends ◄── a `pinhead host` wants them
 //! ```
 //!
-//! The manager has all farms of its user, so only one of several `pinhead up` processes runs a
+//! A manager manages all farms of its user, so only one of several `pinhead up` processes runs a
 //! manager. The other processes try again until that process has ended.
 
 use manager::{Manager, Options, Signals, Turn, control};
@@ -33,7 +33,6 @@ const LOOK_MS: u64 = 1_000;
 /// counted instead of time, because this process may be stopped.
 const LOOKS_MAX: u32 = 30;
 
-/// The manager of this process, if there is one.
 #[derive(Debug)]
 pub(super) struct OwnManager {
     /// Directory of this process's guests.
@@ -45,10 +44,8 @@ pub(super) struct OwnManager {
     told: String,
 }
 
-/// News of the manager.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// Message for the user.
     pub(super) note: Option<String>,
     /// True if the manager hangs, so that the guests must be taken from it.
     pub(super) is_hung: bool,
@@ -67,16 +64,13 @@ struct Running {
     silent: u32,
 }
 
-/// Data of the manager's thread.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Number of turns.
     turns: AtomicU64,
     /// Statuses of daemons, by guest, that were not passed to the fleet yet.
     statuses: Mutex<BTreeMap<String, Status>>,
 }
 
-/// End of a manager.
 #[derive(Debug)]
 enum Ended {
     /// Another manager has the socket, or the guests.
@@ -88,7 +82,8 @@ enum Ended {
 }
 
 impl OwnManager {
-    /// Creates a manager of the guests in this directory, which is started by the first turn.
+    /// Creates a manager of the guests in this directory. The first call of `turn` starts the
+    /// manager.
     pub(super) fn new(dir: &Path) -> OwnManager {
         OwnManager { dir: dir.to_path_buf(), start_ms: Some(0), ..OwnManager::none() }
     }
@@ -128,7 +123,6 @@ impl OwnManager {
         std::mem::take(&mut *thread.shared.lock())
     }
 
-    /// Ends the manager, and waits for its end.
     pub(super) fn end(&mut self) -> Option<String> {
         let mut thread = self.thread.take()?;
         thread.stop = None;

@@ -98,7 +98,6 @@ struct Maker<'a> {
     used: BTreeSet<PathBuf>,
 }
 
-/// Image, disk and kernel arguments of a class.
 pub(super) struct Root {
     image: Image,
     disk: Option<Disk>,
@@ -262,7 +261,6 @@ fn disk_mode(class: &Class) -> (Writes, String) {
     }
 }
 
-/// Describes an image's file as a disk for a class.
 fn disk_of(class: &Class, path: PathBuf) -> Disk {
     let format = match path.extension().is_some_and(|end| end == "qcow2") {
         true => DiskFormat::Qcow2,
@@ -316,13 +314,12 @@ fn daemon(class: &Class) -> Daemon {
     }
 }
 
-/// Returns the daemon's rules and arguments.
 pub(super) fn daemon_files(rules: &[u8], pace: &str) -> Vec<GuestFile> {
     let words = format!("-f -c /etc/pinhead.conf --pace {pace}\n");
     vec![GuestFile::text("/etc/pinhead.conf", rules), GuestFile::text("/etc/pinheadd.args", words)]
 }
 
-/// Reads a rules file or preset. Rules with errors are an error.
+/// Reads a rules file or preset. Returns an error if the rules have errors.
 pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     let rules = rulesfile::read(Path::new(name))?;
     let found = check::text(&rules.text, &Machine::default());
@@ -379,7 +376,7 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
 ///
 /// A web server uses 8 MiB for its pages, but 14 MiB until it has started and answered its first
 /// request. With 12 MiB, code is discarded during the start, and the start of a clone costs a
-/// quarter more. If a manager queries the guest's daemon, more than 16 MiB are needed. Otherwise
+/// quarter more. If a manager queries the guest's daemon, more than 16 MiB are needed. With less,
 /// all code of the first page after an idle time must be translated again.
 ///
 /// Commands of a shell take 16 MiB. Debian's servers filled 32 MiB two or three times in 40 s of

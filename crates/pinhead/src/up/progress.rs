@@ -11,7 +11,6 @@ use vm::Clock;
 use vm::images;
 
 const BAR_CELLS: usize = 24;
-/// Maximum length of a line.
 const WIDTH: usize = 78;
 /// Maximum length of a warning, which may need several lines.
 const WARNING_WIDTH: usize = 400;
@@ -61,7 +60,6 @@ pub enum Step {
 }
 
 impl Step {
-    /// Formats the step as a line for people.
     fn line(&self) -> String {
         match self {
             Step::Making { making, permille: Some(permille), bytes } => {

@@ -17,7 +17,6 @@ pub(super) fn all_ended(fleet: &Fleet) -> bool {
     fleet.members().iter().all(|m| matches!(m.state(), State::Ended(_)))
 }
 
-/// The user's screen while the guests run.
 pub(super) struct Screen {
     format: UpFormat,
     terminal: bool,
@@ -92,8 +91,8 @@ impl Screen {
 }
 
 /// Returns the sequence that moves the cursor up to the first of the drawn lines. A terminal that
-/// became narrower has broken lines of the earlier width. Some terminals cut such lines instead,
-/// and then lose earlier output.
+/// became narrower has broken lines of the earlier width. Some terminals cut such lines instead.
+/// There the cursor moves too far up, and earlier output is lost.
 fn up(drawn: &[usize], width: usize) -> String {
     let lines: usize = drawn.iter().map(|length| length.div_ceil(width.max(1)).max(1)).sum();
     if lines > 0 { format!("\x1b[{lines}A\r") } else { String::new() }

@@ -374,7 +374,6 @@ impl Running {
         let Running { mut fleet, service, tiers, mut manager, .. } = self;
         fleet.end();
         if is_table && outcome.is_ok() && count > 0 {
-            // A missing reader is not an error.
             let ended = format!("{} ended\n", base::counted(count as u64, "guest"));
             let _ = std::io::stdout().write_all(ended.as_bytes());
         }

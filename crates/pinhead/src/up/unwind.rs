@@ -1,8 +1,9 @@
-//! Handling of errors of this program in parts that guests do not need. After some errors such a
+//! Handling of panics in parts of this program that guests do not need. After several panics such a
 //! part is disabled, but no guest ends.
 //!
-//! All guests end with this process, and any panic here would end it. The table, the control socket
-//! and the tiers' upkeep are separate parts. Guests continue to run without any of these parts.
+//! All guests end with this process, which an uncaught panic would end. The table, the control
+//! socket and the tiers' upkeep are separate parts. Guests continue to run without any of these
+//! parts.
 
 use crate::tell::tell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +30,6 @@ impl Part {
     }
 }
 
-/// Number of faults of each part so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults([u32; 3]);
 
@@ -45,8 +45,8 @@ impl Faults {
         if self.is_left_out(part) {
             return None;
         }
-        // The panic may have left the part's state incomplete. The part is used again as far as
-        // possible, and its clients are disconnected.
+        // The panic may have left the part's state incomplete. The part is used again nevertheless.
+        // The service's clients are then disconnected.
         let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
         if outcome.is_none() {
             self.0[part as usize] += 1;

@@ -15,7 +15,6 @@ use zmon::file::{Gap, Reader};
 use zmon::frame::FRAME_BYTES;
 use zvm::Monitor;
 
-/// Number of pages that are read at once.
 const PAGES: usize = 256;
 /// Maximum number of gaps in a file that are reported one by one.
 const GAPS_MAX: usize = 10;

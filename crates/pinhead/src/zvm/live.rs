@@ -180,7 +180,6 @@ fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) 
     Ok(())
 }
 
-/// Reads the hypervisor's counters at intervals.
 pub(super) fn hypfs(args: &HypfsArgs) -> Result<String, Error> {
     let every_ms = when::span(&args.every)?;
     if every_ms < 1_000 {

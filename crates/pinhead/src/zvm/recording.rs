@@ -16,14 +16,12 @@ const KEEP: Keep = Keep {
     most_bytes: 1 << 40,
 };
 
-/// Recordings that are being written.
 pub(super) struct Recording {
     recorder: Recorder,
     /// First sample. The first sample waits for the second sample, because the time between both is
     /// z/VM's interval.
     first: Option<Moment>,
     spacing: Spacing,
-    /// Number of samples.
     pub(super) moments: u64,
     pub(super) span_ms: Option<(i64, i64)>,
     pub(super) guests: usize,
@@ -106,7 +104,6 @@ impl Spacing {
     }
 }
 
-/// Describes the records in a sentence.
 pub(super) fn told(counts: &Counts) -> String {
     let mut text = format!(
         "{} records, {} of them of kinds that pinhead does not record",

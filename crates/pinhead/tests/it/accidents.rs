@@ -1,5 +1,5 @@
-//! The accident book. pinhead harms no guest in its accidents, and docs/accidents.md has the
-//! results of the model.
+//! Tests that pinhead harms no guest in the accidents of the accident book, docs/accidents.md, and
+//! that the book has the results of the model.
 
 use base::Bytes;
 use manager::keeper::{Held, Place, RESCUE_MS, Rescue};

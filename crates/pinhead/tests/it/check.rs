@@ -74,7 +74,6 @@ impl Drop for Guest {
     }
 }
 
-/// Findings on one file.
 struct Answer {
     code: Option<i32>,
     file: Value,

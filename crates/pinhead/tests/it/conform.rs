@@ -12,7 +12,6 @@ fn recorded() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpuplugd-decisions.jsonl.gz")
 }
 
-/// Returns the lines of that file.
 fn lines() -> Vec<String> {
     let file = fs::File::open(recorded()).expect("the recorded scenarios are in the tree");
     let mut text = String::new();

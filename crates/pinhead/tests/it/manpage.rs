@@ -86,7 +86,6 @@ fn roff(text: &str) -> String {
     out
 }
 
-/// Returns a text with a capital at its start.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

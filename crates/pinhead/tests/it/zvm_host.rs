@@ -145,8 +145,8 @@ impl Drop for Scene {
     }
 }
 
-/// Returns true if the free memory reaches the set point, a tenth of all memory. The hysteresis, a
-/// hundredth of all memory, may be missing.
+/// Returns true if the free memory reaches the set point, a tenth of all memory, less the
+/// hysteresis, a hundredth of all memory.
 fn is_held(scene: &Scene) -> bool {
     scene.free_mib() >= ALL_MIB * 9 / 100
 }

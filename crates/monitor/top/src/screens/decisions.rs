@@ -12,7 +12,6 @@ const NAME_NARROW: usize = 12;
 const NAME_WIDE: usize = 20;
 const WIDE: usize = 110;
 
-/// Returns the decisions.
 pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
     let width = name_width(room);
     let head = format!(
@@ -38,7 +37,8 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<Line> {
     lines
 }
 
-/// Returns a decision. The reason gets separate lines if one line is too short.
+/// Returns the lines of a decision. A reason that is too long for the first line gets lines of its
+/// own.
 pub(super) fn entry(one: &Decided, room: &Room<'_>) -> Vec<Line> {
     let at = one.at_ms.map_or_else(|| "before".to_owned(), |at_ms| time(at_ms, room.look));
     let head = format!(

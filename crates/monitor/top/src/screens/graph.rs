@@ -19,7 +19,6 @@ const HEADROOM: f64 = 1.25;
 /// Ends of scales, as multiples of powers of ten.
 const ENDS: [f64; 6] = [1.0, 1.5, 2.0, 3.0, 5.0, 7.5];
 
-/// A graph.
 #[derive(Debug)]
 pub(super) struct Graph<'a> {
     /// Name and unit of the values.

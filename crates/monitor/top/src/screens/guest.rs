@@ -11,7 +11,8 @@ use base::plain;
 use model::clause::Clause;
 use reports::{Scope, shown};
 
-/// Maximum number of vCPUs, of processes and of wakers: first on low, then on tall terminals.
+/// Maximum numbers of vCPUs, processes and wakers shown, below the height `TALL` and from `TALL`
+/// on.
 const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
 const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
 /// Number of lines between head and foot from which a terminal counts as tall.

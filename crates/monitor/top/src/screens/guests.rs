@@ -46,7 +46,6 @@ enum Reasons {
     Nowhere,
 }
 
-/// Columns of the table for a width.
 struct Layout {
     name_width: usize,
     columns: Vec<(Column, &'static str)>,

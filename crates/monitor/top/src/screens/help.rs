@@ -4,7 +4,6 @@ use super::super::text::wrapped;
 use super::room::Line;
 use base::columns;
 
-/// Width of the first column.
 const FIRST: usize = 15;
 
 /// Returns the lines, which fit on a terminal of 80 columns and 24 lines.

@@ -10,7 +10,6 @@ use super::room::{Line, Room, Tint, last, size, step_text, tint};
 use base::{columns, plain};
 use reports::shown;
 
-/// Maximum width of the name in the title.
 const NAME_MAX: usize = 28;
 /// Divisor of the number of lines: a third is for decisions, and the rest for graphs.
 const DECIDED_PART: usize = 3;

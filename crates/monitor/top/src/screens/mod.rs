@@ -135,7 +135,6 @@ fn head_with(model: &Model, view: &View, is_long: bool, look: &Look<'_>) -> Stri
     head
 }
 
-/// Returns the filter as text, if there is one.
 fn filter_word(view: &View) -> String {
     let filter = view.filter();
     if filter.is_empty() { String::new() } else { format!(" /{filter}") }

@@ -12,18 +12,17 @@ use manager::control::KsmPhase;
 use model::HostField as H;
 use reports::{Scope, shown};
 
-/// Height of a screen from which each graph of the host has two lines, and height from which each
-/// graph has four lines.
+/// Screen heights from which each graph of the host has two lines, and four lines.
 const TALL: usize = 34;
 const TALLER: usize = 44;
 /// Minimum number of lines for the table of guests: the head, one guest and its reason.
 const TABLE_MIN: usize = 3;
-/// Divisor of the host's memory. Differences of free memory up to this part are ignored, because
-/// they may come from two readings.
+/// Divisor of the host's memory. A difference in free memory up to this part is ignored, because
+/// the compared values may come from two readings.
 const NEAR_PART: u64 = 20;
 /// Busy CPU time in percent from which the host counts as busy.
 const BUSY_PERCENT: f64 = 90.0;
-/// Percentage of time with tasks waiting for memory from which the host counts as short of memory.
+/// Share of time with tasks waiting for memory, in percent, from which the host is short of memory.
 const WAITS_PERCENT: f64 = 10.0;
 
 /// Returns the lines: CPU, memory, waits, tiers below memory, guests, and the busiest guests.
@@ -89,7 +88,6 @@ fn host(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
     lines
 }
 
-/// Returns the number of lines of each graph of the host.
 fn graph_rows(room: &Room<'_>) -> usize {
     match room.height {
         _ if room.look.is_text => 1,
@@ -99,7 +97,6 @@ fn graph_rows(room: &Room<'_>) -> usize {
     }
 }
 
-/// Returns the graph of the host's CPU time.
 fn busy(model: &Model, sample: &Sample, rows: usize, room: &Room<'_>) -> Vec<String> {
     let now = shown(sample.host("busy_percent"), 1);
     let values = model.busy.iter().copied().collect();

@@ -33,7 +33,6 @@ pub(crate) enum Tint {
     Bad,
 }
 
-/// A line of a screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) text: String,
@@ -68,7 +67,6 @@ pub(super) fn time(at_ms: i64, look: &Look<'_>) -> String {
     if text.len() == "00:00".len() { text + ":00" } else { text }
 }
 
-/// Formats the length of a step in a recording.
 pub(super) fn step_text(length_ms: i64) -> String {
     match length_ms {
         ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),

@@ -23,7 +23,6 @@ impl Ids {
     }
 }
 
-/// Returns all guests of an interval.
 pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
     let host = HostRow {
         total_bytes: interval.host.get(H::Total),

@@ -46,7 +46,7 @@ pub(super) fn read(
     Ok((shown, history))
 }
 
-/// Ends an interval of the past if there is new data.
+/// Adds an interval to the past, if there are new data.
 fn push_since(history: &mut Vec<Interval>, last: &mut Option<State>, state: &State) {
     let at_ms = |state: &State| state.host.as_ref().map(|(at_ms, _)| *at_ms);
     if at_ms(state).is_none() || last.as_ref().and_then(at_ms) == at_ms(state) {
@@ -61,7 +61,6 @@ fn push_since(history: &mut Vec<Interval>, last: &mut Option<State>, state: &Sta
 /// A report of a guest's processes, with its time.
 type Report = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
 
-/// State of the host and its guests at one time.
 #[derive(Clone, Debug, Default)]
 struct State {
     host: Option<(i64, Row<HostField>)>,

@@ -23,7 +23,6 @@ const GAP: std::ops::Range<u64> = 300..480;
 
 static DIRS: AtomicU32 = AtomicU32::new(0);
 
-/// A directory with a recording, and a journal next to it.
 struct Dir(PathBuf);
 
 impl Dir {

@@ -3,7 +3,6 @@
 use super::*;
 use base::columns;
 
-/// Returns all words of a screen in one line.
 fn words(lines: &[String]) -> String {
     lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
 }

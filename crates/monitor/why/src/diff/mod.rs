@@ -23,7 +23,7 @@ const EVENTS_MAX: u32 = 100_000;
 /// Maximum number of differences listed per guest. The sums include all differences.
 const PARTINGS_MAX: usize = 1_000;
 
-/// Answers from a journal, for a time up to now, about some guests or all.
+/// Compares both policies from a journal, for a time up to now, for one guest or all guests.
 pub fn answer(
     journal: &Journal,
     last: &str,
@@ -70,7 +70,8 @@ fn follow(journal: &Journal, chosen: &[Chosen], range: Range) -> Result<Vec<Time
     Ok(timelines)
 }
 
-/// Reads the decisions in force at the start, unless the manager or the guest has ended since.
+/// Reads the decisions in force at the start. A decision is left out if the manager or the guest
+/// has ended after it.
 fn begin(
     journal: &Journal,
     chosen: &[Chosen],
@@ -97,8 +98,8 @@ fn begin(
 }
 
 /// Returns true if targets are unknown after an event of this kind until the next decision. A
-/// manager that starts reads the host's state before it acts. If the previous manager was killed,
-/// this start is the only trace of its end.
+/// manager's start is such an event: if the previous manager was killed, the start is the only
+/// trace of its end.
 fn is_end(kind: &str) -> bool {
     [kinds::MANAGER_START, kinds::MANAGER_STOP, kinds::GONE].contains(&kind)
 }

@@ -20,8 +20,8 @@ pub struct Target {
     pub reason: String,
 }
 
-/// A time in which the sizes of the two policies differ, with the targets of the largest
-/// difference.
+/// A time in which the sizes of the two policies differ. The targets are those of the moment with
+/// the largest difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {
     /// Start of the difference.
@@ -55,9 +55,9 @@ pub struct Total {
     /// Additional memory of the guest under the shadow policy, in MiB times hours. The value is
     /// negative if the guest would have less memory.
     pub mib_hours: f64,
-    /// Decisions of the policy in force that moved the guest.
+    /// Number of decisions of the policy in force that changed the guest's size.
     pub active_moves: u64,
-    /// Decisions of the shadow policy that would have moved the guest.
+    /// Number of decisions of the shadow policy that would have changed the guest's size.
     pub shadow_moves: u64,
 }
 
@@ -126,7 +126,7 @@ impl Timeline {
         (self.active, self.shadow) = (None, None);
     }
 
-    /// Ends at a time, and returns the comparison.
+    /// Ends the timeline at a time, and returns the comparison.
     pub fn end(mut self, at_ms: i64) -> Total {
         self.go_to(at_ms);
         self.close();
