@@ -1,5 +1,5 @@
 //! The bench that runs an experiment. Cases take turns (A B C, A B C, ...), and phases are timed. A
-//! failed phase keeps its measures, and the files are written after each phase.
+//! failed phase keeps its measures, and the result's files are written after each phase.
 
 use crate::clock;
 use crate::outcome::{Measures, Outcome, Phase, Run};
@@ -17,7 +17,7 @@ pub struct Asked {
     pub guests: Option<u32>,
     /// Repetitions of each case.
     pub repetitions: Option<u32>,
-    /// Requests of a case, if the experiment requests pages at a rate.
+    /// Number of requests in a case, if the experiment requests pages at a rate.
     pub requests: Option<u32>,
     /// Earlier result with sizes by hand, used in place of a new search.
     pub sizes: Option<PathBuf>,
@@ -110,8 +110,8 @@ impl<'a> Bench<'a> {
         self.outcome.notes.push(note);
     }
 
-    /// Adopts a run of another result as if it had been measured here, unless this result has
-    /// finished the run itself.
+    /// Adopts a run of another result as if it had been measured here, unless this result already
+    /// has the finished run.
     pub fn take_over(&mut self, run: Run, from: &Outcome) {
         if !self.is_finished(&run.case, run.repetition) {
             self.discard(&run.case, run.repetition);
@@ -122,7 +122,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Runs every case once in every round, except for finished runs.
+    /// Runs every case once in every round, and skips finished runs.
     pub fn rounds(
         &mut self,
         rounds: u32,
@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Removes all runs of unfinished rounds. The farms were started again, so the rest of an
-    /// unfinished round would run on other farms.
+    /// unfinished round would run on other farms than its beginning.
     pub fn discard_open_rounds(&mut self, rounds: u32, cases: &[&str]) {
         for round in 1..=rounds {
             if cases.iter().all(|name| self.is_finished(name, round)) {
@@ -164,7 +164,7 @@ impl<'a> Bench<'a> {
         self.outcome.run(case, round).is_some_and(|run| run.finished)
     }
 
-    /// Removes an unfinished run, and notes the reason of a failure.
+    /// Removes a run, and notes why one of its phases failed, if any.
     pub(crate) fn discard(&mut self, case: &str, round: u32) {
         let Some(run) = self.outcome.run(case, round) else { return };
         let failed = run.phases.iter().find_map(|phase| {
@@ -285,7 +285,7 @@ impl Case<'_, '_> {
         Ok(result.ok())
     }
 
-    /// Runs the phase in which a farm starts, and stores further measures of the farm.
+    /// Runs the phase in which a farm starts. `note` adds further measures of the farm.
     pub fn start(
         &mut self,
         farm: &str,
@@ -301,7 +301,7 @@ impl Case<'_, '_> {
         })
     }
 
-    /// Runs a phase in which a manager starts for the guests of a farm.
+    /// Runs a phase in which a manager starts for a farm's guests, and then calls `then`.
     pub fn manage(
         &mut self,
         phase: &str,

@@ -22,7 +22,7 @@ pub const PENGUINS: Experiment = Experiment {
     view: penguins::view,
 };
 
-/// After the question of the talk of 2006.
+/// After the question of "Penguins on a Pin Head": the number of servers that one machine runs.
 pub const COUNT: Experiment = Experiment {
     name: "count",
     title: "how many servers run at one time, if idle servers are parked (penguins --count)",

@@ -12,11 +12,11 @@ const FIGURES: f64 = 130.0;
 /// Height of a bar, and the gap between groups.
 const BAR: f64 = 18.0;
 const GAP: f64 = 10.0;
-/// Maximum length of a name, which must fit on the left.
+/// Maximum number of characters of a name, which must fit into `NAMES`.
 const NAME_CHARS: usize = 32;
 const COLOURS: usize = 7;
 
-/// Draws a chart. `number` is the chart's number on its page.
+/// `number` is the chart's number on its page.
 pub(crate) fn svg(chart: &Chart, number: usize) -> String {
     let bars = |group: &crate::view::Group| group.bars.len() as f64 * BAR + GAP;
     let height: f64 = chart.groups.iter().map(bars).sum::<f64>() + GAP;

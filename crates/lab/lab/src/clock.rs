@@ -13,6 +13,6 @@ pub fn seconds() -> f64 {
 
 /// Waits for a time.
 pub fn wait(time: Duration) {
-    // The wait is for the end of this process, so only the time limit ends it.
+    // This process does not end during its own wait, so only the time limit ends the wait.
     let _ = wait_for_exit(std::process::id(), time);
 }

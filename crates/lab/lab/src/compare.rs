@@ -5,7 +5,8 @@ use crate::figure::figure;
 use crate::view::Table;
 use base::Spread;
 
-/// Returns the table of common measures, with a note on measures of only one result.
+/// Returns the table of common measures. A note has the number of measures that only one result
+/// has.
 pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     let (in_a, in_b) = (keys(a), keys(b));
     let mut rows = Vec::new();

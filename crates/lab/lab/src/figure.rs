@@ -2,7 +2,7 @@
 
 use base::Spread;
 
-/// Formats a number with three significant digits.
+/// Formats a number with about three significant digits.
 pub fn figure(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,

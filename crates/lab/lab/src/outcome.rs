@@ -1,4 +1,4 @@
-//! Result of an experiment in one JSON file. It contains all that is needed to judge the result.
+//! Result of an experiment in one JSON file, which contains all that is needed to judge the result.
 //!
 //! ```text
 //!   Outcome ── runs: a case in a repetition ── phases ── measures
@@ -11,8 +11,8 @@ use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the written layout. Older layouts stay readable. The first layout has neither a run's
-/// seed nor its end.
+/// Version of the written layout. Older layouts stay readable. In the first layout, runs have
+/// neither a seed nor a mark that they are finished.
 pub const FORMAT: u32 = 2;
 
 /// A result file.
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub format: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// True for the short form. Its figures only show that everything works.
+    /// True for the short form, which only shows that everything works.
     pub quick: bool,
     /// Command with its arguments.
     pub command: String,
@@ -62,7 +62,7 @@ pub struct Machine {
     pub qemu: String,
 }
 
-/// A case in one repetition: "balloon", second time.
+/// A case in one repetition, such as "balloon" in the second repetition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -88,7 +88,7 @@ pub struct Phase {
     pub name: String,
     /// Duration.
     pub seconds: f64,
-    /// Reason of an early end, if any. Earlier measures are kept.
+    /// Reason for an early end, if any. Earlier measures are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// The measures.
@@ -101,7 +101,7 @@ pub struct Phase {
 pub struct Measure {
     /// Name: "p99", "resident".
     pub name: String,
-    /// Unit, as it is printed.
+    /// Unit, as printed.
     pub unit: String,
     /// The value.
     pub value: f64,
@@ -213,7 +213,7 @@ impl Phase {
 pub struct Measures(pub Vec<Measure>);
 
 impl Measures {
-    /// Notes a measure, unless its value is missing or not finite.
+    /// Adds a measure, unless the value is missing or not finite.
     pub fn note(&mut self, name: &str, unit: &str, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.0.push(Measure { name: name.to_owned(), unit: unit.to_owned(), value });

@@ -108,7 +108,6 @@ fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Adds the machine, the settings, and every measured number.
 fn everything(out: &mut String, outcome: &Outcome) {
     let machine = &outcome.machine;
     let processors = format!("{} x {}", machine.cpus, machine.processor);

@@ -1,7 +1,7 @@
 //! Promotion: paged-out pages that guests needed again after they had settled.
 //!
-//! The manager samples once a minute, so a shorter phase shows little. Alarms of the manager's
-//! page-out are counted immediately.
+//! The manager samples once a minute, so a shorter phase shows little. The manager counts alarms of
+//! its page-out immediately.
 
 use crate::site::Manager;
 use crate::{Error, Finding, Measures, Outcome};
@@ -21,7 +21,7 @@ pub(crate) struct Promotion {
 }
 
 impl Promotion {
-    /// Queries a manager. Returns nothing without a manager, or if the manager pages nothing out.
+    /// Queries a manager. Returns `None` without a manager, or if page-out is off.
     pub(crate) fn of(manager: Option<&Manager>) -> Result<Option<Promotion>, Error> {
         let Some(manager) = manager else { return Ok(None) };
         let levers = manager.levers()?;
@@ -34,8 +34,8 @@ impl Promotion {
         }))
     }
 
-    /// Queries the manager again, and notes the growth since an earlier query, if that query
-    /// returned counts.
+    /// Queries the manager again, and notes the growth since an earlier query. Without earlier
+    /// counts, nothing is noted.
     pub(crate) fn note(
         earlier: Option<Promotion>,
         manager: Option<&Manager>,

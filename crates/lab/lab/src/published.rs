@@ -6,7 +6,7 @@
 pub struct PlugRow {
     /// Name of the configuration in the study.
     pub name: &'static str,
-    /// Our preset with its rules, for a published configuration.
+    /// Our preset with the rules of this configuration, if the study published rules.
     pub preset: Option<&'static str>,
     /// Transactions.
     pub throughput: u32,
@@ -107,7 +107,7 @@ pub const PENGUINS: &[(&str, &str)] = &[
     ("250 web hits, a hit", "500 ms, 50 of them in Apache, 50 in TCP/IP"),
 ];
 
-/// Results on a claim of memory by one of sixteen guests (Kammerer, 2009).
+/// Results of the study of CMM (Kammerer, 2009): case and finding.
 pub const CMM: &[(&str, &str)] = &[
     ("OLTP on 10 guests, memory twice overcommitted: balloon", "+50 % transactions"),
     ("OLTP: page hinting", "no big gain"),

@@ -1,14 +1,15 @@
 //! Resumption of an interrupted experiment.
 //!
-//! Results under different settings are not mixed: a ratio is meaningful only within one run.
+//! Figures of different machines or programs are not mixed, because a ratio is meaningful only
+//! within one result.
 
 use crate::outcome::FORMAT;
 use crate::{Error, Outcome, shelf};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the newest result of an experiment in a directory, to resume. `fresh` is the head of a
-/// new result. Returns `None` if there is no result yet.
+/// Returns the newest result of an experiment in a directory, to resume the experiment. `fresh` is
+/// the head of a new result. Returns `None` if there is no result yet.
 pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Error> {
     let Some(path) = newest(directory, fresh)? else { return Ok(None) };
     let refused = |reason: String| Error::NotResumed { path: path.clone(), reason };
@@ -37,7 +38,7 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     Ok(Some(outcome))
 }
 
-/// Returns the latest file of this experiment and form, by its name, readable or not.
+/// Returns the file of this experiment and form with the latest time in its name, readable or not.
 fn newest(directory: &Path, fresh: &Outcome) -> Result<Option<PathBuf>, Error> {
     if !directory.is_dir() {
         return Ok(None);

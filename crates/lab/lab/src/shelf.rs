@@ -7,16 +7,16 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a result. It has some thousands of numbers, so a larger file is not a result.
+/// Maximum size of a result's file. A result holds a few thousand numbers, which need much less.
 const BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of files examined in one directory.
 pub(crate) const FILES_MAX: usize = 4096;
 
-/// The path of a possible result, and its contents or the error.
+/// The path of a possible result, and the result or the error.
 pub type OnShelf = (PathBuf, Result<Outcome, Error>);
 
-/// Writes a result and its page, each atomically. Both are written after every phase, so that the
-/// measures survive any end of the experiment.
+/// Writes a result and its page, each atomically. Both files are written after every phase, so that
+/// the measures survive any end of the experiment.
 pub fn save(outcome: &Outcome, view: &View, directory: &Path) -> Result<PathBuf, Error> {
     let name = file_name(outcome);
     fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
@@ -36,8 +36,8 @@ pub fn file_name(outcome: &Outcome) -> String {
     format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
 }
 
-/// Reads a result. The directory may contain foreign files. A pipe with the name of a result does
-/// not block, and a growing file is not read to its end.
+/// Reads a result. The directory may contain foreign files, so a pipe does not block the read, and
+/// a growing file is not read to its end.
 pub fn load(path: &Path) -> Result<Outcome, Error> {
     let failed = || Error::file("read", path);
     let wrong = |reason: String| Error::NotAResult { path: path.to_path_buf(), reason };
@@ -67,7 +67,7 @@ pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     }
 }
 
-/// Returns the results of a directory, oldest first, including unreadable ones.
+/// Returns the results in a directory, oldest first, including unreadable ones.
 pub fn list(directory: &Path) -> Result<Vec<OnShelf>, Error> {
     let entries = fs::read_dir(directory).map_err(Error::file("read", directory))?;
     let mut found = Vec::new();

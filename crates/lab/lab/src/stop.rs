@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use crate::Error;
 
-/// Returns the flag that is set when the user ends the experiments. Phases and waits check the
-/// flag, so that all started programs end in order.
+/// Returns the flag that is set when the user ends an experiment. Phases and waits check the flag,
+/// so that all programs that were started end in order.
 pub fn stop_flag() -> &'static Arc<AtomicBool> {
     static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
     &STOP

@@ -28,7 +28,6 @@ pub fn text(outcome: &Outcome, view: &View) -> String {
     out
 }
 
-/// Formats the command, the time and the machine.
 fn head(outcome: &Outcome) -> String {
     let machine = &outcome.machine;
     let quick = if outcome.quick { ", the quick form: figures mean nothing" } else { "" };

@@ -1,8 +1,8 @@
-//! The verdicts on claims that a result supports.
+//! The verdicts of a result on claims.
 //!
 //! A claim is shown if the 95 % interval of the measured median lies on the claimed side of the
-//! bound. It is refuted if the interval lies on the other side. Otherwise the claim is not shown,
-//! because these rounds do not decide it.
+//! bound. It is refuted if the interval lies on the other side. Otherwise the rounds do not decide,
+//! and the claim is not shown.
 
 use crate::figure::figure;
 use base::Spread;
@@ -61,8 +61,8 @@ impl Finding {
         Finding::judged(promise, measured, unit, |value| value > bound, |value| value < bound)
     }
 
-    /// Judges the claim that an event never happened. Events are counted, so the claim needs no
-    /// interval.
+    /// Judges the claim that an event never happened. The events of all rounds are counted, so no
+    /// interval is needed.
     pub fn never(promise: &str, counts: &[f64]) -> Finding {
         let sum: f64 = counts.iter().sum();
         let verdict = match (counts.is_empty(), sum > 0.0) {
@@ -110,7 +110,7 @@ fn few(rounds: usize) -> String {
     format!("{rounds} round{s} too few: a 95 % interval of a median needs {enough}")
 }
 
-/// Formats an interval: "0.97 (0.95-1.01) x".
+/// Formats an interval, such as "0.97 (0.95-1.01) x".
 fn told(interval: Spread, unit: &str) -> String {
     let Spread { median, low, high, count } = interval;
     let ends = match count {

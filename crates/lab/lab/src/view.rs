@@ -1,4 +1,4 @@
-//! A printable result: tables next to the published ones, charts, verdicts.
+//! A printable result: tables with published figures, charts, verdicts.
 //!
 //! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome). The text and the page
 //! print any view.
@@ -13,7 +13,7 @@ pub struct View {
     pub about: String,
     /// Claims with their verdicts.
     pub findings: Vec<Finding>,
-    /// The tables, ours next to the published ones.
+    /// The tables, some with published figures next to the measured ones.
     pub tables: Vec<Table>,
     /// The charts.
     pub charts: Vec<Chart>,
@@ -48,7 +48,7 @@ pub struct Chart {
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// A bar for each series. Missing bars are left out.
+    /// A bar for each series; `None` if the series has no value here.
     pub bars: Vec<Option<Bar>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Group {
 pub struct Bar {
     /// Length of the bar.
     pub value: f64,
-    /// Ends of its interval.
+    /// Ends of the value's interval.
     pub spread: Option<(f64, f64)>,
 }
 

@@ -17,12 +17,11 @@ pub enum Fault {
 /// The memory that is taken from a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balloon {
-    /// Size.
+    /// Memory that the balloon holds.
     pub size_kib: u64,
-    /// True if the kernel took memory from the balloon since its last new target. The balloon then
-    /// rests until the next target.
+    /// True if the kernel took memory from the balloon after the last target. The balloon then
+    /// rests until it gets a different target.
     pub gave_way: bool,
-    /// Target size of the guest.
     target_kib: Option<u64>,
 }
 
@@ -40,8 +39,9 @@ impl Balloon {
         self.target_kib = Some(target_kib);
     }
 
-    /// Returns the memory by which the balloon inflates in a step, or deflates if negative.
-    /// `max_kib` is the guest's size without a balloon, and `most_kib` the maximum of a step.
+    /// Returns the memory by which the balloon inflates in a step. If it is negative, the balloon
+    /// deflates. `max_kib` is the guest's size without a balloon, and `most_kib` is the largest
+    /// change in a step.
     pub fn wants(&self, fault: Fault, max_kib: u64, most_kib: u64, now_ms: u64) -> i64 {
         let Some(target_kib) = self.target_kib.filter(|_| !self.gave_way) else { return 0 };
         let stops = match fault {

@@ -1,8 +1,8 @@
 //! Conditions that must hold in every scenario, judged by the model's truth.
 //!
-//! A guest is starved if its tasks waited for memory for 1 % of the last second. The next sample
-//! reports this to the arbiter. An order that shrinks a guest is therefore wrong only if the guest
-//! had been starved for longer than [`DELAY_MS`] before the order.
+//! A guest is starved if its tasks waited for memory for 1 % of the last second. The arbiter learns
+//! of the wait from the next sample. An order that shrinks a guest is therefore wrong only if the
+//! guest had been starved for longer than [`DELAY_MS`] before the order.
 
 use crate::balloon::Fault;
 use crate::load::Load;
@@ -23,19 +23,20 @@ pub const DELAY_MS: u64 = 1_100;
 const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
 /// Maximum time until a need is met, if there is memory for it.
 const NEED_MS: u64 = 30_000;
-/// Time from which the set point must be held.
+/// Time from which the host must have its set point.
 const SETTLED_MS: u64 = CALM_MS + 180_000;
-/// Maximum number of turns of a guest within ten minutes, under any load.
+/// Maximum number of turns of a guest within ten minutes. A turn is a change from growth to
+/// shrinking, or back.
 const TURNS_MAX: usize = 14;
-/// Maximum number of turns under a load that itself turns, up to 60 times in ten minutes.
+/// Maximum number of turns under a sawtooth load, which itself turns up to 60 times in ten minutes.
 const TURNS_RESTLESS_MAX: usize = 24;
 const TURNS_MS: u64 = 600_000;
-/// Time after a kill in which the load is not steady.
+/// Time after a kill during which the load is not steady.
 const AGAIN_MS: u64 = 90_000;
 /// Time until a rival's move is visible in the guest's size.
 const RIVAL_MS: u64 = 3_000;
-/// Window for two moves by a rival. After two moves within this window, the balloon is left to the
-/// rival for `LET_GO_MS`.
+/// Window for two moves by a rival. After two moves within this window, the policy must leave the
+/// balloon to the rival for `LET_GO_MS`.
 const RIVAL_WINDOW_MS: u64 = 55_000;
 const LET_GO_MS: u64 = 500_000;
 const GIB_KIB: u64 = 1 << 20;
@@ -46,7 +47,7 @@ pub struct Checker {
     open: Vec<(u64, u64)>,
     restless: bool,
     low_ms: u64,
-    /// Extreme values of the run, which show how close it came to the limits.
+    /// Extreme values of the run, which show how close the run came to the limits.
     pub tally: Tally,
 }
 
@@ -72,19 +73,17 @@ struct Seen {
     foreign_ms: Option<u64>,
 }
 
-/// The targets of a guest.
 #[derive(Default)]
 struct Target {
     last: Option<Bytes>,
-    /// Target before the last one.
     before: Option<Bytes>,
     /// True if the last target is a release. Released memory is not promised to the guest.
     is_released: bool,
 }
 
 impl Seen {
-    /// Checks that a starving guest is not shrunk. Guests with lost or late samples are not
-    /// checked.
+    /// Checks that a starving guest is not shrunk. Guests with lost or late samples, or with a
+    /// rival, are not checked.
     fn halted(&mut self, member: &Member, now_ms: u64) -> Result<(), String> {
         let actual_kib = member.guest.actual_kib();
         let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
@@ -96,12 +95,12 @@ impl Seen {
         })
     }
 
-    /// Records an unmistakable move by a rival: nothing else moved the guest at that time, and the
-    /// guest did not wait. After two such moves the guest's balloon must be left alone.
+    /// Records a move that only the rival can have made: there was no other order at that time, and
+    /// the guest did not wait. After two such moves the guest's balloon must be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
         // A slow balloon moves without a break, so the rival's moves cannot be counted. A lying
-        // guest is not judged either, because its reasons for a move may be false.
+        // guest is not checked either, because its false samples may cause moves.
         if member.guest.spec.balloon_kib_s < GIB_KIB / 2 || member.guest.spec.traits.lies {
             return;
         }
@@ -109,7 +108,6 @@ impl Seen {
         if (rival.from_ms..rival.until_ms).contains(&now_ms)
             && now_ms.is_multiple_of(rival.period_ms)
         {
-            // The balloon has already made its first step.
             self.rival = Some((now_ms, actual_kib));
         }
         let Some((at_ms, before_kib)) = self.rival else { return };
@@ -253,8 +251,8 @@ impl Checker {
             .filter(|m| self.guests.get(&m.key).is_none_or(|seen| !seen.target.is_released))
             .map(|m| {
                 let target_kib = m.target.map_or(0, |t| t.0 >> 10);
-                // Memory that is still resident despite the balloon costs the host nothing. A
-                // balloon comes to rest slightly off its target.
+                // Growth into memory that is still resident costs the host nothing. A balloon comes
+                // to rest slightly off its target.
                 let has_kib = m.guest.actual_kib().max(m.guest.seen_kib());
                 target_kib.saturating_sub(has_kib + target_kib / 200 + 1024)
             })
@@ -277,7 +275,7 @@ impl Checker {
         }
     }
 
-    /// Checks that a balloon that never moves is reported in time. One more pass is allowed.
+    /// Checks that a balloon that never moves is reported within `STUCK_MS` and two passes.
     fn stuck(&mut self, world: &World, ours: &Ours, round: &Round) -> Result<(), String> {
         let is_reported = |key| {
             let mut outcomes = ours.last.outcomes.iter();
@@ -285,12 +283,13 @@ impl Checker {
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();
-            // The balloon was reported or restarted, or has no reason to move.
+            // The time starts again if the balloon was reported, its guest was restarted, or the
+            // balloon has no reason to move.
             let stays = round.orders.iter().any(|o| o.key == member.key && o.target == o.from);
             if is_reported(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
-            // A target in the opposite direction, however small, also restarts the time.
+            // The time also starts again with a target in the opposite direction, however small.
             let turns = |o: &&Order| {
                 let way = o.target.cmp(&o.from);
                 o.key == member.key && seen.asked_ms.is_some_and(|(_, before)| before != way)
@@ -344,7 +343,6 @@ impl Checker {
         let (at_ms, room_kib) = *seen.open_ms.get_or_insert((now_ms, room_kib));
         let open_ms = now_ms - at_ms;
         self.tally.need_ms_max = self.tally.need_ms_max.max(open_ms);
-        // A need gets more time if the balloon is slow.
         let slow_ms = room_kib * 1000 / spec.balloon_kib_s.max(1);
         never(open_ms > NEED_MS + slow_ms, || {
             format!("{:?} waits for {open_ms} ms for what is there", member.key)
@@ -375,17 +373,16 @@ impl Checker {
     }
 }
 
-/// Returns an error if something happened that must not.
 fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if happened { Err(what()) } else { Ok(()) }
 }
 
-/// Returns true if the order gives a lying guest more than twice its visible memory. `before` is
-/// the previous target of the guest.
+/// Returns true if the order gives a lying guest more than twice its visible memory plus 64 MiB.
+/// `before` is the previous target of the guest.
 fn is_for_a_lie(member: &Member, order: &Order, before: Option<Bytes>) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // A target is no grant for a claim if it reduces an earlier grant, keeps the size of a booting
+    // A target does not grant a claim if it reduces an earlier grant, keeps the size of a booting
     // guest, or is a release.
     let is_rest = before.is_some_and(|before| order.target <= before);
     let is_old = is_rest || matches!(order.clause, Some(Clause::Boot | Clause::Room));
@@ -394,7 +391,8 @@ fn is_for_a_lie(member: &Member, order: &Order, before: Option<Bytes>) -> bool {
     spec.traits.lies && spec.traits.resident_seen && grows
 }
 
-/// Returns true if a guest can be managed.
+/// Returns true if nothing disturbs the management of a guest: neither a rival, nor a fault of its
+/// balloon, nor missing or false values.
 fn is_healthy(member: &Member, now_ms: u64) -> bool {
     let spec = &member.guest.spec;
     let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
@@ -404,8 +402,8 @@ fn is_healthy(member: &Member, now_ms: u64) -> bool {
     lone && fresh && spec.balloon == Fault::None && spec.traits.yields && seen
 }
 
-/// Returns true if a guest's programs needed the same memory for a while, and no rival moved the
-/// guest.
+/// Returns true if a guest's programs need as much memory as half a minute ago, and no rival moves
+/// the guest.
 fn is_quiet(member: &Member, now_ms: u64) -> bool {
     const WHILE_MS: u64 = 30_000;
     let clock_ms = member.guest.clock_ms(now_ms);
@@ -428,8 +426,8 @@ fn spare_kib(member: &Member) -> u64 {
     if member.starved_ms.is_some() || guest.balloon.gave_way { 0 } else { spare.min(above_min) }
 }
 
-/// Returns true if there is memory for a guest that waits: free memory, or cold cache of its
-/// neighbours.
+/// Returns true if there is memory for a guest that waits: free memory of the host, or memory that
+/// other guests can spare.
 fn can_be_met(world: &World, member: &Member) -> bool {
     let free_kib = world.available_kib().saturating_sub(world.config.reserve.0 >> 10);
     let others =
@@ -449,7 +447,7 @@ pub fn run(scenario: Scenario) -> Result<(Tally, Journal), String> {
     watched(scenario, &mut |_, _, _| ())
 }
 
-/// Runs a scenario with an observer.
+/// Runs a scenario, and calls an observer after each step.
 pub fn watched(
     scenario: Scenario,
     look: &mut dyn FnMut(&World, &Ours, Option<&Round>),

@@ -4,11 +4,11 @@
 //!   moments of a few guests ─► Lines, one each ─► Day ──(the time)──► moment of a hundred guests
 //! ```
 //!
-//! Each guest of the day follows a recorded guest, from its own position in the recording. Its
-//! counters grow by the same amounts, its gauges are the same, and it has no rows while the
-//! recorded guest was idle. The recording starts over at its end. In the hours of its class a guest
-//! follows a busy recorded guest, and at other times an idle one. The numbers therefore vary like a
-//! real kernel's, which no formula achieves.
+//! Each guest of the day follows a recorded guest, and starts at its own position in the recording.
+//! The counters of both guests grow by the same amounts, and their gauges are equal. The guest of
+//! the day has no rows while the recorded guest was idle. The recording starts over at its end. In
+//! the hours of its class, a guest follows one of all recorded guests. At other times it follows
+//! one of the idlest. The numbers therefore vary like a real kernel's, which no formula achieves.
 
 use model::ProcessField;
 use model::{
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 const HOUR_MS: i64 = 3_600_000;
 /// One guest in this many works all day.
 const ALWAYS: usize = 10;
-/// One recorded guest in this many, the least busy ones, serves as a model of idle guests.
+/// One recorded guest in this many is among the idlest, which guests follow outside their hours.
 const SLEEPERS: usize = 3;
 /// Working hours of the classes: the first hour, and the hour after the last. A guest begins up to
 /// two hours later than its class.
@@ -32,8 +32,8 @@ fn grown<F: Field>(field: F, before: &Row<F>, now: &Row<F>) -> u64 {
     before.get(field).map_or(0, |before| now.checked_sub(before).unwrap_or(now))
 }
 
-/// Grows a row by the growth of another row. A value that was unknown before starts with the value
-/// of the other row.
+/// Adds the growth of the other row's counters to a row, and copies the other row's gauges. A
+/// counter that was unknown starts with the other row's value.
 fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
     for field in F::ALL {
         let value = match (field.kind(), row.get(*field), now.get(*field)) {
@@ -45,7 +45,8 @@ fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
     }
 }
 
-/// The recorded rows of one subject, with their times since the beginning of the recording.
+/// The recorded rows of a guest, a tier or the host, with their times since the beginning of the
+/// recording.
 type Line<T> = Vec<(i64, T)>;
 
 /// Returns the number of rows up to this time.
@@ -54,8 +55,8 @@ fn until<T>(line: &[(i64, T)], at_ms: i64) -> usize {
 }
 
 /// Grows a row by the rows after `from_ms` and up to `to_ms`. If `from_ms` is the later time, the
-/// recording has started over, and the rows up to its end count, too. Returns true if there were
-/// rows.
+/// recording has started over. Then the rows after `from_ms` and the rows up to `to_ms` both count.
+/// Returns true if there were rows.
 fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
     let parts = match from_ms <= to_ms {
         true => [(until(line, from_ms), until(line, to_ms)), (0, 0)],
@@ -82,17 +83,17 @@ struct Recorded {
 #[derive(Debug)]
 struct Guest {
     who: GuestIdentity,
-    /// Indices of the recorded guests to follow while this guest is busy, and while it is idle.
+    /// Indices of the recorded guests to follow in the working hours, and at other times.
     working: usize,
     sleeping: usize,
-    /// Working hours: the hours of its class, up to two hours later; `None` if the guest always
-    /// works.
+    /// Working hours: the hours of the guest's class, delayed by up to two hours; `None` if the
+    /// guest always works.
     hours: Option<(i64, i64)>,
     shift_ms: i64,
     follows: Option<usize>,
     row: Row<G>,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
-    /// Last rows of the processes of the recorded guest that it follows.
+    /// Last rows of the processes in the recorded guest that this guest follows.
     last_followed: BTreeMap<ProcessName, Row<ProcessField>>,
 }
 
@@ -178,7 +179,7 @@ impl Day {
                 working,
                 sleeping: by_work[number % sleepers],
                 hours: (!is_always).then_some((from + later, to + later)),
-                // A factor that is coprime to the length distributes the positions well.
+                // A factor with a large prime distributes the positions well.
                 shift_ms: number as i64 * 7_919_000 % length_ms,
                 follows: None,
                 row: Row::default(),
@@ -226,7 +227,7 @@ impl Day {
             };
             all_run += grown(G::VcpuRun, &before, &guest.row);
             all_run += grown(G::OtherRun, &before, &guest.row);
-            // The guest is reported at least once a minute, even when its recording starts over.
+            // A guest is also reported when the recording starts over.
             if is_reported || from_ms > to_ms {
                 moment.guests.insert(guest.who.clone(), guest.row.clone());
             }
@@ -239,7 +240,7 @@ impl Day {
         follow_line(&self.host_line, &mut self.host, from_ms, to_ms);
         self.last_ms = at_ms;
         moment.host = self.host.clone();
-        // The host is larger in proportion to its guests.
+        // The day's host is larger than the recorded host, in proportion to the number of guests.
         let times = self.guests.len().div_ceil(self.recorded.len().max(1)) as u64;
         for field in [H::Cpus, H::Total, H::Free, H::Available] {
             moment.host.set(field, self.host.get(field).map(|value| value * times));
@@ -259,7 +260,7 @@ impl Day {
 }
 
 impl Guest {
-    /// Begins to follow another recorded guest, starting from the present numbers.
+    /// Begins to follow another recorded guest. The counters continue from their present values.
     fn begin(&mut self, recorded: &Recorded, follows: usize, at_ms: i64) -> bool {
         self.follows = Some(follows);
         self.last_followed.clear();
@@ -269,7 +270,7 @@ impl Guest {
         true
     }
 
-    /// Returns the rows of the guest's processes in a span of time.
+    /// Returns the processes that were recorded in a span of time, with their newest rows.
     fn processes_between(
         &mut self,
         recorded: &Recorded,

@@ -1,4 +1,4 @@
-//! Scenes of the table. A scene is the same for all policies.
+//! Scenes of the table in docs/benchmarks.md. A scene is the same for all policies.
 
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
@@ -69,7 +69,7 @@ pub fn burst_beside_a_liar(policy: &mut dyn Policy) -> Option<u64> {
     burst_on(world, policy, false)
 }
 
-/// Returns a guest that claims to need more than there is.
+/// Returns a guest that claims to need more memory than the host has.
 fn liar() -> Spec {
     let mut spec = plain(64 * GIB, 64 * GIB, steady(10 * MIB));
     spec.files.hot_kib = 0;
@@ -102,7 +102,7 @@ fn burst_on(mut world: World, policy: &mut dyn Policy, is_managed: bool) -> Opti
     None
 }
 
-/// The host's memory over time.
+/// The host's memory in the scene [`caches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Free memory at the end, in thousandths of the host.
@@ -186,8 +186,7 @@ pub fn hoarder(policy: &mut dyn Policy) -> Moved {
     moved
 }
 
-/// Treatment of a guest that waits for memory, on a host that is over its target for another
-/// reason.
+/// Shrinks of one guest by a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squeeze {
     /// Number of shrinks.
@@ -228,7 +227,7 @@ pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
     squeeze
 }
 
-/// Service of a guest in need from its neighbours' memory.
+/// Result of the scene [`crammed`]: a guest in need gets memory from its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Time until the guest had the memory that it needed and no task in it waited; `None` if
@@ -303,7 +302,7 @@ pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     world.come(Spec { actual_kib: 32 * GIB, ..liar() }, Line::default());
     let mut squeeze = Squeeze { shrinks: 0, least_kib: u64::MAX };
     while world.now_ms < 660_000 {
-        // Files are read first. Then the host is at its set point.
+        // The policy only watches while the guests read their files.
         let round = match world.now_ms < 60_000 {
             true => world.step(&mut Watching(policy)),
             false => world.step(policy),
@@ -340,8 +339,8 @@ pub fn reversals(policy: &mut dyn Policy) -> u64 {
     count.most() * 100 / 3
 }
 
-/// Returns a host with this many guests, most of them awake and each in another state, for
-/// measurements.
+/// Returns a host with this many guests, for measurements. Three of four guests are awake, under
+/// three kinds of load.
 pub fn crowd(count: u64) -> World {
     let total_kib = count * 3 * GIB;
     let config = Config::of_host(Bytes(total_kib << 10));
@@ -362,7 +361,7 @@ pub fn crowd(count: u64) -> World {
     world
 }
 
-/// A count of changes of direction.
+/// Number of changes between growth and shrinking, and the last direction, by guest.
 #[derive(Default)]
 struct Turns(BTreeMap<Key, (Ordering, u64)>);
 

@@ -7,16 +7,16 @@
 //!                   └─ free: touched once, never touched
 //! ```
 //!
-//! Programs get memory from free memory, then from cold cache, hot cache and swap. As the last step
-//! the balloon deflates, or a process is killed. Each step costs waiting time and has its counter,
-//! as in a Linux kernel. The host holds all memory that was ever touched.
+//! Programs get free memory first. Then the kernel reclaims cold cache and hot cache, and swaps. As
+//! the last step the balloon deflates, or a process is killed. As in Linux, reclaim and swapping
+//! cost waiting time, and are counted. Touched memory stays resident on the host until a balloon
+//! takes it, or the guest reports it as free.
 
 use crate::balloon::{Balloon, Fault};
 use crate::load::{Files, Load};
 
 /// Step of the model.
 pub const STEP_MS: u64 = 100;
-/// Memory of the kernel itself.
 const KERNEL_KIB: u64 = 150 << 10;
 /// Maximum memory that programs allocate in a step: 4 GiB a second.
 const TAKE_KIB: u64 = 400 << 10;
@@ -24,12 +24,12 @@ const TAKE_KIB: u64 = 400 << 10;
 const DISK_KIB: u64 = 20 << 10;
 /// Memory that kswapd frees in a step without any wait: 500 MiB a second.
 const KSWAPD_KIB: u64 = 50 << 10;
-/// Time to reclaim a MiB of clean cache, and to read or write a MiB.
+/// Time to reclaim a MiB of clean cache, and to read or write a MiB on a disk.
 const RECLAIM_US_MIB: u64 = 300;
 const DISK_US_MIB: u64 = 5_000;
 /// Time after which a killed program starts again.
 const RESTART_MS: u64 = 30_000;
-/// Interval of page reports to the host, and the reported part of free pages.
+/// Interval of page reports to the host, and the reported part of free pages, in thousandths.
 const REPORT_MS: u64 = 2_000;
 const REPORT_PERMILLE: u64 = 900;
 /// Memory that the OOM notifier takes from the balloon in a step.
@@ -42,9 +42,9 @@ pub struct Spec {
     pub min_kib: u64,
     /// Memory with which the guest was started.
     pub max_kib: u64,
-    /// Memory at first.
+    /// Memory at the start.
     pub actual_kib: u64,
-    /// Weight against others.
+    /// Weight in relation to other guests.
     pub shares: u32,
     /// Memory that its programs need.
     pub load: Load,
@@ -110,7 +110,7 @@ pub struct Guest {
     pub balloon: Balloon,
     /// Counters.
     pub counters: Counters,
-    /// Memory taken back from its balloon before any kill.
+    /// Memory that the kernel took back from the balloon in place of a kill.
     pub took_back_kib: u64,
     /// Use of its memory.
     pub held: Held,
@@ -131,7 +131,6 @@ pub struct Held {
     pub swapped_kib: u64,
     /// Page cache that is used again.
     pub hot_kib: u64,
-    /// Hot page cache that was lost.
     hot_lost_kib: u64,
     /// Page cache that was read once.
     pub cold_kib: u64,
@@ -354,7 +353,7 @@ impl Guest {
     fn room(&mut self, kib: u64) -> u64 {
         let lack = (kib + self.low_kib()).saturating_sub(self.free_kib());
         self.reclaim(lack);
-        // The last of the memory is for the kernel alone.
+        // The last free memory is for the kernel alone.
         let taken = kib.min(self.free_kib().saturating_sub(self.low_kib() / 2));
         let touched = taken.min(self.held.free_touched_kib);
         self.held.free_touched_kib -= touched;

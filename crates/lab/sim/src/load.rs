@@ -39,19 +39,18 @@ pub enum Load {
         /// Time from fall to fall.
         period_ms: u64,
     },
-    /// Hardly any work: the virtual CPUs do not run.
+    /// No work: the virtual CPUs do not run.
     Idle {
         /// Memory that its programs hold without using it.
         kib: u64,
     },
-    /// A large size at first, which is then returned to the guest's kernel. After that the guest is
-    /// idle.
+    /// A large size at first. Then the programs free most of it, and the guest is idle.
     Hoarder {
         /// Size at first.
         high_kib: u64,
         /// Size that is kept.
         low_kib: u64,
-        /// Time at which the memory is returned.
+        /// Time at which the memory is freed.
         from_ms: u64,
     },
 }

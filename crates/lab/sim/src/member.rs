@@ -6,12 +6,12 @@ use base::Bytes;
 use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Process, Usable};
 use std::collections::VecDeque;
 
-/// Minimum waiting time in the last second with which a guest counts as starved in the model: 1 %.
+/// Waiting time in the last second from which a guest counts as starved: 1 %.
 const STARVED_US: u64 = 10_000;
 const WINDOW_STEPS: usize = 10;
 /// Waiting time in a step from which the kernel wakes the daemon.
 const NEED_US: u64 = 10_000;
-/// The manager's estimate of a hypervisor's own memory that cannot be measured.
+/// The manager's estimate for the part of a hypervisor's own memory that cannot be measured.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
 /// Least time between two reports of a need.
 const NEED_MS: u64 = 500;
@@ -45,7 +45,7 @@ pub struct Rival {
 /// A guest, and the manager's data about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The manager's name for it.
+    /// The manager's name for the guest.
     pub key: Key,
     /// Guest.
     pub guest: Guest,
@@ -53,7 +53,7 @@ pub struct Member {
     pub line: Line,
     /// Another manager that moves its balloon.
     pub rival: Option<Rival>,
-    /// Time since which the guest's tasks really wait in the model.
+    /// Time since which the guest is really starved, whatever its samples say.
     pub starved_ms: Option<u64>,
     /// Last target that the policy gave the guest.
     pub target: Option<Bytes>,
@@ -117,7 +117,8 @@ impl Member {
         true
     }
 
-    /// Takes a sample if the guest has run since the last sample, and sends it to the manager.
+    /// Takes a sample, which the manager gets at `due_ms`. An honest guest is sampled only if it
+    /// has run since the last delivered sample.
     pub fn sample(&mut self, now_ms: u64, due_ms: u64) {
         if self.guest.spec.traits.lies || self.delivered.is_none_or(|m| self.ran_ms > m.at_ms) {
             self.take(now_ms, due_ms);

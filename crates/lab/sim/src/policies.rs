@@ -5,7 +5,7 @@ use base::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
 use policy::rivals::{self, Kind, Rival};
 
-/// Time for which a held reservation is kept.
+/// Time after its deadline for which a reservation keeps its memory.
 const HELD_MS: u64 = 30_000;
 
 /// The input of a policy.
@@ -155,7 +155,7 @@ impl Policy for Ours {
     }
 
     fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64) {
-        // A refusal because of too many reservations counts as an answer as well.
+        // A scenario has too few reservations for a refusal.
         let _ = self.arbiter.reserve(id, size, deadline_ms, deadline_ms + HELD_MS);
     }
 }

@@ -1,7 +1,7 @@
 //! Scenarios: a seed selects the features, and then the guests and events.
 //!
 //! Each feature is on or off for a whole run, so that rare combinations come up often. A failure
-//! may need certain features, so the line before a run names all features that are on.
+//! may need certain features, so its message names all features that are on.
 
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
@@ -60,7 +60,7 @@ options! {
     late,
     /// True if some balloons give the host nothing.
     no_yield,
-    /// True if free pages are reported.
+    /// True if some guests report free pages to the host.
     reports,
     /// True if the host does not see the resident memory of some guests.
     unseen,
@@ -68,19 +68,20 @@ options! {
     neighbours,
     /// True if some guests hoard memory that they do not need.
     hoarders,
-    /// True if some guests suddenly need much.
+    /// True if some guests suddenly need much memory.
     bursts,
     /// True if some guests never come to rest.
     restless,
-    /// True if some guests' kernels kill tasks when memory runs out, instead of deflating.
+    /// True if some guests' kernels kill tasks when memory runs out, instead of deflating the
+    /// balloon.
     killers,
     /// True if memory is reserved for guests to come.
     reservations,
-    /// True if guests are promised more than there is.
+    /// True if the guests' maximum sizes together may exceed the host's memory.
     overcommit,
     /// True if some guests sleep.
     sleepers,
-    /// True if guests read files until their memory is full.
+    /// True if most guests read files that fill their cache.
     readers,
 }
 
@@ -147,8 +148,8 @@ impl Scenario {
         }
     }
 
-    /// In half of all scenarios, adds memory of the hypervisors that counts as memory of the
-    /// guests. This memory is drawn separately, too.
+    /// In half of all scenarios, gives each hypervisor memory that counts as its guest's memory.
+    /// This memory is drawn separately, too.
     fn hypervisors(&mut self) {
         let mut rng = Rng::new(self.seed.rotate_left(32));
         if rng.permille(500) {

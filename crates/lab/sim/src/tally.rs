@@ -1,4 +1,4 @@
-//! The numbers of a run, which show how close it came to the limits.
+//! The numbers of a run, which show how close the run came to the limits.
 
 /// The numbers of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Tally {
     pub orders: u64,
     /// Targets that give memory.
     pub grows: u64,
-    /// Scenarios in which anything was moved.
+    /// Scenarios in which the policy gave any target.
     pub lively: u64,
     /// Scenarios in which the host swapped.
     pub swapping: u64,
@@ -15,7 +15,7 @@ pub struct Tally {
     pub turns_max: usize,
     /// Processes killed.
     pub oom_kills: u64,
-    /// Longest time that a need was open although it could be met.
+    /// Longest time for which a need was not met although there was memory for it.
     pub need_ms_max: u64,
     /// Maximum memory that the host swapped.
     pub host_swap_kib: u64,

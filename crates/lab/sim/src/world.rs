@@ -100,7 +100,7 @@ impl World {
         self.own = Load::Steady { kib: self.total_kib.saturating_sub(guests + free_kib) };
     }
 
-    /// Returns the host's free memory, without swapping.
+    /// Returns the host's free memory.
     pub fn available_kib(&self) -> u64 {
         self.total_kib.saturating_sub(self.used_kib())
     }

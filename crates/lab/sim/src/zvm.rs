@@ -1,4 +1,4 @@
-//! A synthetic z/VM with Linux guests, with its monitor data as MONWRITE writes it.
+//! A synthetic z/VM with Linux guests. Its monitor data have the format that MONWRITE writes.
 //!
 //! The data are built byte by byte, from the documentation of the records and the file. The code of
 //! the reader is not used, so a mistake of the reader is not repeated here. The real values of the
@@ -7,7 +7,7 @@
 use base::Rng;
 
 const PAGE: usize = 4_096;
-/// Machine clock in 1970.
+/// TOD clock at the beginning of 1970.
 const EPOCH: u64 = 0x7d91_048b_ca00_0000;
 /// Clock units in a millisecond.
 const PER_MS: u64 = 4_096_000;
@@ -57,7 +57,7 @@ pub struct System {
     rng: Rng,
     /// Guests, with their values so far.
     pub guests: Vec<Truth>,
-    /// Processes of each guest.
+    /// Number of processes of each guest.
     pub tasks: u32,
     intervals: u32,
     /// Address of the next frame.
@@ -240,15 +240,15 @@ impl System {
                 if self.intervals > ENDS + 1 {
                     continue;
                 }
-                // The last record of this process is marked, because it is not copied any more.
+                // The last record of an ended process has the number 1 in place of 2.
                 task_record[7] = 1;
             }
             records.push(task_record);
         }
     }
 
-    /// Returns a process record, as the daemon in the guest writes it. The first process has all of
-    /// the CPU time.
+    /// Returns a process record, as the daemon in the guest writes it. Only the CPU time of the
+    /// first process grows.
     fn task(&self, guest: &Truth, user: &[u8; 8], number: u32, tod: u64) -> Vec<u8> {
         let mut data = Bytes::zeroes(512);
         data.long(0, (tod - EPOCH) / PER_MS / 1_000);

@@ -2,7 +2,6 @@
 
 /// Number of commits that are checked, newest first.
 pub const CHECKED: usize = 100;
-/// Maximum number of characters of a first line.
 const SUBJECT_MAX: usize = 72;
 
 /// Returns the complaints about `git log --format='%h %s'`.

@@ -1,9 +1,7 @@
-//! Constants that are named like a deadline must be in the table of ARCHITECTURE.md, with the
-//! awaited event and the condition that ends the wait.
+//! Check that each constant named like a deadline has a row in the table of ARCHITECTURE.md.
 
 use crate::tree::{File, in_crate};
 
-/// The document with the table.
 const TABLE: &str = "ARCHITECTURE.md";
 /// Last words of a deadline's name, before the unit.
 const WORDS: &[&str] = &[
@@ -12,12 +10,11 @@ const WORDS: &[&str] = &[
 ];
 /// Units at the end of a deadline's name.
 const UNITS: &[&str] = &["_MS", "_S"];
-/// Types of a deadline.
 const TYPES: &[&str] = &["u32", "u64", "i64", "Duration"];
-/// Crates for tests and measurements. Their timeouts only end a test or a measurement.
+/// Crates without rows in the table. Their timeouts only end a test or a measurement.
 const TESTS: &[&str] = &["e2e", "fuzz_targets", "lab", "sim", "tidy"];
 
-/// Returns the deadlines that are missing in the table.
+/// Returns a complaint for each deadline without a row in the table.
 pub fn complaints(files: &[File]) -> Vec<String> {
     let table = files.iter().find(|file| file.path == TABLE);
     let rows: Vec<&str> = table.map_or("", |file| &file.text).lines().collect();
@@ -41,7 +38,7 @@ pub fn complaints(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Returns the crate of a source file, and its path that begins with the crate.
+/// Returns the crate of a source file, and the file's path from the crate's name on.
 fn source(path: &str) -> Option<(&str, &str)> {
     let (of, rest) = in_crate(path)?;
     let is_code = rest.starts_with("src/") && rest.ends_with(".rs");
@@ -49,7 +46,7 @@ fn source(path: &str) -> Option<(&str, &str)> {
     (is_code && !rest.contains("/tests")).then_some((of, path))
 }
 
-/// Returns the lines of a file outside of tests. Tests are the last part of a file. Of any other
+/// Returns the lines of a file before its module of tests, which is at its end. Of any other
 /// test-only item, only the line below `#[cfg(test)]` is left out.
 fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
     let is_for_tests = |line: &str| line.trim() == "#[cfg(test)]";

@@ -1,11 +1,10 @@
-//! Heads of the crates: the purpose first, then a diagram of the data flow if there is one, then
-//! rules.
+//! Checks of the crates' heads. A head has the crate's purpose, then a diagram of its data flow if
+//! there is one, then its rules.
 
 use crate::tree::File;
 
-/// Maximum number of lines of a purpose, which is a row of the table of layers.
+/// Maximum number of lines of a purpose, which fills a cell of the table of layers.
 const PURPOSE_MAX: usize = 3;
-/// First line of a diagram.
 const DIAGRAM: &str = "```text";
 
 /// Returns the complaints about the heads of all crates.
@@ -26,7 +25,6 @@ pub fn purpose(root: &str) -> String {
     text.trim_end_matches('.').to_owned()
 }
 
-/// Returns the lines of a crate's head.
 fn head(root: &str) -> impl Iterator<Item = &str> {
     root.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim)
 }

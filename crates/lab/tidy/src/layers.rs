@@ -1,9 +1,9 @@
 //! The layers, and the allowed dependencies between their crates.
 //!
-//! The rows describe the architecture by the dependencies that are absent. Arrows go downwards
-//! only, and the crates of layer 0 depend only on each other and on `std`. The guest daemon stays
-//! small because it cannot use crates that are not listed. The table in ARCHITECTURE.md is
-//! generated from these rows and from the heads of the crates ([`crate::heads`]).
+//! A dependency that the crate's row does not list is a complaint, so dependencies go downwards
+//! only. The guest daemon stays small because its row lists few crates. The table in
+//! ARCHITECTURE.md is generated from these rows and from the heads of the crates
+//! ([`crate::heads`]).
 
 use serde_json::Value;
 
@@ -19,9 +19,9 @@ pub struct Layer {
 pub struct Crate {
     /// Name of the crate.
     pub name: &'static str,
-    /// Crates of this workspace, separated by blanks.
+    /// Crates of this workspace that the crate may use, separated by blanks; `None` for any crate.
     pub ours: Option<&'static str>,
-    /// External crates.
+    /// External crates that the crate may use.
     pub others: &'static str,
     /// Items to read first, in backticks.
     pub begin: &'static str,
@@ -39,12 +39,12 @@ impl Crate {
     }
 }
 
-/// Any crate of the workspace: for the top layer, and for tests.
 const ANY: Option<&str> = None;
 
 /// Crates that every crate may use, because they have no dependencies.
 const FOR_ALL: &[&str] = &["base"];
-/// External crates that every crate may use: a macro for errors, which leaves nothing in a program.
+/// External crates that every crate may use. A program contains only the code that `thiserror`
+/// generates, and no code of `thiserror` itself.
 const OTHERS_FOR_ALL: &[&str] = &["thiserror"];
 
 /// All layers, from the bottom to the top.
@@ -125,7 +125,7 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "2 guests",
         crates: &[
-            // A hundred guests load all that the daemon links.
+            // The daemon links few crates, because every guest loads all of them.
             row("pinheadd", Some("model rules policy procfs wire zmon"), "libc").doc(
                 "`daemon`, `look`, `pace`, `plug`, `monitor`, `guestmon`",
                 "link more than `libc` and layers 0 and 1",
@@ -147,8 +147,8 @@ pub const LAYERS: &[Layer] = &[
                 "wake a guest; make costly reads for an idle guest",
             ),
             // procfs for the sockets of forwarded ports, flate2 for packages and kernels, and
-            // crc32fast for damage on a disk. lz4_flex for a compressed kernel in an image, and for
-            // memory that is read back while a client waits.
+            // crc32fast to detect damage on a disk. lz4_flex for a compressed kernel in an image,
+            // and for memory that is read back while a client waits.
             row("vm", Some("procfs qmp wire"), "crc32fast flate2 libc lz4_flex rustix").doc(
                 "`GuestSpec`, `Session`, `Template`, `Process`, `evidence`, `images::Cache`, \
                  `images::rootfs`, `parkfile::Reader`",
@@ -178,12 +178,12 @@ pub const LAYERS: &[Layer] = &[
                 "`Manager`, `config`, `control`, `keeper`",
                 "decide about memory; wait outside its poll",
             ),
-            // manager for the places of its files.
+            // manager for the paths of its files.
             row("reports", Some("manager metrics model store"), "").doc(
                 "`build`, `find`, `recorded::local`",
                 "read anything outside `recorded`; read a clock; show a name unescaped",
             ),
-            // The tests run the model of a host, sim.
+            // sim is the model of a host, which the tests run.
             row("whatif", Some("manager model policy settings sim store"), "serde").doc(
                 "`Player`, `Change`, `size`, `Rule`, `moves`, `backtest::Replay`",
                 "read anything outside `backtest`; decide differently from the manager; parse a \
@@ -265,7 +265,6 @@ pub const LAYERS: &[Layer] = &[
     },
 ];
 
-/// Returns the row of a crate.
 fn row_of(name: &str) -> Option<&'static Crate> {
     LAYERS.iter().flat_map(|layer| layer.crates).find(|row| row.name == name)
 }
@@ -304,7 +303,8 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
     found
 }
 
-/// The crate that a hundred guests load, and its only external dependency, direct or indirect.
+/// The crate that every guest loads, and the only external dependency of this crate, direct or
+/// indirect.
 const DAEMON: &str = "pinheadd";
 const DAEMON_OTHERS: &str = "libc";
 

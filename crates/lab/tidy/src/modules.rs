@@ -1,8 +1,8 @@
 //! The files of a crate as modules, and the names that they import from each other.
 //!
-//! A path is resolved as by the compiler. This covers `crate`, `self` and `super`, child modules,
-//! imports under other names, and names that a module only re-exports (`pub use`). `use crate::a;`
-//! with `a::b::f()` imports a name from `a/b.rs` and no name from `a/mod.rs`. A re-export is not an
+//! Paths with `crate`, `self` and `super`, child modules, imports under other names, and
+//! re-exported names (`pub use`) are resolved as the compiler resolves them. `use crate::a;` with
+//! `a::b::f()` imports a name from `a/b.rs` and no name from `a/mod.rs`. A re-export is not an
 //! import, so a `lib.rs` with only re-exports ties no files together, unless its own code uses the
 //! re-exported names.
 //!
@@ -29,12 +29,12 @@ pub struct Module {
 
 /// The modules of a crate.
 pub struct Modules {
-    /// In the order of the files' paths.
+    /// Modules, in the order of the files' paths.
     pub all: Vec<Module>,
     by_path: BTreeMap<Vec<String>, usize>,
 }
 
-/// A file that imports names from another file of its crate.
+/// Indices of two files. The first file imports names from the second file.
 pub type Arrow = (usize, usize);
 
 impl Modules {
@@ -80,8 +80,8 @@ impl Modules {
     /// Returns the file that defines the item at `path`, as seen from module `from`; `None` for a
     /// module itself and for an item of another crate.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
-        // Maximum number of imports to follow. Two modules that import each other's names would be
-        // followed without end.
+        // Maximum number of imports to follow. Without a maximum, two modules that import each
+        // other's names would be followed forever.
         const IMPORTS_MAX: usize = 8;
         if depth > IMPORTS_MAX {
             return None;

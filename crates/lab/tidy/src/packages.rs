@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Licences of accepted packages, as their SPDX names. All are compatible with this project's own.
+/// SPDX names of the accepted licences, which are all compatible with this project's own licences.
 const LICENCES: &[&str] = &[
     "MIT",
     "Apache-2.0",
@@ -33,7 +33,7 @@ fn complaint(package: &Value) -> Option<String> {
 }
 
 /// Returns true if every part of at least one alternative of a licence expression is in the list.
-/// Parentheses group alternatives (`(A OR B) AND C`), `/` is an old form of OR.
+/// Parentheses group alternatives, as in `(A OR B) AND C`. `/` is an old form of OR.
 fn is_allowed(expression: &str) -> bool {
     let listed = |part: &str| LICENCES.contains(&part.trim().trim_matches(['(', ')']));
     let any = |group: &str| group.replace('/', " OR ").split(" OR ").any(listed);

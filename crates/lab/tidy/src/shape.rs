@@ -9,7 +9,8 @@ use crate::text::Exception;
 const IMPL_FILES_MAX: usize = 3;
 const FIELDS_MAX: usize = 15;
 
-/// Structs with more fields, and the reason: tables and formats of messages and files.
+/// Structs that may have more fields, each with its reason. All are tables, or formats of messages
+/// and files.
 pub const WIDE: &[Exception] = &[
     ("crates/farm/farm/src/config/types.rs::Class", "a class with all its keys, read only"),
     (
@@ -60,7 +61,6 @@ pub fn needless(all: &[Modules]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the circles of a crate's files, by the files' paths.
 fn circles_of(modules: &Modules) -> Vec<Vec<String>> {
     circles(modules.all.len(), &modules.arrows())
         .into_iter()

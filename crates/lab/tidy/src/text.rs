@@ -40,7 +40,7 @@ pub const UNSAFE: &[Exception] = &[
     ("fuzz/src/main.rs", "an allocator that counts, in the fuzzer's program only"),
 ];
 
-/// Names of test programs, each a directory below `tests`, as scripts/test runs them.
+/// Test programs that scripts/test runs. Each is a directory below `tests`.
 const PROGRAMS: &[&str] = &["it", "guests", "kvm", "slow"];
 
 /// Constructs that the Rust code must not contain, each with its replacement.
@@ -64,8 +64,8 @@ pub fn complaints(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Checks tabs, ends of lines and of the file, and the width of lines that are neither prose nor a
-/// table.
+/// Checks tabs, and the ends of the lines and of the file. Lines outside Markdown and TOML must
+/// also not be too wide.
 fn layout(file: &File) -> Vec<String> {
     let File { path, text } = file;
     let mut found = Vec::new();
@@ -127,16 +127,15 @@ fn is_unknown_program(path: &str) -> bool {
     }
 }
 
-/// Returns the line of the first word `unsafe`; `unsafe_code`, as in the lint's name, is another
-/// word.
+/// Returns the line of the first word `unsafe`. The lint's name `unsafe_code` is another word.
 fn first_unsafe(code: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let says = |line: &str| line.split(|c| !is_word(c)).any(|word| word == "unsafe");
     code.lines().position(says).map(|line| line + 1)
 }
 
-/// Returns the line of the first sleep in a test. A test is anywhere under `tests`, or below the
-/// line that opens a module's tests, which are at its end.
+/// Returns the line of the first sleep in a test. Tests are the files under `tests`, files with the
+/// name `tests.rs`, and all lines below a `#[cfg(test)]`.
 fn first_sleep(path: &str, code: &str) -> Option<usize> {
     let mut in_tests = path.contains("/tests/") || path.ends_with("/tests.rs");
     for (line, at) in code.lines().zip(1..) {
@@ -149,7 +148,7 @@ fn first_sleep(path: &str, code: &str) -> Option<usize> {
     None
 }
 
-/// Returns exceptions for files that are gone, or do not need an exception.
+/// Returns complaints about exceptions for files that are gone, or do not need an exception.
 fn needless(files: &[File], exceptions: &[Exception]) -> Vec<String> {
     let says = |file: &File| first_unsafe(&code_only(&file.text)).is_some();
     let needed = |path: &str| files.iter().any(|file| file.path == path && says(file));

@@ -16,7 +16,7 @@ pub struct File {
 const SKIPPED: &[&str] =
     &[".git", "target", "fuzz/artifacts", "fuzz/corpus", "fuzz/target", "python/target"];
 
-/// Hand-written files, by the ends of their names.
+/// Endings of the names of hand-written files.
 const WRITTEN: &[&str] = &[".rs", ".toml", ".md", ".sh", "Makefile"];
 
 /// Folders of crates below `crates`.

@@ -1,4 +1,4 @@
-//! The paths in a file's code: its `use` declarations, and paths within the code.
+//! The paths in a file's code: in `use` declarations, and elsewhere.
 
 /// A path in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub struct Use {
     /// The parts of the path, beginning with `crate`, `self`, `super` or a name. The last part of a
     /// glob is `*`, and an empty part begins a path to another crate (`::a`).
     pub path: Vec<String>,
-    /// The path's name in the file. Empty for a glob.
+    /// Name by which the file uses the path. Empty for a glob.
     pub name: String,
     /// The place of the path in the file.
     pub kind: Kind,
@@ -19,7 +19,7 @@ pub enum Kind {
     Import,
     /// In a `pub use`, for the code of other files.
     HandedOn,
-    /// Within the code.
+    /// Elsewhere in the code.
     Inline,
 }
 
@@ -54,8 +54,9 @@ fn is_handed_on(before: &[&str]) -> bool {
     }
 }
 
-/// Collects a path within the code, such as `crate::a::b` or `child::f`. Its last part may be a
-/// method. A single word counts only if it begins with a capital letter, as types and constants do.
+/// Collects a path outside `use` declarations, such as `crate::a::b` or `child::f`. The path's last
+/// part may be a method. A single word counts only if it begins with a capital letter, as types and
+/// constants do.
 fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     let mut path = vec![words[start].to_owned()];
     let mut at = start + 1;

@@ -5,14 +5,13 @@ use crate::tree::File;
 /// Words that delay the subject of a sentence. No comment may begin with such a word.
 const RIDDLES: [&str; 9] =
     ["What", "Who", "Whose", "Whom", "So", "Such", "How", "Whether", "Where"];
-/// Words for persons, and an archaic word.
+/// Words that no comment may contain: words for persons, and an archaic word.
 const BANNED: [&str; 5] = ["who", "whom", "whose", "whoever", "anew"];
-/// First words of tests' names that are no subject.
+/// Words that are no subject, so that no test's name may begin with them.
 const NO_SUBJECTS: [&str; 13] = [
     "who", "whoever", "whose", "what", "whatever", "how", "where", "one", "it", "that", "those",
     "so", "nobody",
 ];
-/// Maximum number of characters in a test's name.
 const NAME_MAX: usize = 60;
 
 /// Returns all complaints about comments and tests' names.

@@ -18,7 +18,7 @@ use policy::rivals::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub name: &'static str,
-    /// Manager's rules that move memory by the balloon; `None` without a manager.
+    /// Rules by which a manager moves memory with the balloon; `None` without a manager.
     pub rules: Option<Kind>,
     pub reporting: bool,
     /// True if the manager also pages out idle guests.
@@ -34,12 +34,12 @@ const NO_LIMIT: Way = Way { name: "no limit", limited: false, ..NOTHING };
 const BALLOON: Way = Way { name: "balloon", rules: Some(Kind::Pinhead), ..NOTHING };
 const REPORTING: Way = Way { name: "page reporting", reporting: true, ..NOTHING };
 const BOTH: Way = Way { name: "both", reporting: true, ..BALLOON };
-/// Pinhead's way: all available mechanisms.
+/// Pinhead's way, with all available mechanisms.
 const OURS: Way = Way { name: "both, page-out", page_out: true, ..BOTH };
 /// Pinhead's way if guests report no free pages.
 const UNREPORTED: Way = Way { name: "balloon, page-out", page_out: true, ..BALLOON };
 
-/// Ways that run by default. Six rounds of them take about an hour and a half.
+/// Ways that run by default. Six rounds of these ways take about an hour and a half.
 const USUAL: [Way; 4] = [NOTHING, REPORTING, BOTH, OURS];
 
 /// Returns all ways: the study's, page-out, a host with enough memory, and other managers' rules.
@@ -49,7 +49,6 @@ pub(crate) fn ways() -> Vec<Way> {
     ours.into_iter().chain(RIVALS.iter().map(rival)).collect()
 }
 
-/// Returns a case's name from the load and the way.
 pub(crate) fn case(what: &str, way: &str) -> String {
     format!("{what}: {way}")
 }
@@ -59,7 +58,7 @@ pub(crate) const OLTP: &str = "OLTP";
 pub(crate) const OLTP_DISK: &str = "OLTP, disk";
 pub(crate) const CLAIM: &str = "claim";
 
-/// The sizes of a claim in MiB, with their phases.
+/// The phases with a claim, and the sizes of the claims in MiB.
 pub(crate) const CLAIMS: [(&str, u64); 3] =
     [("small claim", 50), ("medium claim", 100), ("large claim", 150)];
 

@@ -26,21 +26,21 @@ const TOUCH_MIB: u64 = 110;
 /// Time after which a nearly idle guest counts as asleep. The phases are too short for the
 /// manager's default.
 const ASLEEP_AFTER: Duration = Duration::from_secs(10);
-/// Part of the limit for the own memory of one QEMU, which cannot be reclaimed. QEMU itself takes
-/// 48 to 51 MiB, as measured. Page tables, and memory that the kernel cannot reclaim at the moment,
-/// come on top. With 40 MiB for each QEMU, the kernel killed a QEMU in one of five runs although
-/// swap was nearly empty.
+/// Part of the limit for one QEMU's own memory, which cannot be reclaimed. A QEMU was measured to
+/// take 48 to 51 MiB for itself. It also needs page tables, and memory that the kernel cannot
+/// reclaim at the moment. With 40 MiB for each QEMU, the kernel killed a QEMU in one of five runs
+/// although swap was nearly empty.
 const OWN_MIB: u64 = 64;
 /// Memory of QEMU itself for a database guest, measured as 76 to 84 MiB. 64 MiB of this memory are
 /// the buffer for translated code.
 const DATABASE_OWN_MIB: u64 = 96;
-/// Memory in use in a claimed guest before anything is touched.
+/// Memory that a guest uses in the cases of a claim before its programs touch any.
 const BASE_MIB: u64 = 40;
 
 /// Wait before a claim until the other guests are at rest. In the study the guests had freed their
 /// memory long before the claim. Guests report free pages only two seconds after the pages became
-/// free. Without this wait the result depended on this machine's speed: a claim wrote between 0 and
-/// 8,300 pages.
+/// free. Without this wait the result depended on this machine's speed: between 0 and 8,300 pages
+/// were swapped out during a claim.
 const AT_REST: Settle = Settle { step: Duration::from_secs(3), most: Duration::from_secs(30) };
 
 /// Transactions per second of each guest. The rate is about half of the maximum: without a limit
@@ -55,10 +55,9 @@ const NO_DISK: &str = "this machine cannot limit reads of zram, which needs Linu
     `blkio` of cgroups of version 1, or `io` delegated in version 2";
 
 /// Number of statements that a transaction reads. The disk has 60,000 statements of one page each,
-/// 234 MiB in total. The guest's memory can cache them all.
+/// 234 MiB in total. The guest's memory can cache all statements.
 const STATEMENTS: usize = 6;
 
-/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let guests = u64::from(bench.asked.guests.unwrap_or(if quick { 2 } else { 6 }));
@@ -130,7 +129,7 @@ fn oltp(
     guests: u64,
     seconds: u32,
 ) -> Result<(), Error> {
-    // The host has half of the memory that the guests see.
+    // The host has half of the memory that the guests see, plus memory for the QEMUs themselves.
     let limit_mib = guests * (DATABASE_MIB / 2 + DATABASE_OWN_MIB);
     let farm = format!(
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
@@ -144,7 +143,8 @@ fn oltp(
             .unwrap_or_default()
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
-    // The file cache then fills the remaining memory, as on a server that has run for long.
+    // The guest's file cache then fills the remaining memory, as on a server that has run for a
+    // long time.
     run.phase(phase::FILL, |measures| {
         let fill = format!(
             "timeout {FILL_S} dd if=/dev/vda of=/dev/null bs=1M count=220 2> /dev/null \
@@ -154,7 +154,7 @@ fn oltp(
         Reading::of(site.guests(), false).note(measures);
         Ok(())
     })?;
-    // All ways of a round use the same rows in the same order.
+    // In one round, the transactions of all ways use the same rows in the same order.
     let seed = run.seed();
     let warm = run.phase(phase::WARM, |measures| {
         let mut latencies_ms = transactions(&site, seed, seconds.min(WARM_S))?;
@@ -247,8 +247,8 @@ fn script() -> String {
     )
 }
 
-/// Runs transactions in all guests at their rate for this long. Returns each latency in ms,
-/// measured from the due time.
+/// Runs transactions in all guests at their rate for this long. Returns the latency of each
+/// transaction in ms, measured from its due time.
 fn transactions(site: &Site, seed: u64, seconds: u32) -> Result<Vec<f64>, Error> {
     let script: Vec<String> = script().lines().map(base::shell_word).collect();
     let line = |guest: usize| {
@@ -322,14 +322,14 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
     Ok(())
 }
 
-/// Returns a guest disk's limit of reads. If the host pages to a disk, all guest disks together
-/// have the same limit as the host's disk.
+/// Returns the limit of reads per second for one guest's disk. If the host pages to a disk, the
+/// disks of all guests together have the same limit as the host's disk.
 fn own_disk_reads(guests: u64) -> u64 {
     u64::from(DISK_READS) / guests
 }
 
-/// Returns the farm's limits. `disk_reads` limits the pages read back per second if the host pages
-/// to a disk.
+/// Returns the farm's limits. If the host pages to a disk, `disk_reads` limits the number of pages
+/// that it reads back per second.
 fn limits(way: &Way, limit_mib: u64, disk_reads: Option<u32>) -> String {
     if !way.limited {
         return String::new();

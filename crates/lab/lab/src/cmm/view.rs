@@ -12,10 +12,9 @@ const ABOUT: &str = "Ways to move memory between guests: databases on a host wit
     guests' configured memory, and a guest that claims memory after all other guests have \
     touched and freed theirs. After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
-/// Loads. Each of them runs with every way of managing memory.
+/// Loads. Each load runs with every way.
 const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
 
-/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
@@ -30,7 +29,7 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// Returns the ratio of a way's measure to the measure without any mechanism.
+/// Returns the ratio of a measure with this way to the measure without any mechanism.
 fn against(outcome: &Outcome, what: &str, way: &str, phase: &str, name: &str) -> Option<Spread> {
     outcome.ratio(&case(what, way), &case(what, NOTHING.name), phase, name)
 }

@@ -3,11 +3,10 @@
 
 use std::fmt;
 
-/// Minimum of available memory of the host.
 const AVAILABLE_MIN_MIB: f64 = 512.0;
-/// Minimum part of swap that is free. With less free swap, swap counts as full.
+/// Minimum free part of swap. With less free swap, swap counts as full.
 const SWAP_LEFT_MIN: f64 = 0.05;
-/// Maximum time of a server's response. A slower server is useless.
+/// Maximum time for a server's response. A slower server is useless.
 const PROBE_MAX_S: f64 = 1.0;
 /// Number of probes: enough that one late response does not change their median.
 const PROBES: usize = 5;
@@ -17,7 +16,6 @@ const NO_MORE_S: f64 = 60.0;
 /// State of a machine while servers start on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Standing {
-    /// Available memory of the host.
     pub available_mib: f64,
     /// Size of the host's swap, and its free part.
     pub swap_mib: f64,

@@ -11,12 +11,11 @@ mod view;
 pub use run::run;
 pub use view::view;
 
-/// Counts for comparison. Counts below the requested count run, too.
+/// Counts of servers for comparison. All counts below the requested count run, too.
 const MARKS: [u32; 4] = [100, 500, 1000, 2000];
 /// Maximum number of guests in a farm.
 pub const COUNT_MAX: u32 = 2000;
 
-/// A count and its case's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub name: String,

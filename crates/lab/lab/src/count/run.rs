@@ -13,42 +13,41 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Memory of each server.
 const MEMORY_MIB: u64 = 96;
-/// Maximum of each server's memory that can be paged out. It determines the size of compressed
-/// memory.
+/// Maximum memory of a server that can be paged out. The size of compressed memory follows from
+/// this maximum.
 const PAGED_MIB: u64 = 40;
 /// Host port of the first server, below the kernel's ephemeral ports.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 2_100;
-/// Intervals: of queries for the farm's servers, of such queries before the first server exists, of
-/// probes of one server, and of progress messages.
+/// Intervals of four actions: queries for the farm's servers, the same queries before the first
+/// server exists, probes of one server, and progress messages.
 const LOOK: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(50);
 const PROBE_S: f64 = 5.0;
 const TELL_S: f64 = 10.0;
-/// Time window for the rate at which servers come up.
+/// Time window from which the rate of new servers is computed.
 const RATE_S: f64 = 30.0;
-/// Number of servers at the start and at the end, for a comparison of their start times.
+/// Number of the first servers and of the last servers. The times in which both groups came up are
+/// compared.
 const HUNDRED: usize = 100;
-/// Limits of the time until all servers are parked, in addition to their idle time: a fixed part,
-/// and a part for each server.
+/// Time limit until all servers are parked, in addition to their idle time: a fixed part, and a
+/// part for each server.
 const PARK_MAX: Duration = Duration::from_secs(60);
 const PARK_EACH: Duration = Duration::from_millis(200);
-/// A host is at rest if its memory changes by at most `REST_MIB` within `REST`. The host is checked
-/// at most `REST_LOOKS` times.
+/// A host is at rest if its available memory changes by less than `REST_MIB` within `REST`. The
+/// host is checked at most `REST_LOOKS` times.
 const REST: Duration = Duration::from_secs(3);
 const REST_MIB: f64 = 8.0;
 const REST_LOOKS: u32 = 20;
 
-/// Durations in the full and in the short form.
+/// Durations of the full or of the short form.
 #[derive(Clone, Copy)]
 struct Pace {
     park: Duration,
     idle: Duration,
 }
 
-/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let seconds = Duration::from_secs;
     let pace = match bench.asked.quick {
@@ -79,7 +78,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// Runs a count from start to end. Returns false if the machine was full before the end.
+/// Runs a count. Returns false if the machine was full before the end of the count.
 fn one(
     run: &mut bench::Case<'_, '_>,
     tools: &Tools,
@@ -128,7 +127,7 @@ fn one(
     Ok(true)
 }
 
-/// Requests every server's page once. Stops if the machine is full, because a server that wakes
+/// Requests every server's page once. Stops if the machine is full, because each server that wakes
 /// takes memory.
 fn wipe(measures: &mut Measures, site: &Site) -> Result<Option<Full>, Error> {
     let is_over = AtomicBool::new(false);
@@ -154,8 +153,8 @@ fn wipe(measures: &mut Measures, site: &Site) -> Result<Option<Full>, Error> {
 /// Start times of the servers.
 #[derive(Debug, Default)]
 struct Climb {
-    /// Time from the command until image and template were made and the first server started, in
-    /// seconds.
+    /// Time from the command until the image and the template were made and the first server
+    /// started, in seconds.
     begun_s: f64,
     /// Times of the first responses, in order.
     answered_s: Vec<f64>,
@@ -218,7 +217,6 @@ fn climb(
     let mut rng = Rng::new(seed);
     let mut climb = Climb::default();
     let (mut probed_s, mut told_s) = (0.0, 0.0);
-    // Image and template are made before any server exists.
     while site.guests().is_empty() {
         crate::stop::check_stop()?;
         site.look()?;
@@ -288,7 +286,7 @@ fn all_parked(site: &mut Site, pace: Pace, tell: &mut dyn FnMut(&str)) -> Result
     }
 }
 
-/// Measures CPU and memory of all servers without requests.
+/// Measures the CPU time of all servers while no requests come.
 fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     run.phase(phase::IDLE, |measures| {
         let (from, own_s) = (Reading::of(site.guests(), false), site.own_cpu_s());
@@ -309,8 +307,8 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Er
 }
 
 /// Notes the host's memory by owner. The rest is kernel memory for the servers, such as processes,
-/// sockets and descriptors. Shared memory consists of file pages. It counts as available, because
-/// the host can reclaim them.
+/// sockets and descriptors. Shared memory consists of file pages, which count as available, because
+/// the host can reclaim file pages.
 fn owners(site: &Site, before: &Host, measures: &mut Measures) {
     let Some(held) = Held::of(site.guests(), &Reading::of(site.guests(), false)) else { return };
     let Used { all_mib, compressed_mib, tables_mib } = before.used();
@@ -323,7 +321,6 @@ fn owners(site: &Site, before: &Host, measures: &mut Measures) {
     measures.note(measure::REST, "MiB a server", (all_mib - known_mib) / servers);
 }
 
-/// The host's memory at a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
     available_mib: f64,
@@ -340,7 +337,7 @@ impl Standing {
     }
 }
 
-/// Use of the host's memory by a count so far.
+/// Growth of the host's used memory since the start of a count.
 struct Used {
     all_mib: f64,
     compressed_mib: f64,
@@ -360,7 +357,8 @@ impl Host {
         }
     }
 
-    /// Waits until the host is at rest: the kernel frees the memory of ended processes later.
+    /// Waits until the host is at rest. The kernel frees the memory of ended processes with a
+    /// delay.
     fn at_rest() -> Result<Host, Error> {
         let mut last = Host::now();
         for _ in 0..REST_LOOKS {

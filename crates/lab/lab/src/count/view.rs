@@ -44,7 +44,6 @@ const PROMISES: &[(u32, &str, &str, &str, f64)] = &[
     (1000, "1,000: down, s (<= 7)", phase::END, "took", 7.0),
 ];
 
-/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),

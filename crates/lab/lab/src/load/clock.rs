@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-/// A monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
@@ -14,7 +13,6 @@ impl Clock {
         Clock { start: Instant::now() }
     }
 
-    /// Returns the microseconds since the start.
     pub(crate) fn us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! One request on one connection: begun, sent and answered, without blocking.
+//! One request on one connection: connect, send and receive, without blocking.
 
 use crate::load::Failure;
 use crate::load::http::{Answer, Wrong};
@@ -16,17 +16,15 @@ const READS_MAX: usize = 16;
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The exchange continues.
     More,
     /// The response is complete, with this status.
     Answered(u16),
     Failed(Failure),
-    /// The server had closed this reused connection before the request, which must be repeated on a
-    /// new one.
+    /// The server had closed this reused connection before the request. The request must be
+    /// repeated on a new connection.
     Stale,
 }
 
-/// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     stream: TcpStream,
@@ -56,7 +54,6 @@ impl Exchange {
         Ok(Exchange { stream, sent: None, answer, is_old: false, has_read: false })
     }
 
-    /// Reuses a connection.
     pub(crate) fn again(stream: TcpStream) -> Exchange {
         let answer = Answer::default();
         Exchange { stream, sent: Some(0), answer, is_old: true, has_read: false }
@@ -74,7 +71,6 @@ impl Exchange {
         self.stream.as_fd()
     }
 
-    /// Returns the bytes of the response's body.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.answer.body_bytes()
     }
@@ -146,7 +142,6 @@ impl Exchange {
     }
 }
 
-/// Classifies an error of the system.
 fn failure(error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::ConnectionRefused => Failure::Refused,

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 /// Size of a read. A page has some tens of kilobytes.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Interval of the calls of the watcher.
+/// Interval at which the watcher is called.
 const WATCH_US: u64 = 200_000;
-/// Maximum number of idle connections for all targets together. Each is an open file of this
-/// process.
+/// Maximum number of idle connections for all targets together. Each connection is an open file of
+/// this process.
 const KEPT_MAX: usize = 4096;
 
 /// Progress of a load.
@@ -35,7 +35,6 @@ pub struct Progress {
     pub failed: u64,
 }
 
-/// A request in progress, with its data that are not part of the connection.
 #[derive(Debug)]
 struct Slot {
     target: usize,
@@ -107,7 +106,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives every free client its next request. Returns the time of the next call, if known.
+    /// Gives every free client its next request. Returns the time at which the next request is due,
+    /// if known.
     fn fill(&mut self) -> Option<u64> {
         let is_shared = !matches!(self.plan.pattern, Pattern::Closed { .. });
         let mut next_us: Option<u64> = None;
@@ -120,7 +120,7 @@ impl Engine<'_> {
                         let waited_us = now_us.saturating_sub(intended_us);
                         self.outcome.failure(target, Failure::Timeout, waited_us);
                     }
-                    // Clients that share their requests all wait for the same time.
+                    // Clients with a common schedule all wait for the same time.
                     Next::Wait { until_us } if is_shared => return Some(until_us),
                     Next::End if is_shared => return None,
                     Next::Wait { until_us } => {
@@ -161,11 +161,11 @@ impl Engine<'_> {
             }
         }
         let left_us = until_us.saturating_sub(self.clock.us());
-        // If the time is too far away for a timeout, the poll has none, and an earlier event ends
+        // If `left_us` exceeds the range of a timeout, the poll has no timeout, and an event ends
         // the wait.
         let timeout = Timespec::try_from(Duration::from_micros(left_us)).ok();
         match poll(&mut fds, timeout.as_ref()) {
-            // After a signal, the watcher decides if the load ends.
+            // A signal interrupts the poll. The watcher then decides if the load ends.
             Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => {}
             Err(error) => return Err(Error::Poll(error.into())),

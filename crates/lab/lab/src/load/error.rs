@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Error of a load. A failed request is not such an error: it is counted
-/// ([`crate::load::Failure`]), and the load continues.
+/// Error of a load. If a request fails, the load continues, and the failure is counted
+/// ([`crate::load::Failure`]).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Target {text:?}: {reason}")]

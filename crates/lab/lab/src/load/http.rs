@@ -6,17 +6,16 @@
 
 use std::net::SocketAddr;
 
-/// Maximum size of a response's head. It is more than our servers send, and small enough for
-/// thousands of connections.
+/// Maximum size of a response's head: more than our servers send, and small enough for thousands of
+/// connections.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// Maximum number of lines in a head.
 const HEADERS_MAX: usize = 256;
-/// Maximum length of a line between the chunks of a body: a number, and unused extensions.
+/// Maximum length of a line between the chunks of a body. The line has a number, and extensions
+/// that are not used.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 /// Maximum number of lines after the last chunk.
 const TRAILER_LINES_MAX: usize = 128;
-/// Maximum size of a body. Our servers send a page, and a body without an end must not be read
-/// forever.
+/// Maximum size of a body, so that a body without an end is not read forever.
 pub const BODY_BYTES_MAX: u64 = 4 << 30;
 /// Maximum number of interim responses (100 Continue) that are skipped.
 const INTERIM_MAX: usize = 8;
@@ -57,15 +56,13 @@ pub enum Wrong {
 enum Part {
     #[default]
     Head,
-    /// Bytes of the body that are missing.
+    /// The body, with the number of bytes that are missing.
     Length(u64),
-    /// The line with a chunk's size.
     ChunkSize,
-    /// The rest of a chunk.
+    /// A chunk, with the number of bytes that are missing.
     Chunk(u64),
-    /// The line end after a chunk.
     ChunkEnd,
-    /// The lines after the last chunk, with the number of bytes read so far.
+    /// The lines after the last chunk, with the number of lines read so far.
     Trailer(usize),
     /// Everything until the connection ends.
     UntilEnd,
@@ -144,8 +141,8 @@ impl Answer {
     }
 
     fn head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Wrong> {
-        // The end of the head may be split across two pieces, so the last three bytes are searched
-        // again.
+        // The end of the head may be split across two pieces, so the last three bytes of the
+        // previous piece are searched again.
         let from = self.kept.len().saturating_sub(3);
         let before = self.kept.len();
         let room = HEAD_BYTES_MAX.saturating_sub(before).min(bytes.len());

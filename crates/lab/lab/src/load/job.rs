@@ -19,15 +19,12 @@ const CLAIM_MIB_MAX: u64 = 1 << 20;
 const ROUNDS_MAX: u64 = 1000;
 /// Maximum number of files of the tar, and of units of the build.
 const FILES_MAX: u64 = 100_000;
-/// Maximum size of a tar's file, in kibibytes.
 const FILE_KIB_MAX: u64 = 1 << 20;
-/// Maximum number of parallel processes of the build.
 const PARALLEL_MAX: u64 = 256;
-/// Maximum number of guests at once. Each guest has a waiting thread.
+/// Maximum number of guests that work at once. A thread waits for each of these guests.
 const THREADS_MAX: usize = 48;
-/// Interval of the calls of the watcher.
+/// Interval at which the watcher is called.
 const WATCH: Duration = Duration::from_millis(200);
-/// Prefix of a round's line.
 const MARK: &str = "pinhead-load ";
 
 /// A command's output and its exit status.
@@ -39,7 +36,7 @@ pub struct ExecOutput {
     pub text: String,
 }
 
-/// The reason if a command could not be run.
+/// The reason why a command could not be run.
 pub type ExecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A way to run a command in a guest.
@@ -119,7 +116,7 @@ impl Job {
     }
 
     /// Returns the job's shell line, for a directory of the guest. Only the directory comes from
-    /// outside, and it is quoted.
+    /// outside, and the directory is quoted.
     pub fn script(&self, dir: &str) -> String {
         let dir = base::shell_word(dir);
         let begin = "now() { read -r t _ < /proc/uptime; echo $t; }; a=$(now); ";
@@ -173,7 +170,7 @@ impl Job {
         }
     }
 
-    /// Returns the number of rounds in the output.
+    /// Returns the number of rounds that the output must have.
     fn rounds(&self) -> usize {
         match *self {
             Job::Claim { .. } | Job::Release => 1,
@@ -190,10 +187,10 @@ pub enum JobFailure {
     #[error("The command ended with status {code}{}", said(.text))]
     Status {
         code: i32,
-        /// End of the output. It is untrusted: escape it before display.
+        /// End of the output, which is untrusted and must be escaped before display.
         text: String,
     },
-    /// The output lacks rounds, or their format is invalid.
+    /// The output has too few or too many valid rounds.
     #[error("The command reported {found} of {expected} rounds")]
     Output { expected: usize, found: usize },
 }
@@ -223,8 +220,8 @@ pub struct Progress {
     pub ended: usize,
 }
 
-/// Runs a job in all of these guests at once, and waits for all. `dir` is a writable directory of
-/// the guests. `watch` is called several times a second.
+/// Runs a job in these guests, in up to 48 guests at once, and waits for all. `dir` is a writable
+/// directory of the guests. `watch` is called several times a second.
 pub fn run(
     exec: &dyn Exec,
     guests: &[String],
@@ -247,7 +244,7 @@ pub fn run(
                 Ok(output) => read(&output, job.rounds()),
                 Err(error) => Err(JobFailure::Exec(error)),
             };
-            // The receiver waits for every sender.
+            // The send cannot fail, because the receiver waits for every sender.
             let _ = sender.send((n, Report { guest: guest.clone(), rounds_s }));
         }
     };

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A latency is counted from the intended start of the request. In an open loop the start times are
-//! fixed beforehand. So a server that stalls for a second is charged with every request of that
-//! second, not only with the request in progress. A closed loop can be corrected likewise if its
-//! usual interval is known.
+//! fixed beforehand. So if a server stalls for a second, the waits of all requests of that second
+//! count, and not only the wait of one request. The latencies of a closed loop can be corrected in
+//! the same way, if the usual interval of its requests is known.
 
 mod clock;
 mod connection;

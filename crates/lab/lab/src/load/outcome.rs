@@ -1,4 +1,4 @@
-//! The results of a load: of all targets, of each class, of each target, and of each second.
+//! The results of a load: for all targets, each class, each target, and each second.
 
 use crate::load::schedule::micros;
 use crate::load::tally::{HUNDREDTH, THOUSANDTH};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Requests of a class or of a target.
+/// Counts of a class or of a target.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The class, or the target's name.
@@ -27,11 +27,11 @@ pub struct Outcome {
     pub targets: Vec<Row>,
     /// Responses in each second since the start.
     pub seconds: Vec<u32>,
-    /// Time from the start to the last response, in microseconds.
+    /// Time from the start to the end of the load, in microseconds.
     pub elapsed_us: u64,
     /// True if the watcher ended the load early.
     pub is_interrupted: bool,
-    /// Class of each target, by index.
+    /// Index of each target's class in `classes`.
     class_of: Vec<usize>,
     interval_us: Option<u64>,
 }
@@ -55,8 +55,8 @@ impl Outcome {
                 classes.push(Row { name: target.class.clone(), tally });
             }
             class_of.push(place);
-            // With this precision a tally takes only a few kilobytes. There may be thousands of
-            // tallies.
+            // There may be thousands of tallies. With this precision a tally takes only a few
+            // kilobytes.
             let tally = Tally::new(HUNDREDTH, false)?;
             targets.push(Row { name: target.name.clone(), tally });
         }

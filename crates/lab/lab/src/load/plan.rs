@@ -4,11 +4,11 @@ use crate::load::target::check_path;
 use crate::load::{Error, TARGETS_MAX, Target};
 use std::time::Duration;
 
-/// Maximum number of clients. Each has a socket, and one poll watches all of them.
+/// Maximum number of clients. Each client has a socket, and one poll watches all sockets.
 pub const CLIENTS_MAX: usize = 10_000;
-/// Maximum requests per second, more than one thread can start.
+/// Maximum number of requests per second. One thread cannot start as many.
 pub const RATE_MAX: f64 = 1_000_000.0;
-/// Maximum length of a load: a day, of which every second has a count.
+/// Maximum length of a load: a day. Each second has a count.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The times at which requests begin.
@@ -20,8 +20,8 @@ pub enum Pattern {
         /// Number of clients.
         clients: usize,
         /// Usual interval of a client's requests. With an interval, the results have a second
-        /// histogram. In this histogram, a late response also counts for the requests that the
-        /// client would have sent meanwhile.
+        /// histogram, in which a late response also counts for requests that the client would have
+        /// sent meanwhile.
         expected_interval: Option<Duration>,
     },
     /// Requests begin on a schedule, whether earlier requests are answered or not.
@@ -64,10 +64,10 @@ pub struct Plan {
     pub targets: Vec<Target>,
     /// Times of the requests.
     pub pattern: Pattern,
-    /// Time during which new requests begin. A pattern with a fixed number of requests may end
+    /// Time during which new requests begin. A load with a fixed number of requests may end
     /// earlier.
     pub duration: Duration,
-    /// Limit of a response, from the request's intended start.
+    /// Time limit for a response, from the intended start of the request.
     pub timeout: Duration,
     /// Use of connections.
     pub reuse: Reuse,

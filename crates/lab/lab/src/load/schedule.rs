@@ -1,10 +1,10 @@
-//! The schedule of clients, targets and times: a pure source of requests.
+//! The schedule of a load: the target and the time of each client's next request. No I/O.
 
 use crate::load::{Pattern, Plan};
 use base::Rng;
 
 /// Pause of a client after a failed request. Without a pause a client would send requests to a
-/// refusing server as fast as it can, and failures would outnumber responses.
+/// refusing server as fast as possible, and failures would outnumber responses.
 const PAUSE_US: u64 = 10_000;
 
 /// The next action of a free client.
@@ -12,22 +12,19 @@ const PAUSE_US: u64 = 10_000;
 pub(crate) enum Next {
     /// Send a request to this target. The latency counts from the intended time.
     Start { target: usize, intended_us: u64 },
-    /// This request waited too long for a free client: it has failed.
+    /// This request waited too long for a free client, and has failed.
     Overdue { target: usize, intended_us: u64 },
-    /// Do nothing before this time.
     Wait { until_us: u64 },
-    /// Do nothing more.
     End,
 }
 
-/// The requests of a plan, in order.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pattern: Pattern,
     targets: usize,
     duration_us: u64,
     timeout_us: u64,
-    /// Number of requests started, for patterns with requests shared among clients.
+    /// Number of requests started, for patterns in which all clients have a common schedule.
     given: u64,
     /// State of each client of a closed loop.
     clients: Vec<Client>,
@@ -45,8 +42,7 @@ impl Schedule {
     pub(crate) fn new(plan: &Plan) -> Schedule {
         let targets = plan.targets.len();
         let clients = match plan.pattern {
-            // The clients start at different targets, so that a few clients do not all use one
-            // target.
+            // The clients start at different targets, so that they do not all use one target.
             Pattern::Closed { clients, .. } => (0..clients)
                 .map(|n| Client { target: n * targets / clients % targets, not_before_us: 0 })
                 .collect(),
@@ -67,7 +63,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the present action of a client without a request in progress.
+    /// Returns the next action of a client without a request in progress.
     pub(crate) fn next(&mut self, client: usize, now_us: u64) -> Next {
         match self.pattern {
             Pattern::Closed { .. } => self.next_closed(client, now_us),
@@ -77,7 +73,7 @@ impl Schedule {
         }
     }
 
-    /// Records a failed request of this client.
+    /// Records a failed request of this client, which then pauses.
     pub(crate) fn failed(&mut self, client: usize, now_us: u64) {
         if let Some(client) = self.clients.get_mut(client) {
             client.not_before_us = now_us.saturating_add(PAUSE_US);
@@ -125,7 +121,7 @@ impl Schedule {
             return Next::Wait { until_us: intended_us };
         }
         let target = rng.within(0, self.targets as u64 - 1) as usize;
-        // The value is strictly between 0 and 1.
+        // The value is at least 0 and less than 1, so the logarithm is finite.
         let unit = (rng.draw() >> 11) as f64 / (1_u64 << 53) as f64;
         *due_us -= (1.0 - unit).ln() / rate * 1e6;
         if now_us - intended_us >= self.timeout_us {
@@ -213,8 +209,8 @@ mod tests {
         let all = times(7);
         assert_eq!(all, times(7));
         assert_ne!(all, times(8));
-        // The expected number is 2,000: two seconds at a thousand requests per second. The bounds
-        // are four standard deviations away.
+        // The expected number is 2,000: two seconds at a thousand requests per second. Each bound
+        // is four standard deviations away from this number.
         assert!((1_820..2_180).contains(&all.len()), "{}", all.len());
         for target in 0..4 {
             let part = all.iter().filter(|(to, _)| *to == target).count();

@@ -4,12 +4,11 @@ use crate::load::Error;
 use base::named;
 use hdrhistogram::{Counter, Histogram};
 
-/// Maximum latency that is distinguished. A longer latency, which no timeout allows, counts as a
-/// day.
+/// Maximum latency: a day. No timeout allows a longer latency, which would count as a day.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
 named! {
-    /// The reason of a failed request.
+    /// The reason why a request failed.
     pub enum Failure {
         /// No process listens.
         Refused = "refused",
@@ -36,8 +35,8 @@ pub(crate) const HUNDREDTH: u8 = 2;
 pub(crate) const THOUSANDTH: u8 = 3;
 
 /// Latencies in microseconds, of successful responses and of timeouts. A timeout counts with its
-/// waiting time. Otherwise a server would look better the longer it stalls. Other failures have no
-/// latency.
+/// waiting time. Otherwise a server would look better the longer the server stalls. Other failures
+/// have no latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Mean.
@@ -54,7 +53,7 @@ pub struct Latency {
     pub max_us: u64,
 }
 
-/// Requests of one target, of a class or of all.
+/// Counts for one target, for a class or for all targets.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Number of successful requests.
@@ -82,7 +81,6 @@ impl Tally {
         })
     }
 
-    /// Counts a successful response.
     pub(crate) fn answer(&mut self, latency_us: u64, bytes: u64, interval_us: Option<u64>) {
         self.answered += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -124,8 +122,8 @@ impl Tally {
         Some(self.latency_of(&self.latencies, average_us))
     }
 
-    /// Returns the latencies of a closed loop, including the requests that its clients would have
-    /// sent while they waited. Returns `None` without latencies, or without a usual interval.
+    /// Returns the latencies of a closed loop, including the requests that clients would have sent
+    /// while they waited. Returns `None` without latencies, or without a usual interval.
     pub fn corrected_us(&self) -> Option<Latency> {
         let corrected = self.corrected.as_ref().filter(|corrected| !corrected.is_empty())?;
         Some(self.latency_of(corrected, corrected.mean() as u64))
@@ -137,7 +135,6 @@ impl Tally {
         Latency { average_us, p50_us, p90_us, p95_us, p99_us, max_us: self.max_us }
     }
 
-    /// Returns true if a corrected histogram is kept.
     pub(crate) fn is_corrected(&self) -> bool {
         self.corrected.is_some()
     }
@@ -156,11 +153,11 @@ fn record<T: Counter>(histogram: &mut Histogram<T>, latency_us: u64) {
     debug_assert!(recorded.is_ok(), "{latency_us}");
 }
 
-/// Adds a latency, and the latencies of requests that would have waited at the same time, one per
-/// interval.
+/// Adds a latency, and the latencies of the requests that would have waited meanwhile. There is one
+/// such request per interval.
 fn record_corrected(histogram: &mut Histogram<u64>, latency_us: u64, interval_us: u64) {
     /// Maximum number of requests for which one long wait counts. Without this limit, an interval
-    /// of a microsecond would keep the thread busy while the servers wait.
+    /// of a microsecond would keep this thread busy, and delay all requests.
     const MISSED_MAX: u64 = 100_000;
     record(histogram, latency_us);
     let missed = (latency_us.checked_div(interval_us).unwrap_or(0)).min(MISSED_MAX);

@@ -3,11 +3,11 @@
 use crate::load::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Maximum number of targets, more than any farm has. It bounds a range of ports.
+/// Maximum number of targets, and of ports in a range. No farm has as many guests.
 pub const TARGETS_MAX: usize = 20_000;
-/// Maximum length of a path, longer than any of ours. Every request contains the path.
+/// Maximum length of a path. Our paths are shorter.
 const PATH_BYTES_MAX: usize = 2048;
-/// Number of servers in a class of the wipe over all servers.
+/// Number of servers in a class of [`class_by_tens`].
 const TEN: usize = 10;
 
 /// A server.
@@ -15,7 +15,7 @@ const TEN: usize = 10;
 pub struct Target {
     /// Name in the results: a guest's name, or its address.
     pub name: String,
-    /// Class of targets that are counted together.
+    /// Class of the target. Targets of one class are counted together.
     pub class: String,
     /// Address of the server.
     pub address: SocketAddr,
@@ -24,8 +24,8 @@ pub struct Target {
 }
 
 /// Parses `http://127.0.0.1:18000/page`, `127.0.0.1:18000` or a range of ports,
-/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid, because the time of a name's
-/// resolution would be charged to a server.
+/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid, because the time to resolve a
+/// name would count as time of a server.
 pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     let wrong = |reason: String| Error::Target { text: text.to_owned(), reason };
     let usual = "write ADDRESS:PORT, ADDRESS:FIRST-LAST or http://ADDRESS:PORT/PATH";
@@ -72,7 +72,7 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     Ok((first..=last).map(target).collect())
 }
 
-/// Makes classes of ten neighbours each, as in the wipe over all servers: `1-10`, `11-20`.
+/// Sets classes of ten neighbours each, for the wipe over all servers: `1-10`, `11-20`.
 pub fn class_by_tens(targets: &mut [Target]) {
     let count = targets.len();
     for (n, target) in targets.iter_mut().enumerate() {
@@ -82,8 +82,8 @@ pub fn class_by_tens(targets: &mut [Target]) {
     }
 }
 
-/// Checks a path. It is inserted unchanged into a request, so it must not end the request's first
-/// line.
+/// Checks a path. A request contains the path unchanged, so the path must not end the request's
+/// first line.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if !path.starts_with('/') {
         return Err("a path must begin with a slash");

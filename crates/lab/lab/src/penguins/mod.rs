@@ -42,7 +42,7 @@ pub(crate) enum Limit {
     EachMib(u32),
 }
 
-/// Cases of the promises.
+/// Names of the cases that have promises.
 pub(crate) const FREE: &str = "no limit";
 pub(crate) const LIMITED: &str = "limited, managed";
 pub(crate) const SHARED: &str = "sharing";
@@ -61,7 +61,7 @@ const PLAIN: Case = Case {
     single: false,
 };
 
-/// All cases. The limit of later cases is derived from the memory of the first case.
+/// All cases. A limit of a quarter follows from the memory that the first case took.
 pub(crate) const CASES: &[Case] = &[
     Case { single: true, ..PLAIN },
     Case { name: FORTY, guests_max: 40, ksm: true, ..PLAIN },
@@ -78,8 +78,8 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "limited, senpai", rules: Some(Kind::Senpai), ..MANAGED },
 ];
 
-/// Cases of the claims. Six rounds of these cases fit into an hour. The other cases run only when
-/// they are named.
+/// Cases that run by default: the cases with promises. Six rounds of these cases fit into an hour.
+/// The other cases run only when they are named.
 pub(crate) const USUAL: &[&str] = &[FREE, SHARED, PAGED, SQUEEZED, LIMITED];
 
 const MANAGED: Case =

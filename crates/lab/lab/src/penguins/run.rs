@@ -10,20 +10,20 @@ use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
 use std::time::Duration;
 
-/// Time limit of the start. The promise is half a minute for a hundred servers, but slower servers
-/// are measured, too.
+/// Time limit for the start. The promise is half a minute for a hundred servers, but a slower start
+/// is measured, too.
 const UP_MAX: Duration = Duration::from_secs(600);
-/// Limit of a reboot, which takes some seconds under emulation, and many more on a full machine.
+/// Time limit for a reboot, which takes some seconds under emulation, and much longer on a full
+/// machine.
 const REBOOT_MAX: Duration = Duration::from_secs(180);
-/// Assumed memory of a server without sharing if it was not measured, in MiB.
+/// Assumed memory of a server without sharing, if this memory was not measured, in MiB.
 const GUESS_MIB: f64 = 72.0;
-/// Memory of each server.
 const MEMORY_MIB: u64 = 96;
 /// Host port of the first server, below the kernel's ephemeral ports.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 1_100;
 
-/// Durations in the full and in the short form.
+/// Sizes and durations of the full or of the short form.
 #[derive(Clone, Copy)]
 struct Pace {
     guests: u32,
@@ -36,7 +36,6 @@ struct Pace {
     hits: usize,
 }
 
-/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let seconds = Duration::from_secs;
     let pace = match bench.asked.quick {
@@ -68,7 +67,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let cases = bench.leave_out(cases, is_impossible, NO_PAGE_OUT);
     bench.rounds(repetitions, &cases, |run| {
         let Some(case) = CASES.iter().find(|case| case.name == run.name()) else { return Ok(()) };
-        // If a case's maximum does not reduce the number of guests, the case would repeat another
+        // A case with a maximum that does not reduce the number of guests would repeat another
         // case.
         if case.guests_max < u32::MAX && guests <= case.guests_max {
             return Ok(());
@@ -116,7 +115,7 @@ fn one(
             measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
             Ok(())
         })?;
-        // If the manager has ended, the figures do not belong to this case.
+        // Without its manager, the figures would not belong to this case.
         if manager.is_none() {
             return Ok(());
         }
@@ -179,7 +178,6 @@ fn idle(
     Ok(())
 }
 
-/// Sends many requests to one server, and reboots it.
 fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     let (Some(last), Some(page)) = (site.guests().last(), site.targets("web", 80, "/").pop())
     else {

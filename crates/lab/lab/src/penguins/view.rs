@@ -30,7 +30,6 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("failed", phase::WIPES[0], "failed"),
 ];
 
-/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
@@ -56,7 +55,8 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         let wipes = phase::WIPES.iter().flat_map(|wipe| outcome.values(case, wipe, "failed"));
         wipes.map(|(_, failed)| failed).collect::<Vec<f64>>()
     };
-    // A claim must hold for the worse wipe: the one with the higher upper end of its interval.
+    // A claim must hold for the worse wipe, which is the wipe with the higher upper end of the
+    // interval.
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let paged = phase::WIPES[1..].iter();
     let paged = paged.filter_map(|wipe| outcome.ratio(PAGED, SHARED, wipe, "average"));

@@ -1,7 +1,7 @@
 //! The two farms, as files for `pinhead up`.
 
 /// A kind of guest: its image, its port, its heap, and its minimum memory under load. The search
-/// tries no smaller size, because a smaller guest and its clients may hang for minutes.
+/// tries no less memory, because a smaller guest and its clients may hang for minutes.
 struct Kind {
     image: &'static str,
     port: u32,
@@ -18,7 +18,8 @@ const COMBINED: Kind = Kind { image: "debian-combo", port: 80, heap_mib: Some(48
 struct Role {
     class: &'static str,
     kind: Kind,
-    /// Kernel argument that names the server this guest requests, and that server's index.
+    /// Name of the kernel argument with the server to which this guest sends requests, and the
+    /// server's index.
     asks: Option<(&'static str, usize)>,
 }
 
@@ -36,7 +37,7 @@ const ROLES: [Role; 8] = [
 
 /// CPUs and memory of each managed guest, more than any guest needs. Guests sized by hand have the
 /// same number of CPUs, but the CPUs beyond their size are offline. With a single CPU the emulator
-/// would be 2 to 10 % faster, an advantage that no policy could make up for.
+/// would be 2 to 10 % faster, and no policy could make up for this advantage.
 const MANAGED_CPUS: u32 = 4;
 pub(super) const MANAGED_MIB: u32 = 512;
 /// Compressed memory of the host, for pages that managed guests do not touch.
@@ -49,12 +50,12 @@ pub(super) struct Size {
     pub memory_mib: u32,
 }
 
-/// Returns the smallest memory with which a guest of a class comes up.
+/// Returns the smallest memory that the search tries for a guest of a class.
 pub(super) fn boots_mib(class: &str) -> Option<u32> {
     ROLES.iter().find(|role| role.class == class).map(|role| role.kind.boots_mib)
 }
 
-/// Returns the classes, in the farms' order.
+/// Returns the classes, in the order of the farms' files.
 pub(super) fn classes() -> [&'static str; ROLES.len()] {
     std::array::from_fn(|at| ROLES[at].class)
 }
@@ -78,7 +79,7 @@ pub(super) fn text(name: &str, sizes: &[Size], has_zram: bool, first_port: u32) 
     for (place, Role { class, kind, asks }) in (0..).zip(&ROLES) {
         let Some(Size { memory_mib, .. }) = size_of(class) else { continue };
         let asked = asks.and_then(|(what, place)| Some((what, ROLES.get(place)?)));
-        // A class without guests cannot be the target of a link, and gets no requests.
+        // Without guests, a class cannot be the target of a link, and gets no requests.
         let asked = asked.filter(|(_, other)| size_of(other.class).is_some());
         let asks = asked.map(|(what, Role { class: to, kind: Kind { port, .. }, .. })| {
             format!(

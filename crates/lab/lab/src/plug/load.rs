@@ -1,5 +1,5 @@
-//! The load of a case, and the guests' resource use during it. Requests come at a fixed rate, in
-//! the same order for all cases of a round.
+//! The load of a case, and the guests' resource use during it. Requests come at a fixed rate, and
+//! in the same order in all cases of a round.
 //!
 //! ```text
 //!   calibrate: the hand-sized farm ─► rate at which it uses 55 % of the CPU, and its memory
@@ -22,11 +22,12 @@ use std::time::Duration;
 
 /// Name of the measure for the farm's host memory at the rate that the search found.
 pub(super) const HELD: &str = "held";
-/// Measure for the CPUs of the farm that are online, before and after a load.
+/// Name of the measure for the number of online CPUs of the farm: the mean of the numbers before
+/// and after a load.
 pub(super) const CPUS_ON: &str = "CPUs on";
-/// Part of the CPU that the hand-sized farm should use in a step of the search. This part is below
-/// saturation, so the farm can serve the rate, and latencies are meaningful. The long loads of
-/// 2026-11-26 used 48 to 55 %.
+/// Part of the CPU time that a farm should use at the rate that the search finds. This part is
+/// below saturation, so the farm can serve the rate, and latencies are meaningful. The long loads
+/// of 2026-11-26 used 48 to 55 %.
 const GOAL: f64 = 0.55;
 /// The search ends if the next rate differs from the previous rate by at most this part.
 const NEAR: f64 = 0.05;
@@ -39,7 +40,7 @@ const IN_FLIGHT_MAX: usize = 256;
 /// Number of times that all clients' requests repeat, in a new order each time.
 const TURNS: usize = 20;
 
-/// Length of a load, and its sampling.
+/// Length of a load, of its sampling interval, and of a calibration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Requests of a measured load.
@@ -54,7 +55,7 @@ pub(super) struct Shape {
 }
 
 /// Returns the pages of the sets in the order of the requests. Each page occurs as often as its set
-/// has clients, and the order is shuffled, so that no two sets run in step.
+/// has clients. The order is shuffled, so that no two sets run in step.
 pub(super) fn order(site: &Site, sets: &[Set], seed: u64) -> Vec<Target> {
     let pages = |set: &Set| site.targets(set.class, 80, PAGE);
     let turn: Vec<Target> = sets
@@ -117,8 +118,8 @@ pub(super) fn calibrate(
 }
 
 /// Returns the next rate, from the CPU seconds of a request at this rate. The CPU seconds include
-/// the guests' idle CPU time, so they fall as the rate grows. The measured CPU use does not count,
-/// because other processes reduce it at any rate.
+/// the guests' idle CPU time, so the CPU seconds fall as the rate grows. The measured CPU use of
+/// the farm is not used, because other processes reduce it at any rate.
 fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
     let goal = if cost_s > 0.0 { GOAL * f64::from(cpus.max(1)) / cost_s } else { f64::INFINITY };
     let next = goal.clamp(rate * *CHANGE.start(), rate * *CHANGE.end());
@@ -129,7 +130,7 @@ pub(super) fn open(rate: f64) -> Pattern {
     Pattern::Open { rate, in_flight_max: IN_FLIGHT_MAX }
 }
 
-/// A sample during a load, in MiB.
+/// In MiB.
 #[derive(Clone, Copy, Debug, Default)]
 struct Views {
     /// Memory that the balloons leave the guests.
@@ -148,11 +149,11 @@ pub(super) fn measured(
     shape: Shape,
 ) -> Result<(), Error> {
     // Only the guests can report their free memory. A query starts five processes in a guest. Under
-    // emulation a query takes long, and would distort a measurement during the load.
+    // emulation this takes long, and would distort the measurement if it happened during the load.
     let told_before = Told::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
-    // The cost of serving includes the CPU time of the guests and of the manager.
+    // The cost of a request includes the CPU time of the guests and of the manager.
     let reading = || -> Result<Reading, Error> {
         let mut reading = Reading::of(site.guests(), false);
         reading.cpu_s += manager.map_or(Ok(0.0), Manager::cpu_s)?;
@@ -190,7 +191,8 @@ pub(super) fn measured(
     };
     measures.note(CPUS_ON, "", mean(&|told| told.cpus));
     let own = mean(&|told| told.mib);
-    // If a farm takes longer for the same requests, the additional time also counts.
+    // Memory is multiplied by time, so a farm that takes longer for the same requests has a higher
+    // value.
     let seconds = to.at_s - from.at_s;
     measures.note(super::VIEWS[0], "GiB s", own.map(|mib| mib / 1024.0 * seconds));
     note_memory(measures, &samples, seconds);
@@ -202,7 +204,7 @@ pub(super) fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) 
     measures.note("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
     let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
     measures.note("steal", "%", steal.map(|part| part * 100.0));
-    // The host's busy time includes other processes: it shows the reader any disturbance.
+    // The host's busy time includes other processes, so it shows disturbances to the reader.
     let busy = usage.ratio(|reading| reading.host_busy_s, |reading| reading.host_all_s);
     measures.note("host busy", "%", busy.map(|part| part * 100.0));
 }
@@ -234,11 +236,10 @@ fn views(site: &Site, manager: Option<&Manager>) -> Views {
     Views { size: size_mib(site, manager), resident: reading.resident_mib, held }
 }
 
-/// Values that only guests can report, summed over all guests.
+/// Sums over all guests of values that only guests can report.
 struct Told {
     /// Memory of the guests, minus the free memory of their kernels.
     mib: f64,
-    /// Number of online CPUs.
     cpus: f64,
 }
 
@@ -267,8 +268,8 @@ pub(super) fn size_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Simulates the search on a farm with this idle cost and cost per request, while other
-    /// processes leave the farm a part of two CPUs. Returns the found rate.
+    /// Simulates the search on a farm with this idle cost and this cost per request. Other
+    /// processes leave the farm only a part of two CPUs. Returns the found rate.
     fn found(idle: f64, each: f64, left: f64) -> f64 {
         let mut rate = FIRST_RATE;
         for _ in 0..12 {
@@ -288,7 +289,7 @@ mod tests {
             let right = (GOAL * 2.0 - idle) / each;
             for left in [1.0, 0.3] {
                 let rate = found(idle, each, left);
-                // With other processes on the host only the weight of the idle cost changes.
+                // Other processes on the host change only the weight of the idle cost.
                 assert!(rate <= right * 1.1 && rate >= right * 0.6, "{idle} {each}: {rate}");
             }
         }

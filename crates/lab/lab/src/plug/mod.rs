@@ -1,14 +1,14 @@
 //! The rules against sizing by hand, after the study of 2012. The guests are two triplets of a web
 //! server, an application server and a database, and two guests with all three. The study's clients
 //! had no think time, which saturates the guests. At saturation the results of rounds differ by
-//! tens of percent. So requests come at a rate that the hand-sized guests serve with 55 % of the
-//! CPU, and latencies are compared.
+//! tens of percent. So requests come at a rate for which the hand-sized guests use 55 % of the CPU,
+//! and latencies are compared.
 //!
 //! Two farms exist at the same time, so that everything is measured within one run. The guests of
 //! the first farm are sized by hand: a search on the second farm finds the sizes before the first
 //! farm starts. The guests of the second farm have every CPU and more memory than they need, with
-//! rules that return the surplus. Their untouched memory may go to compressed memory of the host.
-//! Only the rules change between two configurations.
+//! rules that return the surplus. Memory that these guests do not touch may go to compressed memory
+//! of the host. Only the rules change between two configurations.
 
 mod farms;
 mod load;
@@ -22,7 +22,6 @@ pub use view::view;
 use crate::site::RIVALS;
 use policy::rivals::Kind;
 
-/// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
 /// Our own policy: the CPU rules that serve best here, and memory from the manager. Without CPU
 /// rules, this policy and the case `no rules` had 80 % of the throughput, because 32 virtual CPUs
@@ -31,7 +30,7 @@ pub(crate) const OURS: &str = "pinhead";
 /// Guests with all CPUs and memory, and without rules.
 pub(crate) const ALL: &str = "no rules";
 
-/// Cases with phases of their own.
+/// Cases with other phases than the rest.
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
@@ -44,8 +43,8 @@ pub(crate) const CALIBRATION: &str = "calibration";
 /// Cases that run by default. Six rounds of these cases fit into an hour.
 pub(crate) const USUAL: &[&str] = &[HAND, "cpu-real-load", OURS, DYNAMIC, STEAL];
 
-/// Memory over time: in use by the guests' kernels, private on the host, and private including
-/// compressed memory.
+/// Names of the measures of memory over time: in use by the guests' kernels, private on the host,
+/// and private including compressed memory.
 pub(crate) const VIEWS: [&str; 3] =
     ["Linux's own x time", "private x time", "private and compressed x time"];
 
@@ -77,7 +76,7 @@ pub(crate) const SETS: &[Set] = &[
     Set { class: "combob", clients: 4 },
 ];
 
-/// Every page goes through all three servers.
+/// The requested page, which goes through all three servers.
 pub(crate) const PAGE: &str = "/app";
 
 /// CPU rules for cases in which a manager moves memory. Rules that switch CPUs with the load would

@@ -14,16 +14,16 @@ use crate::{Bench, Error, bench};
 use policy::rivals::Kind;
 use std::time::Duration;
 
-/// Limit of the start: eight guests with Debian on two emulated cores.
+/// Time limit for the start of eight guests with Debian on two emulated cores.
 const UP_MAX: Duration = Duration::from_secs(900);
 /// Maximum time to replace a guest's daemon.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
-/// First port of a farm, and the distance of two farms' ports, as in the experiment `penguins`.
+/// First host port, and the number of host ports for one process of this program. The process id
+/// selects the ports, as in the experiment `penguins`.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
 
-/// Durations of the phases.
 #[derive(Clone, Copy)]
 struct Pace {
     shape: Shape,
@@ -51,9 +51,8 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-/// Time in which rules unplug idle CPUs. The rules first take twenty samples. All CPUs are online
-/// at that time, because the earlier daemon put them online when it ended. A real server is past
-/// this phase.
+/// Time in which rules unplug idle CPUs, after twenty samples. At first all CPUs are online,
+/// because the earlier daemon put them online when it ended. A real server is past this phase.
 const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {
@@ -74,7 +73,6 @@ const FULL_SEARCH: Search = Search {
     turn: seconds(25),
 };
 
-/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let only: &[&str] = if quick { &["comboa"] } else { &[] };
@@ -164,7 +162,6 @@ fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Erro
     run.start(farm, UP_MAX, |site, measures| Reading::of(site.guests(), false).note(measures))
 }
 
-/// Runs a configuration: its rules, then the load.
 fn one(
     run: &mut bench::Case<'_, '_>,
     preset: Option<&str>,
@@ -177,7 +174,8 @@ fn one(
         if !give_rules(run, site, preset)? {
             return Ok(());
         }
-        // The wait precedes the manager's start, because the manager would page out idle guests.
+        // The wait precedes the manager's start, because the manager would page out idle guests
+        // during the wait.
         wait(pace.unplug);
     }
     let manager = match rules_of(run.name()) {
@@ -195,9 +193,9 @@ fn one(
 }
 
 /// Installs a preset's rules in all guests of a site. `None` means rules that never act. Guests
-/// that already have these rules keep their daemon, because an ending daemon puts all CPUs online.
-/// Each CPU that comes or goes slows an emulated guest for minutes. A real server has had its rules
-/// for days.
+/// that already have these rules keep their daemon, because a daemon that ends puts all CPUs
+/// online. Each CPU that comes or goes slows an emulated guest for minutes. A real server has had
+/// its rules for days. Returns false if the phase failed.
 fn give_rules(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -238,8 +236,8 @@ fn manage(
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
     // The guests' budget equals the use of the hand-sized guests, including each QEMU's own memory.
-    // With a larger budget the manager would reclaim nothing. The set point is free memory, and is
-    // added to the budget.
+    // With a larger budget the manager would reclaim nothing. The set point is memory that the
+    // manager keeps free, so it is added to the budget.
     let set_point_mib = held_mib as u64 / 10;
     let settings = Settings {
         rules,
@@ -249,7 +247,7 @@ fn manage(
         page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
-        // In every case the time from the start of the daemon to the load is the same.
+        // In every case with a manager, the load begins after this pause.
         wait(pace.rest);
         Ok(())
     })
@@ -284,7 +282,7 @@ fn dynamic(
             _ => {
                 let part = clients(half) / clients(sets);
                 let rate = rate * part;
-                // The number of requests corresponds to a seventh of a case's time.
+                // The load takes a seventh of the time of a whole case's load.
                 let requests = (f64::from(pace.shape.requests) * part / 7.0).max(10.0) as u32;
                 let shape = Shape { requests, warm: Duration::ZERO, ..pace.shape };
                 let targets = order(site, half, seed);
@@ -295,7 +293,8 @@ fn dynamic(
     Ok(())
 }
 
-/// Runs a build in one guest while its pool grows, and measures its waits.
+/// Runs a build in one guest while the guest's pool grows, and measures the time for which the
+/// guest's CPUs wait.
 fn steal(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     if !give_rules(run, site, Some("memory-7"))? {
         return Ok(());

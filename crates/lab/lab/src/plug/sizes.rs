@@ -7,8 +7,8 @@
 //!                   both:   large against found, in turns; memory grows while p95 is worse
 //! ```
 //!
-//! Sizes that barely suffice for a quarter of a minute were seen to hang under the same load later.
-//! So an eighth is added to the size that the search found.
+//! Guests with sizes that barely sufficed for a quarter of a minute were seen to hang under the
+//! same load later. So an eighth is added to the size that the search found.
 //!
 //! Tasks of a guest with too little memory wait long before its users notice. These waits show a
 //! lack of memory within seconds, for all guests at the same time, while p95 takes minutes for each
@@ -26,20 +26,21 @@ use policy::rivals::Kind;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum part of the time in which a guest's tasks may wait for memory, in percent: the limit of
-/// senpai.
+/// Maximum part of the time for which a guest's tasks may wait for memory, in percent. It is
+/// senpai's limit.
 const WAIT_MAX: f64 = 0.1;
 /// Maximum ratio of p95 to the p95 of large guests.
 const P95_MAX: f64 = 1.02;
-/// A size that barely suffices, or has a worse p95, grows by one part in `GROWTH`. A size with a
-/// worse p95 grows at most `GROWTHS_MAX` times.
+/// A size that barely suffices, or has a worse p95, grows by one part in `GROWTH`. Sizes with a
+/// worse p95 grow at most `GROWTHS_MAX` times.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
-/// Limit of a guest's response. A slower guest has too little memory.
+/// Time limit for a guest's response. A slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Each size is one part in this many smaller than the previous size.
 const STEP: u32 = 8;
-/// Maximum distance from the target at which a balloon counts as having reached it.
+/// Maximum excess of a guest's memory over its target at which the balloon counts as having reached
+/// the target.
 const NEAR_MIB: u32 = 4;
 /// Maximum memory of a guest's hypervisor, which the budget includes.
 const ROOM_MIB: u32 = 256;
@@ -47,24 +48,24 @@ const ROOM_MIB: u32 = 256;
 /// recover first.
 const PLUG_MAX: Duration = Duration::from_secs(300);
 
-/// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     /// Settling times after a change of memory, and after a change of CPUs. A change of CPUs slows
     /// emulated guests for half a minute, however many CPUs change.
     pub settle: Duration,
     pub switch: Duration,
-    /// Duration of the observation that follows.
+    /// Duration of the observation after the settling time.
     pub look: Duration,
     /// Step of sizes in MiB. Sizes that are closer than this count as equal.
     pub grid_mib: u32,
-    /// Number of turns in a comparison of two ways, and the duration of each.
+    /// Number of turns in a comparison of two configurations, and the duration of each turn.
     pub turns: u32,
     pub turn: Duration,
 }
 
-/// The descending search for a guest's size, which stops at the first size that does not fit. A
-/// much smaller size would harm the guest and its clients, and add no information.
+/// The search for a guest's size. It goes down, and stops at a size that does not fit. If the first
+/// try does not fit, the search first goes up. A much smaller size would harm the guest and its
+/// clients, and add no information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Descent {
     boots: u32,
@@ -97,7 +98,7 @@ impl Descent {
         }
     }
 
-    /// Sets the next size, if it can give new information.
+    /// Sets the next size, if this size can give new information.
     fn look_at(&mut self, size: u32, grid: u32) {
         let size = size.next_multiple_of(grid).max(self.boots);
         let is_new = size > self.fails && size < self.fits.min(self.has);
@@ -137,7 +138,8 @@ pub(super) fn search(
     };
     let by_hand = Hand { site, manager: &manager, search, load: &load };
     by_hand.find(run, cpus)?;
-    // The farm then serves as the large guests, because their memory returns when the manager ends.
+    // Afterwards the farm has large guests again: the CPUs are put online here, and the memory
+    // returns when the manager ends.
     by_hand.cpus(u32::MAX)
 }
 
@@ -153,8 +155,8 @@ pub(super) fn found(outcome: &Outcome, large: &[Size]) -> Option<Vec<Size>> {
     large.iter().map(of).collect()
 }
 
-/// Returns the search of another result of this machine, if this search found sizes for all of
-/// these guests.
+/// Returns the search in another result of this machine, if the search found sizes for all of these
+/// guests.
 pub(super) fn of_another(
     path: &Path,
     machine: &Machine,
@@ -196,7 +198,8 @@ impl Hand<'_> {
         let more = |mib: u32| (mib + mib / GROWTH).next_multiple_of(self.search.grid_mib);
         let grow = |mib: &mut u32| *mib = more(*mib).min(MANAGED_MIB);
         sizes.iter_mut().for_each(grow);
-        // Guests that had too little memory in the last step first recover.
+        // The guests get all of their memory back, so that guests with too little memory in the
+        // last step recover.
         self.size(&large)?;
         let of = ["the host's CPUs", "one CPU each"];
         let counts = [host_cpus, 1];
@@ -206,7 +209,8 @@ impl Hand<'_> {
         };
         let cpus = if slower.median <= P95_MAX { 1 } else { host_cpus };
         self.cpus(cpus)?;
-        // Without this wait the recovery would slow the large guests in the first turn.
+        // Without this load, the recovery from the change of CPUs would slow the large guests in
+        // the first turn.
         (self.load)(&mut Measures::default(), switch)?;
         let mut growths = 0;
         let slower = loop {
@@ -244,7 +248,7 @@ impl Hand<'_> {
             let available = Inside::read(self.site, &guest.name)?.available_mib;
             let available =
                 available.ok_or_else(|| failed(&format!("{class} reports no available memory")))?;
-            // The value includes memory that the kernel uses for itself and never reports.
+            // The difference includes memory that the kernel uses for itself and never reports.
             let in_use = MANAGED_MIB.saturating_sub(available as u32);
             let boots = boots_mib(class).unwrap_or(MANAGED_MIB);
             Ok(Descent::from(boots, MANAGED_MIB, in_use, grid))
@@ -259,8 +263,8 @@ impl Hand<'_> {
                 self.size(&tried)?;
                 (self.load)(&mut Measures::default(), self.search.settle)?;
                 let before = self.look();
-                // Clients of an unresponsive server wait for it, so the other guests cannot be
-                // judged until the next step.
+                // Clients of an unresponsive server wait for the server, so the other guests cannot
+                // be judged until the next step.
                 if before.contains(&None) {
                     let judged = before.iter().map(|answer| answer.is_none().then_some(false));
                     return Ok(judged.collect());
@@ -291,8 +295,8 @@ impl Hand<'_> {
         Ok(Some(descents.iter().map(|descent| descent.fits).collect()))
     }
 
-    /// Returns the time for which tasks of each guest have waited for memory, in microseconds. A
-    /// guest that does not respond has too little memory.
+    /// Returns the time for which tasks of each guest have waited for memory, in microseconds. The
+    /// value of a guest that does not respond is missing: the guest has too little memory.
     fn look(&self) -> Vec<Option<f64>> {
         let of = |guest: &Guest| {
             Inside::read_within(self.site, &guest.name, ANSWER_MAX).ok()?.memory_wait_us
@@ -331,13 +335,11 @@ impl Hand<'_> {
         pairs.try_for_each(|(guest, mib)| self.manager.pin(&guest.name, *mib))
     }
 
-    /// Lets every guest run on this many CPUs, or on all CPUs of the guest if it has fewer.
     fn cpus(&self, count: u32) -> Result<(), Error> {
         self.site.guests().iter().try_for_each(|guest| put_on(self.site, guest, count))
     }
 }
 
-/// Takes the CPUs beyond the guests' sizes offline.
 pub(super) fn take_off(site: &Site, sizes: &[Size]) -> Result<(), Error> {
     let size_of = |guest: &Guest| sizes.iter().find(|size| size.class == guest.class);
     let mut sized = site.guests().iter().filter_map(|guest| Some((guest, size_of(guest)?)));
@@ -384,7 +386,7 @@ mod tests {
         assert_eq!(found(1, 400), (MANAGED_MIB, 0), "nothing smaller is to be tried");
     }
 
-    /// Returns the result of a search of one round, finished or not.
+    /// Returns a result with a search, finished or not.
     fn searched(finished: bool) -> Outcome {
         let mut measures = Measures::default();
         for (class, cpus, mib) in [("weba", 1.0, 104.0), ("dba", 2.0, 160.0)] {

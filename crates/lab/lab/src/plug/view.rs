@@ -13,13 +13,12 @@ const ABOUT: &str = "Two triplets and two combined servers, with requests at a r
     same repetition. After the study of cpuplugd's rules (Doelle and Sutera, 2012), which \
     concludes that one set of rules cannot keep both throughput and size.";
 
-/// Measures that are compared with the baseline's and with the study's.
+/// Measures that are compared with the baseline and with the study.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
 
 /// Measures that the study did not publish.
 const OURS_ONLY: [&str; 7] = ["p50", "p95", "CPU a request", CPUS_ON, VIEWS[0], VIEWS[1], VIEWS[2]];
 
-/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
@@ -36,12 +35,11 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// Returns the ratio of a case's measure to the baseline's.
+/// Returns the ratio of a case's measure to the measure of the baseline.
 fn against(outcome: &Outcome, case: &str, measure: &str) -> Option<Spread> {
     outcome.ratio(case, HAND, phase::LOAD, measure)
 }
 
-/// Formats the ratio of [`against`] for a table.
 fn against_cell(outcome: &Outcome, case: &str, measure: &str) -> String {
     cell(against(outcome, case, measure).map(percent))
 }
@@ -146,7 +144,6 @@ fn service(outcome: &Outcome) -> Table {
     )
 }
 
-/// Returns the table of the search for the sizes.
 fn sizes(outcome: &Outcome) -> Table {
     let steps = outcome.run(SIZES, 1).map_or(&[][..], |run| &run.phases);
     let classes = super::farms::classes();
@@ -180,7 +177,6 @@ fn sizes(outcome: &Outcome) -> Table {
     Table::new(title, &heads, steps.iter().filter_map(row).collect(), &note)
 }
 
-/// Returns the table of the search for the rate.
 fn calibration(outcome: &Outcome) -> Table {
     let mut rows = Vec::new();
     for run in outcome.runs.iter().filter(|run| run.case == CALIBRATION) {

@@ -7,14 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process};
 
-/// Time limit of a child's exit on request, during which the child returns memory. After this time
-/// the child is killed.
+/// Time limit for a child to exit on request. The child may first have to give memory back to
+/// guests. After this time the child is killed.
 const END: Duration = Duration::from_secs(60);
 
 /// A running child. Dropping this value ends the child, and waits for its exit.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// Description for errors.
     what: &'static str,
     process: Process,
 }
@@ -37,12 +36,11 @@ impl Child {
         self.process.id()
     }
 
-    /// Returns the beginning of its standard error.
+    /// Returns the beginning of the child's standard error.
     pub(super) fn stderr(&self) -> String {
         self.process.stderr().trim_end().to_owned()
     }
 
-    /// Returns an error if the child has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         let what = self.what;
         match self.process.try_wait() {

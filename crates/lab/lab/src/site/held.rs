@@ -1,4 +1,4 @@
-//! Host memory of guests' QEMUs: private, shared and compressed.
+//! Host memory of the guests' QEMUs: private, shared and compressed.
 //!
 //! ```text
 //!   /proc/PID/smaps_rollup ─► private, swapped ─┐
@@ -15,19 +15,20 @@ use std::fs;
 pub struct Held {
     /// Resident on the host, and mapped by no other process.
     pub private_mib: f64,
-    /// Memory mapped by several processes, mostly their programs. It exists once for all guests, so
-    /// the largest value of any guest counts.
+    /// Memory mapped by several processes, mostly the code of QEMU. It exists once for all guests,
+    /// so the largest value of any guest counts.
     pub shared_mib: f64,
     /// Swapped memory, in its original size.
     pub swapped_mib: f64,
-    /// Host memory taken by swapped pages in compressed memory. Without compressed memory, swap is
-    /// a disk, and counts in full, because the pages still belong to the guests.
+    /// Host memory that the swapped pages take in compressed memory. Without compressed memory,
+    /// swap is on a disk, and the original size counts, because the pages still belong to the
+    /// guests.
     pub compressed_mib: f64,
 }
 
 impl Held {
-    /// Queries the kernel, which walks all of the guests' memory. An unreadable guest makes the sum
-    /// unknown.
+    /// Reads counters for which the kernel walks all of the guests' memory. If a guest cannot be
+    /// read, the sum is unknown.
     pub fn of(guests: &[Guest], host: &Reading) -> Option<Held> {
         let mut held = Held::default();
         for guest in guests {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A guest's counters at a moment. Values that its kernel lacks are missing.
+/// A guest's counters at a moment. Values that the guest's kernel does not report are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Inside {
-    /// Pages swapped in and out.
+    /// Number of pages swapped in and out, together.
     pub swapped: Option<f64>,
     /// Time in which some task waited for memory, in microseconds.
     pub memory_wait_us: Option<f64>,
@@ -32,7 +32,7 @@ impl Inside {
         Inside::read_within(site, guest, LIMIT)
     }
 
-    /// Queries a guest with this limit.
+    /// Queries a guest with this time limit.
     pub fn read_within(site: &Site, guest: &str, limit: Duration) -> Result<Inside, Error> {
         let line = "cat /proc/stat /proc/vmstat; \
                     sed 's/^some/memory/' /proc/pressure/memory 2> /dev/null; \

@@ -1,4 +1,5 @@
-//! Loads of experiments: from outside, such as the wipe over all servers, and jobs inside.
+//! Loads of experiments: requests from outside, such as the wipe over all servers, and jobs inside
+//! guests.
 
 use super::Guest;
 use crate::load::{self, Exec, Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
@@ -7,26 +8,25 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Limit of a request: the published study's worst time.
+/// Time limit for a request: the longest time in the published study.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Limit of the response of a running server.
+/// Time limit for the response of a running server.
 const SOON: Duration = Duration::from_secs(2);
-/// Maximum time to load one page. A server that takes longer counts as one that does not serve the
-/// page.
+/// Time limit for a probe. A server that takes longer counts as not serving the page.
 const PROBE_MAX: Duration = Duration::from_secs(10);
-/// Limit of a wipe over a thousand slow servers.
+/// Time limit for a wipe over a thousand slow servers.
 pub const WIPE_MAX: Duration = Duration::from_secs(3600);
 
 /// One request after the other, one for each target.
 pub const ONE_BY_ONE: Pattern = Pattern::Once { clients: 1 };
 
-/// Sends one request to every server, and notes latencies: of all servers, and of each class of
-/// ten.
+/// Sends one request to every server, and notes the latencies of all servers, and of each class of
+/// ten servers.
 pub fn wipe(measures: &mut Measures, targets: Vec<Target>) -> Result<(), Error> {
     wipe_until(measures, targets, &NEVER)
 }
 
-/// Runs a wipe until a flag is set.
+/// Runs a wipe, which ends early if a flag is set.
 pub fn wipe_until(
     measures: &mut Measures,
     mut targets: Vec<Target>,
@@ -46,8 +46,8 @@ pub fn answers(page: &Target) -> Result<bool, Error> {
     Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
 }
 
-/// Returns the time in which a page is served now, in seconds. The time is infinite if the page is
-/// not served.
+/// Requests a page, and returns the latency in seconds. The latency is infinite if the page is not
+/// served.
 pub fn probe(page: &Target) -> Result<f64, Error> {
     let answer = run(vec![page.clone()], ONE_BY_ONE, PROBE_MAX, PROBE_MAX, &NEVER)?.all;
     Ok(match answer.latency_us() {
@@ -56,7 +56,7 @@ pub fn probe(page: &Target) -> Result<f64, Error> {
     })
 }
 
-/// Puts a load on servers, for at most this long, and notes latencies.
+/// Runs a load on servers for at most this long, and notes latencies.
 pub fn load(
     measures: &mut Measures,
     targets: Vec<Target>,
@@ -81,7 +81,7 @@ pub fn load_until(
     Ok(outcome)
 }
 
-/// Flag of a load that ends by itself.
+/// Flag for loads that no other thread ends.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn run(
@@ -102,8 +102,8 @@ fn run(
     Ok(outcome)
 }
 
-/// Runs a job in guests at once, in a directory of the guests, and returns the seconds of each
-/// round.
+/// Runs a job in several guests at once, and returns the seconds of each round. `dir` is a
+/// directory in the guests.
 pub fn inside(
     site: &dyn Exec,
     guests: &[Guest],
@@ -116,7 +116,6 @@ pub fn inside(
     reports.into_iter().map(|report| Ok(report.rounds_s?)).collect()
 }
 
-/// Notes a load's responses, failures, rate, and latencies in seconds.
 fn note(measures: &mut Measures, outcome: &Outcome) {
     let tally = &outcome.all;
     measures.note("answered", "", tally.answered as f64);

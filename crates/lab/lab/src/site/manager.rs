@@ -1,4 +1,4 @@
-//! `pinhead host` over the guests of one site only.
+//! `pinhead host` as the manager of one site's guests.
 
 use super::child::Child;
 use super::{LOOK, Site, Tools};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::Deadline;
 
-/// Limits of the manager's start, and of its response on a full machine.
+/// Time limits for the manager's start, and for the manager's response on a full machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -22,31 +22,31 @@ const ANSWER: Duration = Duration::from_secs(20);
 pub struct Settings {
     /// Rules that move memory.
     pub rules: Kind,
-    /// Memory that the guests may use together, in MiB, so that a machine with more memory acts as
-    /// a full host.
+    /// Memory that the guests may use together, in MiB. With this budget, a machine with more
+    /// memory acts as a full host.
     pub budget_mib: u64,
     /// Part of the budget to keep free, in MiB.
     pub set_point_mib: u64,
     /// True if the manager leaves KSM alone, because the farm controls KSM and two controllers
     /// would conflict.
     pub leaves_ksm: bool,
-    /// Time after which a guest counts as asleep. Its memory is then paged out, followed by memory
-    /// of other guests while the host is short of memory. `None` disables page-out.
+    /// Time after which a guest counts as asleep, and is paged out. While the host is short of
+    /// memory, other guests are paged out after the sleeping guests. `None` disables page-out.
     pub page_out_after: Option<Duration>,
 }
 
-/// Other managers, with rules that a case may use in place of ours. Page reporting alone needs no
-/// manager.
+/// Other managers with rules that a case may use in place of pinhead's rules. Page reporting alone
+/// needs no manager.
 pub const RIVALS: [Kind; 4] = [Kind::Mom, Kind::Proxmox, Kind::Pi, Kind::Senpai];
 
 /// The manager's default time after which a nearly idle guest counts as asleep.
 pub const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 
-/// The reason if a case with page-out cannot be run.
+/// The reason why a case with page-out cannot be run.
 pub const NO_PAGE_OUT: &str = "the measured pinhead has no page-out (section [pageout])";
 
-/// Returns true if this program's manager can page guests out. Its settings then accept a section
-/// `[pageout]`.
+/// Returns true if this program's manager can page guests out. The manager's settings then accept a
+/// section `[pageout]`.
 pub fn has_page_out() -> bool {
     let text = page_out(Some(ASLEEP_AFTER));
     manager::config::parse(&text, &manager::config::Place::default()).is_ok()
@@ -105,7 +105,7 @@ impl Manager {
         Ok(left as f64 / ps.guests.len().max(1) as f64 / 1_048_576.0)
     }
 
-    /// Sets a guest's memory, regardless of its kernel's and the host's needs.
+    /// Sets a guest's memory, whatever the guest and the host need.
     pub fn pin(&self, guest: &str, mib: u32) -> Result<(), Error> {
         let size = Share::Bytes(Bytes::mib(mib.into()));
         match ask(

@@ -1,4 +1,4 @@
-//! The host's resources used by a site's guests, from the difference of two readings.
+//! The host's resources that a site's guests used between two readings.
 //!
 //! ```text
 //!   /proc/PID of each QEMU ─► CPU time, dispatches, resident ─┐
@@ -54,13 +54,13 @@ impl Settle {
 pub struct Reading {
     /// Time, in seconds.
     pub at_s: f64,
-    /// Number of guests' QEMUs that could be read.
+    /// Number of QEMUs that could be read.
     pub guests: usize,
     /// CPU time of all QEMUs, in seconds.
     pub cpu_s: f64,
     /// CPU time of the guests' virtual CPUs.
     pub vcpu_s: f64,
-    /// Time in which the guests' virtual CPUs were ready and did not run.
+    /// Time for which the guests' virtual CPUs were ready and did not run.
     pub steal_s: f64,
     /// Dispatches of the guests' threads.
     pub dispatches: f64,
@@ -68,9 +68,9 @@ pub struct Reading {
     pub vcpu_dispatches: f64,
     /// Resident memory on the host. Shared memory counts in full for each guest.
     pub resident_mib: f64,
-    /// Resident memory with shared pages divided among their sharers.
+    /// Resident memory, with shared pages divided among the processes that share them.
     pub proportional_mib: Option<f64>,
-    /// Swapped memory.
+    /// Swapped memory of all QEMUs.
     pub swapped_mib: f64,
     /// Busy CPU time of the host, in seconds.
     pub host_busy_s: f64,
@@ -86,13 +86,13 @@ pub struct Reading {
     pub zram_mib: f64,
     /// Contents of compressed memory, in their original size.
     pub zram_holds_mib: f64,
-    /// Memory saved by sharing.
+    /// Memory that KSM saves by sharing equal pages.
     pub shared_mib: f64,
     /// Available memory of the host.
     pub available_mib: f64,
 }
 
-/// The use between two readings.
+/// Two readings, and the resources used between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
     /// The earlier reading.
@@ -133,7 +133,6 @@ impl Usage<'_> {
         self.ratio(|reading| reading.cpu_s, |reading| reading.vcpu_s)
     }
 
-    /// Returns the host's busy CPU time, in percent of its total CPU time.
     fn host_busy_percent(&self) -> Option<f64> {
         self.ratio(|reading| reading.host_busy_s * 100.0, |reading| reading.host_all_s)
     }
@@ -156,8 +155,8 @@ impl Usage<'_> {
 }
 
 impl Reading {
-    /// Reads all counters of these guests. `maps` adds the proportional share of memory, for which
-    /// the kernel walks all of the guests' memory.
+    /// Reads all counters of these guests and of the host. With `maps`, it also reads the
+    /// proportional memory, for which the kernel walks all of the guests' memory.
     pub fn of(guests: &[Guest], maps: bool) -> Reading {
         let mut reading = Reading { at_s: clock::seconds(), ..Reading::default() };
         let pids = || guests.iter().filter_map(|guest| guest.pid);
@@ -198,7 +197,7 @@ fn process(pid: u32, reading: &mut Reading) -> Option<()> {
         let dispatches = ran.dispatches as f64;
         reading.cpu_s += run;
         reading.dispatches += dispatches;
-        // QEMU names these threads "CPU 0/TCG" or "CPU 0/KVM".
+        // QEMU names the threads of virtual CPUs "CPU 0/TCG" or "CPU 0/KVM".
         let name = tasks.read(pid, Some(tid), "comm").unwrap_or_default();
         if name.starts_with(b"CPU ") {
             vcpus += 1;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The children end with this process, whatever ends it. `pinhead up` restores the host's settings
-//! when it ends in order. Dropping a [`Site`] waits for this end. After any other end, the next
-//! start of pinhead restores the settings.
+//! when it ends in order. Dropping a [`Site`] waits for `pinhead up` to end. After any other end,
+//! the next start of pinhead restores the settings.
 
 mod child;
 pub mod held;
@@ -32,22 +32,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Deadline, Monitor, Output, Scratch};
 
-/// Pages per second that can be read back from the host's disk, as from several drives or a small
-/// cloud volume. The hosts of the studies paged to disks. Compressed memory returns a page in 0.01
-/// ms, while a transaction takes 40 ms of an emulated CPU. Paging to compressed memory would
-/// therefore have no visible cost. With a limit of 200 pages, unmanaged guests do not finish their
-/// start.
+/// Number of pages per second that can be read back from the host's disk. Several drives, or a
+/// small cloud volume, are as fast. The hosts of the studies paged to disks. Compressed memory
+/// returns a page in 0.01 ms, while a transaction takes 40 ms of an emulated CPU. Paging to
+/// compressed memory would therefore have no visible cost. With a limit of 200 pages per second,
+/// guests without a manager do not finish their start.
 pub const DISK_READS: u32 = 1000;
-/// Name of this setting in a result.
+/// Name of the setting [`DISK_READS`] in a result.
 pub const HOST_DISK: &str = "pages from the host's disk, 1/s";
 /// Interval of polls.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time after which a rebooting guest has left its previous boot, also on a busy machine.
+/// Time after which a rebooting guest no longer serves pages from before the reboot, also on a busy
+/// machine.
 const GONE: Duration = Duration::from_secs(3);
-/// Limit of a monitor's response, which is immediate except on a full machine.
+/// Time limit for a monitor's response, which is immediate except on a full machine.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Paths of pinhead, and of its farms' sockets.
+/// Paths of `pinhead`, and of the farms' sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     /// The `pinhead` program.
@@ -120,13 +121,13 @@ impl Site {
         self.socket.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns a directory of the site, which is removed with it.
+    /// Returns the site's directory, which is removed with the site.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
     /// Returns the memory that the balloon leaves a guest, in MiB. The guest's second monitor
-    /// reports it. No manager may run, because a manager would own this monitor.
+    /// reports this memory. No manager may run, because a manager would own this monitor.
     pub fn balloon_mib(&self, guest: &Guest) -> Option<f64> {
         let path = self.sockets().join(format!("{}.qmp", guest.name));
         let mut monitor = Monitor::new(UnixStream::connect(path).ok()?);
@@ -136,12 +137,12 @@ impl Site {
         }
     }
 
-    /// Returns targets for a page of every guest of a class, at this port.
+    /// Returns a target for every guest of a class: the page `path` at this port.
     pub fn targets(&self, class: &str, port: u16, path: &str) -> Vec<Target> {
         self.class(class).filter_map(|guest| self.target(guest, port, path)).collect()
     }
 
-    /// Returns the target for a page of one guest.
+    /// Returns the target for one guest: the page `path` at this port.
     pub fn target(&self, guest: &Guest, port: u16, path: &str) -> Option<Target> {
         Some(Target {
             name: guest.name.clone(),
@@ -170,7 +171,7 @@ impl Site {
         Ok(ExecOutput { code, text })
     }
 
-    /// Reboots a guest from inside, and waits until it serves its page again. The command runs in
+    /// Reboots a guest from inside, and waits until it serves its page again. The reboot runs in
     /// the background, because a command that runs during the reboot never ends.
     pub fn restart(&self, guest: &str, page: &Target, limit: Duration) -> Result<(), Error> {
         self.sh(guest, "(sleep 1; reboot -f) < /dev/null > /dev/null 2>&1 &", limit)?;
@@ -202,7 +203,6 @@ impl Site {
         Ok(!self.guests.is_empty() && self.guests.iter().all(|row| row.ready))
     }
 
-    /// Returns the guests as the farm reports them.
     fn ask(&self) -> Option<Vec<Guest>> {
         Some(service::table(&self.socket).ok()?.guests)
     }

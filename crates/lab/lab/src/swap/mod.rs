@@ -1,12 +1,12 @@
 //! A virtual disk for swap, after the study of 2001. The same tar runs in a large guest, in a small
-//! guest that swaps to memory, and in a small guest without such swap. Other guests serve a few
-//! requests a second at the same time. All guests share one limit.
+//! guest that swaps to memory, and in a small guest without swap. Other guests serve a few requests
+//! a second at the same time. All guests share one limit.
 //!
 //! The limit makes the study's effect possible. A large guest keeps the tar's files in its cache.
-//! The host has no memory for this cache, and pages out the other guests. So the limit is even
-//! smaller than the large guest's files, and the tar reads them repeatedly. The host pages to swap
-//! as slow as a disk, as in the study. With compressed memory the other guests hardly wait (15 ms
-//! next to the large guest, 10 ms next to the small one).
+//! The host has no memory for this cache, and pages out the other guests. For this, the limit is
+//! smaller than the files in the large guest's cache, and the tar reads the files repeatedly. The
+//! host's swap is as slow as a disk, as in the study. With compressed memory the other guests
+//! hardly wait (15 ms next to the large guest, 10 ms next to the small guest).
 
 mod run;
 mod view;
@@ -19,7 +19,7 @@ use policy::rivals::Kind;
 /// A guest that runs the tar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// Name of the form, also used in the study.
+    /// Name of the case. The study has the first three cases.
     pub name: &'static str,
     /// Memory of the guest.
     pub memory_mib: u32,

@@ -18,17 +18,17 @@ const TAR_MAX: Duration = Duration::from_secs(900);
 const TRIVIAL_US: u64 = 200_000;
 /// Requests per second to all other guests together.
 const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
-/// Memory of each other guest, its part of the limit, and the rest of the limit. All guests share
-/// the limit, including the QEMUs' own memory. The limit covers a small guest with its cache, 64
-/// MiB of translated code, and the other guests' active memory. The large guest of the full form
-/// alone would use twice as much as the limit.
+/// Memory of each other guest, the part of the limit for each other guest, and the rest of the
+/// limit. All guests share the limit, which includes the QEMUs' own memory. The limit covers a
+/// small guest with its cache, 64 MiB of translated code, and the other guests' active memory. The
+/// large guest of the full form alone would use twice as much as the limit.
 const OTHER_MIB: u32 = 96;
 const OTHER_USES_MIB: u32 = 24;
 const LIMIT_MIB: u32 = 176;
 /// Size of a file of the tar. The files, the archive and the unpacked copy together take three
 /// times as much memory as the files alone.
 const FILE_KIB: u32 = 256;
-/// Ports, as in the experiment `penguins`.
+/// First host port, and the number of host ports for one process, as in the experiment `penguins`.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
 
@@ -41,7 +41,6 @@ struct Host {
     disk_reads: Option<u32>,
 }
 
-/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let others = bench.asked.guests.unwrap_or(if quick { 1 } else { 3 });
@@ -161,7 +160,7 @@ fn respond(
     let all = &outcome.all;
     let asked = all.answered + all.failed_all();
     if asked > 0 {
-        // A timeout has a latency. Other failures have none.
+        // A timeout has a latency. Other failures have no latency, and count as slow.
         let others = all.failed_all() - all.failed(Failure::Timeout);
         let slow = all.at_least(TRIVIAL_US) + others;
         let trivial = (asked.saturating_sub(slow)) as f64 / asked as f64 * 100.0;
@@ -205,7 +204,7 @@ mod tests {
     fn full_form_host_is_short_of_the_large_guests_cache() {
         let (others, files) = (3, 320);
         assert!(limit_mib(others) < 250);
-        // The sum covers source, archive and copy.
+        // The factor is for the files, the archive and the unpacked copy.
         let cache_mib = 3 * files * FILE_KIB / 1024;
         assert!(cache_mib < LARGE.memory_mib, "the large guest keeps all of them");
         assert!(cache_mib > limit_mib(others) - others * OTHER_USES_MIB, "the host cannot");

@@ -10,7 +10,6 @@ const ABOUT: &str = "The same tar in a large guest, whose cache the tar fills, i
     a few hits a second. All guests share one limit. After a study of swap on a virtual disk \
     (Velocity Software, 2001).";
 
-/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),

@@ -73,7 +73,7 @@ fn a_phase_that_fails_keeps_what_it_measured() {
     let [(path, Ok(read))] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(read.values("plain", "squeeze", "guests"), [(1, 3.0)]);
     assert_eq!(read.values("plain", "squeeze", "nothing"), []);
-    // A case with a failed phase supports no claim, whichever phase failed.
+    // A run with a failed phase supports no claim, whichever phase failed.
     assert_eq!(read.values("plain", "wipe", "p99"), [(1, 0.5)]);
     assert!(read.spread("plain", "wipe", "p99").is_some());
     assert_eq!(read.interval("plain", "wipe", "p99"), None);

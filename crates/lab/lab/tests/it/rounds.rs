@@ -5,8 +5,8 @@ use lab::outcome::Machine;
 use lab::{Bench, Error, Outcome, catalog, resumed, shelf};
 use std::path::Path;
 
-/// Runs rounds of cases, each with one phase that measures its seed. The experiment ends before the
-/// turn with the number `ended_at`, counted from 1. Returns the turns taken.
+/// Runs two rounds of cases. Each run has one phase, which measures the seed. The experiment ends
+/// before the turn with the number `ended_at`, counted from 1. Returns the turns taken.
 fn rounds(
     dir: &Path,
     head: Outcome,

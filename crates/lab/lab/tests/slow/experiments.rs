@@ -1,4 +1,5 @@
-//! The quick forms of the experiments, which check that everything works, not the measured values.
+//! The quick forms of the experiments. They check that everything works, but not the measured
+//! values.
 
 use lab::{Outcome, catalog, shelf};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs an experiment's quick form, and returns its result, which must have no failed phase.
+/// Runs an experiment's quick form, and returns the result, which must have no failed phase.
 fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
     if !is_root() {
         e2e::skipped("limits of memory and Debian's images need root");
@@ -40,7 +41,7 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
     Some(outcome.clone())
 }
 
-/// Asserts that the result's page has every table, with figures.
+/// Asserts that the result's page has every table and a chart.
 fn has_page(path: &Path, outcome: &Outcome) {
     let page = std::fs::read_to_string(path.with_extension("html"));
     let page = page.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -52,7 +53,7 @@ fn has_page(path: &Path, outcome: &Outcome) {
     assert!(page.contains("<svg"), "no chart");
 }
 
-/// Asserts that a case has a measure of a phase in every repetition.
+/// Asserts that a phase of a case has a measure.
 fn has(outcome: &Outcome, case: &str, phase: &str, measure: &str) {
     let values = outcome.values(case, phase, measure);
     assert!(!values.is_empty(), "{case}, {phase}: no {measure:?}");

@@ -4,7 +4,8 @@
 //!   world before ─► the incident ─► measure(policy) ─► harmless up to a limit ─► docs/accidents.md
 //! ```
 //!
-//! Each world measures one harm, and its limit separates a nuisance from an accident.
+//! Each world measures one harm. Up to the world's limit the harm is a nuisance. Above the limit it
+//! is an accident.
 
 mod worlds;
 
@@ -14,11 +15,10 @@ use crate::table::{HOARDER, Question, Row, SQUEEZE, Unit, ask};
 use policy::rivals::Kind;
 use std::fmt::Write as _;
 
-/// An incident, and the harm that its world measures.
+/// A reported incident.
 struct Accident {
-    /// Incident in one sentence, and its harm.
+    /// The incident in one sentence, and the measurement of its harm.
     question: Question,
-    /// Public reports of the incident.
     reports: &'static str,
 }
 
@@ -124,13 +124,13 @@ const ACCIDENTS: &[Accident] = &[
     ),
 ];
 
-/// Returns a row for each incident. `make` makes a new policy of a kind.
+/// Returns a row for each incident. `make` creates a policy of a kind.
 pub fn rows(make: &dyn Fn(Kind) -> Box<dyn Policy>) -> Vec<Row> {
     ACCIDENTS.iter().map(|accident| accident.question.row(make)).collect()
 }
 
 impl Row {
-    /// Returns true if a value is below the limit of harm.
+    /// Returns true if a value is known, and not above the limit of harm.
     pub fn is_harmless(&self, value: Option<u64>) -> bool {
         value.is_some_and(|value| value <= self.at_most)
     }

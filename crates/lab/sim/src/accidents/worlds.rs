@@ -28,7 +28,7 @@ fn settle_with(world: &mut World, policy: &mut dyn Policy, free_kib: u64) {
     }
 }
 
-/// Returns a need that grows from `low_kib` to 2.5 GiB.
+/// Returns a load that grows from `low_kib` to 2.5 GiB.
 fn growing(low_kib: u64, from_ms: u64, until_ms: u64) -> Load {
     Load::Ramp { low_kib, high_kib: 5 * GIB / 2, from_ms, until_ms }
 }
@@ -38,7 +38,7 @@ fn waited_us(world: &World, key: Key) -> u64 {
     world.member(key).map_or(0, |member| member.guest.wait_us)
 }
 
-/// Runs a policy until `until_ms`. Returns the time that these guests' tasks waited, in
+/// Runs a policy until `until_ms`. Returns the time that these guests' tasks waited for memory, in
 /// milliseconds.
 fn wait_ms(world: &mut World, policy: &mut dyn Policy, keys: &[Key], until_ms: u64) -> u64 {
     let mut sum_us = 0;
@@ -66,8 +66,8 @@ pub(super) fn starved(policy: &mut dyn Policy) -> u64 {
 }
 
 /// Eight guests of 4 GiB have touched and freed 2.5 GiB each, and their balloons return nothing to
-/// the host, which is short. Returns the memory that is lost to both sides after ten minutes.
-/// Guests may not use this memory, but it is still resident on the host.
+/// the host, which is short. Returns the memory that neither side can use after ten minutes:
+/// balloons hold it, but it is still resident on the host.
 pub(super) fn in_vain(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..8 {
@@ -84,8 +84,8 @@ pub(super) fn in_vain(policy: &mut dyn Policy) -> u64 {
     guests.map(|guest| guest.resident_kib().saturating_sub(guest.actual_kib())).sum()
 }
 
-/// Eight guests of 6 GiB are full of files that were read once, and a ninth needs 3 GiB. Returns
-/// the number of processes that kernels of guests killed.
+/// Eight guests of 6 GiB are full of files that were read once. The programs of a ninth guest grow
+/// from 1 GiB to 4 GiB. Returns the number of processes that the guests' kernels killed.
 pub(super) fn cached(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..8 {
@@ -103,7 +103,7 @@ pub(super) fn cached(policy: &mut dyn Policy) -> u64 {
     world.members.iter().map(|member| member.guest.counters.oom_kills).sum()
 }
 
-/// A guest of 4 GiB boots on a host with only a third of the free memory that it should have. The
+/// A guest of 4 GiB boots on a host with 5 GiB free, which is less than half of the set point. The
 /// guest holds little memory for five seconds, and needs 2.5 GiB after half a minute. Neighbours
 /// have free memory.
 pub(super) fn boot(policy: &mut dyn Policy) -> u64 {
@@ -120,9 +120,9 @@ pub(super) fn boot(policy: &mut dyn Policy) -> u64 {
     wait_ms(&mut world, policy, &[key], AT_MS + 120_000)
 }
 
-/// Six guests of 6 GiB are idle while the host is short, so that balloons inflate. The shortage
-/// ends, the policy's process dies, and a minute later one guest needs 4 GiB. Returns the time
-/// until this guest is served; `None` if not within ten minutes.
+/// Six guests of 6 GiB use at most 1 GiB each and cache files. The host is short, so balloons
+/// inflate. The shortage ends, the policy's process dies, and a minute later one guest needs 4 GiB.
+/// Returns the time until this guest has that memory; `None` if not within ten minutes.
 pub(super) fn death(policy: &mut dyn Policy) -> Option<u64> {
     const DIES_MS: u64 = AT_MS + 600_000;
     const CLAIM_MS: u64 = DIES_MS + 60_000;
@@ -159,7 +159,7 @@ pub(super) fn death(policy: &mut dyn Policy) -> Option<u64> {
 }
 
 /// One guest of 16 GiB reads 400 MiB of files a second for ten minutes. Six neighbours of 4 GiB
-/// live from 2 GiB of hot cache, and the host is at its target.
+/// each use 2 GiB of hot cache, and the host is at its target.
 pub(super) fn backup(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     let mut keys = Vec::new();
@@ -178,8 +178,9 @@ pub(super) fn backup(policy: &mut dyn Policy) -> u64 {
     wait_ms(&mut world, policy, &keys, AT_MS + LENGTH_MS)
 }
 
-/// Another manager sets a guest of 6 GiB to 3 GiB every 15 s for ten minutes, on a host with room.
-/// The guest needs 4 GiB. Returns the number of orders that the policy gives to the same balloon.
+/// Another manager sets a guest of 6 GiB to 3 GiB every 15 s for ten minutes, on a host with free
+/// memory. The guest needs 4 GiB. Returns the number of orders that the policy gives to the same
+/// balloon.
 pub(super) fn two_managers(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(20 * GIB));
     let mut spec = plain(6 * GIB, 9 * GIB / 2, steady(3 * GIB));
@@ -216,8 +217,8 @@ pub(super) fn reboot(policy: &mut dyn Policy) -> u64 {
     wait_ms(&mut world, policy, &[key], AT_MS + 120_000)
 }
 
-/// Eight guests of 4 GiB use 2.5 GiB each, most of it rarely, and have swap. Another load takes
-/// half of the free memory. Returns the most memory that guests swapped out.
+/// Eight guests of 4 GiB use 2.5 GiB each, most of it rarely, and have swap. Another load takes all
+/// of the free memory. Returns the most memory that guests swapped out.
 pub(super) fn swapped(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(0));
     for index in 0..8 {
@@ -237,8 +238,8 @@ pub(super) fn swapped(policy: &mut dyn Policy) -> u64 {
     most_kib
 }
 
-/// Twelve guests of 8 GiB on 64 GiB read files until their memory is full. Then their programs grow
-/// to 4 GiB each within five minutes. Returns the most memory that the host lacked.
+/// Twelve guests of 8 GiB on a host of 64 GiB read files until their memory is full. Then their
+/// programs grow to 4 GiB each within five minutes. Returns the most memory that the host lacked.
 pub(super) fn overfull(policy: &mut dyn Policy) -> u64 {
     let mut world = host(steady(2 * GIB));
     for index in 0..12 {

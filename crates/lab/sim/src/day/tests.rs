@@ -85,7 +85,7 @@ fn sleeping_guest_reports_each_minute_and_works_in_its_hours() {
         let works = counts.iter().filter(|count| **count > 3_000).count();
         assert!(works <= 9, "{number}: {counts:?}");
     }
-    // One of three guests works, in the hours of its class.
+    // Guest 2 follows the busy guest in the hours of its class.
     assert!((0..24).any(|hour| reported(2, hour) > 3_000));
 }
 

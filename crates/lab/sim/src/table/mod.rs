@@ -1,4 +1,4 @@
-//! The table of policies: the same scenes under each policy, and a verdict on our own.
+//! The table of policies: the same scenes under each policy, and a verdict on pinhead's policy.
 //!
 //! ```text
 //!   ROWS ─► measure(policy) for each Kind ─► Row ─► verdict, a sentence ─► docs/policies.md
@@ -47,8 +47,8 @@ impl Unit {
         }
     }
 
-    /// Returns a difference too small to notice. For free memory of the host it is half of the
-    /// deviation that the arbiter tolerates.
+    /// Returns a difference that is too small to notice. For free memory of the host, this is half
+    /// of the deviation that the arbiter tolerates.
     fn grain(self) -> u64 {
         match self {
             Unit::Time => 100,
@@ -187,7 +187,7 @@ pub enum Verdict {
     /// Another policy is better, by no more than [`WITHIN_PERMILLE`] or by an unnoticeable
     /// difference.
     Within,
-    /// Another policy is better.
+    /// Another policy is better by a larger difference.
     Beaten,
 }
 
@@ -209,12 +209,12 @@ impl Question {
 }
 
 impl Row {
-    /// Returns our value.
+    /// Returns the value of pinhead's policy.
     pub fn ours(&self) -> Option<u64> {
         self.values.first().copied().flatten()
     }
 
-    /// Returns the best value of the others, and the policies that reach it.
+    /// Returns the best value of the other policies, and the policies that reach this value.
     fn best_of_others(&self) -> (Option<u64>, Vec<Kind>) {
         let others = || Kind::ALL.iter().zip(&self.values).skip(1);
         let best = others().filter_map(|(_, value)| *value).min();
@@ -222,7 +222,7 @@ impl Row {
         (best, names.collect())
     }
 
-    /// Returns the verdict on our value.
+    /// Returns the verdict on pinhead's policy.
     pub fn verdict(&self) -> Verdict {
         match (self.ours(), self.best_of_others().0) {
             (Some(ours), Some(best)) if ours > best => {

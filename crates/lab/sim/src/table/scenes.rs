@@ -1,4 +1,4 @@
-//! Further scenes, for the table of policies alone.
+//! Scenes that only the table of policies uses.
 
 use crate::balloon::Fault;
 use crate::figures::{GIB, MIB, host, plain, steady};
@@ -9,7 +9,7 @@ use crate::world::{Line, World};
 
 /// Time of the event, after the guests have settled.
 const AT_MS: u64 = 60_000;
-/// Time limit of a policy in a scene.
+/// Time for which a policy runs after the event.
 const PATIENCE_MS: u64 = 600_000;
 
 /// Service of a guest in need on a host with little free memory, next to guests with cold cache.
@@ -30,7 +30,7 @@ fn cold() -> Spec {
 }
 
 /// A guest of 2 GiB needs 3 GiB more, and the host has 2 GiB free. Two neighbours hold 6 GiB of
-/// cold cache each. One of their balloons may be stuck.
+/// cold cache each. The balloon of one neighbour may be stuck.
 pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
     let mut world = host(steady(0));
     world.come(cold(), Line::default());
@@ -56,7 +56,7 @@ pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
     Served { after_ms, swapped_kib: world.swapped_kib_max }
 }
 
-/// The result of idle guests on a host that is short of memory.
+/// Result of a policy with idle guests, on a host that is short of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
     /// Milliseconds until 19.5 % of the host was free. The set point is a fifth.
@@ -97,7 +97,7 @@ pub fn idle(policy: &mut dyn Policy) -> Idle {
 }
 
 /// Twelve guests under steady load have enough memory, on a host with room for all. Returns the
-/// milliseconds in an hour for which their tasks waited for memory.
+/// time for which the guests' tasks waited for memory in an hour, in milliseconds.
 pub fn calm(policy: &mut dyn Policy) -> u64 {
     const HOUR_MS: u64 = 3_600_000;
     let mut world = host(steady(20 * GIB));

@@ -110,7 +110,8 @@ fn beside_a_reader() -> Option<Clause> {
     passes.last()?.decisions.iter().find(|of| of.key == Key(2)).map(|of| of.clause)
 }
 
-/// Returns the clause of a decision by the rules of another manager.
+/// Returns the clause of a decision by the other manager's rules with this clause, if there are
+/// any.
 fn followed(clause: Clause) -> Option<Clause> {
     let rivals = Kind::ALL.iter().filter_map(|kind| Rival::of(*kind));
     let mut rival = rivals.into_iter().find(|rival| rival.clause() == clause)?;

@@ -3,7 +3,6 @@
 use sim::table::{self, Row, Verdict};
 use std::path::Path;
 
-/// The line before the generated part.
 const MADE: &str = "<!-- The rest is made by the model: \
                     PINHEAD_WRITE_DOCS=1 cargo test -p sim --test it -->\n\n";
 /// Rows in which another policy is better, as the page states. A policy that leaves all memory to

@@ -6,9 +6,7 @@ use sim::policies::Ours;
 use sim::scenario::Scenario;
 use sim::world::{Round, World};
 
-/// Maximum number of failures that are shown.
 const SHOWN: usize = 20;
-/// Number of scenarios that are tried.
 const SCENARIOS: u64 = 1000;
 
 fn seed() -> Option<u64> {
@@ -61,7 +59,7 @@ fn run_of_one_scenario_is_repeatable() {
     }
 }
 
-/// Prints one line about one guest in each pass, to find the reason for a failure.
+/// Prints the state of one guest in each pass, to find the reason for a failure.
 fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
     let (Some(member), Some(round)) = (world.member(key), round) else { return };
     if world.now_ms == 1000 {

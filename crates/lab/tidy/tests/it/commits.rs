@@ -3,8 +3,8 @@
 use std::process::Command;
 use tidy::{commits, tree};
 
-/// The test is skipped in a tree without a history, as in an unpacked archive. In a shallow clone,
-/// only the existing commits are checked.
+/// The test is skipped in a tree without a history, such as an unpacked archive. In a shallow
+/// clone, only the existing commits are checked.
 #[test]
 fn first_lines_of_commits_are_short() {
     let root = tree::root();

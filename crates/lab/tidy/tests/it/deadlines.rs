@@ -1,4 +1,4 @@
-//! Deadlines name their deciding condition.
+//! Every deadline is in the table of ARCHITECTURE.md.
 
 #[test]
 fn deadlines_are_in_the_table() {

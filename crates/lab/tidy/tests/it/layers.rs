@@ -1,4 +1,4 @@
-//! The workspace's crates depend on each other, and on external crates, as the tables allow.
+//! The workspace's crates depend on each other, and on external crates, only as the tables allow.
 
 use std::process::Command;
 
@@ -48,7 +48,7 @@ fn packages_of_others_come_on_our_terms() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// A changed dependency of any crate makes these files stale, and `make fuzz` and `make
+/// A changed dependency of any crate makes these lock files stale, and `make fuzz` and `make
 /// test-python` refuse a stale file.
 #[test]
 fn the_lock_files_of_the_other_workspaces_are_current() {

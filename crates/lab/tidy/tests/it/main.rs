@@ -1,4 +1,4 @@
-//! The checks, over the tree.
+//! The checks of the source tree.
 
 mod commits;
 mod deadlines;

@@ -1,4 +1,4 @@
-//! Files, types and structs keep their size.
+//! The tree has no circles of files, and no types or structs that are too large.
 
 use tidy::{modules::Modules, shape, tree};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tidy::tree;
 
-/// Maximum number of lines that an example adds or removes.
+/// Maximum number of lines that an example adds and removes together.
 const LINES_MAX: usize = 20;
 
 /// Directories that a build of the tree does not need.
@@ -28,7 +28,6 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the diffs among a document's code blocks.
 fn diffs(document: &str) -> Vec<&str> {
     let blocks = document.split("\n```diff\n").skip(1);
     blocks.filter_map(|rest| rest.split_inclusive("```\n").next()?.strip_suffix("```\n")).collect()
@@ -48,8 +47,7 @@ fn the_examples_for_contributors_apply_and_compile() {
         };
         let changed = diff.lines().filter(is_change).count();
         assert!((1..=LINES_MAX).contains(&changed), "{changed} lines:\n{diff}");
-        // The diff applies without a repository around it, and independent of the current line
-        // numbers.
+        // The diff must apply outside a repository, and at line numbers other than its own.
         let mut git = Command::new("git")
             .args(["apply", "--unidiff-zero", "-"])
             .env("GIT_CEILING_DIRECTORIES", copied.parent().expect("a parent"))

@@ -83,7 +83,6 @@ pub fn guest_dir() -> Result<PathBuf, Error> {
     given("PINHEAD_GUEST_DIR", "the daemons are")
 }
 
-/// Returns the path of `pinhead`.
 pub fn program() -> Result<PathBuf, Error> {
     given("PINHEAD_PROGRAM", "pinhead is")
 }

@@ -1,8 +1,8 @@
 //! The baseline for the daemon: a process that does nothing but read its files.
 //!
 //! The process has one thread, one buffer, and files that stay open. Each second it reads each file
-//! with one `pread`, and then sleeps until the next second. No program that reads these files once
-//! a second can do less.
+//! with one `pread`, and then sleeps until the next second. A program that reads these files once a
+//! second cannot do less.
 
 use crate::clock::{now, sleep_until};
 use crate::error::Error;

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-/// Returns the time of the monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub fn now() -> Instant {
     Instant::now()

@@ -1,10 +1,10 @@
 //! The cost of collecting and recording samples of a hundred guests once a second.
 //!
-//! The guests are processes with as many threads as an emulator has. To read a process costs the
-//! same whatever it does, so these processes sleep. They are read first as running and then as
-//! sleeping guests. Rounds are a second apart, as in the manager. Without pauses a round would find
-//! everything in the CPU's caches, and would cost a fifth as much. The recorded counters grow by a
-//! different amount each second, like the counters of busy guests.
+//! The guests are processes with as many threads as an emulator has. Reading a process costs the
+//! same whatever the process does, so these processes sleep. The collector reads them first as
+//! running guests, and then as sleeping guests. Rounds are a second apart, as in the manager.
+//! Without pauses a round would find everything in the CPU's caches, and would cost only a fifth.
+//! The recorded counters grow by a different amount each second, like the counters of busy guests.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};
@@ -29,7 +29,7 @@ const THREADS_EACH: usize = 5;
 const VCPUS: usize = 2;
 /// Measured rounds, enough to include the reads that are made every fifteen seconds.
 const ROUNDS: u64 = 30;
-/// Limit of a process's start with all of its threads.
+/// Time limit for the start of a process and all of its threads.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Limit of open files, higher than needed.
 const FILES_MAX: usize = 100_000;
@@ -79,7 +79,6 @@ pub fn be_guest(threads: usize) -> ! {
     }
 }
 
-/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
@@ -143,8 +142,8 @@ fn later(known: &mut Moment, rng: &mut Rng) {
     }
 }
 
-/// Cost of a round, and of the bare reads half a second later: one `pread` of each file that the
-/// collector keeps open.
+/// CPU use of a round, and of the bare reads half a second later. The bare reads are one `pread` of
+/// each file that the collector keeps open.
 struct Cost {
     percent: f64,
     bare_percent: f64,
@@ -160,7 +159,7 @@ impl Cost {
     }
 }
 
-/// Opens a second descriptor for each file of the kernel that this process has open.
+/// Opens a second descriptor for each file below /proc and /sys that this process has open.
 fn kernel_files() -> Result<Vec<File>, Error> {
     let own = Path::new("/proc/self/fd");
     let entries = fs::read_dir(own).map_err(|e| Error::file(own, e))?;

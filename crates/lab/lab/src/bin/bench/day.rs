@@ -1,4 +1,5 @@
-//! A day of a hundred guests: its size, and the time of every report over it.
+//! A day of a hundred guests: the size of its recording, and the time of every report over the
+//! recording.
 //!
 //! ```text
 //!   recorded guests (raw.db) ─► sim::day ─► Recorder, a moment a second ─► a directory ─► its size
@@ -6,9 +7,10 @@
 //!                                       `pinhead report` as a process, each report ─► the slowest
 //! ```
 //!
-//! The guests follow real ones that were recorded for some minutes under mixed load, so that their
-//! numbers vary like a kernel's. A report is timed like a user's, from the start of the process to
-//! its end. The fastest of several runs counts, because other load only slows a run down.
+//! The guests follow real guests that were recorded for some minutes under mixed load, so the
+//! numbers vary like a real kernel's. A report is timed like a user's, from the start of the
+//! process to its end. The fastest of several runs counts, because other load only slows a run
+//! down.
 
 use crate::clock::now;
 use crate::error::{Error, scratch};
@@ -25,27 +27,26 @@ use store::{Keep, PassRecorder, Recorder, Records};
 
 /// Twelve guests recorded for some minutes: the source of the day.
 const RECORDED: &[u8] = include_bytes!("../../../../../monitor/store/tests/data/guests-v1/raw.db");
-/// Number of guests that were present all the time.
+/// Number of these guests that were present all the time.
 const FOLLOWED: usize = 11;
 const GUESTS: usize = 100;
 /// Midnight of 2026-11-21, UTC.
 const MIDNIGHT_MS: i64 = 1_795_219_200_000;
 const DAY_MS: i64 = 86_400_000;
 const SECOND_MS: i64 = 1_000;
-/// Promised size, in millions of bytes.
+/// Promised size of the recording in millions of bytes, and promised time of a report in seconds.
 const SIZE_MB: f64 = 60.0;
-/// Promised time of a report, in seconds.
 const REPORT_S: f64 = 1.0;
 /// Promised times to replay the day, and to compute sizes of its guests, in seconds of one CPU.
 const REPLAY_S: f64 = 10.0;
 const SIZE_S: f64 = 30.0;
 /// Number of runs of each report. The best run counts.
 const TIMES: usize = 3;
-/// Formats of the reports, followed by the lengths of their steps.
+/// Formats of the reports, and their steps. `None` is the default step.
 const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
 const STEPS: [Option<&str>; 2] = [None, Some("1m")];
 
-/// Returns the figures. If a directory is given, the day is kept there and used again.
+/// Returns the figures. If a directory is given, the day is kept there for the next run.
 pub fn rows(dir: Option<&Path>) -> Result<Vec<Row>, Error> {
     let scratch = scratch("day")?;
     let made = dir.map_or_else(|| scratch.path().join("day"), Path::to_owned);
@@ -100,7 +101,6 @@ pub fn hour(scratch: &Path, dir: &Path, guests: usize) -> Result<(), Error> {
     record(&recorded(scratch)?, dir, guests, 3_600 * SECOND_MS)
 }
 
-/// Returns the samples of the recorded guests.
 fn recorded(scratch: &Path) -> Result<Vec<Moment>, Error> {
     let dir = scratch.join("guests");
     let path = dir.join("raw.db");
@@ -134,7 +134,6 @@ fn record(recorded: &[Moment], dir: &Path, guests: usize, length_ms: i64) -> Res
     recorder.close().and(pass_recorder.close()).map_err(Error::Store)
 }
 
-/// Duration of a report, its CPU time, and its name.
 struct Took {
     seconds: f64,
     cpu_s: f64,
@@ -195,7 +194,8 @@ fn took(
     Ok(Took { seconds, cpu_s, name: format!("{report} {format}") })
 }
 
-/// Returns the duration and the CPU time of the best of some runs of a command over recordings.
+/// Runs a command over recordings several times. Returns the shortest duration and the shortest CPU
+/// time.
 fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Error> {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {

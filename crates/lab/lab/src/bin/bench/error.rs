@@ -7,7 +7,6 @@ use vm::Scratch;
 /// A failed measurement, or an invalid command line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An invalid command line or environment.
     #[error("{0}")]
     Usage(String),
     #[error("Cannot use {path}")]
@@ -37,13 +36,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a constructor of an error at a file.
+    /// Returns the error of an operation on a file.
     pub fn file(path: &Path, source: io::Error) -> Error {
         Error::File { path: path.into(), source }
     }
 }
 
-/// Writes a file.
 pub fn write(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|e| Error::file(path, e))
 }

@@ -15,7 +15,6 @@ const TURNS: u32 = 200;
 /// Number of batches. Their median excludes batches in which another process had the CPU.
 const BATCHES: usize = 500;
 
-/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let text = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?.text();
     let program = compile(&text)?;
@@ -58,7 +57,7 @@ fn compile(text: &str) -> Result<Program, Error> {
     rules::compile(&file, &Machine::default()).0.ok_or(Error::Preset("does not compile"))
 }
 
-/// Returns true if no rule of a group is true. Only then both rules of the group were evaluated.
+/// Returns true if no CPU rule and no memory rule is true. Only then have all rules been evaluated.
 fn asks_all_rules(decision: &GuestDecision) -> bool {
     let cpu = decision.cpu.and_then(Result::ok);
     let memory = decision.memory.and_then(Result::ok);

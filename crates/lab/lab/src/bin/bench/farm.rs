@@ -1,9 +1,9 @@
-//! Many real web servers from one template: the time to their responses, their memory, their idle
-//! cost, and the time of their end.
+//! Many real web servers from one template: the times until all have answered and until all have
+//! ended, their memory, and their idle CPU time.
 //!
 //! The figures come from two cases of the experiment `penguins`: servers that share equal pages,
-//! and servers that are squeezed. They are too expensive for a run with other parts, and are
-//! measured only on request.
+//! and servers that are squeezed. These cases take too long to run with the other parts, and run
+//! only on request.
 
 use crate::args::{self, Args};
 use crate::error::{Error, scratch};
@@ -21,12 +21,11 @@ const DOWN_S: f64 = 5.0;
 
 const SHARED: &str = "sharing";
 const SQUEEZED: &str = "squeezed";
-/// Directory of the sockets of root's `pinhead up`, which can limit guests.
+/// Directory of the farms' sockets if root runs `pinhead up`. Only root can limit guests.
 const FARMS: &str = "/run/pinhead/up";
 /// Factor from MiB, the unit of experiments, to millions of bytes, the unit of promises.
 const MB: f64 = 1.048_576;
 
-/// Returns the figures.
 pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let scratch = scratch("farm")?;
     let outcome = penguins(args.guests, scratch.path())?;

@@ -4,8 +4,8 @@
 //!   made-up hosts ─► remote write ─► VictoriaMetrics ─► pinhead web --from ─► a browser
 //! ```
 //!
-//! Each host has twenty guests and pushes once a minute, for an hour: the page reads one value a
-//! minute of each of its fields.
+//! Each host has twenty guests, and has pushed its metrics once a minute for an hour. The page
+//! reads one value a minute of each field that it shows.
 
 use crate::error::Error;
 use crate::table::{Row, figure};
@@ -28,8 +28,8 @@ const PROMISE_S: f64 = 2.0;
 /// Number of loads of a page. The median counts.
 const TIMES: usize = 5;
 
-/// Returns a guest's fields for the page of several hosts, after this time. They contain
-/// pseudo-random parts, which are the same in each run.
+/// Returns a guest's fields `ms` milliseconds after the start. Pseudo-random parts of the values
+/// are the same in each run.
 fn guest(host: u64, number: u64, ms: u64) -> Fields<G> {
     let chance = (host * 7_919 + number * 104_729) % 1_000;
     let some = chance * MIB / 16;
@@ -84,7 +84,6 @@ fn moment(host: u64, at_ms: i64, ms: u64) -> Moment {
     moment
 }
 
-/// Writes the last hour of all hosts.
 fn fill(url: &Url, now_ms: i64) -> Result<(), Error> {
     for minute in 0..=MINUTES {
         let ms = minute * MINUTE_MS;
@@ -98,7 +97,6 @@ fn fill(url: &Url, now_ms: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     if !e2e::is_there(PROGRAM) {
         return Err(Error::Usage(format!("{PROGRAM} is not installed: it opens the pages")));

@@ -7,8 +7,8 @@
 //!   presets ─► parse, compile, step, in this process ─► stats ─────────────────────────► table
 //! ```
 //!
-//! Speed is judged as a ratio of two things measured side by side in the same run. A figure from
-//! another day or another machine has no meaning for this one.
+//! Speed is judged as a ratio of two figures that are measured side by side in the same run.
+//! Figures of other days or machines cannot be compared with this run.
 
 mod args;
 mod baseline;
@@ -89,11 +89,12 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
             table.section("idle guests under a manager", idle::rows(args));
         }
         None => {
-            // This section runs first, before any other process of pinhead.
+            // This section runs before any other process of pinhead starts.
             table.section("evaluation of the default preset, in this process", evaluate::rows());
             table.section("the arbiter in the model of guests", rivals::rows());
             table.section("the stripped daemon's file", sizes::rows(guest_dir));
-            // Measured processes inherit the CPU, so all of them share it and its caches.
+            // Measured processes inherit this process's only CPU, so all of them share the CPU and
+            // its caches.
             let cpu = sys::pin().map_err(Error::Pin)?;
             table.section("the running daemon", overhead::rows(args, guest_dir, cpu));
             table.section("elsewhere", Ok(overhead::elsewhere()));

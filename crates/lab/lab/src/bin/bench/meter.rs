@@ -40,7 +40,6 @@ impl Sum for Used {
     }
 }
 
-/// Reads the resources that a process has used.
 pub fn used(pid: u32) -> Result<Used, Error> {
     used_by(pid, |_| true)
 }
@@ -72,7 +71,7 @@ fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
 }
 
 /// Returns the resident memory of a process, in KiB. The figure in `status` is not used, because
-/// some kernels count it in batches larger than the daemon.
+/// some kernels update it only after a change larger than the daemon.
 pub fn resident_kib(pid: u32) -> Result<u64, Error> {
     value(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss")
 }
@@ -106,7 +105,6 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|e| Error::file(path, e))
 }
 
-/// Returns the number of the line with this name.
 fn value(path: &Path, name: &'static str) -> Result<u64, Error> {
     let missing = || Error::Content { path: path.into(), what: name };
     value_of(&read(path)?, name).ok_or_else(missing)

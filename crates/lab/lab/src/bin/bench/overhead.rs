@@ -6,8 +6,8 @@
 //! ```
 //!
 //! All processes run on the same CPU once a second, as far apart as possible. Each process
-//! therefore finds the CPU's caches as another process left them. The CPU time of all processes is
-//! sampled at the same moments. Each window gives one ratio, and the median counts.
+//! therefore finds the CPU's caches as another of these processes left them. The CPU time of all
+//! processes is sampled at the same moments. Each window gives one ratio, and the median counts.
 
 use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
@@ -33,7 +33,7 @@ const WAKE_UPS: f64 = 1.05;
 
 /// Length of a window in seconds, which is also its number of intervals.
 const WINDOW_S: u64 = 5;
-/// Time until the history of each process is full, with a few intervals more.
+/// Time until the histories of all processes are full, plus a few intervals.
 const WARM_UP: Duration = Duration::from_millis(9_850);
 
 /// Returns rows for figures that this machine cannot measure.
@@ -51,7 +51,7 @@ pub fn elsewhere() -> Vec<Row> {
     ]
 }
 
-/// Returns the figures, measured on this CPU.
+/// Returns the figures. `cpu` is the CPU on which all processes run.
 pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error> {
     let online = Cpus::new(&Root::default()).online().map_err(Error::Cpus)?;
     let scene = &Scene::new(online.len())?;
@@ -63,7 +63,7 @@ pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error
     let start = now();
     let mut ours = daemon(&program, scene, "run");
     let mut ours = Subject::start("daemon", &mut ours, &scene.path("daemon.log"))?;
-    // The processes start within a second, as far apart as possible.
+    // Each process starts at its own phase of the second, as far from the others as possible.
     let count = 2 + others.iter().filter(|(_, command, _)| command.is_some()).count();
     let apart = Duration::from_secs(1) / count as u32;
     let mut next = start + Duration::from_secs(1) + apart;
@@ -144,7 +144,8 @@ fn watch(subjects: &mut [Subject], start: Instant, windows: u64) -> Result<Vec<V
     Ok(all)
 }
 
-/// Returns the ratio of the daemon's CPU time to another process's, by windows.
+/// Returns the ratio of the daemon's CPU time to the CPU time of another process: the median of all
+/// windows.
 fn ratio(name: &str, windows: &[Vec<Used>], other: usize, at_most: f64) -> Result<Row, Error> {
     let of = |value: &dyn Fn(&[Used]) -> f64| {
         Spread::of(windows.iter().map(|window| value(window)))

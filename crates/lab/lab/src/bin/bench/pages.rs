@@ -17,10 +17,9 @@ use std::ffi::OsStr;
 const SIZES: [(usize, f64); 2] = [(100, 0.5), (1_000, 1.0)];
 /// The promised size of the first page of a hundred guests, in thousands of bytes.
 const FIRST_KB: f64 = 100.0;
-/// Address of the hour.
+/// Address of the page of the recorded hour.
 const PATH: &str = "/?from=2026-11-21T00:00:00Z&to=2026-11-21T01:00:00Z";
 
-/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     if !e2e::is_there(PROGRAM) {
         return Err(Error::Usage(format!("{PROGRAM} is not installed: it opens the pages")));

@@ -1,4 +1,4 @@
-//! Passes of a policy over the guests of a recording, as a manager would have recorded them.
+//! Passes over a recording's guests, in the form in which a manager records its passes.
 
 use base::Bytes;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, PassGuest, PassInput, Row};
@@ -10,7 +10,7 @@ use policy::rivals::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Converts each sample to a pass. A guest missing in a sample keeps its last state.
+/// Converts each sample to a pass. A guest that is missing in a sample keeps its last state.
 #[derive(Default)]
 pub struct Passes {
     known: BTreeMap<Arc<GuestIdentity>, (u64, Row<G>, u64)>,
@@ -18,7 +18,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// Returns the pass for a sample, at this time since the first sample.
+    /// Returns the pass for a sample. `now_ms` is the time since the first sample.
     pub fn next(&mut self, moment: &Moment, now_ms: u64) -> PassInput {
         for (who, row) in &moment.guests {
             let key = self.known.len() as u64 + 1;

@@ -16,7 +16,6 @@ const GIB_KIB: f64 = (1 << 20) as f64;
 const ROUNDS: usize = 20;
 const BATCHES: usize = 50;
 
-/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let mut rows = table();
     for count in [100, 1000] {
@@ -94,7 +93,7 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// Measures passes over this many guests, all awake.
+/// Measures passes over this many guests, most of them awake.
 fn cost(count: u64) -> Result<[Row; 2], Error> {
     let mut world = figures::crowd(count);
     let mut ours = Ours::default();

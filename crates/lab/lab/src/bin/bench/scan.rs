@@ -1,8 +1,8 @@
 //! The daemon's cost of a scan of all tasks, against bare reads of the same files.
 //!
 //! The daemon runs on this machine. Its port is a pseudo-terminal, and this process plays the host.
-//! The first response is not counted, because the daemon starts without data. CPU time is measured,
-//! because other processes may run as well.
+//! The first response is not counted, because the daemon starts without data. CPU time is measured
+//! in place of elapsed time, because other processes may run as well.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch, write};
@@ -24,20 +24,19 @@ const SCAN_US: f64 = 1000.0;
 const ANSWERS: u32 = 3;
 /// Interval between two requests. A daemon responds to one request in ten seconds.
 const APART: Duration = Duration::from_millis(10_200);
-/// Time after which the daemon sleeps again.
+/// Time after a response until the daemon sleeps again.
 const SETTLED: Duration = Duration::from_millis(50);
 /// Number of turns of the bare loop. It is large, because the kernel counts a running process in
 /// ticks.
 const TURNS: usize = 100;
-/// Limit of a response.
+/// Time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum number of tasks in a response. A terminal buffers less than a port.
+/// Maximum number of tasks in a response. It is small, because a terminal buffers less than a port.
 const TOP: u8 = 5;
 /// Rules that change nothing.
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Returns the figures.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let scratch = scratch("scan")?;
     let (mut scans, tasks) = measure(guest_dir, scratch.path())?;
@@ -55,7 +54,7 @@ pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// Returns the CPU time of each response per task, in microseconds, and the number of tasks.
+/// Returns the CPU time per task of each response, in microseconds, and the number of tasks.
 fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     let program = guest_dir.join("x86_64/pinheadd");
     let (rules, run) = (dir.join("rules.conf"), dir.join("run"));
@@ -131,7 +130,7 @@ fn until<T>(
     None
 }
 
-/// Returns the CPU time of a bare loop over the same files per task, in microseconds.
+/// Reads the same files in a bare loop. Returns the CPU time per task, in microseconds.
 fn bare() -> Result<f64, Error> {
     let proc = Path::new("/proc");
     let is_number = |name: &std::ffi::OsStr| {

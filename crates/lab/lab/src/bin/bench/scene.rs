@@ -1,9 +1,9 @@
 //! The daemon's view: this machine, as a guest with a pool.
 //!
 //! A machine without a CMM pool would turn the memory rules off, and the daemon would read less
-//! than in a guest. So its root is a directory with links to the real files and one plain file for
-//! the pool. The bounds equal the present values. The rules are therefore evaluated in each
-//! interval, but never change anything.
+//! than in a guest. So the daemon's root is a directory with links to the real files and one plain
+//! file for the pool. The rules' bounds equal the present values. The rules are therefore evaluated
+//! in each interval, but never change anything.
 
 use crate::error::{Error, scratch, write};
 use std::fs;
@@ -39,13 +39,12 @@ impl Scene {
         self.path("root")
     }
 
-    /// Returns the rules file.
     pub fn rules(&self) -> PathBuf {
         self.path("rules.conf")
     }
 
-    /// Returns a file or directory of the scene: a daemon's lock and status are in `run` or
-    /// `run-before`.
+    /// Returns the path of a file or directory of the scene. A daemon's lock and status are in
+    /// `run` or `run-before`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
@@ -53,8 +52,9 @@ impl Scene {
 
 /// Returns the default preset with bounds that change nothing.
 ///
-/// Its counters of direct scans get the names of today's kernels, because the original does not
-/// support the old names. For the old names, pinhead's daemon reads the line of the new name.
+/// The preset's counters of direct scans get the names of today's kernels, because the original
+/// finds no line for the old names. For both names, pinhead's daemon reads the line of the new
+/// name.
 fn rules(online: usize) -> Result<String, Error> {
     let default = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?;
     let mut text = default.text();

@@ -1,13 +1,11 @@
-//! Size of the daemon's file, which is on a guest's disk or in its memory.
+//! Size of the daemon's file, which takes space on a guest's disk or in the guest's memory.
 
 use crate::error::Error;
 use crate::table::{Row, figure};
 use std::path::Path;
 
-/// The promised maximum size.
 const PROMISE_BYTES: f64 = 450_000.0;
 
-/// Returns the size for each architecture.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ["x86_64", "s390x"]
         .iter()

@@ -17,12 +17,11 @@ use vm::images::{Arch, Cache, GuestFile, Image, ImageSpec};
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const MEMORY_MIB: u64 = 256;
-/// Limit of a shell's response.
+/// Time limit for a shell's response.
 const ANSWER: Duration = Duration::from_secs(60);
 /// Number of guests between two progress messages.
 const REPORT_EVERY: usize = 50;
 
-/// The requested guests.
 struct Plan {
     counts: [(Arch, usize); 2],
     at_once: usize,
@@ -117,7 +116,7 @@ impl Plan {
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Boots one guest and returns the time in seconds.
+    /// Boots one guest, and returns the time that the boot took, in seconds.
     fn boot(&self, arch: Arch, image: &Image, number: usize) -> Result<f64, String> {
         let spec = GuestSpec {
             cpus: self.cpus,

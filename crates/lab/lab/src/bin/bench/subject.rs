@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Limit of a process's exit on request.
+/// Time limit for a process to exit on request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A running process. Dropping this value ends it.
@@ -35,24 +35,20 @@ impl Subject {
         Ok(Subject { name, child, log: log.into() })
     }
 
-    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the resources used so far.
     pub fn used(&mut self) -> Result<Used, Error> {
         self.alive()?;
         meter::used(self.child.id())
     }
 
-    /// Returns the resident memory, in KiB.
     pub fn resident_kib(&mut self) -> Result<u64, Error> {
         self.alive()?;
         meter::resident_kib(self.child.id())
     }
 
-    /// Returns the open files below these directories.
     pub fn open_files(&mut self, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
         self.alive()?;
         meter::open_files(self.child.id(), below)

@@ -17,7 +17,6 @@ base::named! {
     }
 }
 
-/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     name: String,
@@ -30,7 +29,6 @@ pub struct Row {
 /// A number with its significant digits, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The number.
     pub value: f64,
     /// Digits after the point.
     pub digits: usize,
@@ -44,7 +42,6 @@ pub fn figure(value: f64, digits: usize, unit: &'static str) -> Figure {
 }
 
 impl Figure {
-    /// Formats the figure.
     pub fn text(self) -> String {
         format!("{:.*}{}", self.digits, self.value, self.unit)
     }
@@ -95,7 +92,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns an empty table.
     pub fn new() -> Table {
         Table { rows: Vec::new() }
     }
@@ -113,7 +109,6 @@ impl Table {
         self.rows.iter().all(|row| row.verdict != Verdict::Failed)
     }
 
-    /// Formats the table.
     pub fn text(&self) -> String {
         let mut table = base::Table::new(&[left(""), right(""), right(""), left("")]);
         for row in &self.rows {

@@ -22,20 +22,17 @@ use std::time::Duration;
 
 /// The promise, in percent of one core.
 const CPU_PERCENT: f64 = 1.0;
-/// Guests of the made-up manager.
 const GUESTS: usize = 100;
-/// Minimum time of the measurement.
 const SECONDS_MIN: u64 = 20;
 /// Time of the first screens, which is not counted.
 const BEGIN: Duration = Duration::from_secs(3);
-/// Minutes of an interval of the synthetic day, and the intervals of a busy hour that are returned
-/// in turn.
+/// Minutes of an interval of the synthetic day, and the intervals of a busy hour. The manager
+/// returns these intervals in turn.
 const MINUTES: u64 = 15;
 const ANSWERED: std::ops::Range<usize> = 40..44;
 /// Screens that show all guests.
 const SCREENS: [&str; 2] = ["overview", "guests"];
 
-/// Returns the figures.
 pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let program = args::program()?;
     let scratch = scratch("top")?;
@@ -110,7 +107,7 @@ impl Manager {
         Manager { intervals, asked: AtomicI64::new(0) }
     }
 
-    /// Returns the number of requests for events.
+    /// Returns the number of requests for an interval.
     fn asked(&self) -> i64 {
         self.asked.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! A day of z/VM with a hundred Linux guests, as files of MONWRITE: the speed and the memory of its
-//! import into a recording.
+//! The import of a file of MONWRITE into a recording: its speed and its memory. The file has a day
+//! of z/VM with a hundred Linux guests.
 
 use crate::clock::now;
 use crate::day::{children_s, program};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Number of guests, and of the processes of each. A day then has about one GiB.
+/// Number of guests, and of the processes of each guest. The file of a day then has about one GiB.
 const GUESTS: usize = 100;
 const TASKS: u32 = 12;
 const INTERVALS: u32 = 1_440;
@@ -27,7 +27,6 @@ const MEMORY: f64 = 200.0;
 const LOOK: Duration = Duration::from_millis(20);
 const MIB: f64 = 1_048_576.0;
 
-/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let scratch = scratch("zvm")?;
     let file = scratch.path().join("monwrite");

@@ -11,7 +11,6 @@ pub(crate) enum Error {
     Farm(#[from] farm::Error),
     #[error(transparent)]
     Load(#[from] lab::load::Error),
-    /// An experiment, or a result of one.
     #[error(transparent)]
     Lab(#[from] lab::Error),
     #[error("The farm has no class `{0}`")]
@@ -20,13 +19,11 @@ pub(crate) enum Error {
     NoGuest(String),
     #[error("None of these guests has {0} on the host: add it to `ports` in the farm's file")]
     NoPort(String),
-    /// A step that the system did not allow.
     #[error("{what}")]
     Step { what: &'static str, source: std::io::Error },
 }
 
 impl Error {
-    /// Returns the error of a step, with the reason for its failure.
     pub(crate) fn step(what: &'static str, source: std::io::Error) -> Error {
         Error::Step { what, source }
     }

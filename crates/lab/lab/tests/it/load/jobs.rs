@@ -6,7 +6,6 @@ use lab::load::job::{self, Claim, Exec, ExecError, ExecOutput, Job, JobFailure, 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Time limit of a job.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// An executor in which a guest's name selects the result of its commands.
@@ -54,7 +53,7 @@ fn a_guest_that_fails_does_not_take_the_others_with_it() {
     let job = Job::Build { units: 2, parallel: 1, rounds: 1 };
     let dir = std::env::temp_dir().join(format!("pinhead-load-some-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
-    // In one directory these builds would conflict, but this test only checks the responses.
+    // Only one guest runs a build, because builds in the same directory would conflict.
     let reports = run(&guests[1..2], &job, "/").unwrap();
     assert!(matches!(reports[0].rounds_s, Err(JobFailure::Exec(_))));
     let claim = Job::Claim { mib: 1, claim: Claim::Passing };

@@ -49,8 +49,8 @@ fn open_loop_charges_a_stall_with_all_requests_it_kept_back() {
     let open = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &open.all;
     assert_eq!((all.answered, all.failed_all()), (50, 0));
-    // Forty requests were due before the first response. All but the last ten of these requests
-    // waited longer than `LATE_US`.
+    // Forty requests were due before the first response. Of these, all but the last ten waited
+    // longer than `LATE_US`.
     let late = all.at_least(LATE_US);
     assert!(late >= 30, "{late} late: {}", open.to_text());
     assert!(all.latency_us().unwrap().p50_us > LATE_US, "{}", open.to_text());
@@ -63,7 +63,7 @@ fn closed_loop_is_corrected_for_requests_a_stall_kept_back() {
     let pattern = Pattern::Closed { clients: 1, expected_interval };
     let closed = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &closed.all;
-    // The last request begins before the end. Only the first response shows the stall.
+    // After the stall, at most ten requests of 10 ms each begin before the end.
     assert!((1..=11).contains(&all.answered), "{}", closed.to_text());
     assert!(all.at_least(400_000) >= 1, "{}", closed.to_text());
     let corrected = all.corrected_us().unwrap();

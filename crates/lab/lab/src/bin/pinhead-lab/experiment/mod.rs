@@ -137,7 +137,6 @@ pub struct PlugArgs {
     sizes: Option<PathBuf>,
 }
 
-/// Number of servers at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     Servers(u32),
@@ -152,7 +151,6 @@ fn count(text: &str) -> Result<Count, String> {
     }
 }
 
-/// Runs a `pinhead-lab experiment` command.
 pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
     match &args.what {
         What::List(args) => list(&args.dir),

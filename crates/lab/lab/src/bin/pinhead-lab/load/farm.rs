@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use vm::{Deadline, Output};
 
-/// A farm, with its table of guests.
 pub(super) struct Farm {
     socket: PathBuf,
     guests: Vec<FarmGuest>,
@@ -45,7 +44,6 @@ impl Farm {
     }
 }
 
-/// Returns the servers in a farm's guests.
 pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
     let farm = Farm::ask(args.farm.as_deref())?;
     let guests = farm.of_classes(&args.class)?;

@@ -15,7 +15,6 @@ pub use args::{Kind, LoadArgs, Summary};
 
 use crate::Error;
 
-/// Runs the load, and waits for its end.
 pub fn run(args: &LoadArgs) -> Result<Summary, Error> {
     match &args.kind {
         Kind::Web(args) => web::web(args),

@@ -3,10 +3,10 @@
 use pinhead::up::progress::{Progress, Step};
 use std::time::Duration;
 
-/// Time from which a load counts as long, and its progress is shown.
+/// Time after which the progress of a load is shown.
 const SHOWN_FROM: Duration = Duration::from_secs(2);
 
-/// The progress line. It is removed at the end.
+/// The progress line, which is removed at the end.
 pub(super) struct Screen(Progress);
 
 impl Screen {

@@ -87,8 +87,8 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
     summary(&outcome, format)
 }
 
-/// Raises the limit of open files to the number of connections, if this user may. Otherwise some
-/// requests fail and are counted as `exhausted`.
+/// Raises the limit of open files to the number of files that the load needs, if this user may.
+/// Otherwise some requests fail, and are counted as `exhausted`.
 fn make_room(plan: &Plan) {
     let connections = match plan.pattern {
         Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,

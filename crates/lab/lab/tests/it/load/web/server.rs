@@ -16,23 +16,21 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns a page.
     pub fn page(body: &str) -> Answer {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         Answer { text: Some(head + body), delay: Duration::ZERO, closes: false }
     }
 
-    /// Returns these bytes, followed by the end of the connection.
+    /// Returns an answer with these bytes, followed by the end of the connection.
     pub fn text(text: &str) -> Answer {
         Answer { text: Some(text.to_owned()), delay: Duration::ZERO, closes: true }
     }
 
-    /// Sends nothing, forever.
+    /// Returns an answer that is never sent.
     pub fn never() -> Answer {
         Answer { text: None, delay: Duration::ZERO, closes: false }
     }
 
-    /// Delays the response.
     pub fn after(self, delay: Duration) -> Answer {
         Answer { delay, ..self }
     }
@@ -109,7 +107,7 @@ impl Server {
     }
 }
 
-/// Waits for the whole time, because no thread notifies the condition.
+/// Waits for the whole delay, because no thread notifies the condition.
 fn wait(delay: Duration) {
     let never = Mutex::new(());
     drop(Condvar::new().wait_timeout_while(never.lock().unwrap(), delay, |()| true).unwrap());
