@@ -5,8 +5,8 @@
 //!   the next wake:        InMemory::fetch ─► process_vm_readv, a byte of each page in swap
 //! ```
 //!
-//! No other page is read. A page in memory need not be fetched, and a read would split a page
-//! merged by KSM.
+//! Only pages in swap are read. A page in memory need not be fetched, and a read would split a page
+//! that KSM has merged.
 //!
 //! The kernel brings a page back from swap for any reader. So another CPU can fetch pages while the
 //! process resumes. `MADV_WILLNEED` exists for this purpose, but skips private pages of a mapped
@@ -19,7 +19,7 @@ use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
 
-/// Maximum number of resident pages of a recorded process. A process with more resident pages was
+/// Maximum number of resident pages of a process that is recorded. A process with more pages was
 /// not paged out before, so its pages do not show what it needs at a wake-up.
 const PAGES_MAX: u64 = 8192;
 /// Pages in one call. Each call first checks the process, and skips a stopped process. The kernel
@@ -94,7 +94,6 @@ impl InMemory {
     }
 }
 
-/// Adds the pages that are in memory and belong to no file.
 fn own(runs: &mut Vec<PageRun>, pages: impl Iterator<Item = (u64, Entry)>) {
     let own = pages.filter(|(_, entry)| entry.is_present() && !entry.is_of_file());
     own.for_each(|(page, _)| PageRun::add(runs, page));

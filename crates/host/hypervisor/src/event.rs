@@ -33,8 +33,7 @@ pub struct Capabilities {
     pub page_reporting: Option<bool>,
     /// True if the guest has a port for a daemon.
     pub port: bool,
-    /// Reason why the guest's memory stays resident on the host, if its machine shows such a
-    /// reason.
+    /// Reason why the guest's memory stays resident on the host; `None` if no reason was found.
     pub pinned: Option<Pinned>,
 }
 
@@ -69,7 +68,7 @@ impl Pinned {
 pub struct Found {
     /// Name of the guest. It is untrusted: escape it.
     pub name: String,
-    /// UUID of the guest. It consists of zeroes if the guest has none.
+    /// UUID of the guest; all zeroes if the guest has none.
     pub uuid: [u8; 16],
     /// Owner of the guest.
     pub owner: Owner,
@@ -91,8 +90,8 @@ pub struct Found {
     pub port: Option<PathBuf>,
     /// Run state of the guest.
     pub state: RunState,
-    /// True if the guest was restored from a saved state and continues with its memory at the time
-    /// of the save.
+    /// True if the guest was restored from a saved state, with the memory size that it had when it
+    /// was saved.
     pub is_restored: bool,
     /// Place where the guest was found: a socket's path, or a libvirt URI.
     pub source: String,
@@ -174,8 +173,8 @@ impl Pause {
 
 /// Returns a balloon's statistics as fields of the guest's record, with sizes capped at its maximum
 /// memory. `updated_s` is the time of the guest's response, in seconds since 1970 on the host's
-/// clock. An unreported value is missing. The daemon's fields are set too, for a guest without a
-/// daemon.
+/// clock. A value that the guest did not report is missing. The fields that a daemon would report
+/// are set as well, for a guest without a daemon.
 pub fn balloon_row(
     updated_s: u64,
     most: Bytes,
@@ -192,8 +191,7 @@ pub fn balloon_row(
     let pages = |field| row.get(field).map(|bytes| bytes / PAGE_BYTES);
     let own = [
         (G::OwnFree, of(G::BalloonFree)),
-        // A driver before Linux 4.6 does not report available memory. Free memory is always part of
-        // it.
+        // Drivers before Linux 4.6 do not report available memory. Free memory is a lower bound.
         (G::OwnAvailable, of(G::BalloonAvailable).or(of(G::BalloonFree))),
         (G::OwnCached, of(G::BalloonCached)),
         (G::OwnSwapIn, pages(G::BalloonSwapIn)),

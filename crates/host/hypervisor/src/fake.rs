@@ -188,7 +188,8 @@ impl Fake {
 }
 
 impl Inner {
-    /// Returns the guest if its hypervisor responds. An event reports each change.
+    /// Returns the guest unless its hypervisor is silent. Emits an event when the silence begins or
+    /// ends.
     fn answering(&mut self, guest: Id) -> Option<&mut Guest> {
         let found = self.guests.get_mut(&guest)?;
         let is_silent = found.balloon == Balloon::Silent;

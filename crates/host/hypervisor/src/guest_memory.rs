@@ -1,4 +1,4 @@
-//! Guest memory, read and written from outside while its QEMU does not touch it.
+//! Access to a guest's memory from outside, while the guest's QEMU does not use the memory.
 //!
 //! ```text
 //!   template ──┐                    own: written by its QEMU, by /proc/PID/pagemap
@@ -22,7 +22,7 @@ const PAGES_AT_ONCE: u64 = 64 * 1024;
 #[derive(Debug)]
 pub struct GuestMemory {
     process: ProcessId,
-    /// Memory file of the process. It never refers to another process that reuses the number.
+    /// The file `/proc/PID/mem`. The open file never refers to another process that reuses the PID.
     memory: File,
     start: u64,
     bytes: u64,
@@ -100,7 +100,7 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// Resets all pages that the process has written to, to the content of this file.
+    /// Overwrites all pages that the process has written to with their content in `template`.
     pub fn reset_to(&self, template: &File) -> io::Result<()> {
         for run in self.own_pages()? {
             let mut bytes = vec![0; bytes_of(&[run])];
@@ -161,7 +161,6 @@ mod tests {
         assert!(guest.write(&runs, &read[1..]).is_err());
     }
 
-    /// After a process has ended, another process may get its number.
     #[test]
     fn finding2_13_memory_of_a_process_that_ended_is_nobodys() {
         let mut qemu = Command::new("sleep").arg("1000").spawn().unwrap();

@@ -7,9 +7,9 @@
 //!   /srv/open/g1.qmp, anybody writes    nobody's: any user could have put it there
 //! ```
 //!
-//! Claims of the guest or its QEMU do not count, because a user controls these programs. The number
-//! of a process does not count either. This process may manage guests of root and of its own user.
-//! It manages another user's guests only if that user is named.
+//! Claims of the guest or its QEMU about the owner are ignored, because a user controls these
+//! programs. A PID does not prove ownership either. This process may manage guests of root and of
+//! its own user. It manages another user's guests only if that user is named.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -78,8 +78,7 @@ pub(crate) enum Refused {
     Io(io::Error),
     /// Any user may write to this directory.
     Open(PathBuf),
-    /// Two users other than root may change the place, or the way to it is a link under the control
-    /// of another user.
+    /// Two users other than root may change the place, or another user controls a link on its path.
     Disputed,
 }
 
@@ -99,12 +98,12 @@ impl From<io::Error> for Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writers {
     Owner,
-    /// All users, but each user only that user's own entries.
+    /// Any user may create an entry, but only the entry's owner may replace it.
     EachTheirOwn,
     Anybody,
 }
 
-/// A directory, by its path without links, and the user in control of the way to it.
+/// A directory, by its path without links, and the user that controls this path.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -114,7 +113,6 @@ pub(crate) struct Directory {
     device: u64,
 }
 
-/// A directory entry on the way to a path.
 enum Entry {
     Directory(Directory),
     Link(PathBuf),
@@ -269,7 +267,6 @@ fn parts(path: &Path) -> Vec<OsString> {
     parts.collect()
 }
 
-/// Returns the owner of the socket at this path.
 pub(crate) fn of_socket(path: &Path) -> Result<Owner, Refused> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::Disputed);
@@ -277,9 +274,8 @@ pub(crate) fn of_socket(path: &Path) -> Result<Owner, Refused> {
     Ok(Directory::at(parent)?.socket(name)?.0)
 }
 
-/// Connects to a socket of this user, without waiting. A path under the control of another user may
-/// have been replaced since the check. The user must therefore have created the socket and listen
-/// on it.
+/// Connects to a socket of `owner`, without waiting. An untrusted owner may have replaced the path
+/// since the check. Such an owner must therefore have created the socket and listen on it.
 pub fn connect(path: &Path, owner: Owner) -> io::Result<UnixStream> {
     match owner.is_trusted() {
         true => reactor::connect(path),
@@ -319,15 +315,15 @@ pub(crate) fn peer(stream: &UnixStream) -> io::Result<Owner> {
 /// Three kinds of sockets are accepted:
 /// - A socket of the user that QEMU runs as, because QEMU could connect to the socket as well.
 /// - A socket in the directory of the monitor, if the guest's owner controls the directory. The
-///   names may differ only in the ending (`g1.port` and `g1.qmp`), because other names belong to
-///   other guests.
+///   socket's name may differ from the monitor's only in the ending (`g1.port` and `g1.qmp`),
+///   because other names belong to other guests.
 /// - A socket of root, if libvirt has named it.
 ///
-/// Any other socket would let a user make root open a socket that the user may not open.
+/// With any other socket, a user could make root open a socket that the user may not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortAccess {
     pub(crate) owner: Owner,
-    /// The user that the guest's QEMU runs as.
+    /// User that the guest's QEMU runs as.
     pub(crate) user: Option<Owner>,
     /// Path of the monitor's socket; `None` if libvirt has the monitor.
     pub(crate) monitor: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Parser of /proc/PID/pagemap, which shows the place of each page of a process. The file has eight
+//! Parser of /proc/PID/pagemap, which shows where each page of a process is. The file has eight
 //! bytes per page, defined in the kernel's Documentation/admin-guide/mm/pagemap.rst.
 
 use std::fs::File;
@@ -12,7 +12,6 @@ const IN_SWAP: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
 const ENTRY: usize = 8;
 
-/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 

@@ -21,8 +21,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::ProcessId;
 use crate::sys::{self, Stretch};
 
-/// Size of a slice in bytes of addresses. A slice needs one system call, which compresses its
-/// memory in a few milliseconds. The caller may stop between two calls.
+/// Size of a slice in bytes of addresses. One system call compresses the memory of a slice in a few
+/// milliseconds. The caller may stop between two calls.
 const SLICE: usize = 8 << 20;
 /// Maximum number of stretches in one slice. The kernel accepts 1,024 stretches.
 const STRETCHES_MAX: usize = 512;
@@ -100,7 +100,6 @@ impl PageOut {
         }
     }
 
-    /// Returns the process's own memory in slices.
     pub(crate) fn slices(&self) -> Result<Vec<Slice>, PageOutError> {
         let mut buffer = Buffer::default();
         let text = self.maps.whole(&mut buffer);
@@ -171,7 +170,7 @@ fn error(failure: io::Error) -> PageOutError {
     }
 }
 
-/// Returns true if any other memory of the process would fail in the same way.
+/// Returns true if the call would fail in the same way for all memory of the process.
 fn is_final(failure: &io::Error) -> bool {
     let all = [Errno::PERM, Errno::NOSYS, Errno::BADF, Errno::ACCESS];
     all.iter().any(|errno| failure.raw_os_error() == Some(errno.raw_os_error()))
@@ -244,8 +243,8 @@ impl<'a> Mapping<'a> {
     }
 
     /// Returns true if the dynamic linker wrote to this mapping and then made it read-only (RELRO).
-    /// Such a mapping is a part of the program's data, which continues behind it in memory and in
-    /// the file. Each process has its own copy, which in QEMU with its libraries exceeds 3 MiB.
+    /// Such a mapping is the start of the program's data, and `next` is the rest. Each process has
+    /// its own copy of the data. In QEMU with its libraries, these read-only parts exceed 3 MiB.
     fn is_relocated(&self, next: &Mapping<'_>) -> bool {
         let is_data = matches!(next.rights, [_, b'w', _, b'p', ..]);
         let is_file = self.file.starts_with(b"/") && !self.file.starts_with(b"/dev/");

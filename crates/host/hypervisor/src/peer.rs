@@ -1,9 +1,9 @@
 //! The process at the other end of a monitor's socket.
 //!
 //! The kernel reports the number of the process that called listen. That process may have ended
-//! while a child still has the socket open, and then another process may have its number. In this
-//! way a user could claim that root's QEMU is the user's own, and hide it. A pidfd (Linux 6.5)
-//! never refers to another process.
+//! while a child still has the socket open, and another process may have got its number. In this
+//! way a user could present root's QEMU as the user's own. A pidfd (Linux 6.5) never refers to
+//! another process.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -66,8 +66,8 @@ impl ProcessId {
     }
 }
 
-/// Numbers of a process's threads in its own namespace, by their numbers here. Each number is read
-/// only once, because a thread that reuses a number belongs to the same process.
+/// Thread numbers in the process's own PID namespace, by the threads' numbers here. Each number is
+/// read only once, because a thread that reuses a number belongs to the same process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadNumbers(BTreeMap<u32, u32>);
 
@@ -127,7 +127,7 @@ impl Stat {
     }
 }
 
-/// Parts of a process's memory outside of the usual resident memory.
+/// Details of a process's memory beyond its resident size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apart {
     /// Private memory on the host's swap.
@@ -145,7 +145,7 @@ pub struct Apart {
     pub files: Bytes,
     /// Pages of files that exist only in memory.
     pub shmem: Bytes,
-    /// Pages that KSM has merged with others. Each process counts them as its own.
+    /// Pages that KSM has merged with others. Each process counts merged pages as its own.
     pub merged: Bytes,
 }
 
@@ -209,8 +209,8 @@ impl ProcessView {
     }
 
     /// Finds a guest's memory in the process, in blocks of these sizes if they are known. The
-    /// kernel lists all mappings without a walk of their pages, so one call is enough. `None` means
-    /// that the list may not be read.
+    /// kernel lists the mappings without a walk of their pages, so the call is cheap. `None` means
+    /// that the list cannot be read or does not contain the memory.
     pub fn find_ram(&self, memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let mut buffer = Buffer::default();
         let maps = Kept::open(&self.dir.join("maps"));
@@ -233,9 +233,9 @@ impl ProcessView {
         pages.checked_mul(self.page_bytes).map(Bytes)
     }
 
-    /// Returns the memory outside of the usual resident memory. For this read the kernel formats
-    /// the whole of /proc/PID/status, at some ten times the cost of the other reads. This method
-    /// must therefore be called rarely.
+    /// Returns the details of the process's memory. For this read the kernel formats the whole of
+    /// /proc/PID/status, at some ten times the cost of the other reads. This method must therefore
+    /// be called rarely.
     pub fn apart(&self) -> Option<Apart> {
         let mut room = [0; TEXT_MAX];
         let text = self.status.start(&mut room)?;

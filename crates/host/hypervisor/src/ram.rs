@@ -62,7 +62,8 @@ pub struct BackingFile {
 pub struct Held {
     /// Memory of this process only.
     pub private: Bytes,
-    /// Memory that other processes may share: pages of files that no process has written to.
+    /// Memory that other processes may share, such as pages of files not written to by this
+    /// process.
     pub shared: Bytes,
 }
 
@@ -79,12 +80,12 @@ pub struct GuestRam(Vec<RamMapping>);
 
 impl GuestRam {
     /// Finds the memory in the text of /proc/PID/maps. `pieces` are the sizes of the blocks, as the
-    /// hypervisor reports them. Without them, or if their sum is too small, the memory is one
+    /// hypervisor reports them. Without sizes, or if their sum is too small, the memory is one
     /// block. A device that plugs memory in parts has one block with room for all parts.
     ///
-    /// A block is the smallest mapping that has room for it and is readable and writable, but not
-    /// executable. QEMU's code caches are executable, and other mappings as large as a guest are
-    /// inaccessible reserves.
+    /// Each block is found in the smallest mapping with enough room. The mapping must be readable
+    /// and writable, but not executable. QEMU's code caches are executable, and other mappings as
+    /// large as a guest are inaccessible reserves.
     pub fn find(maps: &[u8], memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let is_told = pieces.len() <= PIECES_MAX && pieces.iter().copied().sum::<Bytes>() >= memory;
         let mut sizes = if is_told { pieces.to_vec() } else { vec![memory] };
@@ -184,7 +185,6 @@ impl Mapping {
     }
 }
 
-/// Parses two hexadecimal numbers.
 fn pair(text: &[u8], between: u8) -> Option<(u64, u64)> {
     let (one, other) = std::str::from_utf8(text).ok()?.split_once(char::from(between))?;
     Some((u64::from_str_radix(one, 16).ok()?, u64::from_str_radix(other, 16).ok()?))

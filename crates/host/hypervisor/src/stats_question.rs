@@ -137,7 +137,6 @@ impl StatsQuestion {
         }
     }
 
-    /// Does the work that is due by the clock.
     pub(crate) fn due(&mut self, now_ms: u64) {
         if self.next_ms().is_none_or(|at_ms| now_ms < at_ms) {
             return;
@@ -171,7 +170,6 @@ impl StatsQuestion {
         }
     }
 
-    /// Handles the period that was read.
     pub(crate) fn period_is(&mut self, period_s: u32) {
         if self.phase == Phase::Period {
             self.restore_s = unmarked(period_s);
@@ -228,7 +226,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Notes that a call failed. Without a response there is nothing to report.
+    /// Notes that a call failed.
     pub(crate) fn failed(&mut self) {
         if self.is_wanted {
             // The failed call belongs to an abandoned request.

@@ -74,7 +74,7 @@ while (accept(my $client, $listener)) {
 }
 "#;
 
-/// Claims of a stranger's monitor.
+/// Values that a stranger's monitor reports.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Name of the guest.

@@ -13,8 +13,8 @@ pub(crate) struct Stretch {
 }
 
 /// Asks the kernel to reclaim address ranges of the process behind a pidfd. Returns the number of
-/// bytes processed, which is smaller if the kernel meets a range that it skips. No data is lost: a
-/// page is read back when it is accessed.
+/// bytes up to the first range that the kernel cannot reclaim. No data is lost: a page is read back
+/// when it is accessed.
 pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Result<usize> {
     // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
     // only, and its addresses are those of the other process, so no memory of this process is

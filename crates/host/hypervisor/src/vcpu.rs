@@ -14,8 +14,8 @@ const TEXT_MAX: usize = 64;
 pub struct Usage {
     /// Time on a host CPU. Under emulation this is the emulator's time.
     pub cpu_percent: f64,
-    /// Time runnable while the host ran another task. It is the steal time, measured outside of the
-    /// guest.
+    /// Time in which a thread was runnable while the host ran another task. This is the guest's
+    /// steal time, measured on the host.
     pub steal_percent: f64,
 }
 
@@ -23,7 +23,7 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadRan {
     pub tid: u32,
-    /// Its counters.
+    /// Counters of the thread.
     pub ran: Schedstat,
 }
 
@@ -56,8 +56,8 @@ impl Vcpus {
         Vcpus { threads, ..Vcpus::default() }
     }
 
-    /// Returns the usage since the last call. It is `None` at the first call, and if no thread can
-    /// be read, because an unreadable guest may be busy.
+    /// Returns the usage since the last call; `None` at the first call. It is also `None` if no
+    /// thread can be read, because such a guest may be busy.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
         self.read.clear();
         self.read.extend(each(&self.threads));

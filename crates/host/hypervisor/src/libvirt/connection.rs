@@ -19,7 +19,7 @@ pub(super) struct Up {
     pub(super) owner: Owner,
     pub(super) socket: PathBuf,
     /// True if the domains were listed, or if their list is late and the last list is used instead.
-    /// Until then no guest gets a request.
+    /// While this is false, no guest gets a request.
     pub(super) is_listed: bool,
     /// Time of the next list.
     pub(super) list_ms: Option<u64>,

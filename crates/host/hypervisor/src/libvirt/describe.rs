@@ -13,7 +13,6 @@ const PORT_NAME: &str = "org.pinhead.0";
 /// Maximum number of XML nodes of a description. A domain with a hundred disks has 5,000.
 const NODES_MAX: u32 = 50_000;
 
-/// The parsed description of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Description {
     /// Number of the running domain; `None` if it is off.
@@ -81,8 +80,8 @@ impl Description {
     }
 }
 
-/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem that
-/// memory is unknown, because libvirt adds the memory of the virtio-mem devices.
+/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem the
+/// result is `None`, because libvirt adds the memory of the virtio-mem devices.
 pub(super) fn configured_memory(xml: &str) -> Option<Bytes> {
     let document = open(xml).ok()?;
     let domain = document.root_element();
@@ -105,7 +104,6 @@ fn child<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> Option<Node<'a, 'i>> {
     children(node, name).next()
 }
 
-/// Parses a size with its unit, by default KiB.
 fn size(node: Node<'_, '_>) -> Option<Bytes> {
     in_unit(node.text()?, node.attribute("unit"))
 }
@@ -127,8 +125,8 @@ fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
     number.checked_mul(unit).map(Bytes)
 }
 
-/// Returns the maximum size and the plugged memory of each memory device. A device without a
-/// plugged size is off, and its plugged memory is 0.
+/// Returns the maximum size and the plugged memory of each memory device. If the description has no
+/// plugged size, the plugged memory is 0.
 fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Bytes, Bytes)> {
     let is_it = move |device: &Node<'_, '_>| device.attribute("model") == Some(model);
     children(devices, "memory").filter(is_it).filter_map(|device| {

@@ -37,12 +37,12 @@ pub(super) enum Ask {
     Stats,
 }
 
-/// Appearance of a domain that runs without a boot on this host.
+/// Reason why a domain runs without a boot on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// From another host, or back to a snapshot, with the memory in its configuration.
+    /// The domain came from another host, or went back to a snapshot. Its memory is as configured.
     Moved,
-    /// From a saved state, with its memory at the time of the save.
+    /// The domain came from a saved state, with its memory at the time of the save.
     Restored,
 }
 
@@ -67,8 +67,8 @@ pub(super) struct Reach {
     pub(super) answers: bool,
     /// True if the hypervisor failed to respond, on this or an earlier connection.
     pub(super) is_stuck: bool,
-    /// True if this connection has listed the guest by its number. Calls contain only the UUID,
-    /// which a domain started later may have too.
+    /// True if this connection has listed the guest by its number. Calls contain only the UUID, and
+    /// a domain that was started later may have the same UUID.
     pub(super) is_known: bool,
 }
 
@@ -99,7 +99,6 @@ pub(super) struct LibvirtGuest {
     pub(super) state: Option<RunState>,
     pub(super) actual: Option<Bytes>,
     pub(super) process: Option<ProcessId>,
-    /// True if the guest was reported to the manager.
     pub(super) is_reported: bool,
     /// True if the guest is ignored because its description cannot be read.
     pub(super) is_ignored: bool,
@@ -163,7 +162,6 @@ impl LibvirtGuest {
         self.wants.configured = self.is_reported && !moves && self.turn.came.is_some();
     }
 
-    /// Notes that the description may be stale.
     pub(super) fn has_changed(&mut self, now_ms: u64) {
         self.turn.is_stale = true;
         self.describe_in_time(now_ms);
@@ -216,7 +214,6 @@ impl LibvirtGuest {
         }
     }
 
-    /// Returns the time of the next check.
     pub(super) fn next_ms(&self) -> Option<u64> {
         [self.due_ms, self.question.next_ms()].into_iter().flatten().min()
     }

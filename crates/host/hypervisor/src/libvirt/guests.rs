@@ -93,7 +93,6 @@ impl Guests {
         Some(guest)
     }
 
-    /// Returns the time of the first timer.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }

@@ -21,8 +21,8 @@ const ANSWER_MS: u64 = 5_000;
 /// fifth call stays free, so that this program's own calls never block the connection.
 const OPEN_MAX: usize = 4;
 
-/// Number of late calls at which the connection is replaced. With so many late calls, too few calls
-/// remain for the guests that respond.
+/// Number of late calls at which the connection is replaced. More late calls would leave too few
+/// calls for the guests that respond.
 const LATE_MAX: usize = 3;
 
 /// Maximum number of bytes read per turn, so that a flooding daemon gets no more than its share of
@@ -74,7 +74,6 @@ pub(super) enum Received {
 pub(super) enum Loss {
     /// The other end closed the connection.
     Closed,
-    /// An I/O error.
     Failed(io::Error),
     /// The other end speaks another protocol.
     Foreign(Error),
@@ -94,14 +93,14 @@ pub(super) struct Link {
     open: BTreeMap<Ticket, Open>,
     /// The next step to request.
     step: Option<Step>,
-    /// Timeout of a step. A list has a separate timeout.
+    /// Timeout of a step, except for the list of domains.
     step_ms: u64,
     list_ms: u64,
 }
 
 impl Link {
-    /// Connects without waiting. Each step has the given timeout. The list of domains has the same
-    /// timeout. If guests wait for the list, it has the timeout of a guest's call instead.
+    /// Connects without waiting. `step_ms` is the timeout of each step, including the list of
+    /// domains. If guests wait for the list, the list has the timeout of a guest's call instead.
     pub(super) fn to(
         socket: &Path,
         owner: Owner,
@@ -124,7 +123,6 @@ impl Link {
         (self.stream.as_fd(), wanted)
     }
 
-    /// Sets the step to request as soon as there is room.
     pub(super) fn next_step(&mut self, step: Step) {
         self.step = Some(step);
     }
@@ -138,7 +136,6 @@ impl Link {
         }
     }
 
-    /// Returns true if one more call may be opened.
     pub(super) fn has_room(&self) -> bool {
         self.open.len() < OPEN_MAX
     }
@@ -181,7 +178,6 @@ impl Link {
         open.map(|open| open.deadline_ms).min()
     }
 
-    /// Returns the origins of all open calls.
     pub(super) fn into_askers(self) -> impl Iterator<Item = Asker> {
         self.open.into_values().map(|open| open.asker)
     }
@@ -222,7 +218,6 @@ impl Link {
         Ok(())
     }
 
-    /// Sends pending bytes, as many as the other end accepts.
     pub(super) fn write(&mut self) -> Result<(), Loss> {
         match write_some(&mut self.stream, self.client.output()) {
             Ok(sent) => self.client.advance(sent),

@@ -10,9 +10,9 @@
 //! After that events report changes, and a list every half minute finds missed changes. Each domain
 //! is described by three calls and looked up in /proc, and only then reported as found.
 //!
-//! When the connection is lost the guests still exist. They count as not responding until a new
-//! connection has listed them again. A domain counts as the same one if its UUID, its number and
-//! its process are unchanged.
+//! When the connection is lost, the guests still exist. They count as not responding until a new
+//! connection has listed them again. A domain is recognized by its UUID, its number and its
+//! process.
 
 mod connection;
 mod describe;
@@ -127,7 +127,6 @@ impl Libvirt {
         Libvirt { uri: uri.to_owned(), sockets, ids, ..Libvirt::default() }
     }
 
-    /// Reports the end of a guest.
     fn gone(&mut self, id: Id, why: &str) {
         if let Some(guest) = self.guests.remove(id)
             && guest.is_reported

@@ -43,7 +43,7 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
     }
 }
 
-/// Returns the arrival of a domain, by the detail of the event. Returns `None` for a domain that
+/// Returns how a domain arrived, by the detail of the event. Returns `None` for a domain that
 /// booted, or that existed before and woke up.
 pub(super) fn came(detail: i32) -> Option<Came> {
     match detail {
@@ -81,7 +81,7 @@ const LAST_UPDATE: i32 = 9;
 pub(super) fn stats(list: &[MemoryStat], most: Bytes) -> Option<Row<G>> {
     let updated = list.iter().find(|stat| stat.tag == LAST_UPDATE && stat.value > 0)?;
     let values = list.iter().filter_map(|stat| {
-        // An overflowing size is an invalid value of the guest and is left out.
+        // A size that overflows is an invalid value of the guest and is left out.
         let size = stat.value.checked_mul(1024);
         match stat.tag {
             0 => Some((G::BalloonSwapIn, size)),

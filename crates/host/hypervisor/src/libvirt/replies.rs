@@ -13,11 +13,10 @@ use crate::{Event, Found, Id, Machine, Pause, ProcessId, RunState};
 /// libvirt's control state of a domain that may have an open command, but answers queries.
 const CONTROL_JOB: u32 = 1;
 
-/// Detail of an event `Started` for a domain that woke up, and is not new.
+/// Detail of the event `Started` for a domain that existed before and woke up.
 const STARTED_AWAKE: i32 = 4;
 
 impl Libvirt {
-    /// Handles the reply to a guest's call.
     pub(super) fn guest_done(
         &mut self,
         id: Id,
@@ -168,7 +167,6 @@ impl Libvirt {
         }
     }
 
-    /// Checks the guests with an expired timer.
     pub(super) fn look_at_due(&mut self, now_ms: u64) {
         while let Some(guest) = self.guests.next_due(now_ms) {
             let id = guest.id;
@@ -325,7 +323,7 @@ impl Libvirt {
         }
     }
 
-    /// Handles the arrival of a domain that was listed before the event reported its start.
+    /// Handles the event of a domain's start that arrives after the domain was listed.
     fn has_started(&mut self, id: Id, detail: i32) {
         if let Some(guest) = self.guests.get_mut(id)
             && !guest.is_reported
@@ -369,7 +367,7 @@ impl Libvirt {
         }
     }
 
-    /// Requests a guest's description after a change of virtio-mem, as soon as that is allowed.
+    /// Requests a guest's description after a change of virtio-mem, as soon as the interval allows.
     fn has_other_memory(&mut self, domain: &Domain, now_ms: u64) {
         if let Some(id) = self.id_of(domain)
             && let Some(guest) = self.guests.get_mut(id)

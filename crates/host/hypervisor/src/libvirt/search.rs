@@ -1,10 +1,10 @@
 //! Search for a domain's process.
 //!
-//! The protocol has no call for the process. libvirt writes the process's id to a file at once, and
-//! the file is cheap to read. But only root may read the file, and the file may be stale. The id is
-//! therefore accepted only if the process was started with the domain's UUID.
+//! The protocol has no call for a domain's process. libvirt writes the PID to a file at once, and
+//! the file is cheap to read. But only root may read the file, and the file may be stale. The PID
+//! is therefore accepted only if the process was started with the domain's UUID.
 //!
-//! Without such a file all processes are searched for that UUID. A search takes some milliseconds
+//! Without such a file, all processes are searched for that UUID. A search takes some milliseconds
 //! for a thousand processes, so it is done rarely.
 
 use std::collections::HashMap;
@@ -27,24 +27,22 @@ const PROCESSES_MAX: usize = 1 << 16;
 /// Time for which the last scan of all processes is valid.
 const LOOK_MS: u64 = 2_000;
 
-/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Is(ProcessId),
-    /// Not found in the last scan, which is older than the domain. The search must be repeated at
-    /// this time.
+    /// The domain was not found in the last scan, which is older than the domain. The search must
+    /// be repeated at this time.
     AskAgain(u64),
     /// No visible process of this user.
     Nobody,
 }
 
-/// Finds the processes of domains.
 #[derive(Debug)]
 pub(super) struct Search {
     root: PathBuf,
     /// Directories of libvirt's pid files.
     dirs: Vec<PathBuf>,
-    /// All UUIDs that processes were started with, and the time of the scan. Any user may start a
+    /// Processes by the UUID in their command line, and the time of the scan. Any user may start a
     /// process with a guest's UUID, so a UUID of several processes has no owner.
     last: Option<(u64, HashMap<Uuid, Option<u32>>)>,
 }
@@ -55,7 +53,7 @@ impl Search {
         let dir = socket.parent().unwrap_or(Path::new("/"));
         Search {
             root: "/".into(),
-            // Directories of the system's daemon, and of a user's.
+            // The directory of the system's daemon, and the directory of a user's daemon.
             dirs: vec![dir.join("qemu"), dir.join("qemu/run")],
             last: None,
         }
@@ -105,7 +103,6 @@ impl Search {
         all
     }
 
-    /// Returns the UUID in a process's command line.
     fn uuid_of(&self, pid: u32) -> Option<Uuid> {
         let text = read_start(&self.root.join(format!("proc/{pid}/cmdline")), COMMAND_BYTES_MAX)?;
         let mut words = text.split(|byte| *byte == 0);
@@ -113,8 +110,8 @@ impl Search {
         parse_uuid(words.next()?)
     }
 
-    /// Returns the vCPU threads of a process, in the order of the vCPUs. libvirt has QEMU name its
-    /// threads.
+    /// Returns the vCPU threads of a process, in the order of the vCPUs. The number is in the
+    /// thread's name, because libvirt makes QEMU name its threads.
     pub(super) fn vcpu_tids(&self, process: ProcessId) -> Vec<u32> {
         let dir = self.root.join(format!("proc/{}/task", process.pid));
         let mut found: Vec<(u32, u32)> = numbers_in(&dir, THREADS_MAX)
@@ -130,7 +127,6 @@ impl Search {
     }
 }
 
-/// Returns the numeric entries of a directory.
 fn numbers_in(dir: &Path, max: usize) -> impl Iterator<Item = u32> + use<> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().take(max);
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

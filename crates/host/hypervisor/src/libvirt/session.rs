@@ -74,7 +74,6 @@ impl Libvirt {
         }
     }
 
-    /// Drops the connection and all its open calls.
     fn let_go(&mut self) {
         let Some(up) = self.connection.up.take() else { return };
         let why = || "the connection to libvirt was lost".to_owned();
@@ -96,7 +95,7 @@ impl Libvirt {
                 self.out.push(refused(guest.id));
             }
             // An unsent request is dropped and reported as failed, because its caller gives up
-            // before a new connection. A sent request may still be carried out, so it is not
+            // before a new connection. A sent request may still be carried out, so no failure is
             // reported.
             if guest.wants.running.take().is_some() {
                 self.out.push(Event::Stays(guest.id, why()));
@@ -104,7 +103,6 @@ impl Libvirt {
         }
     }
 
-    /// Processes received messages.
     pub(super) fn receive(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         let mut received = Vec::new();
@@ -128,7 +126,6 @@ impl Libvirt {
         }
     }
 
-    /// Handles late calls.
     pub(super) fn look_at_late(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         let late = up.link.late(now_ms);
@@ -150,9 +147,9 @@ impl Libvirt {
         }
     }
 
-    /// Handles a late list. libvirt's list waits for each domain, so one busy domain delays it.
-    /// Until the list arrives, the guests of the last list are queried one by one, each first for
-    /// its number.
+    /// Handles a late list. libvirt's list waits for each domain, so one busy domain delays the
+    /// list. Until the list arrives, the guests of the last list are queried one by one. The first
+    /// query of each guest reads its number.
     fn list_is_late(&mut self, sentence: String, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         up.is_listed = true;
@@ -188,7 +185,6 @@ impl Libvirt {
         }
     }
 
-    /// Continues after a step of the connection.
     fn step_done(&mut self, step: Step, outcome: Result<Reply, Failure>, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         match (step, outcome) {
@@ -204,7 +200,8 @@ impl Libvirt {
             }
             (Step::Auths | Step::Polkit, Ok(_)) => up.link.next_step(Step::Open),
             (Step::Open, Ok(_)) => up.link.next_step(Step::Register(0)),
-            // An older libvirt lacks some of the events. The list finds such changes.
+            // An older libvirt lacks some of the events. The list finds the changes that these
+            // events report.
             (Step::Register(index), _) => {
                 let next = index + 1;
                 let is_last = next >= EventKind::ALL.len();
@@ -228,8 +225,8 @@ impl Libvirt {
         }
     }
 
-    /// Compares the listed domains with the known guests. Returns the number of domains without
-    /// room.
+    /// Compares the listed domains with the known guests. Returns the number of domains that exceed
+    /// the limit.
     fn compare(&mut self, list: Vec<Domain>, now_ms: u64) -> usize {
         let mut left_out = 0;
         for id in self.guests.not_in(&list) {

@@ -62,12 +62,12 @@ struct Scene {
     domains: BTreeMap<u8, i32>,
     /// Guests with a hung hypervisor, which never answer calls that reach it.
     stuck: Vec<u8>,
-    /// A refused call, with the reason.
+    /// A call that is refused, with the reason.
     refuse: Option<(i32, &'static str)>,
     /// A call of the connection that is never answered.
     silent: Option<i32>,
     auth: u32,
-    /// Maximum memory of each domain, and its memory now.
+    /// Maximum memory and current memory of each domain.
     max_kib: u32,
     memory_kib: u32,
     /// Sizes that were set for balloons.
@@ -348,8 +348,7 @@ fn many_hung_guests_do_not_delay_the_others() {
     assert!(!events.contains(&Event::Answers(found[3], true)), "{events:?}");
 }
 
-/// An unsent request is never carried out. A sent request may be carried out, so no failure is
-/// reported for it.
+/// A sent request may still be carried out, so no failure is reported for it.
 #[test]
 fn guest_is_not_paused_by_an_old_request() {
     let mut scene = Scene::new(&[(1, 5)]);

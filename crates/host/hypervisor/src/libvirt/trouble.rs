@@ -8,10 +8,8 @@ use virtrpc::{DOMAINS_MAX, Failure};
 use super::link::{Loss, Step};
 use crate::Owner;
 
-/// A guest's hypervisor hangs.
 pub(super) const SILENT: &str = "its hypervisor does not answer libvirt";
 
-/// Returns the message that no socket exists at any of the paths.
 pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     let places: Vec<_> = sockets.iter().map(|path| path.display().to_string()).collect();
     format!(
@@ -21,7 +19,6 @@ pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     )
 }
 
-/// Returns the message that a socket exists, but cannot be connected to.
 pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     let socket = socket.display();
     match error.kind() {
@@ -40,7 +37,6 @@ pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Returns the message that the daemon's socket belongs to an untrusted user, or has no owner.
 pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
     let socket = socket.display();
     match owner {
@@ -55,7 +51,6 @@ pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
     }
 }
 
-/// Returns the message that a connection ended.
 pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     let socket = socket.display();
     match loss {
@@ -72,12 +67,10 @@ pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     }
 }
 
-/// Returns the message that a step of the connection timed out.
 pub(super) fn silent(socket: &Path) -> String {
     format!("libvirt at {} does not respond: check libvirt's daemon", socket.display())
 }
 
-/// Returns the message that the list of domains is late.
 pub(super) fn no_list(socket: &Path) -> String {
     format!(
         "libvirt at {} does not list its domains: a domain is busy, or the daemon hangs (check \
@@ -86,7 +79,6 @@ pub(super) fn no_list(socket: &Path) -> String {
     )
 }
 
-/// Returns the message that the list has more domains than are managed.
 pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
     format!(
         "libvirt at {} runs more than {DOMAINS_MAX} domains, which is the maximum. These domains \
@@ -95,7 +87,6 @@ pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
     )
 }
 
-/// Returns the message that no supported authentication method is offered.
 pub(super) fn no_proof(socket: &Path) -> String {
     format!(
         "libvirt at {} requires a password, which pinhead does not support: allow connections to \
@@ -104,7 +95,6 @@ pub(super) fn no_proof(socket: &Path) -> String {
     )
 }
 
-/// Returns the message that a step of the connection was refused.
 pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -> String {
     let (socket, message) = (socket.display(), &failure.message);
     if step == Step::Polkit || failure.code == Some(Failure::AUTH_FAILED) {
@@ -119,7 +109,6 @@ pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -
     }
 }
 
-/// Returns the message that a domain has no valid description.
 pub(super) fn no_description(name: &str, reason: &str) -> String {
     format!(
         "Domain {name} of libvirt is not managed, because its description cannot be read: {reason}"

@@ -11,8 +11,7 @@ use crate::{Capabilities, Pinned};
 /// Maximum number of serial ports that are probed. QEMU's own bus has room for 31.
 const PORTS_MAX: usize = 8;
 const PORT_NAME: &str = "org.pinhead.0";
-/// Parents of devices in QEMU's object tree. The first has the devices with an id, and the second
-/// the devices without an id.
+/// Parents of devices in QEMU's object tree: of devices with an id, and of devices without an id.
 const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
 /// Prefix of the types of passed-through devices, which can access all guest memory.
 const PASSED_DEVICE: &str = "child<vfio-pci";
@@ -45,7 +44,6 @@ pub(super) struct Devices {
 }
 
 impl DeviceLook {
-    /// Requests the lists of devices.
     pub(super) fn begin(link: &mut Link, now_ms: u64) -> DeviceLook {
         link.ask(Purpose::Chardevs, Command::QueryChardev, now_ms);
         for path in DEVICES {
@@ -90,7 +88,6 @@ impl DeviceLook {
         }
     }
 
-    /// Requests the properties of the relevant devices.
     fn devices(&mut self, parent: &str, list: &[Property], link: &mut Link, now_ms: u64) {
         let mut get = |purpose, path: &str, property| {
             link.ask(purpose, Command::QomGet { path: path.to_owned(), property }, now_ms);

@@ -1,8 +1,7 @@
 //! Search for sockets by patterns such as `/run/pinhead/up/*/*.qmp`, with their owners.
 //!
-//! A directory of an untrusted user costs one check of its owner. The cost of a trusted user's
-//! directories is bounded per user, so that a full directory of one user hides no guests of another
-//! user.
+//! The number of entries that are read is limited for each user. A full directory of one user
+//! therefore hides no guests of another user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -23,17 +22,16 @@ use crate::{Owner, Trust};
 /// reading it every two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Maximum number of entries read for one pattern. A user that may write to a matching directory
-/// can create any number of links in it to one full directory.
+/// Maximum number of entries read for one pattern in a trusted user's directories. A user that may
+/// write to a matching directory can create any number of links to one full directory.
 const LOOKED_MAX: usize = 65_536;
 /// Maximum number of entries read for one pattern in a named user's directories, enough for some
 /// hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// Maximum number of entries read for one pattern in an untrusted user's directories. Few are
-/// enough, because only the presence of a socket matters.
+/// Maximum number of entries read below an untrusted user's directory. Few are enough, because only
+/// the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
-/// Maximum number of untrusted users that are recorded. It is enough to know that there are
-/// several.
+/// Maximum number of untrusted users that are recorded.
 const OTHERS_MAX: usize = 64;
 
 /// A path pattern. `*` matches any characters, and `?` matches one character. As in a shell,
@@ -53,7 +51,6 @@ pub(super) struct Socket {
     pub(super) owner: Owner,
 }
 
-/// Results of a search.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) sockets: Vec<Socket>,
@@ -65,11 +62,11 @@ pub(super) struct Search {
     pub(super) cut: BTreeMap<Owner, PathBuf>,
     /// Untrusted users with a socket in a place for guests.
     pub(super) others: BTreeSet<Owner>,
-    /// Directories on which the result depends.
+    /// Directories that determine the result.
     pub(super) directories: Vec<PathBuf>,
     /// True if the result also depends on a user's directories, or on owners of single sockets.
     pub(super) depends_on_more: bool,
-    /// Entries read for the current pattern, by the owner of their directory.
+    /// Number of entries read for the current pattern, by the owner of their directory.
     looked: BTreeMap<Owner, usize>,
 }
 
@@ -143,7 +140,7 @@ impl Finder<'_> {
     }
 
     fn refused(&mut self, at: &Path, refused: Refused) {
-        // A missing entry appears as a change of its directory.
+        // When a missing entry is created, its directory changes.
         let is_missing =
             matches!(&refused, Refused::Io(error) if error.kind() == io::ErrorKind::NotFound);
         self.search.depends_on_more |= !is_missing;
@@ -338,7 +335,7 @@ mod tests {
             tree.file(&format!("other/{file}"), "");
         }
         std::fs::create_dir(tree.path().join("up")).unwrap();
-        // Each link is another directory to read, and costs its owner nothing.
+        // Each link is another directory to read, and creating it costs the user nothing.
         for link in 0..1_000 {
             std::os::unix::fs::symlink("../other", tree.path().join(format!("up/{link}"))).unwrap();
         }

@@ -39,7 +39,6 @@ const STATS: [(G, &str); 7] = [
     (G::BalloonMajorFaults, "stat-major-faults"),
 ];
 
-/// Changes since the last turn.
 #[derive(Debug, Default)]
 struct News {
     actual: Option<Bytes>,
@@ -53,7 +52,7 @@ struct News {
     repeated: Option<Row<G>>,
 }
 
-/// The guest's machine, of which QEMU does not report all changes.
+/// The parts of a guest's machine that QEMU may change without an event.
 #[derive(Debug)]
 struct Watched {
     machine: Machine,
@@ -69,8 +68,8 @@ struct Watched {
     has_balloon: bool,
 }
 
-/// A guest. Several changes in a turn are reported once, with the last value, so that a QEMU that
-/// floods with events does not flood the manager.
+/// A guest. Several changes in a turn are reported once, with the last value. A QEMU that floods
+/// pinhead with events therefore does not flood the manager.
 #[derive(Debug)]
 pub(super) struct QmpGuest {
     pub(super) id: Id,
@@ -210,7 +209,7 @@ impl QmpGuest {
             ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
             ask_once(Purpose::Beside, Command::QueryMemoryDevices, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
-            // A response to an earlier probe would be mistaken for a response to this probe.
+            // A response to an earlier probe would be mistaken for a response to the new probe.
             if !link.waits_for(DeviceLook::is_ours) {
                 ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
                 self.look = Some(Box::new(DeviceLook::begin(link, now_ms)));
@@ -432,7 +431,6 @@ impl QmpGuest {
         events.extend(blocks.map(|blocks| Event::Blocks(self.id, blocks)));
     }
 
-    /// Returns the reason for the end, in words.
     pub(super) fn end(self, reason: &str) -> String {
         match self.last_words {
             Some(words) => format!("{reason}: {words}"),

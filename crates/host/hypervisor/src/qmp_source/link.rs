@@ -17,14 +17,14 @@ const BYTES_A_SECOND: u64 = 64 * 1024;
 const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
 /// Maximum number of bytes read from one QEMU per turn, so that every QEMU gets its turn.
 const TURN: usize = 64 * 1024;
-/// Least cost of a read. A QEMU that sends single bytes causes a wake-up for each of them.
+/// Minimum cost of a read. A QEMU that sends single bytes causes a wake-up for each byte.
 const READ_COST: u64 = 1024;
 /// Invalid QMP lines or unrequested responses before the connection is closed. A real QEMU sends
 /// none.
 const GARBAGE_MAX: u32 = 8;
 
-/// Reason for the end of a guest after its QEMU has closed the monitor's connection. QEMU closes
-/// this connection only when it exits.
+/// Reason for a guest's end when its QEMU closes the monitor's connection. QEMU closes this
+/// connection only when it exits.
 pub(super) const CLOSED: &str = "QEMU has exited";
 
 /// Formats an error. A QEMU that exits with a request unread resets the connection instead of
@@ -147,12 +147,11 @@ impl Link {
         true
     }
 
-    /// Returns true if a response for such a purpose is still expected.
+    /// Returns true if a request with such a purpose has no response yet.
     pub(super) fn waits_for(&self, is_it: impl Fn(&Purpose) -> bool) -> bool {
         self.open.iter().any(|open| is_it(&open.purpose))
     }
 
-    /// Returns the time of the oldest open request.
     pub(super) fn waits_since_ms(&self) -> Option<u64> {
         self.open.iter().map(|open| open.asked_ms).min()
     }

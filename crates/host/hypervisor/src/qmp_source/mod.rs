@@ -212,7 +212,6 @@ impl QmpSource {
         (sockets, crowds)
     }
 
-    /// Updates the map of guests from their events.
     fn note(&mut self, path: PathBuf, events: &[Event]) {
         for event in events {
             match event {

@@ -32,8 +32,8 @@ const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
 /// Wait before the second check of the listener. The kernel reports the process that called listen
 /// last. If a launcher passes a listening socket to QEMU, the launcher is reported until QEMU
-/// itself calls listen, right at its start. Afterwards the second check finds QEMU, a lying QEMU,
-/// or a program in front of QEMU.
+/// itself calls listen, right at its start. After this wait, the second check finds one of three
+/// processes: QEMU, a QEMU that lies about its threads, or a program in front of QEMU.
 const SECOND_LOOK_MS: u64 = 200;
 /// Age from which a guest counts as stable.
 const STEADY_MS: u64 = 10_000;
@@ -102,9 +102,7 @@ pub(super) struct Place {
 
 /// Reason for giving up a connection.
 enum End {
-    /// An error.
     Failed(String),
-    /// No response in time.
     Silent,
     /// The guest is known through another socket.
     Twice,
@@ -134,7 +132,6 @@ impl Place {
         self.active.as_ref().map(|active| &active.link)
     }
 
-    /// Returns the guest and its connection, if there is one.
     pub(super) fn guest(&mut self) -> Option<(&mut QmpGuest, &mut Link)> {
         match &mut self.active {
             Some(Active { link, stage: Stage::Up(guest), .. }) => Some((guest, link)),
@@ -237,7 +234,6 @@ impl Place {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// Processes received messages and timers.
     pub(super) fn turn(
         &mut self,
         ready: PollFlags,
@@ -409,7 +405,6 @@ impl Active {
     }
 }
 
-/// Describes the problem of a socket without a guest.
 fn words(path: &Path, stage: &Stage, end: End) -> String {
     let path = path.display();
     match (stage, end) {
@@ -426,7 +421,6 @@ fn rights_of(path: &Path) -> Trouble {
     Trouble::Rights(path.parent().unwrap_or(path).to_path_buf())
 }
 
-/// Describes a failed connection and a remedy.
 fn refused(path: &Path, owner: Owner, error: &io::Error) -> (Trouble, String) {
     let directory = path.parent().unwrap_or(path);
     let shown = path.display();

@@ -1,8 +1,8 @@
-//! Directories that have not changed since a search. Another search of them would find the same
-//! sockets, and reading a hundred guests' directory costs more than asking for its time of change.
+//! Directories that have not changed since a search. Another search would find the same sockets.
+//! Reading the directory of a hundred guests costs more than reading its time of change.
 //!
-//! A change within the kernel's tick of an earlier change has the same time. A search is therefore
-//! skipped only after a second search, seconds later, that found the same times as the first.
+//! Two changes within one tick of the kernel have the same time. A search is therefore skipped only
+//! if two earlier searches, seconds apart, found the same times.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -36,8 +36,8 @@ fn stamp(path: &PathBuf) -> Option<Stamp> {
 }
 
 impl Searched {
-    /// Returns the directories of a search that has just ended, and of the search seconds before.
-    /// Returns `None` if a directory has gone.
+    /// Returns the directories of a search that has just ended. `before` is the search seconds
+    /// earlier. Returns `None` if a directory is gone.
     pub(super) fn after(before: Option<Searched>, directories: Vec<PathBuf>) -> Option<Searched> {
         let stamps: Option<Vec<_>> =
             directories.into_iter().map(|path| stamp(&path).map(|stamp| (path, stamp))).collect();

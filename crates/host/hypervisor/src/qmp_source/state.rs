@@ -43,7 +43,6 @@ pub(super) fn is_moving(status: &str) -> bool {
     !matches!(status, "none" | "completed" | "failed" | "cancelled")
 }
 
-/// Combines the run state with a migration.
 pub(super) fn joined(run: RunState, is_moving: bool) -> RunState {
     match run {
         RunState::Running | RunState::Paused(_) if is_moving => RunState::Migrating,

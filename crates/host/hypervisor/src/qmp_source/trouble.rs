@@ -1,8 +1,8 @@
-//! Problems with sockets and directories, each reported once, and limits on the cost of named
-//! users.
+//! Problems with sockets and directories, and limits on the cost of named users. Each problem is
+//! reported once.
 //!
-//! Root's own sockets are reported in full. A user can create any number of sockets and guests. The
-//! limits prevent such a user from exhausting connections and filling the journal.
+//! Problems with root's own sockets are all reported. Another user can create any number of sockets
+//! and guests. The limits prevent such a user from exhausting connections and filling the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use reactor::Budget;
 
 use crate::{Event, Owner};
 
-/// Maximum number of stored problems. Each of them is reported only once. Problems beyond this
+/// Maximum number of stored problems, each of which is reported only once. Problems beyond this
 /// limit are not reported.
 const TROUBLES_MAX: usize = 1_024;
 /// Maximum number of connections to one named user's sockets, per second and at once.

@@ -1,5 +1,5 @@
-//! Special messages to the kernels of z/VM's users, sent one at a time, each by one run of a
-//! program.
+//! Special messages to the kernels of z/VM's users. Messages are sent one at a time, each by one
+//! run of a program.
 //!
 //! ```text
 //!   put(user, pages) ─► waiting: the newest of each user ─► PROGRAM smsg USER CMM SHRINK n
@@ -7,9 +7,8 @@
 //!                                          turn() ─► Answer ◄─────┘
 //! ```
 //!
-//! `CMM SHRINK n` sets the pool of the kernel's `cmm` module to this size, whatever its size was. A
-//! size of 0 returns all of the pool. (`CMM RELEASE n` would add n more pages to the pool for a
-//! while.)
+//! `CMM SHRINK n` sets the pool of the kernel's `cmm` module to `n` pages. A size of 0 returns the
+//! whole pool. (`CMM RELEASE n` would add `n` more pages to the pool for a while.)
 
 use super::name::UserId;
 use crate::Id;
@@ -30,7 +29,7 @@ const DEADLINE_MS: u64 = 5_000;
 const LOOK_MS: u64 = 50;
 /// Interval of the checks of the timeout if the kernel has a pidfd.
 const TIME_LOOK_MS: u64 = 1_000;
-/// Bytes read of a failed program's output, which also limits the characters shown.
+/// Bytes read of a failed program's output.
 const WORDS_BYTES: usize = 1_024;
 const WORDS_SHOWN: usize = 120;
 
@@ -54,7 +53,6 @@ struct Running {
     is_ended: bool,
 }
 
-/// Result of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Guest with the pool.
@@ -77,7 +75,7 @@ impl Messages {
         Messages { program, waiting: VecDeque::new(), running: None }
     }
 
-    /// Queues a message. It replaces a message that still waits for the same guest.
+    /// Queues a message, in place of a message that still waits for the same guest.
     pub(crate) fn put(&mut self, guest: Id, user: UserId, pages: u64) {
         match self.waiting.iter_mut().find(|message| message.guest == guest) {
             Some(message) => message.pages = pages,
@@ -90,7 +88,6 @@ impl Messages {
         self.waiting.retain(|message| message.guest != guest);
     }
 
-    /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.running.as_ref()?.descriptor.as_ref()?.as_fd())
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! This process runs in a guest itself, so guests do not share the memory of its kernel. z/VM
-//! reports neither a user's free memory nor the size of its pool. Only the resident memory shows
-//! how much memory a user returned.
+//! reports neither a user's free memory nor the size of a user's pool. Only the resident memory
+//! shows how much memory a user has returned.
 
 mod messages;
 mod name;
@@ -68,7 +68,7 @@ pub struct Zvm {
     users: BTreeMap<Id, User>,
     names: BTreeMap<String, Id>,
     messages: Messages,
-    /// Events caused by a call.
+    /// Events that a call has caused.
     events: Vec<Event>,
     read_ms: Option<u64>,
     is_asked: bool,

@@ -7,12 +7,12 @@ use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Time after which all messages of a killed manager have arrived. The manager's message program
-/// may outlive the manager.
+/// Time after which no message of a killed manager can arrive. The program that sends the manager's
+/// messages may outlive the manager.
 const SURE_MS: u64 = 6_000;
 
-/// Empties the pools of some users. After a killed manager each pool is emptied a second time, when
-/// that manager's messages can no longer arrive.
+/// Release of the pools of some users. After a killed manager each pool is emptied a second time,
+/// when that manager's messages can no longer arrive.
 #[derive(Debug)]
 pub struct ZvmRelease {
     messages: Messages,
@@ -26,8 +26,8 @@ pub struct ZvmRelease {
 }
 
 impl ZvmRelease {
-    /// Starts the release for users of these names, by their numbers. An invalid name has no pool
-    /// and is skipped.
+    /// Starts the release for users with these names, by their ids. An invalid name has no pool and
+    /// is skipped.
     pub fn of(program: PathBuf, users: impl IntoIterator<Item = (u64, String)>) -> ZvmRelease {
         let users = users.into_iter().filter_map(|(id, name)| Some((Id(id), UserId::of(&name)?)));
         let mut release = ZvmRelease {
@@ -85,7 +85,8 @@ impl ZvmRelease {
         }
     }
 
-    /// Returns the number of users with all their memory, and the other users with the reasons.
+    /// Returns the number of users with all their memory, and the other users, each with the
+    /// reason.
     pub fn outcomes(&self) -> (usize, Vec<(String, String)>) {
         let why = |id: &Id| match self.outcomes.get(id) {
             Some(Ok(())) => None,

@@ -25,7 +25,6 @@ impl User {
         User { counted, address, told: size, actual: size }
     }
 
-    /// Returns the defined size of the user.
     pub(crate) fn size(&self) -> Bytes {
         size_of(&self.counted)
     }
@@ -40,8 +39,8 @@ impl User {
         self.size().less(left).0 / PAGE_BYTES
     }
 
-    /// Takes note of a message with a pool of this size. Growth of the user's memory counts at
-    /// once. A reduction counts when the counters show it.
+    /// Notes that a message has requested a pool of this size. Growth of the user's memory counts
+    /// at once. A reduction counts when the counters show it.
     pub(crate) fn told(&mut self, pages: u64) {
         self.told = self.size().less(Bytes(pages.saturating_mul(PAGE_BYTES)));
         self.actual = self.actual.max(self.told);

@@ -5,7 +5,7 @@ use super::*;
 const CONFIGURED: &str = "<memory>SIZE</memory><currentMemory>786432</currentMemory><devices>\
     <memballoon model='virtio'/></devices></domain>";
 
-/// Starts a domain with this detail and state, after the first list. Returns the events.
+/// Starts a domain after the first list. Returns the events.
 fn come(detail: u32, state: [u32; 2]) -> (Scene, Id, bool, Vec<Event>) {
     let mut scene = Scene::new(&[]);
     assert_eq!(scene.settle(), []);

@@ -417,7 +417,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     second.greet();
     world.talk(&mut second);
     assert_eq!(world.take_events(), []);
-    // The second monitor replaces the first monitor when the first one is closed.
+    // When the first monitor is closed, the second monitor replaces it.
     drop(first);
     world.turn(0);
     assert!(matches!(world.take_events().as_slice(), [Event::Gone(gone, _)] if *gone == id));

@@ -22,9 +22,8 @@ pub(super) struct Qemu {
     pub(super) tids: Vec<u32>,
     /// Memory that was plugged at run time.
     pub(super) plugged: u64,
-    /// Memory that the balloon claims in addition to the memory that exists.
+    /// Memory that the balloon reports in addition to the memory that exists.
     pub(super) balloon_lies: u64,
-    /// Received commands.
     pub(super) asked: Vec<String>,
     /// Memory that virtio-mem has plugged.
     pub(super) virtio_mem: u64,
@@ -84,11 +83,11 @@ impl Qemu {
         self.stream = Some(stream);
     }
 
-    /// Closes the connection. The shutdown also works if a process that another test has just
-    /// started has a copy of the connection.
+    /// Closes the connection. Another test may have started a process that still has a copy of the
+    /// connection, so the connection is shut down first.
     pub(super) fn close(&mut self) {
         if let Some(stream) = self.stream.take() {
-            // The client may have closed it before.
+            // The client may have closed the connection before.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -119,7 +118,6 @@ impl Qemu {
         self.send(&json!({ "event": name, "data": data, "timestamp": timestamp }));
     }
 
-    /// Responds to all requests.
     pub(super) fn serve(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         if self.is_stopped {

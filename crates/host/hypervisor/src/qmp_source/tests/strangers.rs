@@ -10,7 +10,7 @@ use crate::{Claim, Stranger};
 /// found.
 const TURNS: usize = 400;
 
-/// Creates a source for two directories: of the user `nobody`, and of this user.
+/// Creates a source for two directories: one of the user `nobody`, and one of this user.
 fn source(tree: &Tree, trust: Trust) -> QmpSource {
     let pattern = |dir: &str| format!("{}/{dir}/*.qmp", tree.path().display());
     let patterns = [pattern("user/*"), pattern("server")];
@@ -93,8 +93,7 @@ fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
     let live = UnixListener::bind(tree.path().join("server/new.qmp")).unwrap();
     live.set_nonblocking(true).unwrap();
     let (mut events, mut now_ms) = (Vec::new(), 0);
-    // The time is shorter than the greeting timeout. Otherwise the timeout would be reported as
-    // well.
+    // The time is shorter than the greeting timeout, which would also be reported.
     for _ in 0..90 {
         source.turn(None, now_ms, &mut events);
         now_ms += 50;
