@@ -8,7 +8,7 @@ use crate::input::texts;
 /// The user and the group that are queried.
 const NUMBER: u32 = 1_000;
 
-/// Checks lists of users and groups. If a group's number is found, a line must begin with the
+/// Checks lists of users and groups. If the number of a group is found, a line must begin with the
 /// group's name. A group with another member must not count as private.
 pub(crate) fn account_lists(data: &[u8]) {
     let mut lists = texts(data).map(String::from_utf8_lossy);
@@ -31,8 +31,8 @@ pub(crate) fn account_lists(data: &[u8]) {
     assert!(is_private(&users, &more, NUMBER, NUMBER));
 }
 
-/// Checks the record of parked guests. The record is read and written again. The result must not
-/// have more lines, and must not change when it is read and written once more.
+/// Checks the record of parked guests, which is read and written again. The result must not have
+/// more lines. A second round must not change the result.
 pub(crate) fn parked_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let again = record_again(&text);

@@ -2,7 +2,7 @@
 
 use model::counters::History;
 
-/// Checks the ring against the obvious model: a list with the newest row in front.
+/// Checks the ring against a simple model: a list with the newest row in front.
 ///
 /// The first two bytes give the ring's width and length. Each further byte is one call.
 pub(crate) fn history(data: &[u8]) {
@@ -43,8 +43,8 @@ pub(crate) fn history(data: &[u8]) {
     }
 }
 
-/// Checks that no counter has a retired name, and that the replacements of a retired name are not
-/// retired. Otherwise the translation of a rule would never end.
+/// Checks that the replacements of a retired name are not retired themselves. Otherwise the
+/// translation of a rule would never end.
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
     let Some(today) = model::counters::retired(name) else { return };

@@ -19,14 +19,15 @@ const MOST: usize = 3;
 /// Maximum length of a query with its names.
 const QUESTION_MAX: u64 = 1 << 20;
 
-/// Answers of the metrics server, returned in this order to any queries, and the number of answers
-/// returned so far.
+/// Answers of the metrics server, returned in this order to any queries. The number counts the
+/// answers already returned.
 static ANSWERS: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
 /// Lock that lets one input run at a time.
 static ENGINE: Mutex<()> = Mutex::new(());
 
-/// Queries a metrics server that returns the texts of the input as answers, in turn. The first byte
-/// selects the guests. The results must contain only the requested hosts, guests and times.
+/// Queries a metrics server that returns the texts of the input as answers, in this order. The
+/// first byte selects the guests. The results must contain only the requested hosts, guests and
+/// times.
 pub(crate) fn fleet_answers(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Some(url) = engine() else { return };
@@ -75,7 +76,7 @@ fn check<F: model::Field>(steps: &[Over<F>]) {
     assert!(steps.iter().all(|over| [0, 60_000].contains(&over.covered_ms)));
 }
 
-/// Returns the address of a local engine, if this machine lets it listen.
+/// Returns the address of a local metrics server; `None` if this machine does not let it listen.
 fn engine() -> Option<&'static Url> {
     static URL: OnceLock<Option<Url>> = OnceLock::new();
     let begin = || {

@@ -1,4 +1,4 @@
-//! Targets for farms: their file, a farm's table, and the output of a guest's control port.
+//! Targets for farms: their files, their tables, and the output of a guest's control port.
 
 use crate::input::stand_in;
 use ::farm::config::parse;
@@ -8,8 +8,8 @@ use pinhead::listing::ListingArgs;
 use vm::Mark;
 use vm::parkfile;
 
-/// Reads a `FARM.toml`. In an accepted file no two guests share a name or a port of the host. A
-/// refused file has errors with positions in the text.
+/// Reads a `FARM.toml`. In an accepted file, no two guests share a name, and no two guests share a
+/// port of the host. A refused file has errors with positions in the text.
 pub(crate) fn farm_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match parse(text, "stem") {
@@ -80,7 +80,7 @@ pub(crate) fn farm_control(data: &[u8]) {
 }
 
 /// Reads the file of a parked guest twice: unchanged, and with corrected checksums. The content
-/// must be within the limits of the file's header. `check` must accept all complete files, and no
+/// must be within the limits in the file's header. `check` must accept all complete files and no
 /// others.
 pub(crate) fn park_file(data: &[u8]) {
     for file in [data.to_vec(), parkfile::with_checksums(data)] {

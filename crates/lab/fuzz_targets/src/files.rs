@@ -1,5 +1,5 @@
-//! Targets for files that others may have written: journals, recordings queried with SQL, records
-//! of tiers, results of experiments, recorded scenarios.
+//! Targets for files that other users may have written. These are journals, recordings queried with
+//! SQL, records of tiers, results of experiments, and recorded scenarios.
 
 use crate::bounded;
 use base::is_plain;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// Maximum size of an input. The limit of memory holds for files up to this size.
+/// Maximum size of an input. The memory limit holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 /// The queries on a directory of recordings.
 const QUESTIONS: [&str; 4] = [
@@ -42,8 +42,8 @@ fn shown(text: &str) {
     assert!(text.chars().all(is_shown), "{text:?}");
 }
 
-/// Opens a journal, which must be read or refused. Decisions must come in the order of their times
-/// and within the requested range, and the output of `why` must be printable.
+/// Opens a journal, which must be accepted or refused. Decisions must be ordered by time and within
+/// the requested range, and the output of `why` must be printable.
 pub(crate) fn journal(data: &[u8]) {
     beside("journal.db", data, |dir| {
         let Ok(journal) = Journal::read_only(&dir.join("journal.db")) else { return };
@@ -78,8 +78,8 @@ pub(crate) fn journal(data: &[u8]) {
     });
 }
 
-/// Queries a file of a day, or a file of samples, with SQL. The first byte selects the file. Every
-/// answer must be printable.
+/// Queries a day file or a file of samples with SQL. The first byte selects the file. Every answer
+/// as text or JSON must be printable.
 pub(crate) fn sql_views(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     let name = if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" };
@@ -100,8 +100,8 @@ pub(crate) fn sql_views(data: &[u8]) {
     });
 }
 
-/// Reads a record of tiers, from which root undoes changes. An accepted record must be the same
-/// when it is written again, and contain no path to a parent directory.
+/// Reads a record of tiers, from which root undoes changes. An accepted record must stay the same
+/// when it is written again. It must contain no path to a parent directory.
 pub(crate) fn tier_record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(again) = farm::tiers::record_again(text) else { return };
@@ -109,8 +109,8 @@ pub(crate) fn tier_record(data: &[u8]) {
     assert!(!again.contains("/../") && !again.contains("/..\""), "{again}");
 }
 
-/// Reads a result of an experiment. The output of an accepted result must be printable, and its
-/// page must contain no foreign tag.
+/// Reads a result of an experiment. The output of an accepted result must be printable, and the
+/// page of the result must contain no foreign tag.
 pub(crate) fn experiment_result(data: &[u8]) {
     let outcome = match lab::shelf::parse(data) {
         Ok(outcome) => outcome,

@@ -1,4 +1,4 @@
-//! The target for `wire`, with the bytes of a hostile guest or host on the port.
+//! Target for `wire`, with the bytes that a hostile guest or host sends to the port.
 
 use std::fmt::Debug;
 
@@ -46,7 +46,7 @@ fn encoded<M: Message>(message: &M) -> Vec<u8> {
 }
 
 /// Builds frames with valid checksums from the input, because the fuzzer cannot guess a checksum.
-/// The input of a frame is a byte of flags, a kind, a length, and a body of this length. The
+/// Each frame is made from a byte of flags, a kind, a length, and a body of this length. The
 /// expected result of the decoder follows from the flags and the body.
 fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     let mut rest = cut.stream;

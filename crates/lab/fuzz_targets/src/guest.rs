@@ -3,8 +3,8 @@
 use pinheadd::guestmon::{NAME_MAX, Names, ids, mount};
 use procfs::parse::lines;
 
-/// Reads names of accounts, lines of mounts and the owners of a process, all from one text. No name
-/// may be longer than a record allows, and no text may grow when it is unescaped.
+/// Reads account names, mount lines and the owners of a process, all from one text. No name may be
+/// longer than a record allows, and no text may grow when it is unescaped.
 pub(crate) fn guest_files(data: &[u8]) {
     let names = Names::parse(data);
     for name in [b"Uid:", b"Gid:"] {

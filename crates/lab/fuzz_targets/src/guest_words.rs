@@ -1,4 +1,4 @@
-//! Targets for a guest's own data: its memory, its counters, its cron's tables.
+//! Targets for data of a guest: its memory, its counters, and its cron tables.
 
 use base::is_plain;
 use lab::site::inside::Inside;
@@ -9,16 +9,16 @@ use crate::input::{dice, one_of, texts};
 
 /// First words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// A day in milliseconds. A line of a table that is due later is not searched.
+/// Longest time until a line is due, in milliseconds. Later due times are not searched for.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// The times at which the tables are read: a Sunday, and the last minute of a leap day.
 const LOOKED_AT_S: [f64; 2] = [1_000_000_000.5, 1_709_251_199.999];
-/// Number of minutes with which each line is compared.
+/// Number of minutes that are compared with each line.
 const MINUTES: usize = 16;
 
 /// Searches a guest's memory for the kernel's log. The log must be found exactly if its first words
 /// are in the memory. The log must have no control characters and be within its length limit. The
-/// same text is parsed as a monitor's answer, which may contain an address.
+/// same bytes are also parsed as a monitor's answer, which may contain an address.
 pub(crate) fn kernel_memory(memory: &[u8]) {
     let has_words = memory.windows(FIRST_WORDS.len()).any(|words| words == FIRST_WORDS);
     let log = kernel_log(memory);
@@ -50,8 +50,8 @@ pub(crate) fn guest_counters(data: &[u8]) {
     }
 }
 
-/// Parses a cron table, and descriptions of timers. Names must be case-insensitive. A minute in
-/// which a line is due must also match the line that is widened for any time zone. The next due
+/// Parses a cron table and descriptions of timers. Names must be case-insensitive. A minute in
+/// which a line is due must also match the line when it is widened for any time zone. The next due
 /// time of all lines must be the earlier of the due times of the two halves.
 pub(crate) fn crontab(data: &[u8]) {
     let mut dice = dice(data);

@@ -2,7 +2,7 @@
 
 use pinheadd::plug::UndoRecord;
 
-/// Reads an undo record. An accepted record must equal, to the byte, a record that this code would
+/// Reads an undo record. An accepted record must be byte for byte the record that this code would
 /// write.
 pub(crate) fn undo_record(data: &[u8]) {
     match UndoRecord::parse(data) {

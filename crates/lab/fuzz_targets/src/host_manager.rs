@@ -1,4 +1,4 @@
-//! Targets for the host manager: its settings, and the messages to it and to its keeper.
+//! Targets for the host manager: its settings, and the messages to the manager and to its keeper.
 
 use crate::input::stand_in;
 use base::Bytes;
@@ -9,8 +9,8 @@ use manager::control::{
 };
 use manager::keeper;
 
-/// Reads a file of settings. An accepted file must be consistent for every guest and host, and a
-/// refused file must have errors with positions in the text.
+/// Reads a file of settings. The settings of an accepted file must be consistent for every guest
+/// and host. A refused file must have errors with positions in the text.
 pub(crate) fn host_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let place = Place { is_root: true, host_total: Some(Bytes::mib(4096)), ..Place::default() };
@@ -44,8 +44,7 @@ pub(crate) fn host_control(data: &[u8]) {
             }
         }
         if let Ok((id, answer)) = decode_answer(line) {
-            // Only the ids are compared, because a fractional number may come back slightly
-            // different.
+            // Only the ids are compared, because a fractional number may change slightly.
             let again = decode_answer(&encode_answer(id, &answer));
             assert!(again.is_ok_and(|(again, _)| again == id));
         }

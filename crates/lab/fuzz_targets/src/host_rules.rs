@@ -1,4 +1,4 @@
-//! The target for `rules::host`, with an arbitrary rules file for the host's manager.
+//! Target for `rules::host`, with an arbitrary rules file for the host's manager.
 
 use model::counters::History;
 use rules::host::{self, HostProgram, HostWords};
@@ -42,8 +42,7 @@ fn run(data: &[u8], file: &RuleFile, program: &HostProgram) {
     let mut dice = dice(data);
     let mut history = program.history();
     for _ in 0..4 {
-        // A new guest has a short history. A short history may cause no fault except a missing
-        // counter.
+        // A new guest has a short history, which may cause no fault except a missing counter.
         decided(data, program, &history);
         for _ in 0..=program.intervals {
             history.advance().fill_with(|| one_of(&mut dice, &ODD));
@@ -67,7 +66,7 @@ fn decided(data: &[u8], program: &HostProgram, history: &History) -> HostWords {
     words
 }
 
-/// Checks that explanations show the values that the decision used.
+/// Checks that explanations show the values on which the decision is based.
 fn explained(data: &[u8], file: &RuleFile, program: &HostProgram, history: &History) {
     let explanation = host::explain(file, program, history);
     let words = decided(data, program, history);

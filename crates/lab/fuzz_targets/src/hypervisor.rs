@@ -1,5 +1,5 @@
-//! Targets for the data of guests on the host: descriptions, answers to each command, files of
-//! /proc, patterns of sockets, and the tasks that a guest reports.
+//! Targets for data that the host reads about guests. These are descriptions, answers to each
+//! command, files of /proc, patterns of sockets, and the tasks that a guest reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) fn domain_xml(data: &[u8]) {
     }
 }
 
-/// Compares a pattern and a name, and checks the result against the plainest algorithm.
+/// Matches a pattern against a name, and checks the result with the simplest algorithm.
 pub(crate) fn glob(data: &[u8]) {
     let mut parts = texts(data);
     let (Some(pattern), Some(name)) = (parts.next(), parts.next()) else { return };
@@ -83,11 +83,11 @@ const FILES: [&str; 18] = [
 ];
 const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
 
-/// Lock on the tree of files, which the tests of one process use in turn.
+/// Lock on the file tree, which the tests of one process use in turn.
 static TREE: Mutex<()> = Mutex::new(());
 
-/// Writes the texts of a host's files, two sets one after the other. No text may make the monitor,
-/// or the view of a process, fail.
+/// Writes the files of a host, two sets one after the other. No text may make the monitor or the
+/// view of a process fail.
 pub(crate) fn collect(data: &[u8]) {
     let _alone = TREE.lock();
     let tree = std::env::temp_dir().join(format!("pinhead-fuzz-{}", std::process::id()));

@@ -1,12 +1,12 @@
 //! Targets for the parts of guest images: apt's sources and answers, kernels and their modules,
-//! disks, and the cache's own records.
+//! disks, and the records of the image cache.
 
 use vm::images::apt::ListedFile;
 use vm::images::sources::{one_line_entries, stanza_entries};
 use vm::images::{Header, Record, depends, libraries, unwrap_kernel};
 
-/// Filters the system's sources. The result must not change when it is filtered again, and must
-/// have no option that makes apt accept unsigned packages.
+/// Filters the system's sources. A second filtering must change nothing. The result must have no
+/// option that makes apt accept unsigned packages.
 pub(crate) fn apt_sources(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let lines = one_line_entries(&text);
@@ -42,8 +42,8 @@ pub(crate) fn apt_files(data: &[u8]) {
     }
 }
 
-/// Reads a record of the cache. An accepted record must be the same when it is written and read
-/// again. The names of its packages must be ASCII.
+/// Reads a record of the image cache. An accepted record must be the same when it is written and
+/// read again. The names of its packages must be ASCII.
 pub(crate) fn cache_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match Record::parse(&text) {
@@ -63,15 +63,15 @@ pub(crate) fn kernel_image(data: &[u8]) {
     }
 }
 
-/// Parses a module, or a program. The names of the required modules together must fit into the
-/// file. The file must have sixteen bytes for each name of a library.
+/// Parses a module or a program. The names of the required modules together must fit into the file.
+/// The file must be at least sixteen bytes long for each library name.
 pub(crate) fn kernel_module(data: &[u8]) {
     let names = depends(data).unwrap_or_default();
     assert!(names.iter().map(|name| name.len() + 1).sum::<usize>() <= data.len());
     assert!(libraries(data).unwrap_or_default().len() <= data.len() / 16);
 }
 
-/// Parses a disk's header. The names found must occur in the file.
+/// Parses the header of a disk. The names found must occur in the file.
 pub(crate) fn qcow2(data: &[u8]) {
     let Ok(header) = Header::parse(data) else { return };
     assert!(header.backing.is_some() || header.format.is_none());

@@ -1,4 +1,4 @@
-//! A kernel's files with arbitrary text in them, and a kernel in its usual state.
+//! Files of a kernel: in their usual state, and with arbitrary text.
 
 use std::io;
 
@@ -67,8 +67,8 @@ impl Source for Files<'_> {
     }
 }
 
-/// Checks that an error names one of these files. The error must not be a failed read, because no
-/// read failed.
+/// Checks that an error names one of these files. The error must not be a failed read, because
+/// every read succeeds.
 pub(crate) fn names_its_file(error: &Error, files: &[ProcFile]) {
     let named = |file: &ProcFile| error.path().is_some_and(|path| path.ends_with(file.relative()));
     assert!(files.iter().any(named), "{error}");

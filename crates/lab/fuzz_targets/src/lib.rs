@@ -6,13 +6,15 @@
 //!   libFuzzer ──► fuzz/src/main.rs (make fuzz) ───────────┘
 //! ```
 //!
-//! The functions are here and not in the fuzzer's binary. So the same functions run over the
-//! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new inputs in `make fuzz`.
+//! The functions are here and not in the fuzzer's binary. The same functions can therefore run over
+//! the committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new inputs in `make
+//! fuzz`.
 //!
 //! A target that only calls a parser finds panics. A better target also asserts properties of the
-//! result for any input. The memory of every target is bounded: in the tests by the kernel's
-//! counters, and in the fuzzer by a counting allocator. Targets with SQLite use the kernel's
-//! counters in the fuzzer, too. Reading these counters takes longer than a parser's run.
+//! result for any input. The memory of every target is bounded. In the tests, the kernel's counters
+//! check this bound, and in the fuzzer a counting allocator. The fuzzer also uses the kernel's
+//! counters for targets with SQLite. For other targets the fuzzer avoids these counters, because
+//! reading them takes longer than a run of a parser.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! The frames of linked guests, which the farm's switch reads and changes.
+//! Target for the frames of linked guests, which the farm's switch reads and changes.
 
 use ::farm::links::{Link, Route, Router, class_address};
 use vm::Net;
 
-/// Two clients of one server, and a guest without links.
+/// Two clients of one server. The fourth guest has no links.
 const CLIENTS: [u32; 2] = [1, 2];
 const SERVER: u32 = 3;
 const GUESTS: u32 = 4;
@@ -50,7 +50,7 @@ pub(crate) fn link_frames(data: &[u8]) {
     }
 }
 
-/// Returns the sum of all 16-bit words modulo 65,535. Exact corrections of a frame's checksums keep
+/// Returns the sum of all 16-bit words modulo 65,535. A correct update of a frame's checksums keeps
 /// this sum.
 fn sum(bytes: &[u8]) -> u32 {
     let word = |two: &[u8]| u32::from(two[0]) << 8 | two.get(1).map_or(0, |&byte| u32::from(byte));

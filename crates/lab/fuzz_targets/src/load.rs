@@ -1,10 +1,10 @@
-//! Targets for the load: servers' answers, guests' reports of a job, and typed targets.
+//! Targets for the load: servers' answers, guests' reports of a job, and targets that a user types.
 
 use lab::load::http::Answer;
 use lab::load::{ExecOutput, job, parse_targets};
 
-/// Parses a server's answer, in any pieces. The answer must always end at the same byte, or be
-/// refused for the same reason. The body must never be longer than the input.
+/// Parses a server's answer, split into pieces of any size. The answer must always end at the same
+/// byte, or be refused for the same reason. The body must never be longer than the input.
 pub(crate) fn answer(data: &[u8]) {
     let read = |size: usize| {
         let mut answer = Answer::default();
@@ -32,7 +32,7 @@ pub(crate) fn rounds(data: &[u8]) {
     }
 }
 
-/// Parses a typed target. Its path must be usable in a request.
+/// Parses a target that a user types. The path of the target must be usable in a request.
 pub(crate) fn target(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(targets) = parse_targets(&text, "web") {

@@ -19,7 +19,7 @@ const MEMORIES: [(Bytes, &[Bytes]); 3] =
 const PAGE_MAX: u64 = u64::MAX >> 12;
 
 /// Parses lists of mappings, each as /proc/PID/maps and as smaps. Slices must not be empty and must
-/// fit a call, and an unrelated mapping behind them must not change the guest's memory.
+/// fit into a call. An unrelated mapping behind the others must not change the guest's memory.
 pub(crate) fn process_maps(data: &[u8]) {
     for text in texts(data) {
         let slices = Slice::all_of(text);
@@ -43,7 +43,7 @@ pub(crate) fn process_maps(data: &[u8]) {
     }
 }
 
-/// Parses entries of a pagemap. Its runs must contain exactly the pages that are in memory and do
+/// Parses entries of a pagemap. The runs must contain exactly the pages that are in memory and do
 /// not belong to a file.
 pub(crate) fn pagemap(data: &[u8]) {
     let (entries, _) = data.as_chunks::<8>();

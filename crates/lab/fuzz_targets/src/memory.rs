@@ -1,12 +1,12 @@
-//! The bound on the memory that a target uses for an input.
+//! Bound on the memory that a target uses for an input.
 
 use std::fs;
 
-/// Maximum memory for one input, in KiB, in addition to the memory of the process before it.
+/// Maximum memory for one input, in KiB, in addition to the memory that the process had before.
 pub const MEMORY_MAX_KIB: u64 = 64 << 10;
 
-/// Runs a target on an input, and panics if it uses too much memory. Only the kernel counts all
-/// memory, because SQLite has its own allocator.
+/// Runs a target on an input, and panics if the target uses too much memory. The kernel's counters
+/// are used, because SQLite has its own allocator.
 pub fn bounded(run: impl FnOnce()) {
     // Resets the peak to the current value (proc(5)). If a reset is not permitted, the peak may
     // come from another input, and is ignored.
@@ -19,7 +19,6 @@ pub fn bounded(run: impl FnOnce()) {
     }
 }
 
-/// Returns a line of the process's status.
 fn kib(name: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,10 +1,10 @@
-//! Targets for the metrics: scrapers' requests, and engines' answers.
+//! Targets for metrics: requests of scrapers, and answers of metrics servers.
 
 use ::metrics::http::{HEAD_MAX, Request, Response};
 use ::metrics::{ask, rebuild};
 
-/// Parses a scraper's request. The request must be accepted or refused as soon as it is complete or
-/// too long. Later bytes must change nothing.
+/// Parses a scraper's request. The parser must accept or refuse the request as soon as it is
+/// complete or too long. Later bytes must change nothing.
 pub(crate) fn http_request(data: &[u8]) {
     let parsed = Request::parse(data);
     match parsed {
@@ -17,15 +17,15 @@ pub(crate) fn http_request(data: &[u8]) {
     }
 }
 
-/// Parses an engine's response. Its status must have three digits, and its body must not be longer
-/// than the input.
+/// Parses a metrics server's response. The status must have three digits, and the body must not be
+/// longer than the input.
 pub(crate) fn http_response(data: &[u8]) {
     if let Ok(response) = Response::parse(data) {
         assert!((100..1000).contains(&response.status) && response.body.len() <= data.len());
     }
 }
 
-/// Parses the JSON of an answer. Moments must be keyed by their time.
+/// Parses the JSON of an answer. The key of a moment must be the time of the moment.
 pub(crate) fn metrics_answer(data: &[u8]) {
     // A value consists of a time and a number, which take at least five characters.
     assert!(ask::count(data) <= data.len() / 5);

@@ -14,8 +14,8 @@ use qmp::Value;
 
 use crate::input::texts;
 
-/// Maximum number of rounds of an input, and the time between two rounds. The monitor queries all
-/// facts again after a minute.
+/// Maximum number of rounds of an input, and the time between two rounds. The monitor client
+/// repeats all queries after a minute.
 const ROUNDS_MAX: usize = 4;
 const ROUND_MS: u64 = 70_000;
 /// Turns in which both sides send their messages.
@@ -25,7 +25,7 @@ const GREETING: &str = concat!(
     r#""capabilities":[]}}"#,
     "\r\n"
 );
-/// Answers of a healthy QEMU, by the command, and by the property or the path that the command
+/// Answers of a healthy QEMU. The key is the command, or the property or path that the command
 /// names.
 const HEALTHY: [(&str, &str); 19] = [
     ("qmp_capabilities", "{}"),
@@ -52,9 +52,9 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Runs a monitor with a QEMU's answers in rounds. An empty text separates two rounds. A text
-/// `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed twice, and a
-/// guest's values must be within its memory.
+/// Runs a monitor connection to a QEMU whose answers are in the input, in rounds. An empty text
+/// separates two rounds. A text `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may
+/// be listed twice, and a guest's values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -12,8 +12,8 @@ use procfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 use crate::input::{dice, one_of, texts};
 use crate::kernel::{self, Files};
 
-/// Parses a list of CPUs. The list must ascend, have as many CPUs as `count` returns, and be the
-/// same when it is written and read again.
+/// Parses a list of CPUs. The list must ascend, and have as many CPUs as `count` returns. It must
+/// be the same when it is written and read again.
 pub(crate) fn cpu_list(data: &[u8]) {
     let list = cpulist::parse(data);
     assert_eq!(cpulist::count(data), list.as_ref().map(|list| list.len() as u32).map_err(|e| *e));
@@ -39,7 +39,7 @@ pub(crate) fn loadavg(data: &[u8]) {
     }
 }
 
-/// Parses a file of /proc/pressure. Each number must be valid, and be found under its name.
+/// Parses a file of /proc/pressure. Each number must be valid and be found under its name.
 pub(crate) fn pressure(data: &[u8]) {
     let Ok(found) = psi::parse(data) else { return };
     for (line, fields) in [(PsiLine::Some, found.some), (PsiLine::Full, found.full)] {
@@ -82,9 +82,9 @@ pub(crate) fn task_stat(data: &[u8]) {
     assert_eq!(stat.numbers([Flags, Parent]), None, "fields ascend");
 }
 
-/// Parses the counts of the whole system in /proc/stat and /proc/schedstat. A count may be found
-/// only if a line has its name. The number of CPUs is at most the number of lines that begin with
-/// `cpu`.
+/// Parses the system-wide counts in /proc/stat and /proc/schedstat. A count may be found only if a
+/// line has the name of the count. The number of CPUs is at most the number of lines that begin
+/// with `cpu`.
 pub(crate) fn counts(data: &[u8]) {
     let found = system::parse(data);
     let lines = || procfs::parse::lines(data);
@@ -103,7 +103,7 @@ pub(crate) fn counts(data: &[u8]) {
 }
 
 /// Parses /proc/PID/cgroup. A path must be below the root of its hierarchy, and never lead out of
-/// it.
+/// the hierarchy.
 pub(crate) fn cgroup(data: &[u8]) {
     for path in [groups::unified(data), groups::of_controller(data, "cpu")].into_iter().flatten() {
         assert!(path.is_relative() && path.file_name().is_some(), "{path:?}");
@@ -120,7 +120,7 @@ pub(crate) fn entries(data: &[u8]) {
     }
 }
 
-/// Parses /proc/stat, and passes text after text to the clock.
+/// Parses /proc/stat, and passes one text after the other to the clock.
 pub(crate) fn stat(data: &[u8]) {
     let mut dice = dice(data);
     let mut clock = CpuClock::default();

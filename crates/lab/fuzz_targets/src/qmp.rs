@@ -1,4 +1,4 @@
-//! The target for `qmp`, with the messages of QEMU, or of a guest that has broken out of it.
+//! Target for `qmp`, with the messages of QEMU, or of a guest that has taken over its QEMU.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use qmp::{Client, Command, Decoder, Error, Incoming, MESSAGE_BYTES_MAX, Message,
 
 use crate::input::{Cut, texts};
 
-/// Passes any stream in any pieces to the decoder alone, and to a client with all commands open.
+/// Passes any stream, in any pieces, to a decoder, and to a client with all commands open.
 pub(crate) fn qmp(data: &[u8]) {
     let cut = Cut::new(data);
     let pieces = cut.pieces(cut.stream);
@@ -85,16 +85,15 @@ fn converse(pieces: &[&[u8]]) {
                 Ok(Incoming::Event { .. }) | Err(_) => {}
             }
         }
-        // The other end must not be able to make the client send a line twice, or a command too
-        // early.
+        // The other end must not make the client send a line twice, or a command too early.
         let lines = client.output().iter().filter(|byte| **byte == b'\n').count();
         assert!(lines == if ready { 1 + asked } else { lines.min(1) }, "{lines} lines");
         assert!(client.output().is_empty() || client.output().ends_with(b"\n"));
     }
 }
 
-/// Passes an answer of any shape to each command. Each command must be answered once, with its
-/// result or with a reason, whatever the JSON contains.
+/// Passes an answer of any shape to each command. Each command must get one answer, a result or a
+/// reason, whatever the JSON contains.
 pub(crate) fn qmp_replies(data: &[u8]) {
     let version = r#"{"qemu":{"micro":0,"minor":2,"major":7},"package":""}"#;
     let greeting = format!(r#"{{"QMP":{{"version":{version},"capabilities":[]}}}}"#);

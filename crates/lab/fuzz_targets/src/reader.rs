@@ -1,4 +1,4 @@
-//! The target for `procfs::Reader`, with all files of a guest's kernel at once.
+//! Target for `procfs::Reader`, with all files of a guest's kernel at once.
 
 use model::counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::{ProcFile, Reader};
@@ -6,12 +6,11 @@ use procfs::{ProcFile, Reader};
 use crate::input::texts;
 use crate::kernel::{self, Files};
 
-/// Maximum number of readings. Further readings show nothing new, and cost many reads of a byte
-/// each.
+/// Maximum number of readings. More readings show nothing new, and cost many reads of one byte.
 const MOMENTS_MAX: usize = 8;
 
-/// Reads the files of a kernel several times, with eight texts each time. An empty text keeps a
-/// file's healthy text. A row must contain only numbers, and an error must contain its file.
+/// Reads the files of a kernel several times, with eight texts each time. An empty text leaves a
+/// file healthy. A row must contain only numbers, and an error must name its file.
 pub(crate) fn reader(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let wanted = wanted();
@@ -30,7 +29,7 @@ pub(crate) fn reader(data: &[u8]) {
         row.fill(f64::NAN);
         let known = reader.read(second as f64, &mut row);
         check(&known, &row);
-        // A new reader of these files has no remembered positions.
+        // A new reader remembers no positions in these files.
         row.fill(f64::NAN);
         let fresh = Reader::with_source(files, &wanted)
             .and_then(|mut reader| reader.read(second as f64, &mut row));

@@ -1,4 +1,4 @@
-//! Targets for recordings: blocks of raw samples, and damaged or foreign files of a day.
+//! Targets for recordings: blocks of raw samples, and day files that are damaged or foreign.
 
 use crate::bounded;
 use model::{Moment, Parts, PassInput};
@@ -10,7 +10,7 @@ use store::pack::{Damaged, Decoder, Encoder, block, chain};
 use store::{Records, Span, pass_codec};
 use whatif::{Change, Player};
 
-/// Maximum size of an input. The limit of memory holds for files up to this size.
+/// Maximum size of an input. The memory limit holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 
 fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
@@ -49,7 +49,7 @@ fn decoded_passes(bytes: &[u8]) -> (Vec<PassInput>, Result<(), Damaged>) {
 }
 
 /// Reads a chain of passes. The readable passes must be the same when they are written again. A
-/// policy must be able to decide on any such passes.
+/// policy must be able to decide for any such passes.
 pub(crate) fn passes(data: &[u8]) {
     let (passes, _) = decoded_passes(data);
     let mut encoder = pass_codec::Encoder::default();
@@ -65,8 +65,8 @@ pub(crate) fn passes(data: &[u8]) {
     }
 }
 
-/// Reads a file of a day, or a file of samples. The first byte selects the file. The file must be
-/// read or refused, and steps must be in order.
+/// Reads a day file or a file of samples. The first byte selects the file. The file must be
+/// accepted or refused, and steps must be in order.
 pub(crate) fn day_file(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let Some((kind, bytes)) = data.split_first() else { return };

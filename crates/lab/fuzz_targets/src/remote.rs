@@ -1,4 +1,4 @@
-//! The target for hosts that are queried over ssh, with whole rounds of such a host's answers.
+//! Target for hosts that are queried over ssh, with whole rounds of answers from such a host.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +11,7 @@ use virtrpc::{Call, Client, DOMAINS_MAX, Domain};
 use crate::virtrpc::reply_to;
 
 const ROUNDS: usize = 3;
-/// Fields of hosts and guests that are sums over all rounds, and never fall.
+/// Fields of hosts and guests that are sums over all rounds and never fall.
 const OF_HOST: [H; 4] = [H::User, H::System, H::Idle, H::IoWait];
 const OF_GUEST: [G; 9] = [
     G::VcpuRun,
@@ -27,9 +27,9 @@ const OF_GUEST: [G; 9] = [
 /// Shell script that sends the content of a file, and then reads until the input ends.
 const HOST: &str = "cat \"$0\"; exec cat > /dev/null 2>&1";
 
-/// Queries a host with prepared answers for some rounds. Each answer is a byte with the call's
-/// result, two bytes with the length of the body, and the body. The sums of a guest that stays must
-/// never fall.
+/// Queries a host with prepared answers for some rounds. Each answer consists of a byte with the
+/// call's result, two bytes with the length of the body, and the body. The sums of a guest that
+/// stays must never fall.
 pub(crate) fn remote_rounds(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ fn calls() -> impl Iterator<Item = Call> {
     [Call::AuthList, open].into_iter().chain(round).chain(again)
 }
 
-/// Returns the host's messages: the answers with the headers that the session expects.
+/// Returns the host's messages: the answers, with the headers that the session expects.
 fn answers(data: &[u8]) -> Vec<u8> {
     let mut data = data;
     let mut sent = Vec::new();

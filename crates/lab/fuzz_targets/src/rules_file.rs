@@ -1,4 +1,4 @@
-//! The target for `rules` and for the use of a program in `policy`, with an arbitrary rules file.
+//! Target for `rules`, and for programs in `policy`, with an arbitrary rules file.
 
 use std::sync::LazyLock;
 
@@ -54,7 +54,7 @@ pub(crate) fn rules_file(data: &[u8]) {
     }
 }
 
-/// Runs any program in the model of a guest. The run must end. This target is separate because it
+/// Runs any program in the model of a guest. The run must end. This target is separate, because it
 /// runs for thousands of intervals, and `rules_file` for one.
 pub(crate) fn steady(data: &[u8]) {
     if data.len() > INPUT_MAX {
@@ -106,7 +106,7 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
     explained(data, file, machine, program, &history);
 }
 
-/// Checks that the decision stays within the minimum and maximum that the rules file sets.
+/// Checks that the decision stays within the minimum and maximum in the rules file.
 fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &GuestDecision) {
     assert_eq!(decision.cpu.is_some(), program.cpu.is_some());
     assert_eq!(decision.memory.is_some(), program.memory.is_some());
@@ -141,7 +141,8 @@ fn started(program: &Program, cpus: Cpus, start: guest::Start) {
     }
 }
 
-/// Checks that explanations show the values that the decision used, and that every number is valid.
+/// Checks that explanations show the values on which the decision is based, and that every number
+/// is valid.
 fn explained(
     data: &[u8],
     file: &RuleFile,

@@ -6,16 +6,16 @@ use pinhead::escape::Lines;
 use pinhead::farm_cmds::filter::Filter;
 use std::io::Write;
 
-/// Filters a guest's console. The output is UTF-8 text with complete allowed sequences. It is the
-/// same for input in any pieces.
+/// Filters a guest's console. The output must be UTF-8 text with complete allowed sequences. It
+/// must be the same for every split of the input.
 pub(crate) fn console(data: &[u8]) {
     let cut = Cut::new(data);
     let mut filter = Filter::default();
     let mut shown = Vec::new();
     for piece in cut.pieces(cut.stream) {
         let passed = filter.pass(piece);
-        // A terminal must get no partial sequence, because it would swallow the output that
-        // follows.
+        // A terminal must get no partial sequence, because the sequence would swallow the output
+        // that follows.
         harmless(&passed);
         shown.extend(passed);
     }
@@ -25,8 +25,8 @@ pub(crate) fn console(data: &[u8]) {
     }
 }
 
-/// Checks that a text is harmless. It sets no title, clipboard, key or unlisted mode. It requests
-/// only the cursor's position, and its control characters only move the cursor.
+/// Checks that a text is harmless. The text sets no title, clipboard, key or unlisted mode. It
+/// requests only the cursor's position, and its control characters only move the cursor.
 fn harmless(shown: &[u8]) {
     let shown = std::str::from_utf8(shown).expect("text in UTF-8");
     let mut pieces = shown.split('\x1b');
@@ -58,7 +58,7 @@ fn harmless(shown: &[u8]) {
     }
 }
 
-/// Filters lines from outside, in pieces: only line ends, tabs and text are passed on.
+/// Filters lines from outside, in pieces. Only line ends, tabs and text may pass.
 pub(crate) fn escape(data: &[u8]) {
     let cut = Cut::new(data);
     let mut out = Vec::new();

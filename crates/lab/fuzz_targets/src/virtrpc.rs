@@ -1,5 +1,5 @@
-//! The target for `virtrpc`, with the messages of libvirt's socket, or of another process that
-//! listens there.
+//! Target for `virtrpc`, with the messages of libvirt, or of another process that listens at
+//! libvirt's socket.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use virtrpc::{
 
 use crate::input::Cut;
 
-/// Passes any stream in any pieces to the decoder alone, and to a client with all calls open.
+/// Passes any stream, in any pieces, to a decoder, and to a client with all calls open.
 pub(crate) fn virtrpc(data: &[u8]) {
     let cut = Cut::new(data);
     let pieces = cut.pieces(cut.stream);
@@ -30,7 +30,6 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
         }
         assert!(decoder.buffered_bytes() <= MESSAGE_BYTES_MAX);
     }
-    // Errors are shown to users.
     for error in found.iter().filter_map(|result| result.as_ref().err()) {
         assert!(!error.to_string().is_empty());
     }
@@ -78,18 +77,17 @@ fn converse(pieces: &[&[u8]]) {
             }
         }
         assert_eq!(client.open_calls(), open.len());
-        // The client sends a few pongs at most, for any number of pings.
+        // The client sends at most a few pongs, for any number of pings.
         assert!(client.output().len() <= sent + 8 * 28, "{} bytes", client.output().len());
     }
 }
 
-/// The length of a message's header without the length field: program, version, procedure, type,
-/// serial and status.
+/// Length of a message's header without the length field: program, version, procedure, type, serial
+/// and status.
 const HEADER_BYTES: usize = 24;
 
-/// Passes an answer of any shape to each call. Each call must be answered once, with its result or
-/// with a reason. The first byte of a text selects success or failure. The rest is the answer's
-/// body.
+/// Passes an answer of any shape to each call. Each call must get one answer, a result or a reason.
+/// The first byte of a text selects success or failure. The rest is the answer's body.
 pub(crate) fn virtrpc_replies(data: &[u8]) {
     let mut data = data;
     for call in calls().into_iter().cycle() {
@@ -108,8 +106,7 @@ pub(crate) fn virtrpc_replies(data: &[u8]) {
     }
 }
 
-/// Makes this call, and returns the daemon's message that answers it; `None` if too many calls are
-/// open.
+/// Makes this call, and returns the daemon's answer; `None` if too many calls are open.
 pub(crate) fn reply_to(
     client: &mut Client,
     call: Call,

@@ -1,4 +1,4 @@
-//! Targets for the pages: input from a browser, a form or another site's page.
+//! Targets for the web pages: input from a browser, a form or another site's page.
 
 use ::web::outside;
 use base::duration::DAY_MS;
@@ -13,9 +13,9 @@ const LONGEST_MS: i64 = 366 * DAY_MS;
 /// Maximum interval of a page.
 const STEP_MAX_MS: i64 = 7 * DAY_MS;
 
-/// Parses a time in an address, and the page that a form redirects to. The time must be bounded,
-/// and the address made from it must have the same meaning. The page must be a path on this server,
-/// without a token.
+/// Parses a time in an address, and the page to which a form redirects. The time must be bounded,
+/// and the address made from the time must have the same meaning. The page must be a path on this
+/// server, without a token.
 pub(crate) fn web_address(data: &[u8]) {
     let now = Now { ms: NOW_MS, ..why::now() };
     for text in texts(data).map(String::from_utf8_lossy) {
@@ -39,7 +39,7 @@ pub(crate) fn web_address(data: &[u8]) {
 }
 
 /// Checks headers of a request: `Host`, `Origin`, `Sec-Fetch-Site`, `Sec-Fetch-Mode`, `Cookie` and
-/// `X-Forwarded-For`; an empty text means a missing header. A foreign host must be refused, another
+/// `X-Forwarded-For`. An empty text means a missing header. A foreign host must be refused, another
 /// site must change nothing, and an unknown cookie must give no access.
 pub(crate) fn web_heads(data: &[u8]) {
     let all: Vec<&[u8]> = texts(data).take(6).collect();
@@ -59,7 +59,7 @@ pub(crate) fn web_heads(data: &[u8]) {
         host.is_some_and(|host| name.eq_ignore_ascii_case(host))
     };
     assert!(!(reads || changes) || origin.is_none_or(is_own_origin), "{heads:?}");
-    // One of two headers must prove that a change comes from one of our pages.
+    // One of two headers must prove that a change comes from a page of this server.
     assert!(!changes || site == Some("same-origin") || (site.is_none() && origin.is_some()));
     assert!(!changes || reads, "{heads:?}");
     assert!(!outside::is_let_in(raw(4)), "{}", raw(4).escape_ascii());
@@ -68,8 +68,8 @@ pub(crate) fn web_heads(data: &[u8]) {
     assert!(by_proxy != "Unknown", "a proxy's user is known");
 }
 
-/// Parses forms and password files. A valid form must have an effect, and an error must be reported
-/// in a sentence.
+/// Parses forms and password files. A valid form must have an effect, and an error must be a
+/// sentence.
 pub(crate) fn web_forms(data: &[u8]) {
     for text in texts(data).map(String::from_utf8_lossy) {
         match outside::changed(&text) {

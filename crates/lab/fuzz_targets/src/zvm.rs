@@ -1,4 +1,4 @@
-//! Targets for the data of z/VM, a partition or another host's libvirt.
+//! Targets for data of z/VM, of a partition, or of another host's libvirt.
 
 use crate::input::Cut;
 use zmon::appldata::{Memory, Network, System};
@@ -9,8 +9,8 @@ use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
 use zmon::{domain, fsstatd, hypfs, monwriter, pinhead, procd, sthyi, sysinfo, tree};
 use zvm::{Hypervisor, Monitor, notified};
 
-/// Reads a file of MONWRITE to its end. Malformed parts must be reported within their bounds, and
-/// moments must advance in time.
+/// Reads a MONWRITE file to its end. Reported gaps must be within the file, and moments must
+/// advance in time.
 pub(crate) fn monwrite_file(data: &[u8]) {
     let mut reader = Reader::default();
     let mut monitor = Monitor::default();
@@ -30,7 +30,7 @@ pub(crate) fn monwrite_file(data: &[u8]) {
     }
 }
 
-/// Reads the device, in pieces of any size and with any errors between the pieces.
+/// Reads the monitor's device, in pieces of any size, with any errors between the pieces.
 pub(crate) fn monreader(data: &[u8]) {
     let cut = Cut::new(data);
     let mut stream = Stream::default();
@@ -51,7 +51,7 @@ pub(crate) fn monreader(data: &[u8]) {
     }
 }
 
-/// Checks that a parsed record is written back to the same bytes, and no other bytes change.
+/// Checks that a parsed record is written back to the same bytes, and that no other bytes change.
 fn both_ways<T: Layout>(data: &[u8]) {
     if let Ok(read) = T::read(data) {
         let mut written = data.to_vec();
@@ -114,8 +114,8 @@ pub(crate) fn hypfs_files(data: &[u8]) {
     }
 }
 
-/// Parses a configuration file of VMRM. Each user must be named once, with valid characters, and an
-/// error must have its position in the text.
+/// Parses a configuration file of VMRM. Each user must be named once, with valid characters. An
+/// error must have a position in the text.
 pub(crate) fn vmrm_notify(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match notified(text) {
@@ -146,21 +146,20 @@ pub(crate) fn sysinfo_text(data: &[u8]) {
     }
 }
 
-/// Parses a page of STHYI. An accepted page can be written and read again, and adds a limited
-/// number of levels.
+/// Parses a STHYI page. An accepted page must add a limited number of levels.
 pub(crate) fn sthyi_page(data: &[u8]) {
     if let Ok(info) = sthyi::read(data) {
         let _ = sthyi::read(&info.bytes());
         let mut levels = sysinfo::levels("Type: 8561\nLPAR Name: LP1\nVM00 Name: LINUX01\n");
         info.add_to(&mut levels);
-        // The existing levels, a partition's group, and three hypervisors, each with a pool and a
-        // guest.
+        // The existing levels, the group of a partition, and three hypervisors, each with a pool
+        // and a guest.
         assert!(levels.len() <= 3 + 1 + 3 * 3, "{}", levels.len());
         let _ = sysinfo::bound(&levels);
     }
 }
 
-/// Parses an address of a host's libvirt. No text may become an option of ssh.
+/// Parses the address of a host's libvirt. No text may become an option of ssh.
 pub(crate) fn remote_uri(data: &[u8]) {
     let Ok(uri) = metrics::remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
     assert!(!uri.host().is_empty() && !uri.host().starts_with('-'));
@@ -172,6 +171,6 @@ fn hypfs_tree(data: &[u8]) {
     let Ok(tree) = tree::read(text.lines().filter_map(|line| line.split_once(' '))) else { return };
     let files = tree::write(&tree);
     let again = tree::read(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
-    // A name with characters outside of EBCDIC changes.
+    // A name with characters outside of EBCDIC changes, so only success is checked.
     assert!(again.is_ok());
 }

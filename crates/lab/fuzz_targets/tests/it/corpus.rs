@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fuzz_targets::{TARGETS, bounded};
 
-/// Minimum number of inputs of a target: an ordinary one and a hostile one.
+/// Minimum number of inputs of a target: an ordinary input and a hostile input.
 const INPUTS_MIN: usize = 2;
 
 fn corpus() -> PathBuf {
