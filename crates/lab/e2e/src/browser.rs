@@ -2,8 +2,9 @@
 //! out.
 //!
 //! The browser is Debian's `chromium-headless-shell`, driven by the DevTools protocol over two
-//! pipes, so that no port is opened. No client library is used. Compiling a library for the whole
-//! protocol takes longer than all other code of this crate, and such a library needs a port.
+//! pipes, so that no port is opened. No client library is used, because such a library needs a
+//! port. Compiling one for the whole protocol also takes longer than compiling the rest of this
+//! crate.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -22,9 +23,9 @@ use vm::{Deadline, Scratch};
 pub const PROGRAM: &str = "chromium-headless-shell";
 /// Version of axe-core, pinned so that an update is a separate change.
 const AXE: &str = "axe-core@4.10.3";
-/// Limit of every wait. It is long because guests use the machine at the same time.
+/// Timeout of every wait. It is long because guests use the machine at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Limit of the wait for the browser's exit.
+/// Timeout of the wait for the browser's exit.
 const END: Duration = Duration::from_secs(10);
 /// A shell command that moves the pipes to file descriptors 3 and 4, where the browser expects
 /// them.
@@ -102,7 +103,6 @@ impl Browser {
         browser
     }
 
-    /// Sends a command to the browser, and waits for the response.
     fn order(&mut self, method: &str, params: Value) -> Value {
         self.sent += 1;
         let id = self.sent;
@@ -123,7 +123,7 @@ impl Browser {
         }
     }
 
-    /// Returns the next message if one arrives in time, and records its event.
+    /// Returns the next message if it arrives in time, and records its event.
     fn next(&mut self, until: Deadline) -> Option<Value> {
         let left = until.remaining()?;
         let message = self.answers.recv_timeout(left).ok()?;
@@ -164,7 +164,7 @@ impl Browser {
         }
     }
 
-    /// Evaluates an expression in the page. If its value is a promise, waits for the result.
+    /// Evaluates an expression in the page. If the value is a promise, waits for the result.
     pub fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.order("Runtime.evaluate", params);
@@ -188,7 +188,7 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub fn until(&mut self, expression: &str) {
-        // The page's own limit is shorter than the limit of the browser's response.
+        // The page's own timeout is shorter than the timeout of the browser's response.
         let limit = PATIENCE.as_millis() / 2;
         let so = self.value(&format!(
             "new Promise((done) => {{ const began = Date.now(); const look = () => {{
@@ -266,12 +266,12 @@ impl Browser {
         fs::write(path, decoded(shot["data"].as_str().unwrap())).unwrap();
     }
 
-    /// Returns the requested URLs since the last call.
+    /// Returns the URLs requested since the last call.
     pub fn requests(&mut self) -> Vec<String> {
         std::mem::take(&mut self.asked)
     }
 
-    /// Returns the page's complaints since the last call.
+    /// Returns the complaints reported since the last call.
     pub fn complaints(&mut self) -> Vec<String> {
         std::mem::take(&mut self.complaints)
     }
@@ -279,8 +279,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // When the browser closes, its other processes end, too, and no process writes to its
-        // directory.
+        // When the browser closes, all its processes end, and no process writes to its directory.
         let _ = self.orders.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let has_ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
         if wait_until(END, || has_ended(&mut self.child)).is_none() {
@@ -306,7 +305,6 @@ pub fn axe() -> Option<String> {
     Some(fs::read_to_string(dir.join("package/axe.min.js")).unwrap())
 }
 
-/// Decodes base64.
 fn decoded(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let value = |letter: u8| LETTERS.iter().position(|one| *one == letter).unwrap_or(0);

@@ -1,8 +1,7 @@
 //! Real metrics servers, each on the loopback and with a separate directory.
 //!
-//! VictoriaMetrics and Prometheus accept the same requests. Only their start differs. Neither
-//! engine is installed on every machine, so a test without an engine reports the missing engine and
-//! passes.
+//! VictoriaMetrics and Prometheus accept the same requests, and only their start differs. An engine
+//! may be missing on a machine. A test then reports the missing engine and passes.
 
 use crate::{is_there, scratch};
 use metrics::Url;
@@ -16,7 +15,7 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process, Scratch, wait_for_exit};
 
-/// Limit of every wait: both engines start within a second on an idle machine.
+/// Timeout of every wait. Both engines start within a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(50);
@@ -87,7 +86,7 @@ impl Engine {
         Url::parse(&format!("{}/api/v1/write", self.base)).expect("an address")
     }
 
-    /// Returns a client for requests during [`Engine::until`].
+    /// Returns a client for requests while [`Engine::until`] borrows the engine.
     pub fn asked(&self) -> Asked {
         Asked(self.base.trim_start_matches("http://").to_owned())
     }
@@ -111,8 +110,7 @@ impl Engine {
             let ended = self.process.try_wait().expect("a child");
             assert!(ended.is_none(), "the engine has ended: {}", self.process.stderr());
             assert!(deadline.remaining().is_some(), "{what} never came; last seen: {seen}");
-            // The pause waits for the engine's exit, so it is short if the engine ends
-            // unexpectedly.
+            // The pause also ends when the engine exits.
             let _ = wait_for_exit(self.process.id(), LOOK);
         }
     }
@@ -167,7 +165,6 @@ fn prometheus(dir: &Path, config: &Path, address: &str) -> Command {
     command
 }
 
-/// Returns a loopback address without a listener.
 fn free_address() -> String {
     format!("{}:{}", Ipv4Addr::LOCALHOST, free_port())
 }

@@ -1,4 +1,4 @@
-//! `pinhead up` and farms, run like a user runs them.
+//! `pinhead up` and farms, run as a user runs them.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use vm::{Deadline, Scratch, wait_for_exit};
 
 /// Lock that lets one `pinhead up` run at a time. `pinhead explain` searches every `pinhead up` of
-/// its user, and the guests of all of them have the same names.
+/// its user, and the guests of each `pinhead up` have the same names.
 static ONE_UP: Mutex<()> = Mutex::new(());
 
 /// A running `pinhead up` of two guests. Dropping this value ends it and its guests.
@@ -75,8 +75,7 @@ impl Up {
             assert!(ended.is_none(), "`pinhead up` ended before {what}");
             let refusal = self.refusal.borrow();
             assert!(deadline.remaining().is_some(), "never {what}: {refusal}");
-            // The pause waits for the program's exit, so it is short if the program ends
-            // unexpectedly.
+            // The pause also ends when the program exits.
             let _ = wait_for_exit(self.child.id(), LOOK);
         }
     }
@@ -108,7 +107,7 @@ impl Up {
         command.args(args).env("TMPDIR", self.dir.path()).output().expect("it runs")
     }
 
-    /// Returns a command of `pinhead` that sees the files of [`Up::managed`].
+    /// Returns a command of `pinhead` that sees the same files as a program of [`Up::managed`].
     pub fn inside(&self, args: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         let pid = self.child.id().to_string();
@@ -132,7 +131,7 @@ impl Up {
         text
     }
 
-    /// Returns the directory of the guests' sockets, as listed by the kernel.
+    /// Returns the directory of the guests' sockets, found in the kernel's list of sockets.
     pub fn run_dir(&self) -> PathBuf {
         run_dir(self.child.id(), "g1.qmp")
     }
@@ -163,7 +162,8 @@ pub struct Farm {
 }
 
 impl Farm {
-    /// Writes a farm's file with a unique name, as this user may run other farms on the machine.
+    /// Writes a farm's file with a unique name, because this user may run other farms on the
+    /// machine.
     pub fn new(test: &str, classes: &str, share: Share) -> Farm {
         let name = format!("test-{test}-{}", std::process::id());
         let dir = std::env::temp_dir().join(format!("pinhead-{name}"));
@@ -182,7 +182,7 @@ impl Farm {
         let mut command = Command::new(crate::program());
         command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
         if args.first() == Some(&"up") {
-            // A manager of one test's farm would also manage the guests of other tests.
+            // A manager that the test's farm starts would also manage the guests of other tests.
             command.arg("--no-manager");
         }
         command
@@ -221,14 +221,13 @@ impl Farm {
         (number(&table["pid"]), guests.map(|guest| number(&guest["pid"])).collect())
     }
 
-    /// Returns the directory of the farm's sockets, as listed by the kernel.
+    /// Returns the directory of the farm's sockets, found in the kernel's list of sockets.
     pub fn run_dir(&self, farm: u32) -> PathBuf {
         // The socket is bound under this name, and renamed afterwards.
         run_dir(farm, "control.new")
     }
 }
 
-/// Finds the directory of a process's sockets by the name of one socket.
 fn run_dir(pid: u32, socket: &str) -> PathBuf {
     let sockets = fs::read_to_string("/proc/net/unix").unwrap();
     let end = format!("/up/{pid}/{socket}");

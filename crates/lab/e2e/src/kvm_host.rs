@@ -25,17 +25,17 @@ use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
 
-/// Limit of slow waits. The emulation of a processor that itself runs guests is slow, above all on
-/// a busy machine.
+/// Timeout of slow waits. Emulating a processor that itself runs guests is slow, above all on a
+/// busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Limit of one shell line in a running host.
+/// Timeout of one shell line in a running host.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// Console output that marks the host's shell as ready.
+/// Console output that shows that the host's shell is ready.
 const UP: &str = "pinhead: kvmhost is up";
-/// Directory in the host with the tests' files.
+/// Directory in the host with the files from the test.
 const BROUGHT: &str = "/srv";
-/// File with the saved state that hosts resume.
+/// File with the saved state from which hosts resume.
 const STATE: &str = "state";
 const DISK: &str = "disk.qcow2";
 const TAR: &str = "srv.tar";
@@ -44,8 +44,8 @@ const TAR: &str = "srv.tar";
 const GUEST_WORDS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps \
     nowatchdog no_timer_check audit=0 psi=1";
 
-/// The domain of each host. The domain keeps [`FILLED_MIB`] of [`MEMORY_MIB`] filled, and prints a
-/// checksum of that memory.
+/// The domain of each host. It keeps [`FILLED_MIB`] of [`MEMORY_MIB`] filled, and prints a checksum
+/// of the filled memory.
 pub const LV1: &str = "lv1";
 /// Memory of the domain, in MiB.
 pub const MEMORY_MIB: u64 = 192;
@@ -62,7 +62,7 @@ pub struct KvmHost {
     _dir: Scratch,
 }
 
-/// Returns the directory that `scripts/kvm-host` has made.
+/// Returns the directory that `scripts/kvm-host` creates.
 fn made() -> PathBuf {
     given("PINHEAD_KVM_HOST").into()
 }
@@ -134,7 +134,7 @@ impl KvmHost {
         words("-mon", "chardev=qmp,mode=control".into());
         words("-serial", "chardev:console".into());
         words("-device", "virtserialport,chardev=ctl,name=org.pinhead.ctl.0".into());
-        // The network's back end is no part of the machine's state.
+        // The back end of the network is not part of the machine's state.
         let backend = net.as_ref().map(|end| end.as_raw_fd());
         words(
             "-netdev",
@@ -203,7 +203,7 @@ impl KvmHost {
         }
     }
 
-    /// Waits until the manager has a guest's data, including data from the balloon.
+    /// Waits until the manager has data about a guest, including balloon statistics.
     pub fn has_numbers(&mut self, guest: &str) {
         self.until(&format!("pinhead ps | grep -E '^{guest} .* [0-9]+ +0 +[-0-9]'"));
     }
@@ -213,7 +213,7 @@ impl KvmHost {
         let file = format!("{BROUGHT}/{domain}.console");
         self.sh(&format!("touch {file} && wc -l < {file} > /tmp/lines"));
         let line = format!("tail -n +$(($(cat /tmp/lines) + 1)) {file} | grep -m 1 '^sum .*-'");
-        // The console may contain only a part of the line so far.
+        // The console may so far contain only a part of the line.
         self.until(&line).trim_end().to_owned()
     }
 
@@ -222,7 +222,7 @@ impl KvmHost {
         self.until(&format!("virsh dommemstat {domain} | grep -x 'actual {}'", mib << 10));
     }
 
-    /// Writes a file in the host, in one line of its shell.
+    /// Writes a file in the host with one shell line.
     pub fn write(&mut self, path: &str, text: &str) {
         self.sh(&crate::line_that_writes(path, text));
     }
@@ -239,7 +239,7 @@ impl KvmHost {
         self.sh(&format!("virsh -q define {BROUGHT}/{name}.xml && virsh -q start {name}"));
     }
 
-    /// Starts a QEMU guest by hand, with its monitor where pinhead finds it without settings.
+    /// Starts a QEMU guest by hand, with its monitor at a path that pinhead finds without settings.
     /// `memory` contains QEMU arguments, and `load` contains kernel arguments.
     pub fn plain_qemu(&mut self, name: &str, memory: &str, load: &str) {
         let dir = "/run/pinhead/up/by-hand";
@@ -260,8 +260,8 @@ impl KvmHost {
 
     /// Returns the CPU time of a guest's virtual CPUs, in clock ticks of the host.
     pub fn guest_ticks(&mut self, guest: &str) -> u64 {
-        // Field 43 has the ticks. The first two fields are removed, because the second field, the
-        // thread's name, may contain spaces.
+        // Field 43 has the ticks. sed removes the first two fields, because the thread's name in
+        // the second field may contain spaces.
         let line = "cat /proc/$(pgrep -f guest=GUEST,)/task/*/stat | sed 's/.*) //' | \
                     awk '{ n += $41 } END { print n }'";
         self.number(&line.replace("GUEST", guest))
@@ -320,8 +320,8 @@ fn layer(under: &Path, format: &str, path: &Path) {
     assert!(done.success(), "{make:?}");
 }
 
-/// Returns the directory of the saved state that hosts resume. The state is made again only if the
-/// packages or this file change.
+/// Returns the directory of the saved state from which hosts resume. The state is made again only
+/// if the packages or this file change.
 fn template() -> PathBuf {
     let brought = brought();
     let mut bytes = Vec::new();
@@ -345,7 +345,7 @@ fn template() -> PathBuf {
     place
 }
 
-/// Removes the states of other packages, because each takes half a gigabyte.
+/// Removes the states made with other packages, because each state takes half a gigabyte.
 fn remove_others(base: &Path) {
     let found = fs::read_dir(base).into_iter().flatten().flatten();
     for entry in found.filter(|e| e.file_name().to_string_lossy().starts_with("installed-")) {
@@ -353,7 +353,7 @@ fn remove_others(base: &Path) {
     }
 }
 
-/// Collects the files for the host: the packages, a guest's kernel and file system, and the
+/// Collects the files for the host: pinhead's packages, a guest's kernel and file system, and the
 /// packages that `pinhead up` would download.
 fn brought() -> Scratch {
     let dir = scratch("kvm-host-srv");
@@ -428,8 +428,8 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);
-    // A virtual CPU of the host that runs the domain at this moment is not saved completely. After
-    // a resume it would never return from the domain.
+    // If a virtual CPU of the host runs the domain while the state is saved, the CPU is not saved
+    // completely. After a resume it would never return from the domain.
     host.sh(&format!("virsh -q suspend {LV1}"));
     host.sh("sync; echo 3 > /proc/sys/vm/drop_caches");
     let mut call = |command| {

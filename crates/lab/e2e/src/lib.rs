@@ -33,26 +33,26 @@ use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm, wait_for_exit};
 use wire::{Memory, Status};
 
-/// Limit of a boot. Under emulation on a busy machine a boot may take many times its usual five
+/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual five
 /// seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Guests that boot at the same time on the machine's two cores.
+/// Maximum number of guests that boot at the same time, because the machine has two cores.
 const BOOTS: usize = 3;
 
 /// Memory of a guest of [`Plan::managed`], in MiB.
 pub const MANAGED_MIB: u64 = 384;
 
-/// Pause between two polls. A poll is a process of the program or of a guest, and many tests poll
+/// Pause between two polls. A poll starts a process on the host or in a guest, and many tests poll
 /// at the same time.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// Rules that never change anything, so that any change comes from the manager.
+/// Rules that never change anything, so that only the manager makes changes.
 pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                            HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
                            MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// A kernel argument that keeps the modules of compressed memory loaded, with a little swap, for
+/// Kernel argument that keeps the modules of compressed memory loaded, with a little swap, for
 /// [`Guest::fill_cache`].
 pub const HAS_ZRAM: &str = "pinhead.zram_mib=4";
 
@@ -67,14 +67,15 @@ pub struct Seen {
     pub tally: Tally,
     /// Last memory report.
     pub memory: Option<Memory>,
-    /// Number of reports from the daemon that tasks wait for memory.
+    /// Number of times that the daemon reported that tasks wait for memory.
     pub needs: u64,
-    /// Number of requests to the daemon to sample, sent because the guest's virtual CPUs had run.
+    /// Number of requests to the daemon for a sample. A request is sent because the guest's virtual
+    /// CPUs have run.
     pub looks_asked: u64,
     /// QEMU process of the guest.
     pub pid: Option<u32>,
-    /// Number of invalid bytes on the port, and number of times that the port sent more than its
-    /// budget.
+    /// Number of invalid bytes on the port, and number of times that the port exceeded its budget
+    /// of bytes.
     pub misbehaviour: (u64, u64),
     /// CPU time of the fleet's thread so far.
     pub host_cpu: Duration,
@@ -88,7 +89,6 @@ struct Shared {
     requests: Vec<Request>,
 }
 
-/// A request to the fleet's thread.
 type Request = Box<dyn FnOnce(&mut Fleet) + Send>;
 
 /// A fleet with its thread.
@@ -160,7 +160,7 @@ impl Plan {
     }
 
     /// Returns a guest with 384 MiB, the rules [`HOLDING`] and room for [`Guest::fill_cache`]. All
-    /// such guests resume one state, which saves their boots.
+    /// such guests resume one saved state, so they need not boot.
     pub fn managed(dir: &Path) -> Plan {
         Plan {
             memory_mib: MANAGED_MIB,
@@ -171,14 +171,14 @@ impl Plan {
     }
 }
 
-/// Returns the program under test, as `make build` leaves it. Its path comes from the environment,
+/// Returns the program under test, as built by `make build`. The path comes from the environment,
 /// so that no test runs a stale build by accident.
 pub fn program() -> &'static str {
     static PROGRAM: LazyLock<String> = LazyLock::new(|| given("PINHEAD_PROGRAM"));
     &PROGRAM
 }
 
-/// Returns the directory of the guests' daemons, as `make build` leaves them.
+/// Returns the directory of the guests' daemons, as built by `make build`.
 pub fn daemon_dir() -> PathBuf {
     given("PINHEAD_GUEST_DIR").into()
 }
@@ -221,7 +221,7 @@ fn given(variable: &str) -> String {
 }
 
 impl Host {
-    /// Starts guests at the same time as other tests' guests.
+    /// Starts guests. Other tests may have guests at the same time.
     pub fn start(plans: &[Plan]) -> Host {
         Host::start_with(plans, share(plans.len()))
     }
@@ -270,8 +270,8 @@ impl Host {
         self.ask(Fleet::take_back);
     }
 
-    /// Waits until a condition holds for a guest, and returns how long that took. Fails with the
-    /// guest's last state.
+    /// Waits until a condition holds for a guest, and returns how long that took. A timeout fails
+    /// with the guest's last state.
     pub fn until(
         &self,
         index: usize,
@@ -300,7 +300,7 @@ impl Host {
 
     /// Returns a guest's shell, once the guest has booted.
     pub fn guest(&self, index: usize) -> Guest<'_> {
-        // A guest resumed from a state prints nothing to its console.
+        // A guest that resumes a saved state prints nothing to its console.
         let is_up = |seen: &Seen| seen.console.contains(" is up") || seen.state.is_up();
         self.until(index, "the guest is up", PATIENCE, is_up);
         let ctl = self.lock().ctl.get_mut(index).and_then(Option::take);
@@ -328,8 +328,7 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     assert!(daemon.is_file(), "no {}: `make test` makes it", daemon.display());
     let mut files = plan.files.clone();
     files.push(GuestFile::text("/etc/pinhead.conf", &plan.rules));
-    // A guest that starts its daemon later gets `-v`, with which the daemon only prints its
-    // version.
+    // A guest that starts its daemon later gets `-v`: its daemon only prints the version at boot.
     files.push(GuestFile::text("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
     let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
     let mut spec = GuestSpec {
@@ -397,7 +396,6 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
     }
 }
 
-/// Returns the CPU time of the calling thread.
 fn own_cpu_time() -> Duration {
     let text = std::fs::read("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(schedstat::parse(&text).map_or(0, |ran| ran.run_ns))
@@ -443,8 +441,8 @@ impl Guest<'_> {
         self.host.seen(self.index)
     }
 
-    /// Waits until a command of the guest prints the wanted output. Each try is a new command. The
-    /// pause between two tries is on the host, where it costs no process in the guest.
+    /// Waits until a command of the guest prints the wanted output. Each try runs the command
+    /// again. The pause between two tries is on the host, so it needs no process in the guest.
     pub fn until_sh(&mut self, line: &str, limit: Duration, so: impl Fn(&str) -> bool) -> Duration {
         let deadline = Deadline::after(limit);
         loop {

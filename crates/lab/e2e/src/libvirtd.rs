@@ -1,9 +1,9 @@
 //! A private libvirt daemon for tests with guests under libvirt.
 //!
 //! The daemon is a user's own (`qemu:///session`). All of its directories are below one directory,
-//! which is removed afterwards. The machine's libvirt is therefore not touched. A daemon of root
-//! would act as the system's daemon, so under root the daemon runs as user `nobody`. If a test is
-//! killed, its guest survives until the guest's load script shuts it down.
+//! which is removed afterwards. The machine's libvirt is therefore not touched. A daemon run by
+//! root would act as the system's daemon, so under root the daemon runs as user `nobody`. If a test
+//! is killed, its guest keeps running until the guest's load script shuts it down.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -37,13 +37,13 @@ pub fn missing() -> Option<&'static str> {
 }
 
 impl Daemon {
-    /// Starts a daemon, which listens a while later.
+    /// Starts a daemon. The daemon listens some time later.
     pub fn start() -> Daemon {
         let dir = scratch("libvirt");
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         fs::create_dir_all(dir.join("config/libvirt")).unwrap();
         fs::create_dir_all(dir.join("run")).unwrap();
-        // Output goes to files, because otherwise the daemon would start virtlogd to write it.
+        // Output goes to files. Otherwise the daemon would start virtlogd for the output.
         fs::write(dir.join("config/libvirt/qemu.conf"), "stdio_handler = \"file\"\n").unwrap();
         for path in ["", "config", "config/libvirt", "run"] {
             let path = dir.join(path);
@@ -68,8 +68,8 @@ impl Daemon {
         if self.is_root { NOBODY } else { own() }
     }
 
-    /// Returns the manager's name for the domain, with the user id if the domain belongs to another
-    /// user.
+    /// Returns the name that the manager gives to the domain. The name includes the user id if the
+    /// domain belongs to another user.
     pub fn guest(&self) -> String {
         if self.is_root { format!("{NOBODY}/{NAME}") } else { NAME.to_owned() }
     }
@@ -89,7 +89,7 @@ impl Daemon {
         self.process.kill().unwrap();
     }
 
-    /// Starts the daemon once more.
+    /// Starts the daemon again.
     pub fn start_again(&mut self) {
         self.process = spawn(self.dir.path(), self.is_root);
     }
@@ -121,7 +121,7 @@ impl Daemon {
         String::from_utf8_lossy(&console).into_owned()
     }
 
-    /// Creates a domain from copies of an image that its user may read, with a script that runs
+    /// Creates a domain from copies of an image, which the daemon's user may read. A script runs
     /// once the guest is up.
     pub fn create_domain(&self, load: &str) {
         let bytes = load.as_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Load on a guest's memory, and the guest's own counts of it.
+//! Memory load in a guest, and the guest's own counts of this load.
 
 use crate::Guest;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use wire::{Memory, PoolRequest, Pressure, ToHost};
 
 impl Guest<'_> {
     /// Fills the guest's page cache with data of a disk that is read only once. An empty device of
-    /// compressed memory serves as the disk, because reading it costs the host nothing. The cache
-    /// stays while a process has the device open.
+    /// compressed memory serves as the disk, because reading this device costs the host nothing.
+    /// The cache stays while a process has the device open.
     pub fn fill_cache(&mut self, mib: u64) {
         self.sh(&format!(
             "swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset; \
@@ -29,7 +29,7 @@ impl Guest<'_> {
         ));
     }
 
-    /// Waits until [`Guest::use_memory`] has taken everything.
+    /// Waits until [`Guest::use_memory`] has allocated all of its memory.
     pub fn until_used(&mut self, limit: Duration) {
         let line = "ls /run/load.done 2> /dev/null || true";
         self.until_sh(line, limit, |text| !text.is_empty());
@@ -40,7 +40,7 @@ impl Guest<'_> {
         self.number("df -m /dev/shm | awk 'END {print $3}'")
     }
 
-    /// Frees the memory taken into use.
+    /// Frees the memory allocated by [`Guest::use_memory`].
     pub fn free(&mut self) {
         self.sh("rm -f /dev/shm/load.* /run/load.done");
     }
@@ -59,8 +59,8 @@ impl Guest<'_> {
     }
 }
 
-/// Returns the command that prints the number of the daemon's wake-ups, which is the number of its
-/// waits. The number of dispatches is higher if other tasks of the guest preempt the daemon.
+/// Returns the command that prints the number of the daemon's wake-ups, which equals the number of
+/// its waits. The number of dispatches is higher if other tasks of the guest preempt the daemon.
 pub fn wake_ups() -> &'static str {
     "awk '/^voluntary_ctxt_switches/ {print $2}' /proc/$(pidof pinheadd)/status"
 }

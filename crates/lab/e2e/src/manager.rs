@@ -5,8 +5,8 @@
 //!                       ── host.toml, host.sock, journal.db ◄── Manager (a process)
 //! ```
 //!
-//! The budget in its settings bounds the guests' total memory, so that a machine with much memory
-//! acts as a small, full host.
+//! The budget in the manager's settings limits the guests' total memory, so that a machine with
+//! much memory acts as a small, full host.
 
 use crate::{Host, LOOK, scratch};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
@@ -22,9 +22,9 @@ use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
 use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 
-/// Limit of a manager's response. The manager shares two cores with emulated guests.
+/// Timeout of a manager's response. The manager shares two cores with emulated guests.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Limit of a manager's start, and of its orderly exit.
+/// Timeout of a manager's start and of its orderly exit.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAGE_BYTES: u64 = 4096;
 /// More events than a test can cause.
@@ -57,8 +57,8 @@ impl Place {
         self.dir.join("journal.db")
     }
 
-    /// Sets a guest's balloon through its second monitor, while no manager is connected to it.
-    /// Waits until the guest has this much memory.
+    /// Sets a guest's balloon through its second monitor, and waits until the guest has this much
+    /// memory. No manager may be connected to the monitor.
     pub fn balloon(&self, name: &str, mib: u64) {
         let stream = UnixStream::connect(self.dir.join(format!("{name}.qmp")));
         let mut monitor = Monitor::new(stream.unwrap_or_else(|e| panic!("{name}: {e}")));
@@ -73,8 +73,8 @@ impl Place {
     }
 
     /// Replays the recordings of managers in this directory, and returns the number of decisions
-    /// that moved memory. At least 95 % of the decisions must match the journal: same guest and
-    /// time, same direction, target within 5 %.
+    /// that moved memory. At least 95 % of the decisions must match the journal: same guest, time
+    /// and direction, and a target within 5 %.
     pub fn replayed(&self) -> u64 {
         let mut command = Command::new(crate::program());
         command.args(["replay", "--from", "1d ago", "--format", "json", "--dir"]);
@@ -94,7 +94,6 @@ impl Place {
         moves
     }
 
-    /// Returns the replay as text, for a failed test.
     fn replay_text(&self) -> String {
         let mut command = Command::new(crate::program());
         command.args(["replay", "--from", "1d ago", "--dir"]).arg(self.dir.join("recordings"));
@@ -103,13 +102,13 @@ impl Place {
     }
 
     /// Writes the settings of a host of this size. KSM and swap stay unchanged unless `more` sets
-    /// them. KSM and swap belong to the whole machine, where other tests run, and swap may be
-    /// missing. Guests with merged pages would also be counted differently.
+    /// them. Both belong to the whole machine, where other tests run, and swap may be missing.
+    /// Merged pages would also change how guests are counted.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         self.settings_for(self.dir.path(), size, more)
     }
 
-    /// Writes the settings of a manager of guests with sockets in this directory.
+    /// Writes the settings of a manager whose guests have sockets in this directory.
     pub fn settings_for(&self, sockets: &Path, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
         let dir = sockets.display();
@@ -134,7 +133,7 @@ impl Place {
     }
 }
 
-/// A host's size as simulated by the budget, in MiB.
+/// Size of a host, as simulated by the budget, in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Memory that the guests may use together.
@@ -148,7 +147,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns a host with this much free memory next to a fleet's present use.
+    /// Returns a size with this much free memory in addition to the memory that a fleet uses now.
     pub fn with_free(host: &Host, guests: usize, free_mib: u64) -> Size {
         let (private, shared): (Vec<u64>, Vec<u64>) =
             (0..guests).map(|n| held_mib(host, n)).unzip();
@@ -158,15 +157,14 @@ impl Size {
     }
 }
 
-/// Approximate memory of a manager itself, which counts in its budget.
+/// Approximate memory of a manager itself, which counts towards the budget.
 const MANAGER_MIB: u64 = 8;
 
-/// Returns a guest's private memory in the host, in MiB.
+/// Returns the size of a guest's private memory on the host, in MiB.
 pub fn resident_mib(host: &Host, index: usize) -> u64 {
     held_mib(host, index).0
 }
 
-/// Returns a guest's private memory, and its file pages shared with others, in MiB.
 fn held_mib(host: &Host, index: usize) -> (u64, u64) {
     let pid = host.seen(index).pid.unwrap_or_else(|| panic!("guest {index} has no process"));
     let text = std::fs::read(format!("/proc/{pid}/statm")).unwrap_or_default();
@@ -191,7 +189,7 @@ pub fn signal(pid: u32, name: &str) {
 pub fn observe(time: Duration) {
     let deadline = Deadline::after(time);
     while let Some(left) = deadline.remaining() {
-        // The pause is a wait for this process's own exit.
+        // The pause waits for this process's own exit, which cannot come.
         let _ = wait_for_exit(std::process::id(), left);
     }
 }
@@ -201,7 +199,7 @@ pub fn wait_until(limit: Duration, mut so: impl FnMut() -> bool) -> Option<Durat
     let deadline = Deadline::after(limit);
     while !so() {
         deadline.remaining()?;
-        // The pause is a wait for this process's own exit.
+        // The pause waits for this process's own exit, which cannot come.
         let _ = wait_for_exit(std::process::id(), LOOK);
     }
     Some(deadline.elapsed())
@@ -281,7 +279,7 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// Waits until the manager has data of this many guests from their balloons or daemons, and
+    /// Waits until the manager has data from the balloons or daemons of this many guests, and
     /// decides.
     pub fn knows(&self, guests: usize) {
         self.until("it knows all guests", PATIENCE, |ps| {
@@ -290,7 +288,7 @@ impl<'a> Manager<'a> {
         });
     }
 
-    /// Runs another command of the program, with the manager's socket.
+    /// Runs a command of `pinhead` with the manager's socket.
     pub fn command(&self, words: &[&str]) -> Output {
         let mut command = Command::new(crate::program());
         command.args(words).arg("--socket").arg(self.place.socket()).stdin(Stdio::null());
@@ -352,7 +350,7 @@ impl<'a> Manager<'a> {
         Journal::read_only(&path).unwrap_or_else(|e| panic!("{e}: {}", self.log()))
     }
 
-    /// Returns the whole journal as text, for a failed test.
+    /// Returns the whole journal as text, for the message of a failed test.
     pub fn journal_text(&self) -> String {
         let mut out = String::new();
         let guests = self.journal().guests().unwrap_or_default();
@@ -389,7 +387,7 @@ fn always() -> Range {
     Range { from_ms: i64::MIN, to_ms: i64::MAX }
 }
 
-/// Returns a guest of a table.
+/// Returns the row of a guest.
 pub fn row<'a>(ps: &'a Ps, name: &str) -> Option<&'a GuestRow> {
     ps.guests.iter().find(|guest| guest.name == name)
 }
@@ -417,7 +415,7 @@ pub fn line(name: &str, one: &Decided) -> String {
     )
 }
 
-/// Formats the guests in some lines, for a failed test.
+/// Formats all guests as text, for the message of a failed test.
 pub fn table(ps: &Ps) -> String {
     let mib = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |b| (b >> 20).to_string());
     let mut out = format!("host: {} MiB free\n", mib(ps.host.available_bytes));

@@ -1,4 +1,4 @@
-//! `pinhead web` as a user sees it: the program prints the address of its pages.
+//! `pinhead web` as a user sees it. The program prints the address of its pages.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Number of loads of a page to measure its time. The median counts.
+/// Number of loads of a page. The median of the times counts.
 const TIMES: usize = 5;
 
 /// Width and height of a window.
@@ -20,14 +20,14 @@ const LABEL: f64 = 12.0;
 /// Maximum height of a picture.
 const TALL: f64 = 3_000.0;
 
-/// Height of the smallest label of all charts of a page, in pixels.
+/// Expression for the height of the smallest label in all charts of a page, in pixels.
 const SMALLEST_LABEL: &str = "Math.min(99, ...[...document.querySelectorAll('svg text')].map(
     (text) => parseFloat(getComputedStyle(text).fontSize) * (text.getScreenCTM()?.d ?? 1)))";
 
 /// A window's size and color scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Prefix of its pictures' names.
+    /// Prefix of the names of pictures.
     pub name: &'static str,
     window: (u32, u32),
     is_dark: bool,
@@ -78,7 +78,6 @@ impl Pages {
         pages
     }
 
-    /// Waits for the next address.
     fn next_door(&mut self) -> String {
         let mut line = String::new();
         self.told.read_line(&mut line).unwrap();
@@ -96,7 +95,7 @@ impl Pages {
     }
 
     /// Opens a page, saves a picture of it, and returns its faults. Faults are findings of axe,
-    /// small labels, and a page wider than its window.
+    /// small labels, and a page that is wider than its window.
     pub fn faults(
         &self,
         browser: &mut Browser,

@@ -4,21 +4,21 @@
 //!   libtest's threads ─► share(guests), in the order of asking ─► places for GUESTS guests
 //! ```
 //!
-//! An emulated guest keeps a core busy while it boots, and afterwards mostly waits. So several
-//! tests run at the same time, and each declares its number of guests. A slow test that measures
-//! runs while no other test of this program has a guest. `scripts/test` decides which programs run
-//! at the same time.
+//! An emulated guest keeps a core busy while it boots, and mostly waits afterwards. Several tests
+//! can therefore run at the same time, and each test declares its number of guests. A slow test
+//! that measures runs while no other test of this program has a guest. `scripts/test` decides which
+//! programs run at the same time.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Guests on the machine at a time.
+/// Maximum number of guests on the machine at a time.
 const GUESTS: usize = 12;
 
 struct Places {
     free: usize,
-    /// Waiting tests, in the order of their requests. Otherwise many small tests would keep a large
-    /// test waiting forever.
+    /// Waiting tests, in the order of their requests. Without this order, many small tests would
+    /// keep a large test waiting forever.
     queue: VecDeque<u64>,
     next: u64,
 }
@@ -26,7 +26,7 @@ struct Places {
 static PLACES: Mutex<Places> = Mutex::new(Places { free: GUESTS, queue: VecDeque::new(), next: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// Places for guests that a test occupies. Dropping this value releases them.
+/// Places that a test occupies for its guests. Dropping this value releases them.
 #[derive(Debug)]
 pub struct Share(usize);
 
@@ -50,7 +50,7 @@ pub fn share(guests: usize) -> Share {
     Share(wanted)
 }
 
-/// Waits until no other test has a guest, and keeps other tests waiting.
+/// Waits until no other test has a guest, and makes other tests wait.
 pub fn alone() -> Share {
     share(GUESTS)
 }

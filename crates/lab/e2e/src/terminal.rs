@@ -1,7 +1,7 @@
 //! A program in a real terminal, driven like a user's: keys go in, the screen comes out.
 //!
-//! The terminal is tmux's. Its server is private, with a socket in a private directory, so that no
-//! other session is seen or touched.
+//! The terminal is a tmux session. The tmux server is private, with a socket in a private
+//! directory, so that no other session is seen or touched.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -12,11 +12,11 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use vm::Scratch;
 
-/// Limit of a wait for a screen. Other tests use the machine, too.
+/// Timeout of a wait for a screen. Other tests use the machine, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// File with the exit status.
 const STATUS: &str = "status";
-/// Settings of tmux. The screen of an ended program stays readable.
+/// Settings of tmux. The screen stays readable after the program has ended.
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
 
@@ -27,7 +27,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a program in a terminal of this many columns and lines, with additional environment.
+    /// Starts a program in a terminal of this many columns and lines, with additional environment
+    /// variables.
     pub fn start(
         (width, height): (u16, u16),
         environment: &[(&str, &str)],
@@ -40,7 +41,8 @@ impl Terminal {
         for (name, value) in environment {
             words.extend(["-e".to_owned(), format!("{name}={value}")]);
         }
-        // tmux sometimes never reports how a program ended, so a file gets the exit status.
+        // tmux sometimes never reports the exit status of a program, so the shell writes the status
+        // to a file.
         let status = terminal.dir.join(STATUS).display().to_string();
         let shell = "status=$1; shift; \"$@\"; echo $? > \"$status.part\"; \
                      mv \"$status.part\" \"$status\"";
@@ -53,7 +55,7 @@ impl Terminal {
     fn try_tmux(&self, words: &[&str]) -> Output {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(self.dir.join("socket")).arg("-f").arg(self.dir.join("tmux.conf"));
-        // The terminal uses UTF-8, times are in UTC, and no setting of the user leaks in.
+        // The terminal uses UTF-8, times are in UTC, and settings of the user have no effect.
         command.args(words).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("TERM", "xterm");
         command.env_remove("TMUX").env_remove("NO_COLOR").output().unwrap()
     }
@@ -90,7 +92,7 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// Waits until the screen satisfies a condition, and returns it.
+    /// Waits until the screen satisfies a condition, and returns the screen.
     pub fn until(&self, what: &str, so: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
         let there = wait_until(PATIENCE, || {
@@ -106,7 +108,7 @@ impl Terminal {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits for the program's exit, and returns its status. Values above 128 are signals.
+    /// Waits for the program's exit, and returns its status. Values above 128 mean a signal.
     pub fn end(&self) -> i32 {
         let path = self.dir.join(STATUS);
         let mut status = None;
