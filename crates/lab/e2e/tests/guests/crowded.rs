@@ -1,14 +1,16 @@
-//! `pinhead host` with seven small guests on a host with much other memory in use. One guest needs
-//! memory of the other guests. It gets this memory, and no other guest is shrunk in vain.
+//! `pinhead host` with seven small guests on a host where most memory is in use. One guest needs
+//! memory from the other guests. It gets this memory, and every shrink of another guest frees
+//! memory.
 
 use e2e::manager::{Manager, Place, Size, line};
 use e2e::{Guest, Host, PATIENCE, Plan};
 
 const GUESTS: usize = 7;
-/// Initial memory of the guest in need; `NEED_MIB` is the memory that it starts to use.
+/// `HAS_MIB` is the initial memory of the guest in need, and `NEED_MIB` the memory that it starts
+/// to use.
 const HAS_MIB: u64 = 120;
 const NEED_MIB: u64 = 250;
-/// Cache of each other guest that is never read again.
+/// Cache of each other guest. This cache is never read again.
 const CACHE_MIB: u64 = 130;
 
 #[test]
@@ -23,8 +25,7 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
     }
     place.balloon("g1", HAS_MIB);
 
-    // The host has free memory besides its guests: the reserve, which no grant uses, and a little
-    // more.
+    // The host has a little more free memory than the reserve, which no grant uses.
     let size = Size { set_point_mib: 48, hysteresis_mib: 8, ..Size::with_free(&host, GUESTS, 48) };
     let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS);
@@ -43,8 +44,8 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
         let decisions = manager.decisions(name).into_iter();
         decisions.filter(|one| one.decision.action == "shrink").collect::<Vec<_>>()
     };
-    // If this guest starts to use memory at the same time, that use hides a shrink's effect on the
-    // host.
+    // If this guest starts to use memory at the same time, the use hides the effect of a shrink on
+    // the host.
     for one in shrinks("g1") {
         let mut inputs = one.decision.inputs.iter();
         let need = inputs.find_map(|(name, value)| (name == "need").then_some(*value));
@@ -58,12 +59,11 @@ fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
             let outcomes = one.outcomes.iter().filter_map(|outcome| outcome.host_got_bytes);
             let in_all: Vec<u64> = outcomes.collect();
             steps += in_all.len() as u64;
-            // The steps of one movement are added up.
             sum += in_all.last().unwrap_or(&0) >> 20;
             lines.push(line(&name, &one));
         }
-        // If a guest uses memory at the same time, this can hide a step of a few MiB, but not all
-        // memory that it gives.
+        // A guest that uses memory at the same time can hide a shrink of a few MiB, but not the
+        // whole movement.
         if sum < steps {
             for_nothing.push(format!("{sum} MiB in {steps} steps:\n{}", lines.join("\n")));
         }

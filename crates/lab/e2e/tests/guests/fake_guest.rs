@@ -8,7 +8,8 @@ use store::Decided;
 
 const CLAIMED_MIB: u64 = 65_536;
 const HAS_MIB: u64 = 10;
-/// Cache that the real guest could spare, and free memory of the host.
+/// `TOUCHED_MIB` is the cache that the real guest could spare, and `FREE_MIB` the host's free
+/// memory.
 const TOUCHED_MIB: u64 = 200;
 const FREE_MIB: u64 = 200;
 /// Number of the manager's passes that are observed.
@@ -23,7 +24,7 @@ fn finding_04_fake_guest_takes_no_memory_from_real_guest() {
     let mut real = host.guest(0);
     host.yield_to_manager();
     real.fill_cache(TOUCHED_MIB);
-    // The fake belongs to the manager's own user: only its false reports distinguish it from a
+    // The fake belongs to the manager's own user. Only its false reports distinguish it from a
     // guest.
     let mut fakes = Stranger::of_ours(place.dir());
     let claim = Claim {
@@ -34,7 +35,7 @@ fn finding_04_fake_guest_takes_no_memory_from_real_guest() {
         need: true,
     };
     fakes.claim("fake.qmp", &claim).expect("a monitor");
-    // The fake reports that nearly all of its memory was taken from it.
+    // The fake reports that a balloon has taken nearly all of its memory.
     place.balloon("fake", HAS_MIB);
 
     let size = Size::with_free(&host, 1, FREE_MIB);
@@ -43,14 +44,14 @@ fn finding_04_fake_guest_takes_no_memory_from_real_guest() {
     manager.knows(2);
     let passes = manager.status().passes;
     assert!(wait_until(PATIENCE, || manager.status().passes >= passes + PASSES).is_some());
-    // Shrinks because of the host's memory pressure do not count, because other programs may cause
+    // Shrinks caused by the host's memory pressure do not count, because other programs may cause
     // this pressure.
     let is_for_fake =
         |one: &Decided| one.decision.action == "shrink" && one.decision.clause != "host-pressure";
     let shrinks = manager.decisions("g1").iter().filter(|one| is_for_fake(one)).count();
     assert_eq!(shrinks, 0, "the guest was shrunk for the fake: {}", manager.journal_text());
 
-    // A user reserves more than is free, and the manager is killed.
+    // A user reserves more memory than is free, and the manager is killed.
     let free = manager.ps().host.available_bytes.expect("a host's memory") >> 20;
     let wanted = free - size.reserve_mib + 3 * TAKEN_MIB;
     manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);

@@ -1,5 +1,5 @@
-//! Guests that resume one template's state. Each has its own identity, and its changes affect
-//! neither the other guests nor the template.
+//! Guests that resume the state of one template. Each guest has its own identity, and its changes
+//! affect neither the other guests nor the template.
 
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;
@@ -16,17 +16,17 @@ const CLONES: usize = 4;
 const MEMORY_MIB: u64 = 160;
 /// Memory that a web server's guest can spare for a while.
 const TAKEN_MIB: u64 = 16;
-/// Limit of page reports. The kernel reports free memory about every two seconds, one large block
+/// Timeout of page reports. The kernel reports free memory about every two seconds, one large block
 /// after the other.
 const REPORTED: Duration = e2e::PATIENCE;
-/// Tolerated difference between the clocks of clone and host. A clone receives the host's time
-/// late, by the duration of the delivery.
+/// Tolerated difference between the clocks of clone and host. The host's time reaches a clone late,
+/// by the duration of the delivery.
 const CLOCK_S: u64 = 2;
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Samples of memory that all clones have from the template, and of their own memory. Programs are
-/// checked as files, because files of these guests are in memory.
+/// Samples of the memory that all clones have from the template, and of each clone's own memory.
+/// Programs are checked as files, because files of these guests are in memory.
 const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin/pinheadd \
                        /lib/*/libcrypto.so.3 /dev/shm/own | md5sum";
 const MAKE_OWN: &str = "for i in 1 2 3 4; do cat /usr/sbin/nginx /etc/machine-id; done \
@@ -83,7 +83,6 @@ impl Web {
         self.guest.sh(line, soon()).unwrap_or_else(|e| panic!("{line}: {e}")).trim().to_owned()
     }
 
-    /// Returns the page as a browser gets it, including the header.
     fn page(&self) -> Vec<u8> {
         let clock = soon();
         loop {
@@ -106,7 +105,7 @@ impl Web {
         answer[answer.len() - images::PAGE_BYTES..].to_vec()
     }
 
-    /// Returns everything that distinguishes a guest from others.
+    /// Returns everything that distinguishes a guest from other guests.
     fn identity(&mut self) -> Vec<String> {
         let random = "dd if=/dev/urandom bs=32 count=1 2> /dev/null | sha256sum";
         [
@@ -185,7 +184,6 @@ impl Web {
         }
     }
 
-    /// Returns the resident memory of the clone's QEMU.
     fn resident_kib(&self) -> u64 {
         let path = format!("/proc/{}/smaps_rollup", self.guest.process.id());
         let text = std::fs::read_to_string(path).expect("its memory");
@@ -254,7 +252,7 @@ fn change_of_a_clone_affects_no_other_clone() {
     }
     let before: Vec<String> = clones.iter_mut().map(|clone| clone.sh(PATTERN)).collect();
     let page = clones[0].body();
-    // Only the listed actions may change a clone, and all of them precede the checks.
+    // All actions that may change a clone precede the checks.
     let [ballooned, reporting, writing, rebooting] = &mut clones[..] else { panic!("four") };
     ballooned.balloon(MEMORY_MIB - TAKEN_MIB);
     report_free_memory(reporting);
@@ -272,13 +270,14 @@ fn change_of_a_clone_affects_no_other_clone() {
     assert_eq!(clones[3].body(), page, "the rebooted one is as the image");
     assert!(files_of(&template) == saved, "the template changed");
 
-    // The template can still be used for guests.
+    // The template can still start guests.
     let mut late = Web::start(CLONES + 1, &like, &template);
     late.sh(MAKE_OWN);
     assert_eq!(late.body(), page);
 }
 
-/// A kernel that expects reported pages to be wiped would find the template's contents in them.
+/// A kernel that expects wiped pages would find the template's contents in pages that it has
+/// reported.
 #[test]
 fn kernels_that_expect_wiped_pages_report_no_free_pages() {
     let _share = e2e::share(1);
@@ -330,7 +329,8 @@ fn each_is_itself(clones: &mut [Web]) {
     }
 }
 
-/// Uses and frees memory. The guest's kernel then reports it as free, and the host reclaims it.
+/// Uses and frees memory. The guest's kernel then reports the memory as free, and the host reclaims
+/// the memory.
 fn report_free_memory(web: &mut Web) {
     web.sh("dd if=/dev/zero of=/dev/shm/filled bs=64k count=640 2> /dev/null");
     let full_kib = web.resident_kib();
@@ -343,7 +343,7 @@ fn report_free_memory(web: &mut Web) {
     println!("{full_kib} KiB resident, {} after free pages were reported", web.resident_kib());
 }
 
-/// Reboots a guest, which keeps its lasting identity.
+/// Reboots a guest, and checks that its lasting identity is kept.
 fn reboot(web: &mut Web) {
     let before = web.identity();
     web.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &");

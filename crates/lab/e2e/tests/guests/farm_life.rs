@@ -1,5 +1,5 @@
-//! Farms as a user runs them: `up FARM.toml`, `ps`, `exec`, `logs`, `console`, `down`, without
-//! leftovers.
+//! Farms as a user runs them: `up FARM.toml`, `ps`, `exec`, `logs`, `console`, `down`. Nothing is
+//! left at the end.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -29,7 +29,6 @@ fn console(farm: &Farm, guest: &str) -> (File, Child, BufReader<std::process::Ch
     (File::from(keys), child, shown)
 }
 
-/// Reads until a text has arrived.
 fn shows(shown: &mut impl Read, wanted: &str) {
     let mut seen = Vec::new();
     let mut byte = [0];
@@ -39,7 +38,6 @@ fn shows(shown: &mut impl Read, wanted: &str) {
     }
 }
 
-/// Uses guests in every way, and checks that nothing is left at the end.
 #[test]
 fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     let farm = Farm::new(
@@ -128,10 +126,10 @@ fn what_exec_does(farm: &Farm) {
     assert!(text(&nobody.stderr).contains("no guest \"a3\""), "{}", text(&nobody.stderr));
 }
 
-/// Ending the command that waits for a start also ends the start.
+/// If the command that waits for a start is ended, the start ends as well.
 #[test]
 fn abandoned_start_is_given_up() {
-    // No process listens on that port, so the guests are not ready, however late this test checks.
+    // No process listens on port 81, so the guests are never ready, even if this test checks late.
     let classes = "[[class]]\nname = 'a'\ncount = 2\nports = [{ guest = 81, host = 27380 }]\n";
     let farm = Farm::new("left", classes, e2e::share(2));
     let mut command = farm.command(&["up", &farm.file(), "--detach"]);
@@ -142,7 +140,7 @@ fn abandoned_start_is_given_up() {
     let (service, _) = {
         let deadline = Deadline::after(PATIENCE);
         loop {
-            // The line is printed when the first guests are being started.
+            // The line is printed while the first guests are being started.
             let output = farm.run(&["ps", "--farm", &farm.name, "--format", "json"]);
             let table: Option<Value> = serde_json::from_slice(&output.stdout).ok();
             if let Some(pid) = table.and_then(|all| all["farms"][0]["pid"].as_u64()) {

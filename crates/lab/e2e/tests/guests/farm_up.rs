@@ -1,4 +1,4 @@
-//! `pinhead up` as a user runs it: its output, and that nothing is left behind.
+//! `pinhead up` as a user runs it: its output, and the absence of leftovers.
 
 use agent::Port;
 use e2e::PATIENCE;
@@ -23,15 +23,15 @@ fn explained(up: &Up) -> String {
     String::from_utf8(up.explain().stdout).expect("text")
 }
 
-/// Returns the number after these words in the output of `explain` for the first guest.
+/// Returns the number that follows these words in the output of `explain` for the first guest.
 fn explained_number(up: &Up, words: &str) -> Option<u64> {
     let text = explained(up);
     let (_, rest) = text.split_once(words)?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// In one run, memory moves in both directions, one guest is explained, and another guest's QEMU
-/// crashes. The report is printed at the end.
+/// In one run, memory moves in both directions, one guest is explained, and the QEMU of another
+/// guest crashes. The report is printed at the end.
 #[test]
 fn guests_gain_and_return_memory_and_crash_independently() {
     let mut up = start("--guests 2 --format json");
@@ -46,15 +46,15 @@ fn guests_gain_and_return_memory_and_crash_independently() {
     assert_eq!(String::from_utf8_lossy(&said.stdout), "g1\n", "{said:?}");
     let log = up.run(&["logs", &up.guest("g1")]);
     assert!(String::from_utf8_lossy(&log.stdout).contains("g1 is up"), "{log:?}");
-    // The second QEMU has the higher process id, because ids are assigned in ascending order.
+    // The second QEMU has the higher process id, because ids ascend.
     let second = qemus.iter().max().expect("two of them").to_string();
     assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());
 
-    // The guest's CPU load comes and goes by itself. On a busy host the default rule never requests
-    // a third CPU.
+    // The guest's CPU load starts and stops by itself. On a busy host, the default rule never
+    // requests a third CPU.
     up.until("one CPU is left", |up| explained_number(up, "onumcpus = ") == Some(1));
     up.until("a CPU has come", |up| explained_number(up, "onumcpus = ") > Some(1));
-    // The pool contains the free memory, and the report contains the pool's growth.
+    // The guest's free memory goes to the pool, and the report contains the pool's growth.
     up.until("the pool stands", |up| explained(up).contains("MEMUNPLUG = false"));
     up.signal("INT");
     let text = up.output();
@@ -76,7 +76,6 @@ fn guests_gain_and_return_memory_and_crash_independently() {
     up.nothing_is_left(&qemus);
 }
 
-/// Returns the next matching message of a port.
 fn receive(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&ToHost) -> bool) -> ToHost {
     let mut message = None;
     up.until(what, |_| {
@@ -94,7 +93,7 @@ fn balloon_mib(monitor: &mut Monitor) -> u64 {
     }
 }
 
-/// Returns a guest's UUID, by its second monitor.
+/// Returns a guest's UUID from its second monitor.
 fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
     let stream = UnixStream::connect(dir.join(format!("{guest}.qmp")));
     let mut monitor = Monitor::new(stream.expect("the second monitor"));
@@ -104,7 +103,7 @@ fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
     }
 }
 
-/// Requests the lease of all guests, and returns its connection with the response.
+/// Requests the lease of all guests, and returns the connection of the lease with the response.
 fn manage(up: &Up) -> Result<(UnixStream, Answer), farm::Error> {
     service::open(&up.run_dir().join(SOCKET), &Ask::Lend)
 }

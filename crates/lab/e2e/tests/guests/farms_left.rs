@@ -1,12 +1,12 @@
-//! Leftovers of a farm after a kill, and after a normal end. Other farms and managers that start or
-//! end at the same time may remove these leftovers first.
+//! Leftovers of a farm after a kill and after a normal end. Another farm or manager that starts or
+//! ends at the same time may remove these leftovers first.
 
 use e2e::farms::{Farm, Up, are_gone};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A signal that can be caught leaves nothing. SIGKILL leaves no process, and a directory of
-/// sockets that the next start removes.
+/// Signals that can be caught leave nothing. SIGKILL leaves no process, but a directory of sockets
+/// that the next start removes.
 #[test]
 fn any_signal_leaves_nothing_behind() {
     let mut of_the_killed: Option<PathBuf> = None;
@@ -32,7 +32,7 @@ fn any_signal_leaves_nothing_behind() {
     }
 }
 
-/// SIGKILL leaves no process, and a directory that the next command removes.
+/// SIGKILL leaves no process, but a directory that the next command removes.
 #[test]
 fn a_killed_farm_takes_its_guests_with_it() {
     let farm = Farm::new("killed", "[[class]]\nname = 'a'\n", e2e::share(1));

@@ -1,5 +1,5 @@
-//! The sums that metrics servers compute match the pushed samples. Very many hosts with long names
-//! fit into one response.
+//! Sums computed by metrics servers match the pushed samples. Very many hosts with long names fit
+//! into one response.
 
 use e2e::engines::{Engine, Kind};
 use metrics::Url;
@@ -16,8 +16,8 @@ fn who(name: &str) -> GuestIdentity {
     GuestIdentity { name: name.into(), class: "web".into(), ..GuestIdentity::default() }
 }
 
-/// Returns a sample after this time. The host's CPUs were busy for a quarter of the time, and each
-/// guest ran for a tenth.
+/// Returns a sample for this time. The host's CPUs were busy for a quarter of the time, and each
+/// guest ran for a tenth of the time.
 fn moment(at_ms: i64, ms: u64, guests: &[&str]) -> Moment {
     let mut moment = Moment { at_ms, ..Moment::default() };
     moment.host.extend([
@@ -60,8 +60,8 @@ fn push(url: &Url, host: &str, moment: &Moment) {
     }
 }
 
-/// Returns true if a value is near the expected one, because an engine may extrapolate beyond the
-/// first and the last sample.
+/// Returns true if a value is near the expected value. An engine may extrapolate beyond the first
+/// and the last sample.
 fn is_near(value: Option<u64>, expected: u64) -> bool {
     value.is_some_and(|value| value.abs_diff(expected) <= expected / 50)
 }
@@ -74,7 +74,7 @@ fn sums_of_both_engines_match_the_pushed_samples() {
         let about = engine.asked();
         engine.until("an answer", || about.query("1", to_ms));
         let (base, url) = (engine.url(), engine.write_url());
-        // Earlier samples exist, so that the whole time is covered.
+        // Samples before the requested time cover its beginning.
         let first_ms = to_ms - (MINUTES + 2) * 60_000;
         let odd = "a\"b\\c.*|{d}";
         for step in 0..=(MINUTES + 2) * 12 {

@@ -1,7 +1,7 @@
 //! A host without pinhead, watched through its real libvirt: shown, pushed, lost and found again.
 //!
-//! A script on this machine replaces ssh: it runs the remote shell's command as the user that owns
-//! the libvirt.
+//! A script on this machine replaces ssh. The script runs the remote shell's command as the user
+//! that owns the libvirt.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -15,14 +15,14 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use vm::{Deadline, Process, wait_for_exit};
 
-/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+/// Under emulation on a busy machine, a boot may take many times its usual five seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
-/// Ends a guest that outlives a killed test.
+/// Shuts down a guest if its test was killed.
 const LOAD: &str = "sleep 170\npoweroff -f\n";
 const URI: &str = "qemu+ssh://nobody@b/session";
 
-/// Makes a replacement of `ssh` in a directory. The replacement logs its calls.
+/// Makes a replacement for `ssh` in a directory. The replacement logs its calls.
 fn login(dir: &Path, daemon: &Daemon) {
     let as_user = match daemon.dir().join("run").display().to_string() {
         run if daemon.user() == 65534 => format!(
@@ -40,7 +40,7 @@ fn login(dir: &Path, daemon: &Daemon) {
     fs::set_permissions(ssh, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Makes a command use the replacement of `ssh`.
+/// Makes a command use the replacement for `ssh`.
 fn login_path(mut command: Command, dir: &Path) -> Command {
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", dir.display())).env("HOME", dir);
@@ -55,7 +55,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the table's row with this first cell, split into cells.
+/// Returns the cells of the table's row that begins with this cell.
 fn row(table: &str, first: &str) -> Vec<String> {
     let row = table.lines().find(|line| line.split_whitespace().next() == Some(first));
     let row = row.unwrap_or_else(|| panic!("no row of {first}:\n{table}"));
@@ -78,12 +78,12 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
     }
     daemon.create_domain(LOAD);
     // A new libvirt probes every emulator of the machine before it reports the CPU time of its
-    // first guest. On a busy machine this takes longer than the limit of a host's response.
+    // first guest. On a busy machine, these probes take longer than the timeout of `fleet watch`.
     daemon.virsh(&["domstats", "--cpu-total", NAME]);
     let dir = scratch("watch");
     login(dir.path(), &daemon);
 
-    // One-shot: the table matches libvirt's own client.
+    // The table, printed once, matches the output of libvirt's own client.
     let once = run(dir.path(), &["fleet", "watch", URI]);
     assert!(once.status.success(), "{}\n{}", text(&once.stderr), daemon.log());
     let table = text(&once.stdout);
@@ -105,7 +105,7 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
     assert!(calls.contains("-l nobody -- b sh -c"), "{calls}");
     assert!(calls.contains("virt-ssh-helper -r"), "{calls}");
 
-    // By netcat, for hosts without libvirt's helper.
+    // Netcat connects to hosts without libvirt's helper.
     if e2e::is_there("nc") {
         let socket = daemon.socket();
         let uri = format!("{URI}?socket={}", socket.display());
@@ -128,7 +128,7 @@ fn pushed(daemon: &mut Daemon, dir: &Path) {
     let Some(mut engine) = Engine::start(Kind::VictoriaMetrics, None) else { return };
     let to = engine.write_url().to_string();
     let words = ["fleet", "watch", URI, "--to", &to, "--every", "1s"];
-    // `Process` takes over the child's output, so the shell redirects it to a file.
+    // `Process` takes over the child's output, so the shell redirects the output to a file.
     let mut command = login_path(Command::new("sh"), dir);
     command.args(["-c", "exec \"$0\" \"$@\" >\"$HOME/said\"", program()]).args(words);
     let _watch = Process::start(command, Vec::new()).unwrap();

@@ -1,4 +1,4 @@
-//! `pinhead host` without guests, or without permission: one clear sentence each.
+//! `pinhead host` without guests or without permission. It prints one clear sentence for each case.
 
 use e2e::manager::{Manager, Place, Size};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -38,7 +38,7 @@ fn no_guest_is_reported_once() {
 #[test]
 fn manager_clears_leftovers_of_dead_farms_at_its_end() {
     let place = Place::new();
-    // No process has this id, and the directory's lock is free.
+    // No process has this id, and no process holds the lock of the directory.
     let left = farm::rundir::base().expect("a place").join(u32::MAX.to_string());
     std::fs::create_dir_all(&left).expect("a directory");
     runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
@@ -73,7 +73,7 @@ fn for_all(place: &Place) -> PathBuf {
 fn as_nobody(program: &Path, words: &[&str], place: &Place) -> Output {
     let mut command = Command::new(program);
     command.args(words).uid(NOBODY).gid(NOBODY).env_remove("XDG_RUNTIME_DIR");
-    // The user has no directory for temporary files either.
+    // This user has no directory for temporary files either.
     command.env("TMPDIR", place.dir());
     command.env("HOME", place.dir()).current_dir("/").stdin(Stdio::null());
     command.output().expect("it runs")
@@ -102,7 +102,7 @@ fn no_right_is_reported_in_a_sentence() {
     let config = config.display().to_string();
     let text = sentence(&["host", "--config", &config]);
     assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
-    // Without a settings file and a runtime directory there is no default path for a socket.
+    // Without a settings file and a runtime directory, there is no default path for a socket.
     let text = sentence(&["host"]);
     assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
     drop(manager);

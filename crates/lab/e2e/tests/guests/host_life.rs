@@ -1,4 +1,4 @@
-//! The life of `pinhead host` and of its guests: page reporting, operator commands, guest restarts,
+//! Life of `pinhead host` and of its guests: page reporting, operator commands, guest restarts,
 //! and the end.
 
 use e2e::manager::{Manager, Place, Size, actual_mib, resident_mib, row, signal, wait_until};
@@ -26,8 +26,7 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     let full = resident_mib(host, 0);
     let used = guest.in_use_mib();
     assert!(full >= before + 150, "{before} MiB, then {full} MiB with {used} MiB in use");
-    // The manager counts only memory that it has seen in use, and it samples idle guests only now
-    // and then.
+    // The manager counts only memory that it has seen in use, and it samples idle guests rarely.
     manager.until("what is in use is seen", SOON, |ps| {
         row(ps, "g1").and_then(|guest| guest.private_bytes).is_some_and(|b| b >> 20 >= full - 8)
     });
@@ -48,7 +47,7 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     assert_eq!((guest.balloon_mib(), actual_mib(&manager.row("g1"))), (0, MANAGED_MIB));
 }
 
-/// (g) Operator settings take effect at once, and nonsensical ones are refused.
+/// (g) Operator settings take effect at once, and nonsensical settings are refused.
 fn orders_are_obeyed(manager: &Manager<'_>) {
     let has = |what: &str, mib: u64| {
         manager.until(what, SOON, |ps| row(ps, "g1").is_some_and(|g| actual_mib(g) == mib))
@@ -65,14 +64,14 @@ fn orders_are_obeyed(manager: &Manager<'_>) {
     assert!(refused(manager, &["set", "g9", "release"]).contains("no guest g9"));
     manager.succeed(&["set", "g1", "max", "100%"]);
     manager.succeed(&["set", "g1", "min", "370 MiB"]);
-    // A host with room may give the guest all of its memory before the minimum is set.
+    // A host with free memory may give the guest all of its memory before the minimum is set.
     let took = manager.until("it has its minimum", SOON, |ps| {
         row(ps, "g1").is_some_and(|guest| [370, MANAGED_MIB].contains(&actual_mib(guest)))
     });
     println!("at its minimum after {took:?}");
 }
 
-/// (g) Settings are applied as a whole, or not at all.
+/// (g) Settings are applied as a whole or not at all.
 fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     let class = |name: &str| manager.row(name).class.unwrap_or_default();
     let wait_for_log = |text: &str| {
@@ -99,7 +98,7 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
 /// (g) A reservation either frees the memory, or fails and lists the guests that gave none.
 fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     let free = || manager.ps().host.available_bytes.unwrap_or(0) >> 20;
-    // Memory granted to g1 for its minimum stays promised to g1 for a while.
+    // Memory that was granted to g1 for its minimum stays promised to g1 for a while.
     manager.until("nothing is promised", SOON, |ps| ps.host.promised_bytes == Some(0));
     let (before, had) = (free(), resident_mib(host, 1));
     let wanted = before + 60;
@@ -134,7 +133,7 @@ fn orders_reservations_reports_and_the_end() {
     let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(2);
     freed_memory_comes_back(&manager, &host, &mut guests[0]);
-    // A guest's limit is twice its observed use plus 64 MiB.
+    // The limit for a guest is twice its observed use plus 64 MiB.
     guests[0].use_memory(120);
     guests[0].until_used(PATIENCE);
     orders_are_obeyed(&manager);
@@ -195,8 +194,8 @@ fn a_restarted_guest_counts_as_another_guest() {
     assert!(known[0].pid != known[1].pid && known[0].boot.len() == known[1].boot.len());
 }
 
-/// A busy guest is shown as running at every moment, also right after a request for its memory
-/// report. An idle guest is soon shown as asleep. `top` agrees.
+/// A busy guest is shown as running at every moment, even right after a request for its memory
+/// report. An idle guest is soon shown as asleep. `top` shows the same.
 #[test]
 fn a_busy_guest_is_never_shown_as_asleep() {
     /// Number of checks, which span more than five of the manager's requests.
@@ -212,8 +211,8 @@ fn a_busy_guest_is_never_shown_as_asleep() {
     let looks = Cell::new(0);
     manager.until("g1 was seen running", PATIENCE, |ps| {
         let g1 = row(ps, "g1").expect("g1");
-        // In the last second alone the guest ran longer than an idle guest may in five seconds. It
-        // may get less than a CPU, because the machine is crowded.
+        // In the last second alone, the guest ran longer than an idle guest may run in five
+        // seconds. The guest may get less than a CPU, because the machine is crowded.
         if g1.cpu_percent > Some(10.0) {
             assert!(!g1.asleep, "asleep at {:?} % of a CPU", g1.cpu_percent);
             looks.set(looks.get() + 1);
@@ -228,7 +227,7 @@ fn a_busy_guest_is_never_shown_as_asleep() {
     let sleeps = |ps: &Ps| row(ps, "g1").is_some_and(|guest| guest.asleep);
     let took = manager.until("g1 sleeps", PATIENCE, sleeps);
     println!("asleep {took:?} after its work ended");
-    // The guest's state covers the last seconds, and the seconds of work must first leave that
-    // window.
+    // The guest's state is computed over the last few seconds. The guest is shown as asleep only
+    // after the work has left this period.
     assert!(took >= Duration::from_secs(2), "shown as asleep {took:?} after its work");
 }

@@ -1,4 +1,5 @@
-//! `pinhead host` moves memory between real guests, and returns it however the manager ends.
+//! `pinhead host` moves memory between real guests, and returns it in whatever way the manager
+//! ends.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, MANAGED_MIB, PATIENCE, Plan};
@@ -8,8 +9,8 @@ use vm::Deadline;
 /// Memory of the guest that will be starved.
 const STARVED_MIB: u64 = 160;
 
-/// Ends the manager while memory is moving, by a signal that cannot be caught. All memory must be
-/// back in the guests within 30 s.
+/// Ends the manager while memory is moving, by a signal that cannot be caught. The guests must have
+/// all memory back within 30 s.
 fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>]) {
     manager.until("memory moves", PATIENCE, |ps| {
         let all = || ps.guests.iter();
@@ -23,7 +24,7 @@ fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>
     let took = wait_until(Duration::from_secs(30), all_back).map(|_| clock.elapsed());
     println!("SIG{name} in mid-move: {taken} MiB of 3 guests were back after {took:?}");
     assert!(took.is_some_and(|took| took < Duration::from_secs(30)), "{}", manager.log());
-    // The keeper has killed a manager that was only stopped.
+    // A manager that was only stopped has been killed by the keeper.
     manager.end(Duration::from_secs(5));
 }
 
@@ -55,7 +56,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let need = 140;
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
-    // This takes a few seconds on an idle machine, and longer while other tests run.
+    // The step takes a few seconds on an idle machine, and longer while other tests run.
     starved.until_used(PATIENCE);
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     assert!(starved.in_use_mib() >= 60 + need);
@@ -63,14 +64,14 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
         assert_eq!(guest.oom_kills(), 0, "a task was killed");
     }
     assert!(clauses(&manager, "g2", "grow").contains(&"need".into()));
-    // The clause depends on timing: free memory may cover the need for a moment longer.
+    // The clause depends on timing, because free memory may cover the need for a moment longer.
     let gave = clauses(&manager, "g1", "shrink");
     let because = ["shortage", "refault", "setpoint", "emergency"];
     assert!(!gave.is_empty() && gave.iter().all(|c| because.contains(&c.as_str())), "{gave:?}");
     assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
     drop(manager);
-    // The starved guest was small when the manager found it. It must have at least that size again,
-    // and keeps memory beyond it.
+    // The starved guest was small when the manager found it. It must have at least that size again.
+    // It may keep more memory.
     let all_back = || [0, 2].iter().all(|place| guests[*place].balloon_mib() == 0);
     let took = wait_until(PATIENCE, all_back);
     println!("SIGTERM: all memory was back after {took:?}");

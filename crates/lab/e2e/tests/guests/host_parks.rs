@@ -1,4 +1,5 @@
-//! Guests outside farms are parked and woken by command, and run again however the manager ends.
+//! Guests outside farms are parked and woken by command. They run again in whatever way the manager
+//! ends.
 
 use e2e::manager::{Manager, Place, Size, row, wait_until};
 use e2e::{Host, PATIENCE, Plan};
@@ -9,7 +10,7 @@ const SOON: Duration = PATIENCE;
 const SIZE: Size =
     Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
 
-/// Returns how often the virtual CPUs were dispatched.
+/// Returns the number of dispatches of the virtual CPUs.
 fn dispatches(manager: &Manager<'_>) -> u64 {
     let of = |tid: &u32| {
         let text = std::fs::read(format!("/proc/{tid}/schedstat")).expect("a thread's schedstat");
@@ -18,8 +19,8 @@ fn dispatches(manager: &Manager<'_>) -> u64 {
     manager.row("g1").vcpu_tids.iter().map(of).sum()
 }
 
-/// Returns true if the kernel has put the threads of the virtual CPUs to sleep. QEMU reports a stop
-/// slightly earlier, because on a busy host the threads are dispatched once more to go to sleep.
+/// Returns true if the kernel has put the threads of the virtual CPUs to sleep. QEMU may report a
+/// stop slightly earlier. On a busy host, the threads must be dispatched once more to go to sleep.
 fn sleep(manager: &Manager<'_>) -> bool {
     manager.row("g1").vcpu_tids.iter().all(|tid| {
         let text = std::fs::read(format!("/proc/{tid}/stat")).expect("a thread's stat");
@@ -57,7 +58,7 @@ fn plain_guest_stays_parked_until_woken_or_manager_ends() {
     until_state(&manager, "parked");
     assert!(wait_until(SOON, || sleep(&manager)).is_some(), "its virtual CPUs do not stop");
     let before = dispatches(&manager);
-    // The wait is many times longer than the interval between an idle Linux's timers.
+    // The wait is many times longer than the time between two timers of an idle Linux.
     let passes = manager.status().passes + 8;
     assert!(wait_until(SOON, || manager.status().passes >= passes).is_some());
     assert_eq!(dispatches(&manager), before, "its virtual CPUs have run");
@@ -83,7 +84,7 @@ fn plain_guest_stays_parked_until_woken_or_manager_ends() {
     for (signal, what) in [("KILL", "killed"), ("TERM", "ended")] {
         let mut manager = Manager::start(&place, &settings);
         manager.knows(1);
-        // The manager parks no guest before its keeper is alive.
+        // The manager parks guests only after its keeper has started.
         let parks = || manager.command(&["park", "g1"]).status.success();
         assert!(wait_until(SOON, parks).is_some(), "{}", manager.log());
         until_state(&manager, "parked");

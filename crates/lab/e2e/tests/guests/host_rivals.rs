@@ -1,5 +1,5 @@
-//! `pinhead host` with another manager's rules. It moves memory by these rules, and still returns
-//! all memory at its end.
+//! `pinhead host` with the rules of another manager. It moves memory by these rules, and still
+//! returns all memory at its end.
 
 use e2e::manager::{Manager, Place, Size, actual_mib, wait_until};
 use e2e::{Host, MANAGED_MIB, PATIENCE, Plan};
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use store::Decided;
 
-/// Limit that allows three passes on a loaded machine. Proxmox's rules run every 10 s.
+/// Timeout that allows three passes on a loaded machine. Proxmox's rules run every 10 s.
 const BEATS: Duration = Duration::from_secs(60);
 
-/// Writes settings with Proxmox's rules, and MOM's as a shadow policy.
+/// Writes settings with Proxmox's rules, and with MOM's rules as a shadow policy.
 fn settings(place: &Place, budget_mib: u64) -> PathBuf {
     let size = Size { budget_mib, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
     let shadow = place.dir().join("shadow.toml");
@@ -20,7 +20,7 @@ fn settings(place: &Place, budget_mib: u64) -> PathBuf {
     place.settings(&size, "[policy]\nkind = \"proxmox\"\nshadow = \"shadow.toml\"\n")
 }
 
-/// Reloads the settings, and waits until each guest has moved in that direction.
+/// Reloads the settings, and waits until each guest's memory has moved in that direction.
 fn until_all(manager: &Manager<'_>, what: &str) {
     let count = |name: &str| of_action(manager, name, what).len();
     let before = ["g1", "g2"].map(count);
@@ -33,7 +33,7 @@ fn of_action(manager: &Manager<'_>, name: &str, action: &str) -> Vec<Decided> {
     all.filter(|one| one.decision.action == action).collect()
 }
 
-/// Runs a command without a manager, and returns its output.
+/// Runs a command that needs no manager, and returns its output.
 fn said(words: &[&str]) -> String {
     let output = Command::new(e2e::program()).args(words).stdin(Stdio::null()).output();
     let output = output.expect("it runs");
@@ -49,8 +49,8 @@ fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
     let mut guests = [host.guest(0), host.guest(1)];
     host.yield_to_manager();
 
-    // The host is smaller than the guests' total, so a fifth of the host is requested from the
-    // guests at a time.
+    // The host is smaller than the guests' total. A fifth of the host's memory is therefore
+    // requested from the guests in each pass.
     let full = Size::with_free(&host, 2, 0).budget_mib * 2 / 3;
     let manager = Manager::start(&place, &settings(&place, full));
     manager.knows(2);
@@ -58,7 +58,7 @@ fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
     manager.until("both gave", BEATS, |ps| {
         ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MANAGED_MIB).count() == 2
     });
-    // First the host has free memory, then none again.
+    // The host first has free memory, and then has none.
     settings(&place, 4 * full);
     until_all(&manager, "grow");
     settings(&place, full);
@@ -88,6 +88,6 @@ fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
     let took = wait_until(PATIENCE, all_back);
     println!("{taken} MiB of two guests were back after {took:?}");
     assert!(took.is_some());
-    // The replay also covers other managers' rules, and settings that changed on the way.
+    // The replay also covers the rules of other managers, and changes of the settings.
     assert!(place.replayed() > 0, "nothing moved");
 }

@@ -6,11 +6,10 @@ use vm::images::{Arch, GuestFile};
 use wire::{Decoder, Hello, PoolKind, PoolRequest, Status, ToHost};
 
 const PORT: &str = "/dev/virtio-ports/org.pinhead.0";
-/// Bytes that the host reads of a port: at once, and per second after that.
+/// Bytes that the host reads from a port: at once, and per second after that.
 const BURST: u64 = 256 * 1024;
 const BYTES_A_SECOND: u64 = 32 * 1024;
 
-/// Returns well-formed frames with nonsensical contents.
 fn nonsense() -> Vec<u8> {
     let mut bytes = Vec::new();
     for n in 0..200_u32 {
@@ -40,7 +39,7 @@ fn nonsense() -> Vec<u8> {
     bytes
 }
 
-/// Asserts that the neighbour is served during the other guest's attacks.
+/// Asserts that the neighbour is served during the attacks of the other guest.
 fn is_served(neighbour: &mut Guest<'_>) {
     neighbour.until("the neighbour has one CPU", PATIENCE, |s| s.cpus_online == 1);
     neighbour.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
@@ -61,8 +60,8 @@ fn garbage_floods_and_silence_harm_no_other_guest() {
     neighbour.until("the neighbour is up", PATIENCE, |s| s.cpus_present == 4);
     let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
 
-    // The guest never reads its responses. Unread responses fill up to 4 MiB of the guest's own
-    // memory. The attack with frames that must arrive therefore comes first.
+    // The guest never reads the host's responses. Unread responses fill up to 4 MiB of the guest's
+    // own memory. The attack with frames that must arrive therefore comes first.
     for attack in [
         format!("while :; do cat /etc/nonsense; done > {PORT}"),
         format!("exec cat /dev/urandom > {PORT}"),
@@ -86,11 +85,11 @@ fn garbage_floods_and_silence_harm_no_other_guest() {
         guest.until_sh(&format!("{free} || true"), PATIENCE, |text| text == "free");
     }
 
-    // Its claims were limited to possible values.
+    // False values in the attacker's reports were limited to possible values.
     let tally = host.seen(0).tally;
     assert_eq!(tally.cpus_online, Some((1, 1)), "it has one CPU, whatever it reports");
     assert!(tally.pool_pages_max <= 256 * 256, "more pages than it has: {tally:?}");
-    // The guest requested that all of its memory be taken, kept its minimum, and still runs.
+    // The guest requested that all of its memory be taken. It kept its minimum, and it still runs.
     assert_eq!(guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo"), total);
     // Linux 6.12 and later report no available memory here, but still run programs.
     let available_kib = guest.number("awk '/^MemAvailable/ {print $2}' /proc/meminfo");

@@ -17,7 +17,7 @@ use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Clock, Deadline, GuestSpec, Session, probe_kvm};
 
 const MIB: u64 = 1 << 20;
-/// Limit of reactions to events that QEMU causes by itself.
+/// Timeout of reactions to events that QEMU causes by itself.
 const SOON: Duration = PATIENCE;
 
 /// A source, and its pending events.
@@ -33,7 +33,7 @@ impl Watch {
         Watch { source, clock: Clock::new(), events: Vec::new() }
     }
 
-    /// Runs one turn like a manager's: only ready sources are read.
+    /// Runs one turn as a manager does: only ready sources are read.
     fn turn(&mut self, wait_ms_max: u64) {
         let mut set = PollSet::new();
         self.source.fds(&mut set);
@@ -55,7 +55,6 @@ impl Watch {
         }
     }
 
-    /// Runs turns for this long.
     fn pass(&mut self, time: Duration) {
         let deadline = Deadline::after(time);
         while deadline.remaining().is_some() {
@@ -114,7 +113,6 @@ fn boot(spec: &GuestSpec) -> Session {
     Session::boot(spec, Deadline::after(PATIENCE)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the interval at which QEMU requests statistics from the guest.
 fn interval(session: &mut Session) -> Reply {
     let path = vm::BALLOON_PATH.to_owned();
     let command = Command::QomGet { path, property: "guest-stats-polling-interval" };
@@ -153,7 +151,7 @@ fn a_plain_qemu_is_found_moved_lost_and_found_again() {
     is_moved_and_asked(&mut watch, id, &mut session);
     hangs_and_returns(&mut watch, id, &session);
 
-    // The guest's end is noticed, and a later guest counts as another guest, whatever its name.
+    // The guest's end is noticed. A later guest counts as another guest, even with the same name.
     session.process.kill().unwrap();
     let reason = watch.gone(id);
     assert!(reason.contains("QEMU has exited"), "{reason}");
@@ -193,7 +191,7 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
             [G::BalloonFree, G::BalloonAvailable, G::BalloonTotal].map(|field| stats.get(field));
         assert!(free > Some(0) && free <= total && available <= total, "{stats:?}");
         assert!(total > Some(64 * MIB), "{stats:?}");
-        // After its response to the reset of the interval, QEMU sends one more response.
+        // QEMU executes requests in order. When it responds to this request, the interval is reset.
         watch.source.ask_actual(id, watch.clock.ms());
         watch.until_actual(id, Bytes(128 * MIB));
         assert_eq!(interval(session), Reply::Value(json!(0)), "the guest is left asked");

@@ -1,5 +1,5 @@
-//! IBM's hyptop in a real s390x guest, with the same samples as pinhead: generated users of z/VM
-//! and generated partitions. The columns of both programs agree.
+//! IBM's hyptop in a real s390x guest, with the same samples as pinhead: generated users of z/VM,
+//! and generated partitions. The columns of hyptop and pinhead must agree.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -15,14 +15,14 @@ use zmon::hypfs::{
 use zmon::{Tod, to_ebcdic};
 use zvm::Hypervisor;
 
-/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual five
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// hyptop and its libraries, by Debian 12's names.
+/// Packages of hyptop and its libraries, by their names in Debian 12.
 const PACKAGES: [&str; 5] = ["s390-tools", "libc6", "libncurses6", "libtinfo6", "ncurses-base"];
 const LIBRARIES: [&str; 5] =
     ["ld64.so.1", "libc.so.6", "libm.so.6", "libncurses.so.6", "libtinfo.so.6"];
-/// Conversion tables for hyptop's names: EBCDIC, Latin, and the index of the tables.
+/// Conversion tables for the names in hyptop: EBCDIC, Latin, and the index of the tables.
 const TABLES: [&str; 4] =
     ["EBCDIC-US.so", "ISO8859-1.so", "gconv-modules", "gconv-modules.d/gconv-modules-extra.conf"];
 const LOOK_US: u64 = 4_000_000;
@@ -31,7 +31,7 @@ fn soon() -> Deadline {
     Deadline::after(PATIENCE)
 }
 
-/// Returns a user with this CPU use in permille, at the sample of this number.
+/// Returns a user with this CPU use, in permille. `look` is the number of the sample.
 fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest {
     let elapsed_us = 3_600_000_000 + look * LOOK_US;
     Guest {
@@ -52,7 +52,7 @@ fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest
     }
 }
 
-/// Returns as many samples as hyptop waits for. Each z/VM user's CPU time grows evenly.
+/// Returns as many samples as hyptop waits for. The CPU time of each z/VM user grows evenly.
 fn looks() -> [Vec<Guest>; 6] {
     [0, 1, 2, 3, 4, 5].map(|look| {
         vec![
@@ -63,8 +63,8 @@ fn looks() -> [Vec<Guest>; 6] {
     })
 }
 
-/// Returns a partition with this many processors, each with this use in permille. The hypervisor's
-/// overhead is a tenth of the use.
+/// Returns a partition with this many processors, each with this use in permille. The overhead of
+/// the hypervisor is a tenth of the use.
 fn partition(name: &str, cpus: u16, permille: u64, look: u64) -> Partition {
     let cpu = |address| {
         let partition_us = 70_000_000 + look * LOOK_US * permille / 1_000;
@@ -97,7 +97,7 @@ fn at(look: u64) -> Tod {
     Tod::of_ms(i64::try_from(ms + look * LOOK_US / 1_000).unwrap()).unwrap()
 }
 
-/// Returns the program's files from the packages, at the paths where it searches.
+/// Returns the program's files from the packages, at the paths where the program searches for them.
 fn files(tree: &Path) -> Vec<GuestFile> {
     let read = |below: &[&str], name: &str| {
         let found = below.iter().map(|dir| tree.join(dir).join(name)).find(|path| path.exists());
@@ -129,7 +129,7 @@ fn files(tree: &Path) -> Vec<GuestFile> {
     files
 }
 
-/// hyptop's second screen as a table: the headings, and a row for each user or partition.
+/// The second screen of hyptop as a table: the headings, and a row for each user or partition.
 struct Screen {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -168,8 +168,8 @@ fn columns_of_hyptop_and_pinhead_agree() {
     let image = image.build(&cache).unwrap();
     let spec = GuestSpec::new("hyptop", image, Accel::Emulation(WhyEmulation::Asked));
     let mut session = Session::boot(&spec, soon()).unwrap_or_else(|error| panic!("{error}"));
-    // debugfs is mounted, because programs check that. A second mount over it contains the made-up
-    // files.
+    // debugfs is mounted, because programs check this. A second mount over debugfs contains the
+    // generated files.
     let mounts = "mount -t debugfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/debug";
     session.sh(mounts, soon()).unwrap();
     let users = run(&mut session, "diag_2fc", "#,c,C,o,u,a");
@@ -181,7 +181,7 @@ fn columns_of_hyptop_and_pinhead_agree() {
 /// Returns hyptop's screen for the samples of one of the hypervisor's files.
 fn run(session: &mut Session, file: &str, fields: &str) -> Screen {
     let dir = "/sys/kernel/debug/s390_hypfs";
-    // Each sample appears atomically, while hyptop waits for it.
+    // Each sample replaces the previous sample atomically, while hyptop waits.
     let script = format!(
         "mkdir {dir}; cp /{file}/0 {dir}/{file}; \
          (for n in 1 2 3 4 5; do sleep 2; cp /{file}/$n {dir}/next; \
@@ -229,7 +229,6 @@ fn partitions_agree(screen: &Screen) {
     assert_eq!(ours.guests.len(), 3);
 }
 
-/// Returns use in percent of one processor, between two samples.
 fn percent(ns: Option<u64>) -> f64 {
     ns.unwrap() as f64 / LOOK_US as f64 / 10.0
 }

@@ -7,17 +7,16 @@ use std::process::Command;
 use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Accel, GuestSpec, WhyEmulation};
 
-/// Environment variable of the process that runs a stand-in for QEMU.
+/// Environment variable of the process that runs with a replacement for QEMU.
 const CHILD: &str = "PINHEAD_TEST_KVM_STANDS_IN";
-/// An idle QEMU is observed for this long.
+/// Time for which an idle QEMU is observed.
 const STILL_MS: u64 = 30_000;
-/// Limit of a guest's boot by emulation on a crowded machine.
+/// Timeout of a guest's boot by emulation on a crowded machine.
 const LIMIT_MS: u64 = 180_000;
 
-/// Replacement of QEMU when KVM is requested. The guest's name selects the behaviour: the
-/// replacement exits at once, hangs silently, or spins without its guest. For any other name the
-/// replacement is a real QEMU that responds while its guest never runs. If KVM is not requested,
-/// the replacement runs the real QEMU.
+/// Replacement for QEMU. If KVM is not requested, the real QEMU runs. If KVM is requested, the
+/// guest's name selects the behaviour: the replacement exits at once, hangs silently, or spins
+/// without its guest. For any other name, a real QEMU runs and responds, but its guest never runs.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
 case "$*" in
@@ -47,8 +46,8 @@ fn specs(names: &[&str]) -> Vec<GuestSpec> {
     names.iter().map(spec).collect()
 }
 
-/// Boots these guests with KVM. Returns the time at which KVM was given up, and the times at which
-/// the guests were up.
+/// Boots these guests with KVM. Returns for each guest the accelerator, the time at which KVM was
+/// given up, and the time at which the guest was up.
 fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     let mut fleet = Fleet::new(specs(names), names.len());
     let mut given_up_ms = vec![None; names.len()];
@@ -73,8 +72,8 @@ fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     times.map(|(index, (given_up, up))| (accel(index), given_up, up)).collect()
 }
 
-/// A guest started with KVM comes up, by KVM if KVM works and otherwise by emulation. The test
-/// prints which accelerator was used.
+/// A guest started with KVM boots, by KVM if KVM works, and otherwise by emulation. The test prints
+/// the accelerator.
 #[test]
 fn a_guest_comes_up_with_and_without_working_kvm() {
     let _share = e2e::share(1);
@@ -82,7 +81,7 @@ fn a_guest_comes_up_with_and_without_working_kvm() {
     println!("up after {up_ms} ms, by {accel}");
 }
 
-/// Helper of the next test, which runs it in a process with the stand-in on the path.
+/// Helper of the next test. The next test runs it in a process with the replacement on the path.
 #[test]
 fn child_whose_qemu_stands_in() {
     if std::env::var_os(CHILD).is_none() {
@@ -93,7 +92,7 @@ fn child_whose_qemu_stands_in() {
         println!("{name}: given up after {given_up_ms:?} ms, up after {up_ms} ms, by {accel}");
         assert_eq!(accel, Accel::Emulation(WhyEmulation::KvmSilent), "{name}");
         let given_up_ms = given_up_ms.expect("when");
-        // An idle QEMU gets the full time limit. The other faults are recognised earlier.
+        // An idle QEMU gets the full time limit. Other faults are recognised earlier.
         let does_nothing = ["silent", "stopped"].contains(name);
         assert!(!does_nothing || given_up_ms >= STILL_MS, "{name}: {given_up_ms} ms");
         assert!(up_ms > given_up_ms, "{name} came up with KVM");

@@ -14,16 +14,15 @@ use model::GuestField as G;
 use reactor::PollSet;
 use vm::{Clock, Deadline};
 
-/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual five
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const MIB: u64 = 1 << 20;
 
-/// Ends a guest that outlives a killed test.
+/// Shuts down a guest if its test was killed.
 const LOAD: &str = "sleep 170\npoweroff -f\n";
 
-/// The manager's side.
 struct Watch {
     clock: Clock,
     libvirt: Libvirt,
@@ -37,8 +36,8 @@ impl Watch {
         Watch { clock: Clock::new(), libvirt, seen: Vec::new() }
     }
 
-    /// Runs one turn, after a short wait for input: the awaited condition may come without an
-    /// event.
+    /// Runs one turn after a short wait for input. The wait is short because the awaited condition
+    /// may come without an event.
     fn turn(&mut self) {
         const WAIT_MAX_MS: u64 = 50;
         let mut set = PollSet::new();
@@ -97,7 +96,8 @@ fn libvirt_guest_is_found_ballooned_and_destroyed() {
     }
     let _share = e2e::share(1);
     let mut daemon = Daemon::start();
-    // No process listens, however late the source tries: it reports an error, and tries again.
+    // No process listens when the source tries to connect. The source reports an error and tries
+    // again.
     daemon.kill();
     let mut watch = Watch::new(&daemon);
     let sentence = watch.until("a sentence before it listens", &daemon, |event| match event {
@@ -158,14 +158,13 @@ fn libvirt_guest_is_found_ballooned_and_destroyed() {
     let polled = xml.lines().find(|line| line.contains("period=") && !line.contains("'0'"));
     assert!(xml.contains("memballoon") && polled.is_none(), "still polled: {polled:?}");
 
-    // A hypervisor hangs, and continues.
     signal(process, "STOP");
     watch.libvirt.set_target(id, Bytes(200 * MIB), watch.clock.ms());
     watch.expect(Event::Answers(id, false), &daemon);
     signal(process, "CONT");
     watch.expect(Event::Answers(id, true), &daemon);
 
-    // A daemon is killed and restarted: the guest keeps its identity.
+    // A daemon is killed and restarted. The guest keeps its identity.
     daemon.kill();
     watch.expect(Event::Answers(id, false), &daemon);
     daemon.start_again();

@@ -1,4 +1,4 @@
-//! Real guests of both architectures: every operation of pinhead on a guest must work.
+//! Real guests of both architectures. Every operation of pinhead on a guest must work.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -11,13 +11,13 @@ use qmp::Reply;
 use vm::images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
 use vm::{Accel, Console, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
 
-/// Limit of a boot: under emulation on a busy machine it may take many times its usual four
+/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual four
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const MIB: u64 = 1 << 20;
 
-/// Replacement of the daemon, which first prints its arguments and then echoes each line.
+/// Replacement for the daemon, which first prints its arguments and then echoes each line.
 const FAKE_DAEMON: &str = "#!/bin/sh\n\
     exec 3<> /dev/virtio-ports/org.pinhead.0\n\
     echo \"hello $*\" >&3\n\
@@ -54,7 +54,6 @@ fn boot(name: &str, arch: Arch) -> Session {
     session
 }
 
-/// Returns one number of a guest's /proc/meminfo.
 fn meminfo_kib(session: &mut Session, field: &str) -> u64 {
     let text = session.sh(&format!("grep ^{field}: /proc/meminfo"), soon()).unwrap();
     text.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
@@ -127,8 +126,8 @@ fn check_balloon(session: &mut Session) {
     session.sh(&settled, soon()).unwrap();
     assert_eq!(meminfo_kib(session, "MemTotal"), total_kib);
 
-    // The file needs more than the remaining memory, so the balloon must deflate, and no process
-    // may be killed.
+    // The file needs more than the remaining memory. The balloon must therefore deflate, and no
+    // process may be killed.
     let blocks = (meminfo_kib(session, "MemAvailable") + 16 * 1024) / 64;
     let fill = format!("dd if=/dev/zero of=/dev/shm/fill bs=64k count={blocks} 2>&1");
     session.sh(&fill, soon()).unwrap();
@@ -156,7 +155,7 @@ fn x86_64() {
     quit(session);
 }
 
-/// Checks the kernel's report about the levels above the guest.
+/// Checks what the kernel reports about the levels above the guest.
 fn check_levels(session: &mut Session) {
     let text = session.sh("cat /proc/sysinfo", soon()).unwrap();
     let levels = zmon::sysinfo::levels(&text);
@@ -258,14 +257,14 @@ fn a_guest_that_does_not_come_up_shows_its_console() {
     let mut spec = spec("mute", image.build(&cache()).unwrap());
     spec.kernel_args.push("rdinit=/bin/false".to_owned());
     let error = Session::boot(&spec, soon()).unwrap_err();
-    // The kernel panics, and QEMU exits instead of rebooting.
+    // The kernel panics. QEMU exits then, and does not reboot.
     assert!(matches!(&error, Error::QemuExited { status, .. } if status.success()), "{error:?}");
 }
 
 #[test]
 fn guest_ends_with_the_reason_when_its_image_does_not_fit() {
     let _share = e2e::share(1);
-    // An image, packed or not, is unpacked into half of the remaining free memory.
+    // An image is unpacked into half of the remaining free memory, whether it is compressed or not.
     let big = GuestFile { path: "/var/big".into(), mode: 0o600, bytes: vec![1; 96 << 20] };
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![big] };
     let image = image.build(&cache()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the daemon, the manager, the monitor and farms with real guests. The tests are one
+//! Tests of the daemon, the manager, the monitor and farms with real guests. All tests are in one
 //! program, which is linked once. Tests run at the same time as long as there are places for their
 //! guests.
 

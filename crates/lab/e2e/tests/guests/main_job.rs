@@ -6,16 +6,17 @@ use vm::images::Arch;
 
 const ALONE: &str = "-f -c /etc/pinhead.conf --pace fixed";
 
-/// A shell command that keeps one CPU busy with an empty loop.
+/// Shell command that keeps one CPU busy with an empty loop.
 const BUSY: &str = "(while :; do :; done) > /dev/null 2>&1 & echo $! >> /run/busy;";
 
 fn seconds(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-/// Returns the default preset, except that a CPU is added when the other CPUs have no idle time.
-/// The published rule counts interrupt time as spare. In an emulated guest on a busy host interrupt
-/// time exceeds the rule's limit of 8 % of a CPU. The rule would then never request a third CPU.
+/// Returns the default preset with one change: a CPU is added when the other CPUs have no idle
+/// time. The published rule counts interrupt time as spare. In an emulated guest on a busy host,
+/// interrupt time exceeds the rule's limit of 8 % of a CPU. The published rule would then never
+/// request a third CPU.
 fn rules_by_idle_time() -> String {
     let rules = Plan::new(Arch::X86_64, ALONE).rules;
     let ours = rules.replace("(1 - CP_ActiveAVG) * onumcpus", "CP_idleAVG * onumcpus");
@@ -23,7 +24,6 @@ fn rules_by_idle_time() -> String {
     ours
 }
 
-/// Runs an idle phase, three busy loops, and another idle phase.
 fn cpus_follow_the_load(arch: Arch) {
     let plan = Plan { rules: rules_by_idle_time(), ..Plan::new(arch, ALONE) };
     let host = Host::start(&[plan]);
@@ -55,7 +55,8 @@ fn s390x_cpus_follow_the_load() {
     cpus_follow_the_load(Arch::S390x);
 }
 
-/// Checks that the pool grows while the guest is idle, and that a task in need gets the memory.
+/// Checks that the pool grows while the guest is idle, and that a task gets the memory that it
+/// needs.
 fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
     let host = Host::start(&[Plan::new(arch, ALONE)]);
     let mut guest = host.guest(0);
@@ -95,7 +96,7 @@ fn s390x_memory_follows_the_need() {
     memory_follows_the_need(Arch::S390x, |guest| guest.number("cat /proc/sys/vm/cmm_pages"));
 }
 
-/// cpu0 is a CPU like the others if the kernel can take it offline.
+/// Like any other CPU, cpu0 is unplugged and plugged if the kernel can take it offline.
 #[test]
 fn s390x_cpu0_can_go_offline() {
     let plan = Plan { rules: rules_by_idle_time(), ..Plan::new(Arch::S390x, ALONE) };
@@ -103,8 +104,8 @@ fn s390x_cpu0_can_go_offline() {
     let mut guest = host.guest(0);
     guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
     assert_eq!(guest.sh("cat /sys/devices/system/cpu/cpu0/online").trim(), "1");
-    // With another CPU online, the daemon unplugs the CPU with the highest number. This must also
-    // work with cpu0 offline.
+    // The daemon unplugs the CPU with the highest number. With cpu3 online and cpu0 offline, it
+    // must still do so.
     guest.sh("echo 1 > /sys/devices/system/cpu/cpu3/online");
     guest.sh("echo 0 > /sys/devices/system/cpu/cpu0/online");
     guest.sh(&BUSY.repeat(3));

@@ -1,4 +1,5 @@
-//! A guest under a host manager: found at once, informed of its balloon, and left alone otherwise.
+//! A guest under a host manager. It is found at once, is informed of its balloon, and is otherwise
+//! left alone.
 
 use agent::Port;
 use e2e::{Host, PATIENCE, Plan};
@@ -8,12 +9,12 @@ use vm::images::Arch;
 use vm::{Deadline, wait_for_exit};
 use wire::{Grant, ToGuest, ToHost, Welcome};
 
-/// Rules that never ask for a change, so that any change comes from elsewhere.
+/// Rules that never request a change, so that only the manager makes changes.
 const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                        HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"30000\"\nCMM_INC=\"256\"\n\
                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Returns the daemon's messages up to the first matching message, and how long that took.
+/// Returns the daemon's messages up to the first matching message, and how long the wait took.
 fn receive(
     port: &mut Port,
     limit: Duration,
@@ -25,7 +26,7 @@ fn receive(
         assert!(deadline.remaining().is_some(), "not within {limit:?}: {messages:#?}");
         port.receive().expect("the port");
         messages.extend(std::iter::from_fn(|| port.next()));
-        // A wait for this process's own exit serves as the pause.
+        // The pause waits for this process's own exit, which cannot come.
         let _ = wait_for_exit(std::process::id(), Duration::from_millis(5));
     }
     (messages, deadline.elapsed())
@@ -54,7 +55,7 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
     host.yield_to_manager();
     host.until(0, "the guest is yielded", PATIENCE, |seen| seen.state == State::Managed);
     assert!(host.seen(0).status.is_none(), "its state is unknown");
-    // Without a manager the daemon settles, and then only the port can wake it in time.
+    // Without a manager the daemon settles. After that, only the port can wake it in time.
     let settled = "grep -c settled=1 /run/pinheadd.status || true";
     guest.until_sh(settled, PATIENCE, |text| text == "1");
     let mut port = greet(&dir);
@@ -68,8 +69,8 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
         std::os::unix::net::UnixStream::connect(dir.join("g1.qmp")).expect("the second monitor"),
     );
     for (pages, reason) in [(16_384_u64, "g2 needs it\x1b[2J"), (4096, "")] {
-        // The grant must precede the balloon's change. Otherwise a daemon that samples in between
-        // would conclude that the kernel took memory back.
+        // The grant must precede the balloon's change. A daemon that samples in between would
+        // otherwise conclude that the kernel took memory back.
         let grant = Grant { sequence: 0, pages, reason: reason.into() };
         port.send(&ToGuest::Grant(grant)).expect("a word");
         let value_bytes = (65_536 - pages) * 4096;

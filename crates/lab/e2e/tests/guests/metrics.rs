@@ -1,5 +1,5 @@
-//! Hosts in the real VictoriaMetrics and the real Prometheus. Pushed and scraped samples are read
-//! back to the last digit.
+//! Samples of hosts in the real VictoriaMetrics and the real Prometheus. Pushed and scraped samples
+//! are read back to the last digit.
 
 use e2e::engines::{Engine, Kind};
 use e2e::is_there;
@@ -45,8 +45,8 @@ fn mixed(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns values of a table that change like real values: counters of nanoseconds in the millions
-/// of seconds, gauges that move. One field in nine is missing.
+/// Returns values of a table that change like real values. Counters of nanoseconds begin in the
+/// millions of seconds, and gauges move. One field in nine is missing.
 fn row<F: Field>(seed: u64, second: u64) -> Row<F> {
     let mut row = Row::default();
     for (place, field) in F::ALL.iter().enumerate() {
@@ -83,7 +83,7 @@ fn who(name: &str, class: &str, life: u32) -> GuestIdentity {
     }
 }
 
-/// Returns the samples of a host's monitor, one a second. One guest is idle and is reported every
+/// Returns the samples of a host's monitor, one per second. One guest is idle and is reported every
 /// half minute, another guest is restarted, and a third guest has a malicious name. One host has a
 /// gap.
 fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
@@ -140,7 +140,6 @@ impl Drop for Dir {
     }
 }
 
-/// Returns the engine's intervals of each host, without gaps.
 fn intervals(
     url: &metrics::Url,
     ask: &Ask,
@@ -196,7 +195,7 @@ fn pushed_is_read_back(kind: Kind) {
         let pusher = Pusher::start(engine.write_url(), host.clone(), "1".into()).expect("a thread");
         let mut wanted = 0;
         for moment in moments {
-            // This test waits for a full queue, unlike a manager.
+            // Unlike a manager, this test waits while the queue is full.
             loop {
                 let lost = pusher.health().lost;
                 pusher.offer(moment);
@@ -241,7 +240,8 @@ fn pushed_is_read_back(kind: Kind) {
             Ok(())
         });
         if index == 0 {
-            // All hosts have equal intervals, as just checked. The reports are made for one host.
+            // The intervals of all hosts are correct, as just checked. One host is enough for the
+            // reports.
             let (host, _, dir) = &expected[1];
             reports_agree(&engine, host, &dir.join("0"), ask);
         }
@@ -277,8 +277,8 @@ fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
 }
 
 /// Checks that every report of a host is the same from its recordings and from the engine. The
-/// host's kernel and processor are excepted, because only the host itself has these values. Text
-/// and CSV come from the same tables, so one text report is enough.
+/// host's kernel and processor are not compared, because only the host itself has these values.
+/// Text and CSV come from the same tables, so one text report is enough.
 fn reports_agree(engine: &Engine, host: &str, dir: &Path, ask: &Ask) {
     let (dir, url) = (dir.to_str().expect("a path"), engine.url().to_string());
     let all = REPORTS.map(|name| (name, "csv"));
@@ -299,7 +299,7 @@ fn prometheus_gives_back_what_was_pushed() {
     pushed_is_read_back(Kind::Prometheus);
 }
 
-/// Returns every expression of the dashboard's panels, with the variables filled in.
+/// Returns every expression in the dashboard's panels, with the variables filled in.
 fn expressions() -> Vec<String> {
     let text = include_str!("../../../../../packaging/grafana-pinhead.json");
     let dashboard: serde_json::Value = serde_json::from_str(text).expect("JSON");
@@ -349,7 +349,7 @@ fn every_panel_of_the_dashboard_shows_data() {
     Kind::ALL.into_iter().for_each(dashboard_shows_something_everywhere);
 }
 
-/// The manager's server in a thread of its own.
+/// The manager's server in a separate thread.
 struct Served {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -398,7 +398,7 @@ fn scraped_is_read_back(kind: Kind) {
     let begin_ms = begin_ms(&dir.0) + (MINUTES + 4) * MINUTE_MS;
     let mut moment = moments(0, begin_ms).remove(0);
     // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point. A push contains the
-    // full value separately. The numbers here are short enough.
+    // full value separately. The numbers in this test are short enough.
     for row in moment.guests.values_mut() {
         for field in GuestField::ALL {
             row.set(*field, row.get(*field).map(|value| value % 1_000_000_000_000));
@@ -429,7 +429,7 @@ fn scraped_is_read_back(kind: Kind) {
             Some(())
         })
         .map_err(|error| error.to_string())?;
-        // The sample carries its reading time, whenever it was scraped.
+        // The sample has the time of its reading, and not the time of the scrape.
         match &seen[..] {
             [one] if *one == moment => Ok(()),
             other => Err(format!("{other:?}\ninstead of {moment:?}")),

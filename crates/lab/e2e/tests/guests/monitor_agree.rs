@@ -1,4 +1,4 @@
-//! The monitor's recordings agree with independent tools over the same time. A guest's CPU time is
+//! Recordings of the monitor agree with independent tools over the same time. A guest's CPU time is
 //! compared with libvirt, the host's CPU time with `sar`, and the host's memory with /proc.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //!                                   └─► virsh domstats, sar, /proc/meminfo ────────────┴─► 1 %
 //! ```
 //!
-//! Two tools never read at the same moment. So the recordings are interpolated to the other tool's
-//! time, between the samples a second before and after, and the time span is long.
+//! Two tools never read at the same moment. The recordings are therefore interpolated to the other
+//! tool's time, between the samples a second before and after. The time span is long.
 
 use e2e::is_there;
 use e2e::libvirtd::{self, Daemon, NAME};
@@ -23,26 +23,26 @@ use why::now;
 
 /// Length of the observation, in seconds.
 const SECONDS: u64 = 30;
-/// Time in which a sample is recorded before the first and after the last figure of sar.
+/// Time for which samples are recorded before the first and after the last figure of sar.
 const AROUND: Duration = Duration::from_secs(3);
-/// Allowed relative difference: the promise.
+/// Maximum relative difference.
 const APART: f64 = 0.01;
-/// Limit of a libvirt response. A query that takes longer is repeated, because its value is from an
-/// unknown moment in that time.
+/// Maximum duration of a libvirt response. A slower query is repeated, because the moment of its
+/// value is unknown.
 const ANSWER_MS: i64 = 60;
 const TRIES: u32 = 20;
-/// Computes for a quarter of the time, so that idle time is counted too.
+/// Computes for a quarter of the time, so that idle time is counted as well.
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); done; \
                     usleep 60000; done) &\nsleep 400\npoweroff -f\n";
 
-/// A tool's value and its time: the middle of the tool's run.
+/// A value from a tool, and its time: the middle of the tool's run.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at_ms: i64,
     value: f64,
 }
 
-/// Returns the CPU time of the domain's only virtual CPU, in nanoseconds, from libvirt.
+/// Returns the CPU time of the domain's only virtual CPU, in nanoseconds, as libvirt reports it.
 fn vcpu_time(daemon: &Daemon) -> Reading {
     let mut best: Option<(i64, Reading)> = None;
     for _ in 0..TRIES {
@@ -71,8 +71,8 @@ fn available() -> Reading {
     Reading { at_ms: now().ms, value: kib.expect("a number") * 1024.0 }
 }
 
-/// Returns the host's busy CPU time in percent, from `sar`, with the start and end of the run of
-/// sar. Calls `meanwhile` repeatedly during the run.
+/// Returns the host's busy CPU time in percent from `sar`, with the start and end of the run. Calls
+/// `meanwhile` repeatedly during the run.
 fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
     let mut command = Command::new("sar");
     command.args(["-u", "ALL", &SECONDS.to_string(), "1"]).env("LC_ALL", "C");
@@ -113,7 +113,7 @@ fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
     (busy * counted, from_ms, to_ms)
 }
 
-/// Returns the ticks that this host has counted on all CPUs, and its number of CPUs.
+/// Returns the ticks that this host has counted on all CPUs, and the number of its CPUs.
 fn ticks() -> (u64, u32) {
     let text = std::fs::read_to_string("/proc/stat").expect("the host's ticks");
     let mut lines = text.lines().filter(|line| line.starts_with("cpu"));
@@ -159,7 +159,6 @@ fn busy_percent(rows: &[(i64, Row<HostField>)], from_ms: i64, to_ms: i64) -> f64
     field.value(&facts).expect("a value")
 }
 
-/// Returns the relative difference of two numbers.
 fn apart(ours: f64, theirs: f64) -> f64 {
     (ours - theirs).abs() / theirs.abs().max(f64::MIN_POSITIVE)
 }

@@ -1,5 +1,5 @@
-//! Every report of a manager that runs next to real guests has its rows, values in every available
-//! column, and possible numbers.
+//! Reports of a manager that runs next to real guests. Every report has rows, values in every
+//! available column, and only possible numbers.
 
 use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, Plan};
@@ -14,7 +14,8 @@ const REPORTS: [&str; 17] = [
     "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "LEVERS", "PAGE",
     "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
-/// Time between two process reports. The reports must fall into different minutes to be recorded.
+/// Time between two process reports. Both reports are recorded only if they fall into different
+/// minutes.
 const APART: Duration = Duration::from_secs(61);
 /// Time after which the minute of the second report is over.
 const RECORDED: Duration = Duration::from_secs(90);
@@ -40,15 +41,15 @@ const NOT_HERE: [&str; 14] = [
     "net/dev",
     "statvfs",
 ];
-/// Columns without an event: no disk was read, no memory had to be reclaimed or shared, no guest
-/// had a target.
+/// Columns that stay empty if nothing happens: no disk is read, no memory is reclaimed or shared,
+/// and no guest has a target.
 const OF_NOTHING: [&str; 4] = ["cache_hit_percent", "turn_s", "ksm_ratio", "target_mib"];
-/// Columns without an event for the tiers of swap, if this machine has such tiers.
+/// Columns for the tiers of swap that stay empty if nothing is swapped on this machine.
 const OF_NO_SWAPPING: [&str; 4] = ["page_age_s", "write_ms", "cluster_kib", "read_ms"];
 
 fn plan(place: &Place) -> Plan {
     let mut plan = Plan { cpus: 2, memory_mib: 192, ..Plan::holding(place.dir()) };
-    // On a busy host an emulated timer can be late for a kernel that waits for it.
+    // On a busy host, an emulated timer may be too late for the kernel's check of the timer.
     plan.kernel_args.push("no_timer_check".into());
     plan
 }
@@ -68,7 +69,6 @@ fn scan(place: &Place, guest: &str) {
     assert!(matches!(answer, Ok(Answer::Scan(_))), "{guest}: {answer:?}");
 }
 
-/// A column of a table: its name, title and unit, and its values.
 struct Column<'a> {
     name: &'a str,
     title: &'a str,
@@ -87,7 +87,7 @@ fn columns<'a>(table: &'a Value, rows: &'a [Value]) -> Vec<Column<'a>> {
     all.iter().map(column).collect()
 }
 
-/// Returns the sources of an empty column that a report's notes name.
+/// Returns the sources of an empty column, as named in the notes of a report.
 fn why_empty(notes: &[&str], report: &str, table: &Value, column: &Column<'_>) -> Option<String> {
     let names = |note: &&str| {
         let names = note.strip_prefix("Columns without values: ").unwrap_or_default();
@@ -100,12 +100,12 @@ fn why_empty(notes: &[&str], report: &str, table: &Value, column: &Column<'_>) -
     Some(sources.iter().map(|raw| raw.source()).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns true if the host has swap.
 fn has_swap() -> bool {
     std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
 }
 
-/// Returns the reason if a value is impossible in its unit. `cpus` is the host's number of CPUs.
+/// Returns the reason why a value is impossible in its unit, if it is. `cpus` is the host's number
+/// of CPUs.
 fn impossible(report: &str, column: &Column<'_>, value: f64, cpus: f64) -> Option<String> {
     // A difference between actual and expected memory may be negative.
     let is_rest = column.name.starts_with("other") || column.name.contains("balance");
@@ -137,8 +137,8 @@ fn every_report_is_made_of_a_manager_that_runs() {
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // On a crowded machine a guest may count as asleep. The manager does not sample such a guest on
-    // its own.
+    // On a crowded machine a guest may count as asleep. The manager does not sample a sleeping
+    // guest by itself.
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
     observe(APART);
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
@@ -151,7 +151,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     let cpus = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     let (mut wrong, mut empty) = (Vec::new(), BTreeMap::new());
     for (name, format) in REPORTS.into_iter().zip(["text", "html", "csv"].into_iter().cycle()) {
-        // All formats come from the same tables as JSON, which is checked below for every report.
+        // All formats come from the same tables as JSON. JSON is checked below for every report.
         let text = report(&records, name, &["--from", "10m ago", "--format", format]);
         // A host without swap has no swap tiers, and the report notes that.
         let is_bare = name == "PAGE" && !has_swap();
@@ -181,7 +181,6 @@ fn every_report_is_made_of_a_manager_that_runs() {
                 }
             }
             if name == "STATE" {
-                // An interval without guests has no states.
                 let sums: Vec<f64> =
                     rows.iter().filter_map(|row| row["states_percent"].as_f64()).collect();
                 let is_whole = |sum: &f64| (sum - 100.0).abs() <= 0.5;
@@ -189,7 +188,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
             }
         }
         println!("{name}: {count} rows");
-        // Advice appears only when there is a reason, and tiers only if they exist.
+        // Advice appears only for a reason, and swap tiers only if they exist.
         let may_be_empty = name == "ADV" || (name == "PAGE" && !has_swap());
         if count == 0 && !may_be_empty {
             wrong.push(format!("{name} has no rows: {notes:?}"));

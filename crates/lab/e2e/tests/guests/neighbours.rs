@@ -1,4 +1,4 @@
-//! A guest's network: it reaches neither its host nor other guests, unless it is linked.
+//! Network of a guest. A guest reaches neither its host nor other guests, unless it is linked.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use vm::images;
 
-/// The response of the host's own services, and a word of each guest's page.
+/// `REACHED` is the response of the host's own services, and `PAGE` is in the page of each guest.
 const REACHED: &str = "reached the host";
 const PAGE: &str = "Line 1 of a page";
-/// Limit of each attempt, in seconds.
+/// Timeout of each attempt, in seconds.
 const TRIES: u32 = 10;
 
 /// A service of the host that counts its connections.
@@ -33,7 +33,8 @@ impl HostService {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", REACHED.len());
                 let _ = stream.write_all(format!("{head}{REACHED}").as_bytes());
-                // A sender that is still writing would lose the response.
+                // If the connection were closed while the sender still writes, the sender would
+                // lose the response.
                 let _ = stream.read(&mut [0; 1024]);
             }
         });
@@ -41,7 +42,6 @@ impl HostService {
     }
 }
 
-/// Requests a page from the host's side, and returns the response.
 fn page(address: Ipv4Addr, port: u16) -> String {
     let mut stream = TcpStream::connect((address, port)).unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
@@ -53,7 +53,7 @@ fn page(address: Ipv4Addr, port: u16) -> String {
 /// Returns an address of the host other than its loopback address. Nothing is sent.
 fn other_address() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    // The target is one of the addresses reserved for documentation.
+    // The target is an address reserved for documentation.
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
     match socket.local_addr().unwrap().ip() {
         std::net::IpAddr::V4(address) => Some(address),
@@ -120,13 +120,13 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
     assert_eq!(loopback.visitors.load(Ordering::SeqCst), 0);
     assert_eq!(everywhere.visitors.load(Ordering::SeqCst), before);
 
-    // The guest's own forwarded port works as before.
+    // The host can still use the port that it forwards to the guest.
     let own = page(Ipv4Addr::LOCALHOST, 27280);
     println!("the host asks 127.0.0.1:27280: {} bytes", own.len());
     assert!(own.len() > images::PAGE_BYTES, "{own}");
 }
 
-/// A clone is linked, a booted guest serves it, and a third guest is not linked.
+/// Two clones are linked to a booted guest. Another guest is not linked.
 #[test]
 fn finding_02_a_link_leads_to_one_port_of_one_guest() {
     let farm = Farm::new(
@@ -154,7 +154,7 @@ fn finding_02_a_link_leads_to_one_port_of_one_guest() {
     ];
     for guest in ["web1", "web2"] {
         let lines = attempts(&farm, guest, &asked);
-        // web2 reaches itself at its own address, without a network.
+        // web2 reaches itself at its own address, which needs no network.
         let is_itself = guest == "web2";
         let expected = [true, true, true, false, false, is_itself];
         let served: Vec<bool> = lines.iter().map(|line| is_served(line)).collect();

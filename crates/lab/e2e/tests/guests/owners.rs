@@ -15,7 +15,7 @@ const SLACK: f64 = 0.04;
 /// Memory of a process in KiB, by a walk over all of its pages.
 struct Walk {
     resident: u64,
-    /// Each page shared by several processes is divided among them.
+    /// Resident memory, with each shared page divided among the processes that share it.
     proportional: u64,
     anonymous: u64,
 }
@@ -53,7 +53,7 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
     let kib = |bytes: Option<u64>| bytes.unwrap_or(0) >> 10;
     let private = |ps: &Ps| ps.guests.iter().map(|guest| kib(guest.private_bytes)).sum::<u64>();
 
-    // The manager samples idle guests only now and then, and measures one hypervisor in each turn.
+    // The manager samples idle guests rarely, and measures one hypervisor in each turn.
     let is_true = |ps: &Ps| {
         let anonymous = walks().map(|walk| walk.anonymous).sum();
         ps.guests.iter().all(|guest| guest.own_measured) && is_near(private(ps), anonymous)
@@ -77,12 +77,12 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
         "the sum of all owners' memory is not the private memory"
     );
     assert!(is_near((host.guests_bytes + host.hypervisors_bytes) >> 10, private(&ps)));
-    // Other programs on this machine may also map some of the shared pages, and the kernel counts a
+    // Other programs on this machine may also map some of the shared pages. The kernel counts a
     // part of these pages for those programs.
     assert!(proportional as f64 <= owners as f64 * (1.0 + SLACK), "{proportional} KiB");
     assert!(proportional + shared / 2 >= owners, "{proportional} KiB");
     assert!(owners * 3 < resident * 2, "what is shared is counted with each of them");
-    // The budget pays for exactly this memory, and for the manager.
+    // The budget is charged for exactly this memory, and for the manager.
     let paid = kib(ps.host.budget_bytes) - kib(ps.host.available_bytes);
     assert!(is_near(paid, owners + kib(host.manager_bytes)), "{paid} KiB");
     let sum = host.guests_bytes
@@ -94,8 +94,8 @@ fn memory_of_clones_and_their_owners_match_the_hosts_loss() {
         + host.zfs_bytes
         + host.other_bytes.unwrap_or(0);
     assert!(is_near(sum, host.used_bytes.unwrap_or(0)), "{sum} of {:?}", host.used_bytes);
-    // The hypervisor's own memory is a part of the clone's private memory, and smaller than the
-    // whole.
+    // A hypervisor's own memory is a part of the clone's private memory, and smaller than the
+    // private memory.
     for guest in &ps.guests {
         let (own, private) = (kib(guest.own_bytes), kib(guest.private_bytes));
         assert!(own > 4 << 10 && own < private, "{}: {own} of {private} KiB", guest.name);

@@ -15,37 +15,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm::wait_for_exit;
 
-/// Limit of a page-out and its check a minute later, on two busy cores.
+/// Timeout of a page-out and of its check a minute later, on two busy cores.
 const SOON: Duration = Duration::from_secs(240);
-/// Compressible text in one guest, in MiB. The other guest is filled with a larger amount of random
-/// data.
+/// Compressible text in one guest, in MiB. The other guest is filled with more random data.
 const FILLED_MIB: u64 = 64;
 const TEXT: &str = "i=0; while [ $i -lt 9000 ]; do echo line $i of a text that compresses well; \
                     i=$((i+1)); done > /tmp/t; while [ $(du -m /dev/shm/own | cut -f1) -lt 64 ]; \
                     do cat /tmp/t >> /dev/shm/own; done";
 const CHANCE: &str = "dd if=/dev/urandom of=/dev/shm/own bs=1M count=165 2> /dev/null";
 const SUM: &str = "sha256sum /dev/shm/own | cut -d' ' -f1";
-/// Settings of a test during which other programs of the machine may also wait for memory.
+/// Settings for tests during which other programs of the machine may also wait for memory.
 const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
 
 /// Minimum number of pages that are prefetched before the guest touches them. The guest needs
-/// thousands to respond.
+/// thousands of pages to respond.
 const AHEAD_MIN: u64 = 50;
 
-/// A lock for one of these tests at a time: the host has only one swap.
+/// Lock that lets one of these tests run at a time, because the host has only one swap.
 static SWAP: Mutex<()> = Mutex::new(());
 
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     SWAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens compressed swap of the host, recorded like a farm's. The swap is removed with this value,
-/// or by the next start after a kill.
+/// Opens compressed swap of the host, recorded like a farm's swap. The swap is removed when this
+/// value is dropped, or after a kill by the next start.
 fn zram() -> Result<Tiers, farm::Error> {
     Tiers::open(&Limits { zram: Some(Bytes::mib(2048)), ..Limits::default() })
 }
 
-/// Returns a line of /proc/PID/status of a guest's process, in MiB.
+/// Returns a value from the `/proc/PID/status` of a guest's process, in MiB.
 fn process_mib(guest: &Guest<'_>, line: &str) -> u64 {
     let pid = guest.seen().pid.unwrap();
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -96,19 +95,19 @@ fn sleepers_memory_goes_to_swap_and_returns_after_any_end() {
     println!("{before_mib} MiB, then {left_mib}: {:?}", row(&place, "g1"));
     assert!(before_mib > FILLED_MIB && left_mib < before_mib / 2, "{before_mib}, then {left_mib}");
     let found = row(&place, "g1");
-    // The guest may have run for a moment, and been paged out in two parts. The row describes the
-    // last part.
+    // The guest may have run for a moment, and may have been paged out in two parts. The row
+    // describes the last part.
     assert!(before_mib - left_mib >= FILLED_MIB, "{before_mib}, then {left_mib}: {found:?}");
     assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
     assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
-    // On a busy machine a guest is paged out in several parts. No further part follows the result
-    // of the last part.
+    // On a busy machine, a guest is paged out in several parts. No part follows after the result of
+    // the last part is known.
     assert_eq!(row(&place, "g2").times, tried);
 
     let is_out = |lever: &LeverRow| lever.name == "page-out" && lever.cost_us > Some(0);
     assert!(levers(&place).levers.iter().any(is_out), "{:?}", levers(&place).levers);
     assert!(manager.succeed(&["ps", "--levers"]).contains("incompressible"));
-    // The event is written a pass later.
+    // The event is written one pass later.
     for kind in ["page-out", "came-back", "left-alone"] {
         let is_there = || manager.events().iter().any(|event| event.kind == kind);
         assert!(wait_until(PATIENCE, is_there).is_some(), "no {kind} in {:?}", manager.events());
@@ -116,7 +115,7 @@ fn sleepers_memory_goes_to_swap_and_returns_after_any_end() {
     // Pages come back by themselves, with their contents intact.
     assert_eq!((text.sh(SUM), chance.sh(SUM)), (text_sum.clone(), chance_sum.clone()));
 
-    // A manager without a history pages the guest out again, and is killed meanwhile.
+    // A manager without a history pages the guest out again, and is killed while it does so.
     manager.signal("KILL");
     manager.end(SOON);
     let swapped_mib = process_mib(&text, "VmSwap:");
@@ -144,14 +143,14 @@ fn untouched_memory_of_running_guest_is_paged_out_in_shortage() {
     let before_mib = process_mib(&guest, "RssAnon:");
     host.yield_to_manager();
 
-    // The guest runs, and the host has room: the guest is left alone.
+    // The guest runs, and the host has free memory. The guest is therefore left alone.
     let size = |free_mib| Size::with_free(&host, 1, free_mib);
     let manager = Manager::start(&place, &place.settings(&size(512), SETTINGS));
     manager.knows(1);
     until(&place, &manager, "g1", "awake");
     drop(manager);
 
-    // With less free memory than its set point, the host pages out some memory, and the guest keeps
+    // With less free memory than its set point, the host pages out some memory. The guest keeps
     // running.
     let manager = Manager::start(&place, &place.settings(&size(40), SETTINGS));
     manager.knows(1);
@@ -185,7 +184,8 @@ fn wakeup_set_is_brought_back_ahead_of_the_guest() {
     };
     farm.succeed(&["up", "--detach", &farm.file()]);
     let (service, qemus) = farm.processes();
-    // Pages that a process brings back count as its own faults, whichever process they belong to.
+    // Pages that a process brings back count as faults of this process, even if the pages belong to
+    // another process.
     let faults = || {
         let text = fs::read(format!("/proc/{service}/stat")).unwrap();
         TaskStat::parse(&text).unwrap().numbers([StatField::MajorFaults]).unwrap()[0]
@@ -194,7 +194,7 @@ fn wakeup_set_is_brought_back_ahead_of_the_guest() {
     let mut told = farm.succeed(&["park", &web1]);
     assert!(page(connect(27_320)).starts_with("HTTP/1.1 200 OK"));
     let none = faults();
-    // The guest's needed pages are sampled a second later.
+    // The pages that the guest needs are sampled a second after its wake-up.
     assert!(!wait_for_exit(qemus[0], Duration::from_secs(3)).unwrap());
     told += &farm.succeed(&["park", &web1]);
     assert!(page(connect(27_320)).starts_with("HTTP/1.1 200 OK"));

@@ -1,4 +1,4 @@
-//! A farm's idle guests are parked, and the first client wakes them.
+//! Idle guests of a farm are parked, and the first client wakes them.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -20,10 +20,10 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\nte
 const SIZE: Size =
     Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
 /// Time for which a parked guest is observed. The guest's clock would be late by this time if the
-/// daemon did not set it.
+/// daemon did not set the clock.
 const WATCHED: Duration = Duration::from_secs(6);
 const CLOCK_S: u64 = 2;
-/// Time that is longer than a silent client keeps a guest awake.
+/// Time longer than the time for which a silent client keeps a guest awake.
 const STARED_AT: Duration = Duration::from_secs(13);
 
 fn states(farm: &Farm) -> Vec<String> {
@@ -37,7 +37,7 @@ fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
     if found.is_some() {
         return;
     }
-    // The guests' use and the response to a park command show the reason.
+    // The list of the guests and the response to a park command show the reason.
     let table = farm.table();
     let names = table["guests"].as_array().into_iter().flatten();
     let names = names.filter_map(|guest| guest["name"].as_str());
@@ -45,7 +45,6 @@ fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
     panic!("never {what}: {table:#}\n{:?}", said.collect::<Vec<_>>());
 }
 
-/// Returns the number of dispatches of a process's threads.
 fn dispatches(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: fs::DirEntry| fs::read(task.path().join("schedstat")).unwrap();
@@ -65,7 +64,7 @@ fn parked_guest_costs_nothing_and_answers_clients() {
     until(&farm, "parked", |states| states == ["parked", "parked"]);
 
     let (_, qemus) = farm.processes();
-    // Each thread is dispatched once more, to stop.
+    // Each thread is dispatched once more in order to stop.
     let stopped = || qemus.iter().all(|pid| is_stopped(*pid));
     assert!(wait_until(PATIENCE, stopped).is_some(), "a thread of a parked guest goes on");
     let before: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
@@ -83,7 +82,7 @@ fn parked_guest_costs_nothing_and_answers_clients() {
         states[1] == "parked" && states[0] != "parked"
     });
 
-    // The guest's clock is right again, and its log has no complaints.
+    // The guest's clock is right again, and its log contains no complaints.
     let web1 = farm.guest("web1");
     let clock: u64 = farm.succeed(&["exec", &web1, "--", "date", "+%s"]).trim().parse().unwrap();
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
@@ -127,8 +126,8 @@ fn guest_is_parked_by_hand_unless_a_client_is_connected() {
     exec.kill().unwrap();
     exec.wait().unwrap();
 
-    // A stopped QEMU sends no greeting to a manager, so no manager finds its monitor until the
-    // guest runs.
+    // The monitor of a parked guest is hidden until the guest runs, because a stopped QEMU sends no
+    // greeting to a manager.
     farm.succeed(&["park", &web2]);
     let (service, _) = farm.processes();
     let monitor = farm.run_dir(service).join("web2.qmp");
@@ -167,8 +166,8 @@ fn guest_parks_with_silent_client_and_only_for_its_limit() {
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
 }
 
-/// The job is only in cron's table, and not declared to the farm. This works for guests parked in
-/// memory and on disk.
+/// The job is only in cron's table, and is not declared to the farm. The guest is parked in memory
+/// or on disk.
 #[test]
 fn guest_is_woken_in_time_for_its_cron_job() {
     let in_memory = CLASSES.replace("27280", "27340").replace("count = 2", "count = 1");
@@ -179,7 +178,8 @@ fn guest_is_woken_in_time_for_its_cron_job() {
     is_woken_for_cron(&farm, &["web1", "disk1"]);
 }
 
-/// A manager has the port of the guest's daemon, and passes on the daemon's next timer and files.
+/// A manager is connected to the port of the guest's daemon. The manager passes on the daemon's
+/// next timer and its files.
 #[test]
 fn guest_of_a_manager_is_woken_in_time_for_its_cron_job() {
     let classes = CLASSES.replace("27280", "27370").replace("count = 2", "count = 1");
@@ -205,7 +205,7 @@ fn is_woken_for_cron(farm: &Farm, guests: &[&str]) {
         let said = farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]);
         said.trim().parse::<u64>().unwrap()
     };
-    // The job's time is far enough ahead, so the guest is parked before that time.
+    // The job's time is far enough ahead that the guest is parked before.
     let begin = |guest: &&str| {
         let line = "mkdir -p /var/spool/cron/crontabs; due=$((($(date +%s) + 89) / 60 * 60)); \
                     echo \"$(date -d @$due '+%M %H') * * * date +%s > /run/done\" \
@@ -219,7 +219,7 @@ fn is_woken_for_cron(farm: &Farm, guests: &[&str]) {
     assert!(now() < due[0], "parked only at {}, with a line at {}", now(), due[0]);
     until(farm, "woken by the clock", |states| !states.contains(&"parked".to_owned()));
     let woken = now();
-    // The guest stays awake for the whole minute, because cron polls at its own times.
+    // The guest stays awake for the whole minute, because cron checks its table at its own times.
     until(farm, "parked again", are_parked);
     for (guest, due) in guests.iter().zip(due) {
         let done = exec(guest, "cat /run/done");
@@ -240,7 +240,7 @@ fn silent_client_keeps_guest_awake_shorter_than_active_one() {
     until(&farm, "woken by a client", |states| states == ["up"]);
     until(&farm, "parked, as all clients are silent", |states| states == ["parked"]);
 
-    // A disconnecting client is no reason to wake.
+    // A client that disconnects does not wake the guest.
     let (_, qemus) = farm.processes();
     assert!(wait_until(PATIENCE, || is_stopped(qemus[0])).is_some(), "a thread still runs");
     let before = dispatches(qemus[0]);
@@ -259,7 +259,7 @@ fn silent_client_keeps_guest_awake_shorter_than_active_one() {
     assert_eq!(states(&farm), ["up"], "parked beside a client that had an answer");
 }
 
-/// Web servers on IBM Z: one guest boots, the others resume its state, and any client wakes them.
+/// Web servers on IBM Z. One guest boots, the others resume its state, and any client wakes them.
 #[test]
 fn s390x_parked_web_server_answers_clients() {
     let classes = CLASSES.replace("27280", "27360").replace("image", "arch = \"s390x\"\nimage");

@@ -1,4 +1,5 @@
-//! Guests that are parked on disk: their QEMU ends, and a client gets them back in the same state.
+//! Guests that are parked on disk. Their QEMU ends, and a client gets each guest back in the same
+//! state.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -55,8 +56,8 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
     let qemus = pids(&farm);
     let silent = TcpStream::connect("127.0.0.1:27421").unwrap();
-    // Before the relay has accepted the client, the guest may begin to park, and the client then
-    // wakes it.
+    // Before the relay has accepted the client, the guest may begin to park. The client then wakes
+    // the guest.
     let refused = || text(&farm.run(&["park", &web2]).stderr).contains("clients are connected");
     assert!(wait_until(PATIENCE, refused).is_some(), "the guest is parked despite its client");
     assert_eq!(states(&farm)[1], "up");
@@ -86,7 +87,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let log = exec(&farm, "web1", "dmesg").to_lowercase();
     let bad = ["soft lockup", "detected stall", "marking clocksource", "blocked for more than"];
     assert!(!bad.iter().any(|words| log.contains(words)), "{log}");
-    // A command also wakes the guest, and the guest can park and wake repeatedly.
+    // A command also wakes the guest, and the guest can be parked and woken repeatedly.
     assert_eq!(exec(&farm, "web2", "hostname"), "web2");
     farm.succeed(&["park", &web2]);
     let explained = farm.run(&["explain", "default", "--interval", "300", "--guest", &web2]);
@@ -104,7 +105,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     }
     assert_eq!(exec(&farm, "web1", "md5sum < /run/kept; hostname"), before);
 
-    // The firmware is not part of the state: a reset machine boots from scratch.
+    // The firmware is not part of the state. A machine that is reset boots from scratch.
     let reset = ["exec", &web1, "--", "sh", "-c", "reboot -f || echo b > /proc/sysrq-trigger"];
     farm.run(&reset);
     let is_new = || {
@@ -134,7 +135,7 @@ fn crashed_guest_resumes_from_disk_or_boots_if_damaged() {
         exec(&farm, guest, "echo older > /run/kept");
         farm.succeed(&["park", name]);
     }
-    // Later changes are not on disk.
+    // Later changes are only in memory.
     exec(&farm, "web1", "echo later > /run/kept");
     let file = files(&farm).join("web2.park");
     crash();
@@ -172,7 +173,7 @@ fn failed_wake_is_retried_and_silent_client_keeps_none_awake() {
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     assert_eq!(exec(&farm, "web1", "cat /run/kept"), "mine");
 
-    // Woken by a silent client, the guest parks again without a command.
+    // After a silent client has woken it, the guest parks again without a command.
     let parked = || farm.run(&["park", &web1]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some());
     let silent = TcpStream::connect("127.0.0.1:27450").unwrap();
@@ -186,7 +187,8 @@ fn failed_wake_is_retried_and_silent_client_keeps_none_awake() {
     assert!(page.starts_with(b"HTTP/1.1 200 OK"), "a late request is served");
 }
 
-/// A QEMU that fails to start while a file `refuses` exists, and counts its attempts in that file.
+/// Replacement for QEMU. It fails and counts the attempt in the file `refuses` while this file
+/// exists.
 const STAND_IN: &str = "#!/bin/sh\n[ ! -e DIR/refuses ] || { echo >> DIR/refuses; exit 1; }\n\
                         exec /usr/bin/qemu-system-x86_64 \"$@\"\n";
 /// Number of failures. An earlier version gave up a guest after fewer failures.
@@ -218,14 +220,14 @@ fn finding2_01_a_parked_guest_keeps_its_ports_and_memory() {
     farm.succeed(&["park", &web1]);
     are_gone(&qemus);
 
-    // The previous address is useless to another process.
+    // If another process takes the previous address, this does no harm.
     let _squatter = TcpListener::bind(before).unwrap();
     assert!(page(connect(27_460)).starts_with("HTTP/1.1 200 OK"));
     assert_ne!(listens_at(pids(&farm)[0]), before);
     let parked = || farm.run(&["park", &web1]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps it awake");
 
-    // The guest is kept, however often its QEMU fails to start.
+    // The guest is kept, even if its QEMU fails to start many times.
     let refuses = farm.dir.join("refuses");
     std::fs::write(&refuses, "").unwrap();
     std::fs::set_permissions(&refuses, PermissionsExt::from_mode(0o666)).unwrap();

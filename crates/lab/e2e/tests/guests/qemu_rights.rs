@@ -1,5 +1,5 @@
-//! Rights of a guest that has broken out of its QEMU: none. Farms started by root are inspected
-//! from outside, and attacked by a process with a QEMU's own user id.
+//! Rights of a guest that has taken over its QEMU: none. Farms started by root are inspected from
+//! outside, and attacked by a process with the user id of a QEMU.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the words of each line of `/proc/PID/status`, by the line's name.
+/// Returns the words of each line of `/proc/PID/status`, by the name of the line.
 fn status(pid: u32) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = |line: &str| {
@@ -53,7 +53,7 @@ fn user_without_rights(pid: u32) -> String {
     user
 }
 
-/// Runs a shell with a QEMU's user id, like an attacker in that QEMU, and returns its output.
+/// Runs a shell with a QEMU's user id, as an attacker in that QEMU could, and returns the output.
 fn escaped(user: &str, script: &str) -> String {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"]);
@@ -87,7 +87,7 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
     let different: BTreeSet<&String> = users.iter().collect();
     assert_eq!(different.len(), 5, "each has a user of its own: {users:?}");
 
-    // The attacker is in the first clone.
+    // The attacker has taken over the QEMU of the first clone.
     let (clone, next, user) = (guests[0], guests[1], &users[0]);
     let run_dir = farm.run_dir(ours).display().to_string();
     let memory = memory(clone);
@@ -119,7 +119,7 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
     e2e::farms::are_gone(&guests);
 }
 
-/// Without the right to end another user's process, root could not end its guests.
+/// Without the capability to end another user's process, root could not end its guests.
 #[test]
 fn finding_03_a_farm_reports_qemus_that_stay_roots() {
     if !is_root() {
@@ -147,7 +147,7 @@ fn finding_03_each_qemu_of_up_is_a_user_without_rights() {
     }
     let mut up = Up::start("--guests 2", || e2e::share(2));
     up.until("both have started", |up| up.qemus().len() == 2);
-    // A newly started QEMU is a copy of this process until it executes QEMU.
+    // A newly started QEMU is a copy of `pinhead up` until the copy executes QEMU.
     let has_started = |pid: &u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         name.starts_with("qemu")

@@ -1,4 +1,4 @@
-//! The daemon's end restores the state found at its start, whatever ends it.
+//! When the daemon ends, the state from its start is restored, whatever ends the daemon.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
 use std::time::Duration;
@@ -24,11 +24,12 @@ fn wait_for_end(guest: &mut Guest<'_>) {
     );
 }
 
-/// SIGTERM restores. SIGKILL, start, SIGTERM restores the values of the first start.
+/// SIGTERM restores the values found at the start. After SIGKILL, a start and SIGTERM, the values
+/// of the first start are restored.
 fn restores(arch: Arch, pool: &str) {
     let host = Host::start(&[plan(arch)]);
     let mut guest = host.guest(0);
-    // An unusual start: one CPU of four is offline, and it is not the CPU that would be added last.
+    // An unusual start: one of four CPUs is offline, and it is not the CPU with the highest number.
     guest.sh("echo 0 > /sys/devices/system/cpu/cpu2/online");
     let (cpus, pages) = (online(&mut guest), guest.sh(pool));
     assert_eq!(cpus, "0-1,3");
@@ -49,7 +50,7 @@ fn restores(arch: Arch, pool: &str) {
         guest.sh("kill $(cat /run/pid)");
         wait_for_end(&mut guest);
         assert_eq!(online(&mut guest), cpus, "killed first: {kill_first}");
-        // A pool returns its pages at its own pace.
+        // A kernel may return the pages of a pool slowly.
         let found = pages.trim();
         guest.until_sh(pool, PATIENCE, |text| text == found);
         let left = guest.sh("ls /run/pinheadd.undo 2> /dev/null || true");
@@ -89,14 +90,14 @@ fn rules_are_read_again_or_the_old_ones_stay() {
     assert!(second.contains("Another pinheadd is running"), "{second}");
 }
 
-/// The original's mode: in the background, with a pid file for scripts.
+/// Runs the daemon as the original runs: in the background, with a pid file for scripts.
 #[test]
 fn daemon_runs_in_the_background_and_scripts_find_it() {
     let host = Host::start(&[plan(Arch::X86_64)]);
     let mut guest = host.guest(0);
     guest.sh("/sbin/pinheadd -c /etc/pinhead.conf; cat /run/pinheadd.pid > /run/pid");
     guest.until_sh("cat /sys/devices/system/cpu/online", PATIENCE, |text| text == "0");
-    // The file is written when the last CPU is offline. The kernel reports the CPU offline earlier.
+    // The kernel reports the CPU offline before the daemon writes the file.
     guest.until_sh("cat /run/pinheadd.status", PATIENCE, |status| {
         status.contains("cpus_online=1\ncpus_present=4\n")
     });
@@ -105,7 +106,7 @@ fn daemon_runs_in_the_background_and_scripts_find_it() {
     assert_eq!(online(&mut guest), "0-3");
     assert_eq!(guest.sh("ls /run/pinheadd.pid /run/pinheadd.status 2> /dev/null || true"), "");
 
-    // In the foreground with -V the daemon prints the lines that users' scripts parse.
+    // In the foreground with -V, the daemon prints the lines that users' scripts parse.
     guest.sh("/sbin/pinheadd -f -V -c /etc/pinhead.conf > /run/log 2>&1 < /dev/null & \
          echo $! > /run/pid");
     guest.until_sh("cat /run/log", PATIENCE, |log| {

@@ -1,10 +1,10 @@
-//! A guest's memory reports: on the host's request, and at once when memory is short.
+//! Memory reports of a guest: on the host's request, and at once when memory is short.
 
 use e2e::{Host, PATIENCE, Plan};
 use vm::images::Arch;
 use wire::Memory;
 
-/// Rules without memory: the signals must not depend on them.
+/// Rules without memory, because the reports must not depend on memory rules.
 const CPU_ONLY: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                         HOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
@@ -14,15 +14,15 @@ fn plan(arch: Arch) -> Plan {
     plan
 }
 
-/// Tolerance for the memory of the program that reads the guest's counters, and for pages that each
-/// of four CPUs has not counted yet.
+/// Tolerance for the memory of the program that reads the guest's counters, and for pages that four
+/// CPUs have not counted yet.
 const READER_KIB: u64 = 512;
 
-/// Tolerance for free pages that each of four CPUs keeps uncounted, and for cache that the filling
-/// program leaves.
+/// Tolerance for free pages that four CPUs keep uncounted, and for cache that the filling program
+/// leaves.
 const TAKEN_KIB: u64 = 4_096;
 
-/// Returns a line of /proc/meminfo.
+/// Returns a value of /proc/meminfo.
 fn kib(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = line.and_then(|line| line.split_ascii_whitespace().next());
@@ -31,8 +31,9 @@ fn kib(text: &str, name: &str) -> u64 {
 
 /// Checks that a request is answered at once, with the guest's own numbers.
 ///
-/// The guest reports no free pages. While a report is under way, its 32 blocks are missing from
-/// MemFree: up to 128 MiB, and a booting guest sends reports for several seconds.
+/// The guest does not report free pages to its host here. While such a report is under way, its 32
+/// blocks are missing from MemFree. They can be up to 128 MiB, and a booting guest sends these
+/// reports for several seconds.
 fn answers(arch: Arch) {
     let host = Host::start(&[Plan { page_reporting: false, ..plan(arch) }]);
     let mut guest = host.guest(0);
@@ -47,7 +48,7 @@ fn answers(arch: Arch) {
         println!("{}: answered after {took:?}", arch.name());
         host.seen(0).memory.expect("an answer")
     };
-    // The guest reads its own numbers right before and right after the request.
+    // The guest reads its own numbers directly before and after the request.
     let before = guest.sh("cat /proc/meminfo");
     let first = ask(7);
     let after = guest.sh("cat /proc/meminfo");
@@ -94,8 +95,8 @@ fn s390x_memory_report_is_sent_on_request() {
     answers(Arch::S390x);
 }
 
-/// Tasks that wait for memory are reported within a second by the guest's clock. The rules do not
-/// use memory, and with this pace pressure never wakes the daemon.
+/// The daemon reports waiting tasks within a second by the guest's clock. The rules do not use
+/// memory, and with this pace the pressure never wakes the daemon for the rules.
 #[test]
 fn a_thrashing_guest_reports_it_within_a_second() {
     let mut plan = plan(Arch::X86_64);
@@ -105,7 +106,7 @@ fn a_thrashing_guest_reports_it_within_a_second() {
     let mut guest = host.guest(0);
     guest.until("its daemon is there", PATIENCE, |_| true);
     assert_eq!(host.seen(0).needs, 0, "no task waits yet");
-    // Records the time at which tasks have waited a tenth of a second in total from now on.
+    // Records the time at which tasks have waited for a tenth of a second in total from now on.
     guest.sh("some() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }; \
          (began=$(some); while [ $(($(some) - began)) -lt 100000 ]; do usleep 10000; done; \
           awk '{print int($1 * 1000)}' /proc/uptime > /run/stalled) > /dev/null 2>&1 &");

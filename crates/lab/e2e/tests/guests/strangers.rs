@@ -1,5 +1,5 @@
-//! Attacks on the real `pinhead host`, by guests' ports and by users of the host. Scripted monitors
-//! replace QEMU.
+//! Attacks on the real `pinhead host`, through guests' ports and by users of the host. Scripted
+//! monitors replace QEMU.
 
 use base::Bytes;
 use e2e::PATIENCE;
@@ -19,10 +19,10 @@ use wire::{Decoder, Hello, PoolKind, Pressure, ToGuest, ToHost};
 const NEIGHBOURS: usize = 40;
 /// Time over which dispatches are counted.
 const MEASURED: Duration = Duration::from_secs(5);
-/// Allowed wake-ups of the manager per second: sixteen, plus the noise of a busy machine. Without a
-/// read budget there are more than four thousand.
+/// Maximum number of additional dispatches of the manager per second: sixteen, plus the noise of a
+/// busy machine. Without a read budget there are more than four thousand.
 const DISPATCHES: u64 = 500;
-/// Time between two bytes, long enough for each of them to wake the manager.
+/// Time between two bytes. It is long enough for each byte to wake the manager.
 const BETWEEN: Duration = Duration::from_micros(30);
 
 fn claim(dir: &Path, number: usize) -> Claim {
@@ -46,7 +46,7 @@ fn hello() -> ToHost {
     })
 }
 
-/// Returns the manager's dispatches per second, a measure that is also valid on a busy machine.
+/// Returns the manager's dispatches per second. This measure is also valid on a busy machine.
 fn dispatches_a_second(manager: &Manager<'_>) -> u64 {
     let dispatches = || {
         let mut tasks = TaskDir::open(&Root::default());
@@ -61,9 +61,8 @@ fn dispatches_a_second(manager: &Manager<'_>) -> u64 {
     (dispatches() - before) / took.expect("time passes").as_secs().max(1)
 }
 
-/// Reports tasks that wait for memory, and returns the time until the daemon is sampled.
+/// Reports that tasks wait for memory, and returns the time until the daemon is sampled.
 fn is_served(port: &mut UnixStream) -> Duration {
-    // Earlier requests are discarded.
     let mut bytes = [0; 64 * 1024];
     port.set_nonblocking(true).expect("a port");
     while port.read(&mut bytes).is_ok() {}
@@ -88,7 +87,7 @@ struct Flooded {
     /// The manager's dispatches per second without the flood and during it.
     quiet: u64,
     loud: u64,
-    /// Bytes written during the measurement, and its duration.
+    /// Bytes written during the measurement, and the duration of the measurement.
     written: u64,
     lasted: Duration,
 }
@@ -141,7 +140,7 @@ fn flooded(block: Vec<u8>, pause: Duration) -> Flooded {
     Flooded { quiet, loud, written, lasted }
 }
 
-/// Single bytes on a port wake the manager only within its budget, and a neighbour in need is
+/// Single bytes on a port wake the manager only within a budget, and a neighbour in need is
 /// sampled.
 #[test]
 fn finding_05_single_bytes_wake_manager_within_a_budget() {
@@ -150,7 +149,7 @@ fn finding_05_single_bytes_wake_manager_within_a_budget() {
 }
 
 /// Well-formed messages arrive in large blocks at full speed. The manager reads no more than a port
-/// may send, which bounds their cost on any machine.
+/// may send. This limits the cost of the messages on any machine.
 #[test]
 fn large_blocks_on_a_port_are_read_within_a_budget() {
     /// Bytes that a port may send at once, and per second.

@@ -1,4 +1,4 @@
-//! `pinhead top` in a real terminal: next to a manager with a real guest, and on a recording of an
+//! `pinhead top` in a real terminal, next to a manager with a real guest, and on a recording of an
 //! earlier version.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SMALL: (u16, u16) = (80, 24);
-/// Escape sequence for dark on light, as tmux reports it.
+/// Escape sequence for dark text on a light background, as tmux reports it.
 const INVERSE: &str = "\u{1b}[7m";
 
 fn is_skipped() -> bool {
@@ -19,7 +19,8 @@ fn is_skipped() -> bool {
     is_skipped
 }
 
-/// A copy of the recording of version 1, because a reader may write an index next to a file.
+/// A copy of a recording of version 1. A copy is needed, because a reader may write an index next
+/// to a file.
 struct Recording(PathBuf);
 
 impl Recording {
@@ -47,7 +48,6 @@ impl Drop for Recording {
     }
 }
 
-/// Returns the first line.
 fn head(screen: &str) -> &str {
     screen.lines().next().unwrap_or_default()
 }
@@ -73,14 +73,14 @@ fn keys_move_through_the_past() {
     terminal.types("[");
     let screen = terminal.until_shown("2026-11-21 14:59:00");
     assert!(screen.contains("[2:guests]"), "the screen stays: {screen}");
-    // The preceding quarter of an hour has a recording of only its last minute.
+    // Only the last minute of the preceding quarter of an hour is recorded.
     terminal.types("{");
     terminal.until_shown("Nothing was recorded at this time");
     terminal.types("{");
     terminal.until_shown("the recording begins here");
     terminal.types("}]]]]");
     terminal.until_shown("2026-11-21 14:59:00");
-    // One guest is selected, and unrecorded values are named as such.
+    // One guest is selected, and values that were not recorded are shown as such.
     terminal.types("/web");
     terminal.presses("Enter");
     terminal.until("the filter", |screen| !screen.contains("grüße") && screen.contains(">web1"));
@@ -122,7 +122,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
     let nowhere = vec![e2e::program(), "top", "--replay", "/nowhere/at/all"];
     let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
     for (words, message) in [
-        // The date is never today, whereas a time without a date means today.
+        // The date is in the past, because a time without a date means today.
         (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
         (with(["--at", "noon"]), "Invalid time \"noon\": use 14:03"),
         (with(["--step", "90"]), "a multiple of 60 seconds"),
@@ -176,7 +176,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     terminal.presses("Escape");
     terminal.until_shown(">g1");
 
-    // One guest with two virtual CPUs, one of them busy.
+    // The guest has two virtual CPUs, and one of them is busy.
     terminal.presses("Enter");
     terminal.until_shown("GUEST    g1");
     terminal.until("a virtual CPU that runs", |screen| {
@@ -186,7 +186,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     });
     let screen = terminal.screen();
     assert!(screen.contains("2 vCPUs") && screen.contains("daemon"), "{screen}");
-    // The manager records nothing, so it requests no daemon's tasks.
+    // The manager records nothing, so it does not request tasks from the daemons.
     assert!(screen.contains("two reports are needed") || screen.contains("WAKER"), "{screen}");
 
     // A frozen screen does not change until it is resumed.
@@ -208,7 +208,7 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     terminal.types("3");
     terminal.until_shown("MEMORY OF THE HOST");
 
-    // After the manager's end an error is shown, and the last known values stay.
+    // After the manager's end, an error is shown and the last known values stay.
     drop(manager);
     terminal.until("trouble", |screen| screen.lines().last().is_some_and(|l| l.starts_with('!')));
     terminal.types("q");

@@ -6,13 +6,13 @@ use e2e::manager::{signal, wait_until};
 use serde_json::Value;
 use std::process::{Child, Stdio};
 
-/// Size that a guest is pinned to, and its full size, in bytes.
+/// Size to which a guest is pinned, and its full size, in bytes.
 const PINNED: u64 = 192 << 20;
 const FULL: u64 = 256 << 20;
-/// Place of another manager's socket, in the directories that `pinhead up` sees.
+/// Path of another manager's socket, in the directories that `pinhead up` sees.
 const OTHER: &str = "/run/other.sock";
 
-/// Returns the guests of the manager at this socket, or at the default one.
+/// Returns the guests of the manager at this socket, or at the default socket.
 fn guests(up: &Up, socket: Option<&str>) -> Vec<Value> {
     let mut command = up.inside(&["ps", "--format", "json"]);
     if let Some(path) = socket {
@@ -20,14 +20,14 @@ fn guests(up: &Up, socket: Option<&str>) -> Vec<Value> {
     }
     let output = command.output().expect("it runs");
     let table: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    // Without a manager `ps` shows the farms.
+    // Without a manager, `ps` shows the farms.
     match table["host"].is_null() {
         true => Vec::new(),
         false => table["guests"].as_array().cloned().unwrap_or_default(),
     }
 }
 
-/// Waits until the manager has both guests, with their daemons, and the first guest has this size.
+/// Waits until the manager has both guests with their daemons, and the first guest has this size.
 fn has(up: &mut Up, socket: Option<&str>, what: &str, bytes: u64) {
     let so = |guests: &[Value]| {
         guests.len() == 2
@@ -75,9 +75,9 @@ impl Drop for Host {
     }
 }
 
-/// One command starts guests and manages them. A `pinhead host` takes them over, at the same socket
-/// or at another socket, and the guests come back when the `pinhead host` ends. Memory that was
-/// taken is given back each time.
+/// One command starts guests and manages them. A `pinhead host` takes the guests over, at the same
+/// socket or at another socket. When the `pinhead host` ends, the guests come back. The memory that
+/// was taken from a guest is returned each time.
 #[test]
 fn up_manages_its_guests_until_a_host_takes_them_over() {
     if !rustix::process::geteuid().is_root() {
@@ -85,7 +85,8 @@ fn up_manages_its_guests_until_a_host_takes_them_over() {
     }
     // These rules do not touch memory.
     let args = "--guests 2 --idle --cpus 1 --rules cpu-real-load --format json";
-    // Other tests make the host wait for memory, and a manager then takes memory from idle guests.
+    // While other tests run, tasks of the host may wait for memory. A manager then takes memory
+    // from idle guests.
     let mut up = Up::managed(args, e2e::alone);
     has(&mut up, None, "its own manager has the guests", FULL);
     pin(&up);
@@ -104,7 +105,7 @@ fn up_manages_its_guests_until_a_host_takes_them_over() {
 
     pin(&up);
     has(&mut up, None, "the operator's size", PINNED);
-    // If `pinhead up` was stopped for long, a keeper would end it, and the guests with it.
+    // A keeper would end a `pinhead up` that is stopped for long, and its guests.
     let keeper = status(&up)["lease"]["keeper_pid"].take();
     assert!(keeper.is_null(), "{keeper}");
     let dry = up.inside(&["host", "--dry-run"]).output().expect("it runs");

@@ -1,5 +1,5 @@
-//! Monitor records of a real s390x kernel for z/VM. Its modules fill their buffers when they are
-//! switched on. A probe reads the buffers just before they are passed to CP, which is missing here.
+//! Monitor records of a real s390x kernel for z/VM. Each module fills a buffer when it is switched
+//! on. A probe reads the buffers just before the kernel passes them to CP, which is missing here.
 //! The values in the buffers match the guest's /proc.
 
 use e2e::{Guest, Host, Plan};
@@ -11,25 +11,25 @@ use zmon::appldata::{self, Memory, Network, System};
 use zmon::layout::Layout;
 
 const MODULES: [&str; 3] = ["appldata_mem", "appldata_os", "appldata_net_sum"];
-/// Tick rate per second of Debian's kernel for IBM Z (`CONFIG_HZ`), and of the counts in /proc.
+/// Ticks per second of Debian's kernel for IBM Z (`CONFIG_HZ`), and of the counts in /proc.
 const HZ: u64 = 250;
 const HUNDREDTHS: u64 = 100;
-/// Tolerated delay, in hundredths of a second, with which a virtual CPU of a busy host counts its
+/// Tolerated delay, in hundredths of a second, with which a virtual CPU on a busy host counts its
 /// idle time.
 const LATE: u64 = 20;
 /// Number of 8-byte words that a probe reads.
 const READ: usize = 64;
 
-/// A buffer that the kernel was about to hand over.
+/// A buffer that the kernel was about to pass to CP.
 struct Buffer {
     record: u8,
     modification: String,
     bytes: Vec<u8>,
 }
 
-/// Loads modules of the guest's kernel, and sets a probe at the function by which all of them call
-/// CP. The function's arguments are the record's number, the function, the buffer, its length, and
-/// its modification, in this order.
+/// Loads modules of the guest's kernel, and sets a probe at the function that all of them use to
+/// call CP. The arguments are the record's number, the function, the buffer, its length, and its
+/// modification, in this order.
 fn probe(guest: &mut Guest) {
     let insert: String = MODULES.iter().map(|name| format!("insmod /{name}.ko && ")).collect();
     let said = guest.sh(&format!(
@@ -40,8 +40,7 @@ fn probe(guest: &mut Guest) {
     assert_eq!(said.trim(), "0", "{said}");
 }
 
-/// Switches a module on, and returns its buffer. CP is missing, so the module then switches itself
-/// off.
+/// Switches a module on, and returns its buffer. Without CP, the module then switches itself off.
 fn filled(guest: &mut Guest, name: &str) -> Buffer {
     let text = guest.sh(&format!(
         "echo > /t/trace; echo 1 > /proc/sys/appldata/{name} 2> /dev/null; grep handed: /t/trace"
@@ -97,7 +96,7 @@ fn memory(guest: &mut Guest) {
     let said = [memory.total, memory.buffers, memory.swap_total, memory.swap_free, told_shared];
     assert_eq!(said, [total, buffers, swap_total, swap_free, shared], "KiB");
     assert_eq!((memory.total_high, memory.free_high), (0, 0));
-    // The commands of this test use some memory too.
+    // The commands of this test also use some memory.
     is_within("free, KiB", memory.free, free.saturating_sub(8 << 10)..=free + (8 << 10));
     is_within("cached, KiB", memory.cached, cached.saturating_sub(1 << 10)..=cached + (1 << 10));
     let counts = [memory.paged_in, memory.paged_out, memory.faults, memory.major_faults];
@@ -134,18 +133,18 @@ fn system(guest: &mut Guest) {
         let said = [user, nice, cpu.system, cpu.idle, cpu.io_wait, cpu.irq, cpu.soft_irq, steal];
         for ((value, before), after) in said.iter().zip(before).zip(after) {
             let [before, after] = [before, after].map(|ticks| ticks.cast_unsigned());
-            // The kernel's ticks differ from the ticks of /proc, and both are rounded. The ticks
-            // wrap at 2^32. CPUs that were added later have already exceeded this number, because
-            // under emulation such CPUs start with years of time.
+            // The kernel's ticks differ from the ticks of /proc, and both are rounded. The kernel's
+            // ticks wrap at 2^32. The ticks of CPUs that were added later have already wrapped,
+            // because under emulation such CPUs start with years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
-            // Unlike the buffer, /proc already counts the idle time of a CPU that has not run
-            // since.
+            // Unlike the buffer, /proc already counts the idle time of a CPU that has not run in
+            // the meantime.
             let (from, to) = (ticks(before.saturating_sub(LATE)), ticks(after + 2));
             let above = u64::from(value.wrapping_sub(from as u32));
             is_within("ticks since that", above, 0..=to - from);
         }
     }
-    // 0.08 0.03 0.01 1/38 113: the second number of 1/38 is the present number of tasks.
+    // In 0.08 0.03 0.01 1/38 113, the second number of 1/38 is the current number of tasks.
     let words: Vec<&str> = loads.split_whitespace().collect();
     let tasks: u32 = words[3].split('/').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     assert!(system.os.tasks.abs_diff(tasks) <= 8, "{} tasks, {loads}", system.os.tasks);

@@ -1,6 +1,6 @@
 //! `pinhead host` as on z/VM, with the pools of two real s390x kernels. A file made from these
-//! pools replaces z/VM's counters. Only z/VM delivers messages, so the test writes the requested
-//! sizes to `/proc/sys/vm/cmm_pages`.
+//! pools replaces z/VM's counters. Because only z/VM delivers messages, the test writes the
+//! requested sizes to `/proc/sys/vm/cmm_pages`.
 
 use e2e::manager::{Manager, Place, wait_until};
 use std::cell::RefCell;
@@ -14,14 +14,14 @@ use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
 use zmon::hypfs::{Guest, guests_bytes};
 use zmon::{Tod, to_ebcdic};
 
-/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual five
 /// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SIZE_MIB: u64 = 256;
-/// Memory that both guests may have together. A tenth of it should be free.
+/// Memory that both guests may have together. A tenth of this memory should be free.
 const ALL_MIB: u64 = 360;
 const PAGES_A_MIB: u64 = 256;
-/// A kernel's tasks wait for memory if less than this is available.
+/// Available memory below which tasks of a kernel wait for memory.
 const WAITS_MIB: u64 = 24;
 /// Number of samples of each guest in a reading.
 const SAMPLES: u32 = 4;
@@ -31,7 +31,7 @@ struct Guests {
     sessions: Vec<Session>,
     heard: usize,
     looks: u32,
-    /// Samples that found each guest waiting.
+    /// Number of samples in which each guest was waiting.
     waited: [u32; 2],
 }
 
@@ -64,11 +64,11 @@ impl Guests {
         }
     }
 
-    /// Returns the sizes of the guests' pools and their available memory, as the kernels report
+    /// Returns the sizes of the pools and the available memory of the guests, as the kernels report
     /// them.
     fn see(&mut self) -> Seen {
         let numbers = |session: &mut Session| -> (u64, u64) {
-            // Builtins of the shell replace processes where possible.
+            // Shell builtins are used where possible, because they need no processes.
             let script = "cat /proc/sys/vm/cmm_pages; \
                           while read name kib unit; do case $name in MemAvailable:) echo $kib;; \
                           esac; done < /proc/meminfo";
@@ -81,7 +81,7 @@ impl Guests {
         Seen { pools, available_mib }
     }
 
-    /// Fills the second guest's memory except for this much.
+    /// Fills the second guest's memory, and leaves this much available.
     fn starve(&mut self, left_mib: u64) {
         let take = self.see().available_mib[1].saturating_sub(left_mib);
         let script = format!(
@@ -128,9 +128,9 @@ impl Guests {
     }
 }
 
-/// Writes a replacement of `vmcp` that logs its arguments. Another process writes the file.
-/// Otherwise a child of this process could have the file open for writing, and the program could
-/// not start.
+/// Writes a replacement for `vmcp` that logs its arguments. Another process writes the file. If
+/// this process wrote it, one of its children could have the file open for writing, and the program
+/// could not start.
 fn program(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -164,7 +164,7 @@ fn kernel_pools_hold_set_point_serve_need_and_empty_after_kill() {
     fs::write(&path, settings).unwrap_or_else(|e| panic!("{e}"));
     let manager = Manager::start(&place, &path);
     let live = || guests.borrow_mut().live(dir);
-    // The set point is a tenth of the memory, less the hysteresis of a hundredth.
+    // The set point is a tenth of the memory, with a hysteresis of a hundredth.
     let free_mib = |pools: &[u64]| {
         (ALL_MIB + pools.iter().sum::<u64>() / PAGES_A_MIB).saturating_sub(2 * SIZE_MIB)
     };

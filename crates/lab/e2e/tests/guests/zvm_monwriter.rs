@@ -1,5 +1,5 @@
-//! `pinheadd --monwriter` in a real s390x guest, with a file in place of the device. Its records
-//! match the guest's kernel, and its rules keep running.
+//! `pinheadd --monwriter` in a real s390x guest, with a file in place of the device. The records
+//! match the guest's kernel, and the daemon with the rules keeps running.
 
 use e2e::{Guest, Host, PATIENCE, Plan, daemon_dir};
 use std::fs;
@@ -14,7 +14,7 @@ const RECORDS: &str = "/run/records";
 /// All written records.
 #[derive(Default)]
 struct Written {
-    /// Records of each round. The last record is the guest's summary.
+    /// Records of each round, and the guest's summary at the end of the round.
     rounds: Vec<(Vec<Task>, Summary)>,
     systems: Vec<FileSystem>,
     own: Vec<Own>,
@@ -28,7 +28,7 @@ fn read(guest: &mut Guest<'_>) -> Written {
     let byte = |word| u8::from_str_radix(word, 16).unwrap_or_else(|e| panic!("{word}: {e}"));
     let bytes: Vec<u8> = text.split_whitespace().map(byte).collect();
     let (mut rest, mut written, mut tasks) = (&bytes[..], Written::default(), Vec::new());
-    // A write in progress may be visible in part.
+    // A write in progress may be visible only in part.
     while let Ok((head, data, after)) = Head::split(rest) {
         rest = after;
         if head.function == Function::Stop as u8 {
@@ -53,7 +53,7 @@ fn read(guest: &mut Guest<'_>) -> Written {
     written
 }
 
-/// Waits for this many rounds, each of which contains one name.
+/// Waits for this many rounds. Each round contains one task with the name `ksoftirqd/0`.
 fn rounds(guest: &mut Guest<'_>, wanted: u64) {
     guest.until_sh(&format!("grep -o ksoftirqd/0 {RECORDS} | wc -l"), PATIENCE, |text| {
         text.parse::<u64>().is_ok_and(|rounds| rounds >= wanted)
@@ -92,11 +92,11 @@ fn monitor_records_match_kernel_and_rules_actions() {
     let (tasks, summary) = &written.rounds[1];
     assert_eq!(summary.tasks as usize, tasks.len());
     let states = summary.running + summary.sleeping + summary.stopped + summary.zombies;
-    // Kernel threads may be idle, which the record does not count.
+    // Kernel threads may be in the idle state, which the record does not count.
     assert!((1..=summary.tasks).contains(&states), "{summary:?}");
     let total = guest.sh("awk '/^MemTotal/ {print $2}' /proc/meminfo");
     assert_eq!(summary.memory_total.to_string(), total.trim());
-    // The test's commands are a load, for which the rules may add a CPU again.
+    // The test's own commands are a load, and the rules may add a CPU again.
     assert!((1..=2).contains(&summary.cpus), "{summary:?}");
     let parts = [summary.user, summary.nice, summary.system, summary.idle, summary.io_wait];
     let more = [summary.irq, summary.soft_irq, summary.steal];
@@ -126,13 +126,13 @@ fn monitor_records_match_kernel_and_rules_actions() {
     assert!((1..=2).contains(&own.numbers.cpus) && own.numbers.present == 2, "{own:?}");
     assert_ne!(own.numbers.flags & HAS_RULES, 0);
     assert!((1..100).contains(&own.numbers.unplugs), "{own:?}");
-    // The pool is smaller than the guest's memory, whatever the rules have done meanwhile.
+    // The pool is smaller than the guest's memory, whatever the rules have done in the meantime.
     assert!(own.numbers.pool_pages < 65_536 && own.numbers.timed_pages == 0, "{own:?}");
     assert!(!own.reason.is_empty());
 
-    // The records of a task end with the task. A signal then ends the writer, and the daemon with
-    // the rules keeps running. The file of records is emptied, because the rules leave little of
-    // the guest's memory.
+    // When a task ends, its records end. A signal then ends the writer, and the daemon with the
+    // rules keeps running. The file of records is emptied, because the rules leave little of the
+    // guest's memory.
     guest.sh(&format!(": > {RECORDS}; kill {}", sleeper.trim()));
     rounds(&mut guest, 3);
     let written = read(&mut guest);

@@ -1,4 +1,4 @@
-//! STHYI with a kernel's own bytes: a real s390x guest returns them by its system call, and they
+//! STHYI data from a kernel. A real s390x guest returns the data by its system call, and the data
 //! match its /proc/sysinfo.
 
 use e2e::{Host, Plan, program, scratch};
@@ -8,7 +8,7 @@ use vm::images::{Arch, GuestFile};
 use zmon::sthyi;
 use zmon::sysinfo::levels;
 
-/// A program that writes the page to its standard output. Its exit code is the error, or 0. The C
+/// Program that writes the page to its standard output. The exit code is the error, or 0. The C
 /// library has no wrapper for the call.
 const PROGRAM: &str = "
         .globl _start
@@ -61,7 +61,7 @@ fn sthyi_of_a_real_kernel_matches_its_sysinfo() {
     let told = levels(&sysinfo);
     let mut more = told.clone();
     info.add_to(&mut more);
-    // Values in both sources are equal, and STHYI adds no level that sysinfo does not have.
+    // Values in both sources are equal, and STHYI adds no level that is not in sysinfo.
     assert_eq!(more.len(), told.len(), "{told:?}\n{more:?}");
     for (before, after) in told.iter().zip(&more) {
         assert_eq!((&before.what, &before.name), (&after.what, &after.name));
