@@ -1,12 +1,12 @@
-//! Guests with other kinds of memory: locked, in huge pages, in a file in memory, plugged in.
+//! Guests with other kinds of memory: locked, in huge pages, in a file in memory, or plugged in.
 
 use e2e::kvm_host::KvmHost;
 
 const FILLED_MIB: u64 = 24;
-/// Size of virtio-mem, which is plugged while the guest runs.
+/// Size of the virtio-mem memory that is plugged while the guest runs.
 const PLUGGED_MIB: u64 = 64;
 
-/// Guests with memory that cannot leave the host, and the reported reason.
+/// Guests with memory that cannot leave the host, and the reported reasons.
 const REASONS: [(&str, &str); 2] =
     [("locked", "its memory is locked"), ("huge", "its memory is in huge pages")];
 
@@ -21,7 +21,7 @@ fn until(host: &mut KvmHost, guest: &str, so: &str) {
     host.until(&format!("pinhead ps | awk '{is}'"));
 }
 
-/// Returns a line of /proc/PID/status of a guest's process, in MiB.
+/// Returns a value from the `/proc/PID/status` of a guest's process, in MiB.
 fn process_mib(host: &mut KvmHost, guest: &str, line: &str) -> u64 {
     let line = format!("awk '/^{line}:/ {{ print int($2 / 1024) }}'");
     host.number(&format!("{line} /proc/$(pgrep -f guest={guest},)/status"))
@@ -54,8 +54,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.has_numbers(guest);
     }
 
-    // Huge pages count as the guest's own memory. Only QEMU's program text counts as shared. Huge
-    // pages are one part of the host's memory.
+    // Huge pages count as the guest's own memory. Only QEMU's program text counts as shared. In the
+    // sum of the host's memory, huge pages are a separate part.
     let huge_mib = process_mib(&mut host, "huge", "HugetlbPages");
     // The manager's numbers are some seconds old.
     until(&mut host, "huge", &format!("$5 + 8 >= {huge_mib} && $5 <= {huge_mib} + 8"));
@@ -74,7 +74,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     let files_mib = process_mib(&mut host, "memfd", "RssFile");
     assert!(shared.abs_diff(files_mib) <= 10, "{shared} MiB shared, {files_mib} MiB of programs");
 
-    // A host short of memory reclaims some of the file, but no memory that cannot leave the host.
+    // A host that is short of memory reclaims some of the file, but no memory that cannot leave the
+    // host.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"90%\"\n[pageout]\nmode = \"off\"\n",
@@ -104,7 +105,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.sh(&format!("pinhead wake {guest}"));
     }
 
-    // A DIMM belongs to the guest from its start, and virtio-mem once its driver has plugged it.
+    // A DIMM belongs to the guest from the guest's start. Memory of virtio-mem belongs to it once
+    // its driver has plugged the memory.
     let memory_mib = column(&mut host, "plugged", 4);
     assert_eq!(memory_mib, 160 + 128, "with its DIMM");
     host.sh(&format!(
@@ -113,8 +115,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     ));
     let more = memory_mib + PLUGGED_MIB;
     until(&mut host, "plugged", &format!("$4 == {more}"));
-    // The manager's target includes memory plugged by virtio-mem. The balloon's target does not: it
-    // is 300 MiB less 64 MiB.
+    // The manager's target includes memory plugged by virtio-mem. The balloon's target does not, so
+    // it is 300 MiB less 64 MiB.
     host.sh("pinhead set plugged pin '300 MiB'");
     until(&mut host, "plugged", "$3 == 300");
     host.sh("bash -c 'exec 5<> /dev/tcp/127.0.0.1/4444 && echo info balloon >&5 && sleep 2 && \

@@ -1,4 +1,5 @@
-//! libvirt's control groups, version 2: their limits bound a guest's grants.
+//! Control groups (version 2) of libvirt. The limits of a guest's group also limit the guest's
+//! grants.
 
 use e2e::kvm_host::{KvmHost, LV1, MEMORY_MIB};
 
@@ -12,11 +13,11 @@ fn a_limit_of_libvirts_group_bounds_its_guest() {
     let group = host.sh(&format!("{own} | sed 's|^|/sys/fs/cgroup|; s|/libvirt/.*||'"));
     let group = group.trim();
     assert!(group.contains("machine.slice/machine-qemu"), "{group}");
-    // The guest's group has a pressure file of its own.
+    // The guest's group has a separate pressure file.
     host.sh(&format!("grep -q some '{group}/memory.pressure'"));
     host.sh(&format!("pinhead set {LV1} pin '{PINNED_MIB} MiB'"));
     host.has_memory(LV1, PINNED_MIB);
-    // The host has gigabytes free, and the group nearly nothing.
+    // The host has gigabytes of free memory, and the group has nearly none.
     let used_kib = host.number(&format!("cat '{group}/memory.current'")) >> 10;
     host.sh(&format!("virsh -q memtune {LV1} --hard-limit {} --live", used_kib + 8192));
     host.sh(&format!("pinhead set {LV1} pin '{MEMORY_MIB} MiB'"));

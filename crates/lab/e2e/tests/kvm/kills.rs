@@ -1,17 +1,17 @@
-//! Managers, keepers and libvirt's daemon that end in the middle of their work, under systemd.
+//! Managers, keepers and libvirt's daemon under systemd. They end in the middle of their work.
 
 use e2e::kvm_host::{KvmHost, LV1, MEMORY_MIB};
 
-/// Number of kills, each at a different moment after a command.
+/// Number of kills, each at another moment after a command.
 const KILLS: u32 = 20;
-/// Size that an operator sets by hand.
+/// Memory size that an operator sets by hand.
 const BY_HAND_MIB: u64 = 150;
 
 #[test]
 fn a_guest_has_its_memory_back_whatever_is_killed() {
     let mut host = KvmHost::installed();
     let sum = host.sum(LV1);
-    // The unit's limit of starts is switched off, because this test kills the manager often.
+    // The unit's limit on starts is switched off, because this test kills the manager often.
     let unit = "/etc/systemd/system/pinhead-host.service.d";
     host.sh(&format!("mkdir -p {unit}"));
     host.write(&format!("{unit}/often.conf"), "[Unit]\nStartLimitIntervalSec=0\n");
@@ -33,7 +33,7 @@ fn a_guest_has_its_memory_back_whatever_is_killed() {
     host.is_sound();
 }
 
-/// Memory that an operator sets with `virsh` is neither changed nor given back at the end.
+/// Memory that an operator sets with `virsh` stays unchanged, even when the manager ends.
 #[test]
 fn memory_that_virsh_sets_is_left_to_it() {
     let mut host = KvmHost::installed();

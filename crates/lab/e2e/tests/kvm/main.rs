@@ -1,4 +1,4 @@
-//! Tests in a host that runs as a guest, with systemd, libvirt and real KVM: `make test-kvm`.
+//! Tests with systemd, libvirt and real KVM, in a host that runs as a guest: `make test-kvm`.
 
 mod backing;
 mod groups;

@@ -1,4 +1,4 @@
-//! Memory of guests under KVM: each page has an owner, and reclaimed memory comes back intact.
+//! Memory of guests under KVM. Each page has an owner, and reclaimed memory comes back intact.
 
 use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1, MEMORY_MIB};
 
@@ -10,8 +10,8 @@ fn resident_mib(host: &mut KvmHost, guest: &str) -> u64 {
     host.number(&line.replace("GUEST", guest))
 }
 
-/// Pages that the guest reports as free have left its QEMU through KVM, so that ballooning them
-/// frees nothing more. The guest keeps its data.
+/// Pages that the guest reports as free have left its QEMU through KVM, so a balloon over these
+/// pages frees nothing more. The guest keeps its data.
 #[test]
 fn a_balloon_gives_the_host_what_the_guest_gives() {
     let mut host = KvmHost::installed();
@@ -31,8 +31,8 @@ fn a_balloon_gives_the_host_what_the_guest_gives() {
     host.is_sound();
 }
 
-/// Memory of a parked guest goes to the host's swap through KVM, and its virtual CPU does not run.
-/// After waking, its clock is right and its data is intact.
+/// Memory of a parked guest goes to the host's swap through KVM, and the guest's virtual CPU does
+/// not run. After waking, the guest's clock is right and its data is intact.
 #[test]
 fn a_parked_guest_is_paged_out_and_wakes_whole() {
     let mut host = KvmHost::installed();
@@ -65,13 +65,12 @@ fn a_parked_guest_is_paged_out_and_wakes_whole() {
     host.is_sound();
 }
 
-/// The owners of the host's memory sum to the total within 1 %, and guests' parts match the
+/// The parts of the host's memory add up to the total within 1 %. The guests' parts match the
 /// kernel's counts.
 #[test]
 fn the_owners_of_memory_sum_to_the_hosts() {
     let mut host = KvmHost::installed();
     host.has_numbers(LV1);
-    // used: 569 MiB = guests 116 + their hypervisors 32 + shared by them 71 + ... + others 346
     let line = host.until("pinhead ps | grep ^used:");
     let (all, parts) = line.trim_start_matches("used:").split_once('=').unwrap_or_default();
     let last = |part: &str| -> f64 {

@@ -1,14 +1,14 @@
-//! Equal pages of guests, merged by the host's KSM under KVM.
+//! Equal pages of guests that the host's KSM merges under KVM.
 
 use e2e::kvm_host::KvmHost;
 
-/// Data that both guests have, in MiB.
+/// Data that is equal in both guests, in MiB.
 const EQUAL_MIB: u64 = 24;
 const GUESTS: [&str; 2] = ["g1", "g2"];
 const KSM: &str = "/sys/kernel/mm/ksm";
 
-/// Returns a shell line that prints [`EQUAL_MIB`] of distinct pages, the same in every guest. The
-/// data consists of pieces of half a MiB that begin at different offsets in a page.
+/// Returns a shell line that prints [`EQUAL_MIB`] of distinct pages, which are the same in every
+/// guest. The data consists of pieces of half a MiB that begin at different offsets in a page.
 fn data(first: u32) -> String {
     format!(
         "seq {first} 999999 2> /dev/null | head -c 524288 > /tmp/piece; \
@@ -27,7 +27,7 @@ fn sum(host: &mut KvmHost, guest: &str) -> String {
     host.sh(&format!("pinhead exec {guest} -- md5sum /dev/shm/own"))
 }
 
-/// Returns the settings of KSM, which a manager changes and restores.
+/// Returns the settings of KSM that a manager changes and restores.
 fn settings(host: &mut KvmHost) -> String {
     host.sh(&format!("cd {KSM} && grep . run pages_to_scan sleep_millisecs"))
 }
@@ -38,8 +38,8 @@ fn saved_mib(host: &mut KvmHost) -> u64 {
 }
 
 /// Equal pages of two running guests are merged, which uses KVM's MMU notifiers. A merged page
-/// counts once. A write in one guest does not change the other guest's data, and unmerging all
-/// pages leaves the data intact.
+/// counts once. A write in one guest does not change the data of the other guest. When all pages
+/// are unmerged, the data stays intact.
 #[test]
 fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let mut host = KvmHost::installed();
@@ -58,7 +58,8 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let found = settings(&mut host);
     let scans = host.number(&format!("cat {KSM}/full_scans"));
     println!("KSM was found with {}", found.replace('\n', " "));
-    // The host is short of memory, and its manager moves no memory, so any gain comes from KSM.
+    // The host is short of memory, and its manager moves no memory. Only KSM can therefore free
+    // memory.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",
@@ -71,11 +72,11 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
         assert_eq!(sum(&mut host, guest), same_sum, "merged data of {guest}");
     }
 
-    // By the kernel's count each guest has half of a page that both share.
+    // In the kernel's count, each guest has half of a page that both share.
     let pss = "cat $(pgrep -f 'guest=g[12],' | sed 's|.*|/proc/&/smaps_rollup|') | \
                awk '/^Pss_Anon:/ { n += $2 } END { print int(n / 1024) }'";
     let each = "pinhead ps | awk '/^g[12] / { n += $5 + $6 } END { print n }'";
-    // The manager's numbers are some seconds old, and merging continues meanwhile.
+    // The manager's numbers are some seconds old, and merging continues in the meantime.
     let line = format!(
         "pss=$({pss}); used=$(pinhead ps | awk '/^used:/ {{ print $6 + $10 }}'); \
          echo $pss $used; [ $used -le $((pss + 16 + pss / 20)) ]"
@@ -86,11 +87,12 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let counted: u64 = text.split_whitespace().next_back().and_then(|n| n.parse().ok()).unwrap();
     assert!(counted + EQUAL_MIB <= alone_mib, "{counted} MiB, and {alone_mib} each for itself");
 
-    // The manager's end restores the settings, and unmerges nothing.
+    // At its end, the manager restores the settings and unmerges nothing.
     host.sh("systemctl stop pinhead-host");
     assert_eq!(settings(&mut host), found, "the settings of KSM");
 
-    // A write in one guest unmerges its pages. The kernel updates KSM's counts at the next scan.
+    // A write in one guest unmerges the written pages. The kernel updates KSM's counts at the next
+    // scan.
     let before_mib = host.number(pss);
     fill(&mut host, "g1", &other);
     assert_eq!(sum(&mut host, "g1"), other_sum, "what g1 wrote");
@@ -99,7 +101,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     println!("{before_mib} MiB, and {after_mib} MiB after a write to {EQUAL_MIB}");
     assert!(after_mib + 4 >= before_mib + EQUAL_MIB, "{before_mib} and then {after_mib} MiB");
 
-    // The kernel unmerges everything on request.
+    // The kernel unmerges all pages on request.
     host.sh(&format!("echo 2 > {KSM}/run"));
     assert_eq!(saved_mib(&mut host), 0, "separated");
     assert_eq!(sum(&mut host, "g1"), other_sum);

@@ -1,4 +1,4 @@
-//! A live migration with `virsh` from one host to another, each with a manager.
+//! Live migration with `virsh` from one host to another. Each host has a manager.
 
 use e2e::kvm_host::{KvmHost, LV1};
 
@@ -8,7 +8,7 @@ const PINNED_MIB: u64 = 144;
 fn domain_migrated_by_virsh_is_managed_on_its_new_host() {
     let [mut left, mut right] = KvmHost::pair();
     for host in [&mut left, &mut right] {
-        // The recordings carry the host's name at the manager's start.
+        // Recordings contain the host's name from the manager's start.
         host.sh("systemctl restart pinhead-host");
         host.until("pinhead ps --status");
     }
@@ -19,7 +19,7 @@ fn domain_migrated_by_virsh_is_managed_on_its_new_host() {
     left.sh(&format!(
         "virsh -q migrate --live --unsafe {LV1} qemu+tcp://host2/system tcp://10.9.0.2"
     ));
-    // The domain is gone from the first host, and runs on the second host with its data.
+    // The domain has left the first host, and runs on the second host with its data.
     left.until(&format!("! pinhead ps | grep -q ^{LV1}"));
     right.has_numbers(LV1);
     assert_eq!(right.sum(LV1), sum, "its data");

@@ -1,28 +1,27 @@
-//! Parked guests under KVM: only their clock is affected, and their daemon sets it.
+//! Parked guests under KVM. Only their clock is affected, and their daemon sets the clock.
 
 use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1};
 
-/// Maximum error of a guest's clock, in seconds, after its daemon has set it.
+/// Maximum error of a guest's clock after its daemon has set the clock, in seconds.
 const CLOCK_S: f64 = 1.0;
-/// Sets the host's clock forward by an hour.
+/// Command that sets the host's clock forward by an hour.
 const HOUR: &str = "date -s \"$(date -d '+1 hour')\"";
 
-/// Prints the host's uptime, in seconds.
+/// Command that prints the host's uptime in seconds.
 const UPTIME: &str = "cut -d ' ' -f 1 /proc/uptime";
 
-/// Returns a shell line that succeeds if a guest's process is stopped, as a farm stops the QEMU of
-/// a parked guest.
+/// Returns a shell line that succeeds if the process of a guest is stopped. A farm stops the QEMU
+/// of a parked guest.
 fn stopped(guest: &str) -> String {
     format!("grep -q '^State:.T' /proc/$(pgrep -f guest={guest},)/status")
 }
 
-/// Returns times in seconds, one in each line.
 fn seconds(text: &str) -> Vec<f64> {
     text.lines().filter_map(|line| line.split_whitespace().next_back()?.parse().ok()).collect()
 }
 
-/// Retries until reading the clock of a farm's guest takes less than half a second, and returns the
-/// clock's maximum error.
+/// Reads the clock of a farm's guest until a read takes less than half a second. Returns the
+/// maximum error of the clock.
 fn clock_error_s(host: &mut KvmHost, guest: &str) -> f64 {
     let look = format!(
         "date +%s.%N; pinhead exec {guest} -- sh -c \"busybox adjtimex\" | \
@@ -43,7 +42,7 @@ fn clock_error_s(host: &mut KvmHost, guest: &str) -> f64 {
 }
 
 /// Starts nginx with TLS and a new key in a guest, and begins a client's session with nginx. The
-/// client sends the contents of /srv/tls.in, and /srv/tls.log has the responses.
+/// client sends the contents of /srv/tls.in, and writes the responses to /srv/tls.log.
 fn begin_tls(host: &mut KvmHost) {
     host.sh("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
          -subj /CN=web -keyout /srv/key.pem -out /srv/cert.pem 2> /dev/null; \
@@ -70,19 +69,20 @@ fn begin_tls(host: &mut KvmHost) {
     host.spawn("tls", "exec openssl s_client -quiet -connect 127.0.0.1:8443 < /srv/tls.in");
 }
 
-/// Requests a page in the TLS session, and waits until the session has this many responses.
+/// Requests a page in the TLS session, and waits until the session has received this many
+/// responses.
 fn ask_tls(host: &mut KvmHost, answers: u32) {
     host.sh("printf 'GET /page.html HTTP/1.1\\r\\nHost: web\\r\\n\\r\\n' > /srv/tls.in");
     host.until(&format!("[ $(grep -a -o 'HTTP/1.1 200' /srv/tls.log | wc -l) = {answers} ]"));
 }
 
 /// A parked guest of a farm wakes for its clients. A TLS session survives an hour in which the
-/// guest is parked, and the guest's clock is right afterwards.
+/// guest is parked. The guest's clock is right afterwards.
 ///
 /// The hour is simulated: the host's clock is set forward while the guest is parked. The guest's
-/// clock is then an hour late until its daemon sets it. This test does not cover an hour in which
-/// the guest's time stamp counter runs, nor cron. Here an idle guest needs so much CPU time that
-/// its farm never parks it without a request.
+/// clock is then an hour late until its daemon sets the clock. This test covers neither cron nor an
+/// hour in which the guest's time stamp counter runs. An idle guest needs so much CPU time here
+/// that its farm never parks it without a request.
 #[test]
 fn parked_guest_wakes_for_clients_with_its_clock() {
     let mut host = KvmHost::installed();
@@ -127,7 +127,7 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
 }
 
 /// Waits for the next number that a domain prints on its console. Returns the number, and the
-/// output of a command line that the host's shell runs a moment later.
+/// output of a command line that the host's shell runs directly afterwards.
 fn says(host: &mut KvmHost, word: &str, here: &str) -> (f64, f64) {
     let file = format!("/srv/{LV1}.console");
     let line = format!(
@@ -146,9 +146,9 @@ fn huge_mib(host: &mut KvmHost) -> u64 {
     host.number(&format!("{line} /proc/$(pgrep -f guest={LV1},)/smaps_rollup"))
 }
 
-/// A parked domain does not run, and libvirt reports it as paused only while it is parked, even if
-/// the manager ends. Page-out splits the domain's huge pages, and the kernel rebuilds them from the
-/// returning pages. The domain's data is intact, its kvm-clock does not count the parked time, and
+/// A parked domain does not run. libvirt reports the domain as paused only while it is parked, even
+/// if the manager ends. Page-out splits the domain's huge pages, and the kernel rebuilds them when
+/// the pages return. The domain's data is intact, its kvm-clock does not count the parked time, and
 /// its daemon sets its clock. The hour is simulated, as in the test of a farm's guest.
 #[test]
 fn parked_domain_of_libvirt_stands_still_and_runs_again() {
@@ -180,7 +180,7 @@ fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     assert_eq!(host.sh(&state).trim(), "running");
     let woken = huge_mib(&mut host);
 
-    // The first value may have been printed before the guest was parked, so only the second one
+    // The first value may have been printed before the guest was parked, so only the second value
     // counts.
     says(&mut host, "clock", "date +%s.%N");
     let (guest, here) = says(&mut host, "clock", "date +%s.%N");

@@ -1,13 +1,13 @@
-//! Numbers of guests under KVM match the host's kernel, and each counts once.
+//! Numbers of guests under KVM. They match the host's kernel, and nothing is counted twice.
 
 use std::collections::BTreeMap;
 
 use e2e::kvm_host::KvmHost;
 use serde_json::Value;
 
-/// Time that both loops run before the recordings are read.
+/// Time for which both loops run before the recordings are read, in seconds.
 const LOADED_S: u32 = 100;
-/// Minimum coverage of a row, in seconds. A shorter row has just begun.
+/// Minimum time that a row covers, in seconds. A row that covers less has just begun.
 const ROW_S: f64 = 20.0;
 
 fn report(host: &mut KvmHost, name: &str) -> Value {
@@ -15,7 +15,7 @@ fn report(host: &mut KvmHost, name: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}: {text}"))
 }
 
-/// Returns the rows of a kind in the first table that are long enough, the newest last.
+/// Returns the rows of this kind in the first table that cover enough time, the newest last.
 fn rows<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
     let all = report["tables"][0]["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     let measured = |row: &&Value| row["row"] == kind && number(row, "covered_s") >= ROW_S;
@@ -26,7 +26,7 @@ fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("there is no {name}: {row}"))
 }
 
-/// Returns the numbers by name, from lines of a name and a number.
+/// Returns the numbers by name. Each line has a name and a number.
 fn numbers(text: &str) -> BTreeMap<&str, f64> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -45,7 +45,7 @@ fn busy_time_has_names_and_steal_is_run_delay() {
     host.until(&format!("[ $(($(date +%s) - $(stat -c %Y /srv/loop2.log))) -gt {LOADED_S} ]"));
 
     // Guest time is a part of user time. If guest time were counted twice, the sum would exceed
-    // busy time by a third. The kernel counts busy time in ticks, and a process's time by the
+    // busy time by a third. The kernel counts busy time in ticks, and the time of a process by the
     // clock. An emulated host loses some ticks.
     let main = report(&mut host, "main");
     let all = rows(&main, "all").pop().unwrap_or_else(|| panic!("{main}"));
@@ -62,8 +62,8 @@ fn busy_time_has_names_and_steal_is_run_delay() {
     println!("states of its virtual CPU: {sum} %");
     assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
 
-    // Stolen time is the time in which a virtual CPU was ready on the host and did not run. Both
-    // counters are read as soon as the guest has printed its number.
+    // In stolen time, a virtual CPU is ready on the host and does not run. Both counters are read
+    // as soon as the guest has printed its number.
     let line = "c=/srv/busy.console; n=$(wc -l < $c); \
                 until [ $(wc -l < $c) -gt $n ]; do sleep 0.1; done; \
                 q=$(pgrep -f guest=busy,); for t in /proc/$q/task/*; do \

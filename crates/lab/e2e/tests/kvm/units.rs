@@ -1,9 +1,9 @@
-//! The packages under systemd, and guests that are managed without settings.
+//! Packages under systemd, and guests that are managed without settings.
 
 use e2e::kvm_host::{KvmHost, LV1};
 
-/// A plain QEMU, a libvirt domain and a farm of three guests are managed by the package's defaults,
-/// each under KVM. The plain QEMU has its monitor at the manager's default path.
+/// With the package's defaults, a plain QEMU, a libvirt domain and a farm of three guests are
+/// managed. All of them use KVM. The monitor of the plain QEMU is at the manager's default path.
 #[test]
 fn guests_of_all_kinds_are_managed_with_no_setting() {
     let mut host = KvmHost::installed();
@@ -19,8 +19,8 @@ fn guests_of_all_kinds_are_managed_with_no_setting() {
     host.is_sound();
 }
 
-/// Four guests of two CPUs boot with KVM next to two busy loops on the host's two CPUs. A console
-/// without output for a long time is no reason to switch to emulation.
+/// Four guests with two CPUs each boot with KVM, next to two busy loops on the host's two CPUs. A
+/// console without output for a long time is no reason to switch to emulation.
 #[test]
 fn four_guests_of_two_cpus_use_kvm_on_a_busy_host() {
     let mut host = KvmHost::installed();

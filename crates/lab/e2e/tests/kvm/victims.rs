@@ -1,14 +1,14 @@
 //! Unused memory of a guest, reclaimed by three methods: by pinhead, by the kernel's reclaim of the
 //! guest's group, and by DAMON. The host's kernel has MGLRU and DAMON.
 //!
-//! Only counts are compared, not times. `docs/benchmarks.md` has three rounds, with the guests in
-//! different places.
+//! Only counts are compared, not times. `docs/benchmarks.md` has three rounds, in which the guests
+//! change places.
 
 use e2e::kvm_host::KvmHost;
 
-/// Memory that the guest reads every few seconds.
+/// Memory that the guest reads every few seconds, in MiB.
 const HOT_MIB: u64 = 32;
-/// Memory that the guest writes once.
+/// Memory that the guest writes only once, in MiB.
 const COLD_MIB: u64 = 64;
 const MEMORY_MIB: u64 = 224;
 const GUESTS: [&str; 3] = ["v1", "v2", "v3"];
@@ -30,12 +30,12 @@ const DAMON: &str = "cd /sys/kernel/mm/damon/admin/kdamonds && echo 1 > nr_kdamo
     echo 1000000000 > age/max && echo on > /sys/kernel/mm/damon/admin/kdamonds/0/state";
 const DAMON_STATE: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/state";
 const WAYS: [(&str, &str); 3] = [("ours", OURS), ("kernel's", KERNEL), ("DAMON's", DAMON)];
-/// DAMON observes for 10 s before it pages out memory.
+/// Time for reclaim, in seconds. DAMON observes for 10 s before it pages out memory.
 const TAKING_S: u32 = 30;
-/// Time in which a guest reads its hot memory several times.
+/// Time in which a guest reads its hot memory several times, in seconds.
 const AFTER_S: u32 = 30;
 
-/// Returns the private memory of a guest's QEMU.
+/// Returns the private memory of a guest's QEMU, in MiB.
 fn held(host: &mut KvmHost, guest: &str) -> u64 {
     let rss = "awk '/^RssAnon/ { print int($2 / 1024) }' /proc/PID/status";
     host.number(&line(guest, rss))
@@ -69,7 +69,7 @@ fn cold_memory_leaves_in_each_way_and_hot_memory_is_whole() {
     for (at, (way, _)) in WAYS.iter().enumerate() {
         let (before, taken, after) = (before[at], taken[at], after[at]);
         println!("{way}: {before} MiB, taken {taken}, {AFTER_S} s later {after}");
-        // DAMON finds cold pages only over time.
+        // DAMON finds cold pages only over time, so its result is not checked.
         let is_sure = *way != "DAMON's";
         assert!(!is_sure || after + COLD_MIB / 2 <= before, "{way}: {before}, then {after} MiB");
     }

@@ -1,14 +1,15 @@
-//! A guest that hangs in its boot is reported by name, its state is kept, and it is restarted.
+//! A guest that hangs while it boots is reported by name. Its state is kept, and it is restarted.
 
 use farm::fleet::{Event, Fleet, State};
 use std::path::Path;
 use vm::images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Accel, GuestSpec, WhyEmulation};
 
-/// Limit of the wait. The guest's virtual CPUs must first run for two minutes, next to other load.
+/// Timeout of the wait. The guest's virtual CPUs must first run for two minutes, next to other
+/// load.
 const PATIENCE_MS: u64 = 1_200_000;
 
-/// All CPUs are busy, nothing is printed, and the guest never reports that it is up.
+/// Script that keeps all CPUs busy and prints nothing. The guest never reports that it is up.
 const BURN: &str = "(while :; do :; done) & (while :; do :; done) & while :; do :; done\n";
 
 #[test]
@@ -42,7 +43,7 @@ fn a_guest_that_hangs_is_named_and_started_again() {
         }
     };
     println!("after {} ms: {note}", fleet.now_ms());
-    // The next guest is started after the end of the hung one.
+    // The next guest starts after the hung guest has ended.
     let is_another = |fleet: &Fleet| fleet.members()[0].pid().is_some_and(|pid| Some(pid) != first);
     while !is_another(&fleet) {
         let now = fleet.now_ms();

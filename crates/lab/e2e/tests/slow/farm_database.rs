@@ -1,4 +1,5 @@
-//! A farm's PostgreSQL: distribution of its password, and refusal without it.
+//! PostgreSQL of a farm: its password is distributed to the guests, and it refuses clients without
+//! the password.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -19,7 +20,7 @@ fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// Returns PostgreSQL's first response to a user over the forwarded port: its type byte and its
+/// Returns PostgreSQL's first response to a user over the forwarded port: the type byte, and the
 /// text.
 fn first_answer(user: &str) -> (u8, String) {
     let words = format!("user\0{user}\0database\0pinhead\0\0");
@@ -36,7 +37,7 @@ fn first_answer(user: &str) -> (u8, String) {
     (head[0], String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Returns the application's page, which is built from the database.
+/// Returns the application's page. The page is built from the database.
 fn app_page() -> String {
     let mut stream = connect(APP_PORT);
     stream.write_all(b"GET /app HTTP/1.0\r\n\r\n").unwrap();
@@ -46,7 +47,7 @@ fn app_page() -> String {
     text(&page)
 }
 
-/// A Python program that queries the database with a password, given as an expression.
+/// Python program that queries the database. The password is given as an expression.
 const ASK: [&str; 9] = [
     "import psycopg2, sys",
     "try:",
@@ -110,8 +111,8 @@ fn finding_02_the_database_refuses_without_its_password() {
     assert_eq!(shown("db1", &stat), "600 root");
     let nobody = format!("setpriv --reuid=65534 --regid=65534 --clear-groups cat {FILE} 2>&1; :");
     assert!(shown("app1", &nobody).contains("Permission denied"));
-    // In guests the pattern comes from a file, so that the search's own command line does not
-    // match.
+    // The pattern comes from a file, so that the command line of the search does not match the
+    // pattern.
     let search = format!("cat /proc/[0-9]*/cmdline /proc/cmdline | grep -a -c -f {FILE}; :");
     for guest in ["app1", "db1"] {
         assert_eq!(shown(guest, &search), "0", "{guest}");
@@ -121,8 +122,8 @@ fn finding_02_the_database_refuses_without_its_password() {
         assert!(!text(&words).contains(&password), "{}", process.path().display());
     }
 
-    // The table was vacuumed when the image was made. Otherwise each guest would vacuum it in its
-    // first minutes.
+    // The table was vacuumed when the image was made. Otherwise each guest would vacuum the table
+    // in its first minutes.
     let rows = "SELECT n_mod_since_analyze < 100 AND n_ins_since_vacuum = 0 \
                 FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'";
     let is_rested = format!(
@@ -131,7 +132,7 @@ fn finding_02_the_database_refuses_without_its_password() {
     );
     assert_eq!(shown("db1", &is_rested), "t");
 
-    // A restarted guest receives the password again.
+    // A guest receives the password again after a restart.
     let _ = farm.run(&["exec", &farm.guest("app1"), "--", "sh", "-c", "reboot -f; sleep 600"]);
     let clock = Deadline::after(PATIENCE);
     while !app_page().contains("<td>account</td>") {

@@ -1,5 +1,5 @@
-//! Guests with Debian's servers on disks of one shared image: a page that passes through all
-//! servers, and the separation of their writes.
+//! Guests with Debian's servers on disks of one shared image. A page passes through all servers,
+//! and the writes of each guest stay separate.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -19,7 +19,7 @@ use vm::images::rootfs::{Settings, Software};
 use vm::images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec, Writes};
 use vm::{Deadline, Forward, GuestSpec, Net, Session, probe_kvm};
 
-/// Limit of making an image on a busy machine with a slow network.
+/// Timeout of making an image on a busy machine with a slow network.
 const BUILD: Duration = Duration::from_secs(900);
 
 fn soon() -> Deadline {
@@ -45,8 +45,9 @@ fn get(port: u16, path: &str) -> (u16, Vec<u8>) {
     (status, answer.split_off(end + 4))
 }
 
-/// Returns a checksum of a file's data and their offsets. Holes, which are most of the file, are
-/// not read. Zeros count like holes, as the file system may turn them into holes at any time.
+/// Returns a checksum of a file's data and the offsets of the data. Holes, which are most of the
+/// file, are not read. Zeros count as holes, because the file system may turn zeros into holes at
+/// any time.
 fn checksum(path: &Path) -> u64 {
     const BLOCK: u64 = 4096;
     let file = File::open(path).unwrap();
@@ -67,7 +68,7 @@ fn checksum(path: &Path) -> u64 {
     hasher.finish()
 }
 
-/// Properties of a guest of the image, except for its name.
+/// Properties of a guest of the image, except for the guest's name.
 struct Role {
     memory_mib: u64,
     number: u32,
@@ -96,7 +97,7 @@ fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
     }
 }
 
-/// Passes the database's password to a guest, as a farm does.
+/// Passes the database's password to a guest as a farm does.
 fn give_password(back: &mut Session) {
     let line = "(umask 077; echo secret > /run/pinhead/database-password); \
                 sh /usr/lib/pinhead/take-password";
@@ -111,7 +112,7 @@ fn transactions(back: &mut Session) -> u64 {
     text.trim().parse().unwrap_or_else(|_| panic!("not a count: {text:?}"))
 }
 
-/// Two guests on one image. The first runs nginx on a read-only disk below a layer in memory. The
+/// Two guests use one image. The first runs nginx on a read-only disk below a layer in memory. The
 /// second runs the application server and PostgreSQL on a disk with its own overlay.
 #[test]
 fn page_uses_all_three_servers_and_no_write_leaves_its_guest() {
@@ -171,7 +172,7 @@ fn page_uses_all_three_servers_and_no_write_leaves_its_guest() {
     let machine_id = "cat /etc/machine-id";
     assert_ne!(web.sh(machine_id, soon()).unwrap(), back.sh(machine_id, soon()).unwrap());
 
-    // The first page comes from nginx alone, the second page uses all three servers.
+    // The first page comes from nginx alone. The second page uses all three servers.
     let (status, page) = get(web_port, "/page7.html");
     assert_eq!((status, page.len()), (200, 27 * 1024));
     let (status, page) = get(web_port, "/app");
@@ -185,11 +186,10 @@ fn page_uses_all_three_servers_and_no_write_leaves_its_guest() {
     let resident_kib: u64 = back.sh(resident, soon()).unwrap().trim().parse().unwrap();
     assert!(resident_kib > 32 * 1024, "a heap of 32 MiB is in {resident_kib} KiB");
 
-    // Each guest's writes stay in that guest.
     web.sh("echo web > /var/mark", soon()).unwrap();
     let hidden = "[ ! -e /var/mark ]";
     back.sh(hidden, soon()).unwrap();
-    // The restarted guest prints this line from its own disk.
+    // After its restart, the guest prints this line from its own disk.
     let mark = "the overlay is still here";
     back.sh(&format!("echo 'echo {mark}' > /etc/load.sh; sync"), soon()).unwrap();
     back.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &", soon()).unwrap();
@@ -206,7 +206,6 @@ fn page_uses_all_three_servers_and_no_write_leaves_its_guest() {
     assert_eq!(checksum(&image), before, "a guest has written to the image");
 }
 
-/// Returns the bytes that the host's disks have read for a process.
 fn bytes_read(pid: u32) -> u64 {
     let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
@@ -226,7 +225,7 @@ fn disk_is_read_past_host_cache_at_the_set_rate() {
     farm.succeed(&["up", &farm.file(), "--detach"]);
     let (_, pids) = farm.processes();
     let [past, through] = pids.as_slice() else { panic!("two guests: {pids:?}") };
-    // Direct reads bypass the guest's own cache: each one reaches the host.
+    // Direct reads bypass the guest's own cache, so each read reaches the host.
     let read = |guest: &str, size: &str, count: u32| {
         let line = format!("dd if=/dev/vda of=/dev/null bs={size} count={count} iflag=direct 2>&1");
         farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", &line]);

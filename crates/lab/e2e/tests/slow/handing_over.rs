@@ -1,4 +1,4 @@
-//! A manager that takes over a farm's guests, and a kill at any moment of the hand-over.
+//! A manager that takes over the guests of a farm, and a kill at any moment of the take-over.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -23,8 +23,8 @@ use vm::images;
 use vm::{Deadline, Monitor, wait_for_exit};
 
 const PORT: u16 = 27_500;
-/// Guests that stay awake, guests parked in memory, and guests parked on disk, with consecutive
-/// ports.
+/// Guests that stay awake, guests parked in memory, and guests parked on disk. Their ports are
+/// consecutive.
 const CLASSES: &str = "[[class]]\nname = \"awake\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"128 MiB\"\nports = [{ guest = 80, host = 27500 }]\n\
                        [[class]]\nname = \"ram\"\ncount = 3\nimage = \"web\"\ntemplate = true\n\
@@ -37,25 +37,25 @@ const AWAKE: u16 = 2;
 const MEMORY_MIB: u64 = 128;
 const SIZE: Size =
     Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-/// Settings with which a manager reclaims memory of each guest as soon as it has taken over the
+/// Settings with which a manager reclaims memory from each guest as soon as it has taken over the
 /// guest.
 const PIN: &str = "[[class]]\nname = \"all\"\nmatch = [\"*\"]\npin = \"104 MiB\"\n";
 
-/// Limit of a manager's response.
+/// Timeout of a manager's response.
 const SOON: Duration = Duration::from_secs(1);
 
 const MOMENTS: u64 = 50;
 /// Range of the moments of a kill. A manager takes over its guests within a second here, and
-/// shrinks them within the next seconds.
+/// shrinks them in the next seconds.
 const MOMENT_MAX_US: u64 = 4_000_000;
-/// Time between two requests to the guests that stay awake, whether or not earlier requests were
-/// answered.
+/// Time between two requests to the guests that stay awake. The next request does not wait for
+/// earlier responses.
 const PACE: Duration = Duration::from_millis(14);
 
-/// Requests sent to the guests that stay awake.
+/// Number of requests sent to the guests that stay awake.
 static SENT: AtomicU64 = AtomicU64::new(0);
 
-/// Process, or pair of processes, that is killed.
+/// Process or pair of processes that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Manager,
@@ -66,7 +66,6 @@ enum Victim {
 
 const VICTIMS: [Victim; 4] = [Victim::Manager, Victim::Keeper, Victim::Both, Victim::Farm];
 
-/// Counters of requests.
 #[derive(Debug, Default)]
 struct Counts {
     is_paused: AtomicBool,
@@ -75,7 +74,7 @@ struct Counts {
     failed: Mutex<Vec<String>>,
 }
 
-/// An open loop of requests to the guests that stay awake, until its end.
+/// Requests to the guests that stay awake, sent at a fixed pace.
 struct Load {
     counts: Arc<Counts>,
     end: Sender<()>,
@@ -111,8 +110,8 @@ impl Load {
                     return;
                 }
                 let counts = Arc::clone(&ours);
-                // The request counts as open before the check for a pause, so that a pause misses
-                // no request.
+                // The request counts as open before the check for a pause. A pause therefore also
+                // waits for this request.
                 counts.open.fetch_add(1, Ordering::SeqCst);
                 if counts.is_paused.load(Ordering::SeqCst) {
                     counts.open.fetch_sub(1, Ordering::SeqCst);
@@ -141,8 +140,8 @@ impl Load {
         self.counts.is_paused.store(false, Ordering::SeqCst);
     }
 
-    /// Checks that the guests have accepted exactly one connection for each request. `before` is
-    /// the number of connections that the guests had accepted before the requests.
+    /// Checks that the guests have accepted exactly one connection per request. `before` is the
+    /// number of connections that the guests had accepted before the first request.
     fn no_request_is_doubled(&self, scene: &Scene, before: u64) {
         self.pause();
         let (accepted, sent) = (scene.accepted() - before, SENT.load(Ordering::SeqCst));
@@ -155,7 +154,6 @@ impl Load {
         self.counts.failed.lock().unwrap().clone()
     }
 
-    /// Returns the number of requests that were served.
     fn end(self) -> usize {
         self.pause();
         drop(self.end);
@@ -176,7 +174,7 @@ impl Scene {
         self.farm.succeed(&["up", "--detach", &self.farm.file()]);
     }
 
-    /// Returns the number of connections that the guests that stay awake have accepted.
+    /// Returns the number of connections accepted by the guests that stay awake.
     fn accepted(&self) -> u64 {
         let of_guest = |guest: &&str| {
             let guest = self.farm.guest(guest);
@@ -203,7 +201,7 @@ impl Scene {
         assert!(wait_until(PATIENCE, parks).is_some(), "{guest} cannot be parked");
     }
 
-    /// Returns the parked guests among the guests that got no command to wake or to park.
+    /// Returns the parked guests that got no command to wake or to park.
     fn parked(&self) -> Vec<&'static str> {
         let table = self.farm.table();
         let guests = table["guests"].as_array().unwrap();
@@ -213,8 +211,8 @@ impl Scene {
         ["ram1", "disk1"].into_iter().filter(|name| is_parked(name)).collect()
     }
 
-    /// Returns the number of the manager's guests, and the number of guests with less than their
-    /// full memory.
+    /// Returns the number of the manager's guests, and the number of those guests that have less
+    /// than their full memory.
     fn taken(&self) -> (usize, usize) {
         let Ok(Answer::Ps(ps)) = ask(&self.place.socket(), &Ask::Ps, SOON) else { return (0, 0) };
         let memory = Some(MEMORY_MIB << 20);
@@ -222,7 +220,7 @@ impl Scene {
         (ps.guests.len(), small.filter(|guest| guest.actual_bytes.is_some()).count())
     }
 
-    /// Returns the memory that a guest's balloon leaves it, in MiB.
+    /// Returns the memory that a guest's balloon leaves to the guest, in MiB.
     fn actual_mib(&self, run_dir: &Path, guest: &str) -> Option<u64> {
         let stream = UnixStream::connect(run_dir.join(format!("{guest}.qmp"))).ok()?;
         let answer = Monitor::new(stream)
@@ -262,7 +260,7 @@ fn keeper(manager: u32) -> Option<u32> {
 }
 
 /// A manager, its keeper, both, or the farm is killed, at another moment each time. No guest is
-/// lost, no guest stays stopped forever, and each guest has its memory.
+/// lost, no guest stays stopped, and each guest has its memory.
 #[test]
 fn guests_are_whole_after_any_kill_during_a_hand_over() {
     let farm = Farm::new("handing", CLASSES, share(GUESTS.len()));
@@ -286,13 +284,13 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
         for guest in ["ram1", "ram2", "disk1", "disk2"] {
             scene.park(guest);
         }
-        // Of each kind, one guest is being parked and one is being woken.
+        // One guest of each kind is being parked, and one is being woken.
         let asked = [("wake", "ram2"), ("park", "ram3"), ("wake", "disk2"), ("park", "disk3")];
         let asked = asked.map(|(word, guest)| scene.ask(word, guest));
         let farm_pid = scene.pid();
         let mut manager = Manager::spawn(&scene.place, &scene.settings);
         let after = Duration::from_micros(rng.within(0, MOMENT_MAX_US));
-        // The wait ends at the moment of the kill, or if the farm ends.
+        // The wait ends at the moment of the kill, or when the farm ends.
         let _ = wait_for_exit(farm_pid, after);
         if victim == Victim::Farm {
             load.pause();

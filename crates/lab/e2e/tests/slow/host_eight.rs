@@ -1,4 +1,4 @@
-//! `pinhead host` with eight real guests: it wakes no sleeping guest, and serves a burst at once. A
+//! `pinhead host` with eight real guests. It wakes no sleeping guest, and serves a burst at once. A
 //! guest that is stopped, has no balloon driver, or floods its port does not delay it.
 
 use e2e::HAS_ZRAM;
@@ -10,15 +10,15 @@ use vm::Deadline;
 use vm::images::GuestFile;
 
 const GUESTS: usize = 8;
-/// Memory that a guest has before its burst. Its full size is 256 MiB.
+/// Memory of a guest before its burst. The guest's full size is 256 MiB.
 const LITTLE_MIB: u64 = 128;
 const BURST_MIB: u64 = 110;
-/// Maximum number of a daemon's wake-ups by a shell in its guest, and by the daemon's samples after
-/// that. On a slower machine the number is higher.
+/// Maximum number of wake-ups of a daemon that a shell in its guest causes, including the daemon's
+/// samples afterwards. On a slower machine the number is higher.
 const OF_A_SHELL: u64 = 15;
 
-/// Two guests need a burst, and three guests hoard memory. One guest hoards without a balloon
-/// driver, one guest will be stopped, and one guest floods its port.
+/// Two guests need a burst, and three guests hoard memory. One more guest hoards memory without a
+/// balloon driver, one guest will be stopped, and one guest floods its port.
 fn plans(place: &Place) -> Vec<Plan> {
     let plan = |number: usize| {
         let mut plan = Plan::holding(place.dir());
@@ -37,11 +37,10 @@ fn plans(place: &Place) -> Vec<Plan> {
     (1..=GUESTS).map(plan).collect()
 }
 
-/// Asserts that no guest is woken: samples grow old, and the daemons do not run.
+/// Asserts that no guest is woken. The samples grow old, and the daemons do not run.
 fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>]) {
     let mut woken = || -> u64 { guests.iter_mut().map(|guest| guest.number(wake_ups())).sum() };
-    // Waits for `more` passes, and until all guests are asleep and their samples are older than
-    // `age_ms`.
+    // Waits for `more` passes. All guests must be asleep, with samples older than `age_ms`.
     let rest = |age_ms: u64, more: u64| {
         let passes = manager.status().passes + more;
         manager.until("no guest is sampled", PATIENCE, |ps| {
@@ -62,8 +61,8 @@ fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>])
          asked 20 times a second), the daemons were woken {woken} times",
         host_guests(host)
     );
-    // Daemons that are queried in each pass, or that sample on their own, would wake more often
-    // than this bound. The shell that counts wakes some of the daemons.
+    // Daemons that are queried in each pass, or that sample by themselves, would wake more often
+    // than this limit. The shell that counts also wakes some of the daemons.
     let bound = guests.len() as u64 * (OF_A_SHELL + passes / 4);
     assert!(woken < bound, "{woken} of {bound}");
 }
@@ -99,12 +98,12 @@ fn eight_guests_sleep_and_are_served_whatever_others_do() {
     for name in ["g1", "g2"] {
         place.balloon(name, LITTLE_MIB);
     }
-    // Time of the burst without a shortage.
+    // Duration of the burst without a shortage.
     let alone = burst(&mut guests[7], PATIENCE);
 
-    // (b) The host has room for the burst and for the guest's further grants. Other guests also use
-    // memory again that they had reported as free. On a slow machine they used 57 MiB of the room
-    // before the burst.
+    // (b) The host has enough free memory for the burst and for the guest's further grants. Other
+    // guests also use memory again that they had reported as free. On a slow machine, this use took
+    // 57 MiB before the burst.
     let size = Size::with_free(&host, GUESTS, 96 + 96 + 240);
     let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS - 1);
@@ -119,7 +118,7 @@ fn eight_guests_sleep_and_are_served_whatever_others_do() {
     }
     drop(manager);
 
-    // (d) The host has no free memory, and three guests cannot help.
+    // (d) The host has no free memory, and three guests cannot give any.
     place.balloon("g2", LITTLE_MIB);
     guests[1].use_memory(30);
     guests[1].until_used(PATIENCE);

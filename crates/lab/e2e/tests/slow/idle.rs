@@ -1,4 +1,4 @@
-//! A guest's wakers are found and counted, and an idle guest is left alone.
+//! Tasks that wake a guest are found and counted, and an idle guest is left alone.
 
 use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, Plan};
@@ -8,34 +8,35 @@ use std::time::Duration;
 use vm::Deadline;
 use vm::images::GuestFile;
 
-/// Times over which the guest with a script, and the idle guest, are observed.
+/// Observation times of the guest with a script and of the idle guest.
 const WATCHED: Duration = Duration::from_secs(40);
 const IDLE: Duration = Duration::from_secs(85);
-/// Wakes ten times a second without starting a process: it reads a pipe that is never written.
+/// Wakes ten times a second without a new process, by reading a pipe that is never written.
 const TICKER: &str = "#!/bin/sh\nmkfifo /run/ticker\nexec 3<> /run/ticker\n\
                       while :; do read -t 0.1 word <&3; done\n";
-/// Starts a process ten times a second, and computes in between, so that its guest is never asleep.
+/// Starts a process ten times a second and computes in between. Its guest is therefore never
+/// asleep.
 const SPAWNER: &str = "#!/bin/sh\nwhile :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
                        usleep 100000; done\n";
-/// Prints the guest's own count of the script's dispatches, and its uptime in s.
+/// Prints the guest's own count of the script's dispatches, and the guest's uptime in seconds.
 const OWN_COUNT: &str = "echo $(cut -d' ' -f3 /proc/$(pidof ticker)/schedstat) $(cat /proc/uptime)";
-/// Maximum part of the time for which the host may delay a virtual CPU. With more delay, no promise
-/// about the number of wake-ups can be checked.
+/// Maximum part of the time in which a virtual CPU may wait for the host. With longer waits, the
+/// number of wake-ups cannot be checked.
 const CROWDED: f64 = 0.05;
 /// Reads every task's schedstat a hundred times, as cheaply as a guest can. Prints the number of
-/// tasks and the duration, in hundredths of a second.
+/// tasks and the duration in hundredths of a second.
 const BARE: &str = "set -- /proc/[0-9]*/task/[0-9]*/schedstat; n=$#; \
                     from=$(cut -d' ' -f1 /proc/uptime | tr -d .); i=0; \
                     while [ $i -lt 100 ]; do cat \"$@\" > /dev/null 2>&1; i=$((i + 1)); done; \
                     echo $n $(($(cut -d' ' -f1 /proc/uptime | tr -d .) - from))";
-/// Prints the daemon's wake-ups, without preemptions.
+/// Prints the number of the daemon's wake-ups, without preemptions.
 const WOKEN: &str = "awk '/^voluntary/ {print $2}' /proc/$(pidof pinheadd)/status";
 /// Prints the daemon's resident memory, in KiB.
 const RESIDENT: &str = "awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup";
 
 fn plan(place: &Place) -> Plan {
     let mut plan = Plan { memory_mib: 192, ..Plan::holding(place.dir()) };
-    // On a busy host an emulated timer can be late for a kernel that waits for it.
+    // On a busy host, an emulated timer may be too late for the kernel's check of the timer.
     plan.kernel_args.push("no_timer_check".into());
     for (path, text) in [("/sbin/ticker", TICKER), ("/sbin/spawner", SPAWNER)] {
         let bytes = text.as_bytes().to_vec();
@@ -52,7 +53,7 @@ fn scan(place: &Place, guest: &str) -> Scanned {
     }
 }
 
-/// Returns the guest's own count of its script's dispatches, and the time of the count.
+/// Returns the guest's own count of the script's dispatches, and the time of the count.
 fn own_count(guest: &mut Guest<'_>) -> (f64, f64) {
     let text = guest.sh(OWN_COUNT);
     let mut words = text.split_ascii_whitespace().map(|word| word.parse().expect("a number"));
@@ -60,16 +61,16 @@ fn own_count(guest: &mut Guest<'_>) -> (f64, f64) {
 }
 
 /// Returns the part of the time between two scans in which the guest's virtual CPUs were ready but
-/// waited.
+/// had to wait.
 fn kept_waiting(first: &Scanned, second: &Scanned) -> f64 {
     let ns = |scanned: &Scanned| scanned.host.vcpu_delay_ns.expect("a delay") as f64;
     let ms = |scanned: &Scanned| scanned.totals.uptime_ms.expect("an uptime") as f64;
     (ns(second) - ns(first)) / 1e6 / (ms(second) - ms(first))
 }
 
-/// Formats a scan's duration next to bare reads of the same files in the same guest. Under
-/// emulation both take some ten times as long as on the host, where `bench --only scan` measures
-/// them.
+/// Formats the duration of a scan next to the duration of bare reads of the same files in the same
+/// guest. Under emulation, both take some ten times as long as on the host. `bench --only scan`
+/// measures them on the host.
 fn beside_bare(scanned: &Scanned, bare: (f64, f64)) -> String {
     let of = |value: Option<u64>| value.map_or(f64::NAN, |value| value as f64);
     let us = of(scanned.totals.scan_us) / of(scanned.totals.tasks);
@@ -138,11 +139,11 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     manager.knows(3);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // The effects of a manager's start are over: the first memory reports, statuses, and a sample
-    // for the rules.
+    // The observation begins after the effects of a manager's start. These are the first memory
+    // reports, statuses, and a sample for the rules.
     observe(Duration::from_secs(15));
 
-    // The shell's commands run before the first scan and after the second one.
+    // The shell's commands run before the first scan and after the second scan.
     let own = own_count(&mut ticking);
     let woken = idle.number(WOKEN);
     let first = ["g1", "g2", "g3"].map(|name| scan(&place, name));
@@ -164,8 +165,8 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     let sum: f64 = wakers.rows.iter().map(|row| row.wakes_a_minute).sum();
     assert!((sum / wakers.wakes_a_minute - 1.0).abs() < 0.001);
 
-    // The idle guest is measured by the host's clock, as a guest's clock may run fast on a busy
-    // host.
+    // The idle guest is measured by the host's clock, because a guest's clock may run fast on a
+    // busy host.
     observe(clock.remaining().unwrap_or_default());
     let last = scan(&place, "g2");
     let wakers = Wakers::between(&first[1], &last).expect("what has happened");
@@ -184,8 +185,9 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     assert!(asked as f64 <= minutes.ceil(), "asked {asked} times in {minutes:.1} minutes");
     // The daemon is the only part of pinhead in a guest. A request wakes the daemon once or twice:
     // when the request arrives, and when the port has taken the response. The two requests of this
-    // test count, too. The daemon's heartbeat is rarer than once a minute. A sample for the rules,
-    // which counts as a request, is followed by further samples until the guest has settled.
+    // test count as well. The daemon's heartbeat is rarer than once a minute. A sample for the
+    // rules counts as a request. After that sample, the daemon samples further until the guest has
+    // settled.
     let woken = idle.number(WOKEN) - woken;
     let most = 2.0 * (asked + 2) as f64 + minutes.ceil();
     let looks = wakers.looks;
@@ -196,8 +198,8 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     let recorded = std::fs::read_dir(&records).is_ok_and(|mut files| files.next().is_some());
     assert!(recorded, "the monitor was at work all the time: {}", manager.log());
 
-    // The guest that is never asleep is scanned once a minute for the recordings, and it reports
-    // the children of its script.
+    // The guest that is never asleep is scanned once a minute for the recordings. It reports the
+    // children of its script.
     let last = scan(&place, "g3");
     let wakers = Wakers::between(&first[2], &last).expect("what has happened");
     println!("{}", shown(&wakers));

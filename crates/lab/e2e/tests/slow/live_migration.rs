@@ -1,6 +1,6 @@
-//! A real guest migrates from one QEMU to another while it serves pages, and from one manager to
-//! the next. Clients hardly notice the move. The guest keeps its memory and identity, and the new
-//! host's manager reports the guest's previous host.
+//! Live migration of a real guest from one QEMU to another while it serves pages. The guest also
+//! changes from one manager to another. Clients hardly notice the move. The guest keeps its memory
+//! and identity, and the new host's manager reports the guest's previous host.
 
 use e2e::HOLDING;
 use e2e::daemon_dir;
@@ -20,16 +20,16 @@ use vm::images::{Arch, Cache, GuestFile, Image, ImageSpec, web_files};
 use vm::{Deadline, Monitor, Process};
 
 const MEMORY_MIB: u64 = 128;
-/// Memory of the guest when it migrates, less than its initial memory.
+/// Memory of the guest when it migrates, in MiB. It is less than the initial memory.
 const PINNED_MIB: u64 = 96;
 const UUID: &str = "6f1c3c52-0000-4000-8000-00000000abcd";
-/// Limit of every wait.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum time without a page.
 const AWAY: Duration = Duration::from_secs(2);
-/// Limit until the new manager manages the guest.
+/// Timeout until the new manager manages the guest.
 const MANAGED: Duration = Duration::from_secs(5);
-/// Limit of a response. After this time the client tries the other host.
+/// Timeout of a response. After this time the client tries the other host.
 const ANSWER: Duration = Duration::from_millis(250);
 
 fn image() -> Image {
@@ -43,7 +43,7 @@ fn image() -> Image {
 }
 
 /// Starts a QEMU by hand, with its sockets in a directory. The two QEMUs differ only in their
-/// sockets, in their port on this machine, and in the incoming state.
+/// sockets, their port on this machine, and the incoming state.
 fn start(image: &Image, dir: &Path, web: u16, incoming: Option<u16>) -> Process {
     let mut command = Command::new(Arch::X86_64.qemu_program());
     let mut words = |line: &str| {
@@ -107,7 +107,8 @@ fn page(port: u16) -> bool {
     ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
-/// Requests the page repeatedly, and changes to the other host after a failure.
+/// Requests the page repeatedly, and changes to the other host after a failure. Returns the longest
+/// time without a page.
 #[allow(clippy::disallowed_methods, reason = "it measures how long a page is away")]
 fn visit(ports: [u16; 2], stop: &AtomicBool, served: &AtomicU64) -> Duration {
     let (mut at, mut longest) = (0, Duration::ZERO);
@@ -195,7 +196,7 @@ fn a_guest_that_moves_serves_its_page_and_is_managed_at_once() {
     println!("{told}");
     assert!(told.contains("it reports left as its previous host"), "{told}");
 
-    // The test ends the remaining source, and its old manager drops the guest.
+    // The test ends the source QEMU that remains. The source's manager then drops the guest.
     assert_eq!(left.row("mover").state, GuestRunState::Migrating);
     source.kill().unwrap_or_else(|e| panic!("{e}"));
     left.until("the guest is gone", PATIENCE, |ps| ps.guests.is_empty());

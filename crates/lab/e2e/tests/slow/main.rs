@@ -1,6 +1,6 @@
-//! Tests that take minutes, or need a quiet machine: images with Debian's servers, idle guests,
-//! twenty guests at once. `make test-slow` runs the tests that tolerate other load at the same time
-//! as the experiments, which are tests of `lab`. The other tests run after that.
+//! Tests that take minutes or need a quiet machine: images with Debian's servers, idle guests,
+//! twenty guests at once. `make test-slow` runs the tests that tolerate other load together with
+//! the experiments, which are tests of `lab`. The other tests run afterwards.
 
 mod boot_hang;
 mod farm_database;

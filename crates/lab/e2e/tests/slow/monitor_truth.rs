@@ -1,12 +1,12 @@
 //! Sums in the monitor's reports on twenty real guests. The host's busy time is attributed to its
 //! users, and the states of virtual CPUs add up to 100 %. The parts of the host's memory add up to
-//! its total, and the CPU times of a guest's processes to the guest's CPU time.
+//! the host's total. The CPU times of a guest's processes add up to the guest's CPU time.
 //!
 //! ```text
 //!   20 guests, 2 cores ─► pinhead host, which records ─► pinhead report ... --format json ─► sums
 //! ```
 //!
-//! Other work may run on the machine: the reports must account for it too.
+//! Other work may run on the machine. The reports must account for it as well.
 
 use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan};
@@ -17,29 +17,28 @@ use std::time::Duration;
 use vm::Deadline;
 
 const GUESTS: usize = 20;
-/// Guests that are always busy, with twice as much work as the host's cores can do.
+/// Guests that are always busy. Their work is twice as much as the host's cores can do.
 const BUSY: [&str; 4] = ["g1", "g2", "g3", "g4"];
-/// Minimum time of the recording.
+/// Minimum duration of the recording.
 const RECORDED: Duration = Duration::from_secs(60);
 
-/// Computes, and does nothing else.
+/// Computes all the time.
 const HOG: &str = "while :; do :; done";
-/// Writes and removes files repeatedly. Each file is written by a short-lived process of its own.
+/// Writes and removes files repeatedly. A separate short-lived process writes each file.
 const FILES: &str = "while :; do dd if=/dev/zero of=/dev/shm/file bs=256k count=4; \
                      rm /dev/shm/file; done";
-/// Writes to more memory than exists, a little at a time, so that the excess is in compressed swap
-/// space.
+/// Writes to more memory than exists, a little at a time. The excess is in compressed swap space.
 const SWAPPING: &str = "while :; do for n in $(seq 0 87); do \
                         dd if=/dev/zero of=/dev/shm/load bs=1M count=1 seek=$n conv=notrunc; \
                         done; done";
-/// Computes for a moment, and is then idle for longer.
+/// Computes for a moment, and is then idle for a longer time.
 const BURSTS: &str = "while :; do n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); done; sleep 2; \
                       done";
 
 fn plan(place: &Place, number: usize) -> Plan {
     let mut plan = Plan::holding(place.dir());
     plan.memory_mib = if number == 4 { 96 } else { 128 };
-    // On a busy host an emulated timer can be late for a kernel that waits for it.
+    // On a busy host, an emulated timer may be too late for the kernel's check of the timer.
     plan.kernel_args.push("no_timer_check".into());
     if number == 4 {
         plan.kernel_args.push("pinhead.zram_mib=96".into());
@@ -51,8 +50,8 @@ fn begin(guest: &mut Guest<'_>, load: &str) {
     guest.sh(&format!("({load}) > /dev/null 2>&1 &"));
 }
 
-/// Requests the processes from a guest's daemon, for the recordings. A guest that hardly runs may
-/// respond late.
+/// Requests the list of processes from a guest's daemon, for the recordings. A guest that hardly
+/// runs may respond late.
 fn scan(place: &Place, guest: &str) {
     let question = Ask::Scan { guest: guest.to_owned() };
     let ask = || ask(&place.socket(), &question, Duration::from_secs(30));
@@ -104,7 +103,7 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     let guests = number(rows(guest1, "all")[0], "cpu_percent");
     let captured = of("capture_percent") * busy / 100.0 * cpus as f64;
-    // While a lower hypervisor has the CPU, a process's time continues, and busy time stops. The
+    // While a lower hypervisor has the CPU, a process's time continues and busy time stops. The
     // recording of the host begins a moment before the recording of its guests.
     let stolen = of("steal_percent") / busy;
     let off = (guests / captured - 1.0).abs();
@@ -125,7 +124,7 @@ fn states_sum_to_a_hundred(state: &Value) {
         assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
         assert!((number(row, "states_percent") - 100.0).abs() <= 0.5, "{row}");
     }
-    // The sums must be right without scaling.
+    // The sums must be right even without scaling.
     let notes = state["notes"].to_string();
     assert!(!notes.contains("scaled to 100 %"), "{notes}");
 }
@@ -144,8 +143,8 @@ fn memory_sums_to_its_total(store1: &Value) {
         let named = row.as_object().expect("a row").iter();
         let parts = named.filter(|(name, _)| name.ends_with("_mib") && *name != "total_mib");
         let parts: Vec<_> = parts.filter_map(|(name, mib)| Some((name, mib.as_f64()?))).collect();
-        // `other` is the remainder: pages in transit between lists, and kernel memory of unreported
-        // use. The remainder must be small.
+        // `other` is the remainder: pages in transit between lists, and kernel memory whose use is
+        // not reported. The remainder must be small.
         let sum: f64 = parts.iter().filter(|(name, _)| *name != "other_mib").map(|p| p.1).sum();
         println!("{sum:.0} of {total:.0} MiB have a name");
         assert!((sum / total - 1.0).abs() <= 0.02, "{sum} of {total}: {row}");
@@ -154,8 +153,8 @@ fn memory_sums_to_its_total(store1: &Value) {
     }
 }
 
-/// Asserts that the use of a guest's processes, as the host counts it, matches the guest's CPU
-/// time.
+/// Asserts that the CPU times of a guest's processes, as the host counts them, add up to the
+/// guest's CPU time.
 fn processes_sum_to_their_guests(process: &Value, guest1: &Value, state: &Value) {
     let whole = |report, name: &str| {
         let of_guest = |row: &&Value| row["guest"] == name;
@@ -198,7 +197,8 @@ fn the_numbers_of_twenty_guests_add_up() {
         ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)
     };
     assert!(wait_until(PATIENCE, daemons).is_some(), "{}", manager.log());
-    // Running guests' daemons report processes once a minute. A user may also request a report.
+    // The daemons of running guests report processes once a minute. A user may also request a
+    // report.
     BUSY.iter().for_each(|guest| scan(&place, guest));
     let recorded = Deadline::after(PATIENCE);
     observe(RECORDED);

@@ -4,22 +4,22 @@ use e2e::{Host, PATIENCE, Plan};
 use std::time::Duration;
 use vm::images::Arch;
 
-/// Prints the daemon's wake-ups. Preemptions are not included: a busy host splits one run into many
-/// dispatches.
+/// Prints the daemon's wake-ups. Preemptions are not included, because a busy host splits one run
+/// into many dispatches.
 const WOKEN: &str = "awk '/^voluntary/ {print $2}' /proc/$(pidof pinheadd)/status";
 
-/// The daemon of a settled guest under a host samples at most once a minute, and is not dispatched
-/// for anything else. A starting load gets a CPU within 2 s.
+/// The daemon of a settled guest under a host samples at most once a minute. It is dispatched for
+/// no other reason. A starting load gets a CPU within 2 s.
 #[test]
 fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    // The pool soon reaches its maximum: the guest settles in seconds.
+    // The pool soon reaches its maximum, so the guest settles in seconds.
     plan.rules = plan.rules.replace("CMM_MAX=\"1245184\"", "CMM_MAX=\"8000\"");
     assert!(plan.rules.contains("CMM_MAX=\"8000\""));
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("the guest has settled", PATIENCE, |s| s.settled);
-    // The first request opens the files. Each later request is a single dispatch.
+    // The first request opens the files. Each later request needs a single dispatch.
     let ask = |sequence| {
         host.sample(0, sequence);
         let answered = |m: &wire::Memory| m.sequence == sequence;
@@ -33,9 +33,10 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 
     let woken = guest.number(WOKEN);
     let asked = guest.seen().status.map_or(0, |s| s.sequence);
-    // The commands above may have woken the daemon, because the virtual CPUs ran for them. The
-    // daemon then samples until it has settled again. After that, each sample within a minute after
-    // the last sample must have been requested. The first request may precede the observation.
+    // The commands above may have woken the daemon, because the virtual CPUs ran for these
+    // commands. The daemon then samples until it has settled again. After that, a sample within a
+    // minute of the previous sample must have been requested. The first request may precede the
+    // observation.
     let mut last = asked;
     let mut watched = Duration::ZERO;
     let mut soon = 0;
@@ -66,7 +67,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let woken = guest.number(&format!("{WOKEN}; {load}")) - woken;
     let answered = guest.until("one CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
     println!("a load was answered after {answered:?}");
-    // A sample or a request wakes the daemon once or twice: for its work, and when the port has
+    // A sample or a request wakes the daemon once or twice: for the work, and when the port has
     // accepted the message. The daemon's heartbeat is rarer than once a minute.
     let most = 2 * (u64::from(looks) + 1) + watched.as_secs().div_ceil(60);
     println!("woken {woken} times in {looks} looks");
@@ -74,7 +75,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 }
 
 /// Returns the daemon's resident memory, as the guest reports it. VmRSS of a 6.1 kernel lags behind
-/// by each CPU's pending counts. The sum over the maps does not.
+/// by each CPU's pending counts. The sum over the mappings does not lag.
 fn resident_kib(arch: Arch) -> u64 {
     let host = Host::start(&[Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed")]);
     let mut guest = host.guest(0);

@@ -1,5 +1,5 @@
-//! The Debian packages in a Debian with systemd: installed, hardened, at work, upgraded and purged.
-//! The RPM packages in a root file system of their own.
+//! Debian packages in a Debian with systemd: installed, hardened, at work, upgraded and purged. RPM
+//! packages are tested in a separate root file system.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,7 +14,7 @@ use vm::images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
 use wire::{Decoder, ToHost};
 
-/// Packages that pinhead's packages and this test need, beyond Debian's essential ones.
+/// Packages that pinhead's packages and this test need, in addition to Debian's essential packages.
 const INCLUDED: &str = "systemd,systemd-sysv,passwd,procps,busybox-static,libgcc-s1,perl-base";
 const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*"];
 
@@ -33,8 +33,8 @@ const SETTINGS: &str = "[host]\nset_point = \"11%\"\n[ksm]\nmode = \"off\"\n\
     [metrics]\nlisten = \"127.0.0.1:9177\"\n\
     remote_write = \"http://localhost:8428/api/v1/write\"\ninterval = \"1s\"\n";
 
-/// A fake monitor that runs as an unprivileged user. Without a capability, another user cannot
-/// inspect its process.
+/// A fake monitor that runs as an unprivileged user. Another user needs a capability to inspect the
+/// monitor's process.
 const MONITOR: &str = r#"use IO::Socket::UNIX; use IO::Handle; umask 0077; mkdir "/run/monitors";
 my $l = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => "/run/monitors/g1.qmp", Listen => 4);
 my $version = qq({"qemu":{"micro":0,"minor":2,"major":7},"package":""});
@@ -49,7 +49,7 @@ while (my $c = $l->accept) {
 }
 "#;
 
-/// Limit of an installation, which runs dozens of small programs. The emulator translates each
+/// Timeout of an installation, which runs dozens of small programs. The emulator translates each
 /// program again.
 const LONG: Duration = Duration::from_secs(600);
 
@@ -61,7 +61,7 @@ fn later() -> Deadline {
     Deadline::after(LONG)
 }
 
-/// Runs a command of the host, and shows its output if it fails.
+/// Runs a command on the host. A failure shows the command's output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -74,13 +74,13 @@ fn root_of_tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).unwrap().to_path_buf()
 }
 
-/// Builds the packages like `make package`, with a given revision.
+/// Builds the packages as `make package` does, with a given revision.
 fn packages(directory: &Path, revision: &str) {
     let mut make = Command::new(root_of_tree().join("scripts/package"));
     run(make.arg(directory).env("PINHEAD_REVISION", revision).env("PINHEAD_XZ_LEVEL", "0"));
 }
 
-/// Makes a Debian from the package sources of this machine.
+/// Makes a Debian from this machine's package sources.
 fn debian(tree: &Path) {
     let mut make = Command::new("unshare");
     make.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
@@ -104,7 +104,7 @@ fn debian(tree: &Path) {
     symlink("../shell.service", units.join("multi-user.target.wants/shell.service")).unwrap();
 }
 
-/// Boots a guest with this Debian as its root file system, from the first process on.
+/// Boots a guest from the first process on, with this Debian as its root file system.
 fn boot(scratch: &Path, tree: &Path) -> Session {
     let image = scratch.join("image");
     let path = std::env::var("PATH").unwrap() + ":/usr/sbin:/sbin";
@@ -148,8 +148,8 @@ fn both_are_active(guest: &mut Session) {
     }
 }
 
-/// Lists possible leftovers: all files except the package manager's and the logs, and all users and
-/// groups.
+/// Lists possible leftovers: all users and groups, and all files except those of the package
+/// manager and the logs.
 fn inventory(guest: &mut Session) -> String {
     let kept = ["/var/log", "/var/lib/dpkg", "/var/cache", "/var/lib/systemd", "/tmp", "/var/tmp"];
     let kept = kept.map(|path| format!("-path {path} -prune -o")).join(" ");
@@ -183,7 +183,7 @@ fn the_manager_works(guest: &mut Session) {
     sh(guest, "systemctl kill -s KILL --kill-whom=main pinhead-host");
     until(guest, "pinhead ps --status > /dev/null 2>&1");
     both_are_active(guest);
-    // Members of the group may send requests, and other users may not.
+    // Members of the group may send requests. Other users may not.
     sh(guest, "useradd -M -G pinhead operator1");
     let as_user = |user: &str| format!("setpriv --reuid {user} --regid 65534 --init-groups");
     sh(guest, &format!("{} pinhead ps --status", as_user("operator1")));
@@ -202,8 +202,8 @@ fn the_manager_works(guest: &mut Session) {
 fn the_daemon_works(guest: &mut Session) {
     // This pace needs a trigger on the kernel's pressure files.
     write(guest, "/etc/default/pinheadd", "PINHEADD_OPTIONS=\"--pace adaptive\"\n");
-    // Until here the guest has one CPU online. An old emulator fails if a kernel patches its own
-    // code while other CPUs run, and starting services cause such patches.
+    // Until now, the guest has had one CPU online. An old emulator fails if a kernel patches its
+    // own code while other CPUs run. Starting services cause such patches.
     let second_cpu = "/sys/devices/system/cpu/cpu1/online";
     sh(guest, &format!("systemctl stop pinheadd; echo 1 > {second_cpu}; systemctl start pinheadd"));
     until(guest, "[ $(cat /sys/devices/system/cpu/online) = 0 ]");
@@ -222,7 +222,7 @@ fn the_daemon_works(guest: &mut Session) {
     sh(guest, &format!("echo 0 > {second_cpu}; systemctl start pinheadd"));
 }
 
-/// Writes a file in the guest, in one line of its shell.
+/// Writes a file in the guest with one shell line.
 fn write(guest: &mut Session, path: &str, text: &str) {
     sh(guest, &line_that_writes(path, text));
 }
@@ -234,7 +234,7 @@ fn nothing_was_refused(guest: &mut Session) {
     assert!(said.is_empty(), "{said}");
 }
 
-/// Checks the packaged `pinhead up`, which includes its guests' daemon.
+/// Checks the packaged `pinhead up`, which includes the daemon for its guests.
 fn the_packaged_up_works(scratch: &Path, packages: &Path) {
     let files = fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
     let is_host = |path: &PathBuf| {
@@ -310,7 +310,7 @@ fn packages_install_work_hardened_upgrade_and_purge() {
     println!("purged after {:?}", clock.elapsed());
 }
 
-/// Installs, upgrades and erases the RPMs in a copy of the tree, with their scripts.
+/// Installs, upgrades and erases the RPMs, with their scripts, in a copy of the tree.
 fn rpms_install_and_go(root: &Path, tree: &Path) {
     run(Command::new("cp").args(["-a", "--reflink=auto"]).args([tree, root]));
     let rpm = |words: &[&str], packages: &str| {
@@ -331,7 +331,7 @@ fn rpms_install_and_go(root: &Path, tree: &Path) {
     for file in programs.into_iter().chain(["/usr/share/man/man8/pinheadd.8.gz"]) {
         assert!(listed.lines().any(|line| line == file), "{file}: {listed}");
     }
-    // Debian's packages are not in RPM's database, so dependencies are not checked.
+    // Dependencies are not checked, because Debian's packages are not in RPM's database.
     rpm(&["--nodeps", "-i"], "1");
     let groups = fs::read_to_string(root.join("etc/group")).unwrap();
     assert!(groups.contains("\npinhead:"), "its script has run: {groups}");

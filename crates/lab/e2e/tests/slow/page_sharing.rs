@@ -1,5 +1,5 @@
-//! Settings of KSM, which a manager changes. KSM belongs to the whole machine, and merging changes
-//! the memory of every guest, so no other test runs at the same time.
+//! Settings of KSM that a manager changes. KSM belongs to the whole machine, and merging changes
+//! the memory of every guest. No other test may therefore run at the same time.
 
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
 use e2e::{Host, PATIENCE, Plan};
@@ -17,7 +17,7 @@ fn ksm_settings_return_after_stop_and_kill() {
         let _booted = host.guest(index);
     }
     host.yield_to_manager();
-    // The host is short of memory, and its manager moves nothing.
+    // The host is short of memory, and its manager moves no memory.
     let size = Size { set_point_mib: 256, ..Size::with_free(&host, plans.len(), 0) };
     let more = "[policy]\nkind = \"none\"\n[ksm]\nmode = \"auto\"\n";
     for signal in ["TERM", "KILL"] {

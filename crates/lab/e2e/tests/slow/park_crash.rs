@@ -1,4 +1,4 @@
-//! A farm that is killed while a guest is written to disk or read from it.
+//! A farm that is killed while a guest is written to disk or read from disk.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,12 +14,12 @@ const CLASS: &str = "[[class]]\nname = \"web\"\nimage = \"web\"\ntemplate = true
                      memory = \"96 MiB\"\npark_to = \"disk\"\n\
                      ports = [{ guest = 80, host = 27440 }]\n";
 const MOMENTS: u64 = 50;
-/// Range of the moments of a kill. It exceeds the duration of a park, 50 to 100 ms here, and of a
-/// wake-up, 300 ms.
+/// Range of the moments of a kill. It exceeds the duration of parking (50 to 100 ms here) and of
+/// waking (300 ms here).
 const PARK_US: u64 = 300_000;
 const WAKE_US: u64 = 500_000;
 
-/// Fills some of the guest's memory with lines that repeat a number a hundred times.
+/// Fills some of the guest's memory with lines. Each line repeats a number a hundred times.
 fn fill(number: u64) -> String {
     let line = format!("{number},").repeat(100);
     format!("yes {line} | head -c 2000000 > /run/kept; echo filled")
@@ -55,7 +55,7 @@ fn farm_killed_at_any_moment_leaves_older_or_newer_state() {
         let mut asked = farm.command(&[command, &web1]);
         let mut asked = asked.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let after = Duration::from_micros(rng.within(0, most_us));
-        // The farm does not end by itself, so this waits for the whole time.
+        // The farm does not end by itself, so the call waits for the whole time.
         let _ = wait_for_exit(farm_pid.parse().unwrap(), after);
         assert!(Command::new("kill").args(["-9", &farm_pid]).status().unwrap().success());
         are_gone(&[farm_pid.parse().unwrap()]);

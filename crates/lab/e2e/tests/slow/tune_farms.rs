@@ -1,5 +1,5 @@
-//! `pinhead tune` on real farms with one planted fault each: the fault is first in its list, with
-//! the command that repairs it. The farm without a fault has an empty list.
+//! `pinhead tune` on real farms, most with one planted fault. The fault is first in the list, with
+//! the command that repairs it. A farm without a fault has an empty list.
 
 use e2e::HAS_ZRAM;
 use e2e::manager::{Manager, Place, Size, ksm, observe};
@@ -12,15 +12,15 @@ const GUESTS: usize = 2;
 /// Duration of a recording. The tool reads rows of a minute. A recording of this duration covers at
 /// least two whole minutes, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(210);
-/// Time in which KSM scans all of two guests several times.
+/// Time in which KSM scans the memory of two guests several times.
 const MERGED: Duration = Duration::from_secs(40);
-/// Minimum time of a recording that the tool accepts in this test.
+/// Minimum duration of a recording that the tool accepts in this test.
 const ENOUGH: &str = "2m";
 /// Wakes two hundred times a second.
 const POLLER: &str = "#!/bin/sh\nmkfifo /run/poller\nexec 3<> /run/poller\n\
                       while :; do read -t 0.005 word <&3; done\n";
 /// Uses 25 MiB more at once, twenty times. Each step exceeds the memory between the host's set
-/// point and its reserve. With twice that set point, a step would fit.
+/// point and its reserve. With twice this set point, a step would fit.
 const STEPS: &str = "(for n in $(seq 20); do sleep 10; \
                      dd if=/dev/zero of=/dev/shm/step.$n bs=1M count=25; done) > /dev/null 2>&1 &";
 /// Reads its cache repeatedly, after the cold part of the cache has been reclaimed.
@@ -49,7 +49,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// The faults of a single farm. KSM belongs to the machine.
+    /// The faults of a single farm. KSM is not among them, because it belongs to the machine.
     const OF_A_FARM: [Fault; 6] = [
         Fault::Nothing,
         Fault::TooLarge,
@@ -61,7 +61,7 @@ impl Fault {
 
     fn plan(self, place: &Place, number: usize) -> Plan {
         let mut plan = Plan { memory_mib: 192, ..Plan::holding(place.dir()) };
-        // On a busy host an emulated timer can be late for a kernel that waits for it.
+        // On a busy host, an emulated timer may be too late for the kernel's check of the timer.
         plan.kernel_args.push("no_timer_check".into());
         let bytes = POLLER.as_bytes().to_vec();
         plan.files.push(GuestFile { path: "/sbin/poller".into(), mode: 0o755, bytes });
@@ -76,7 +76,7 @@ impl Fault {
             }
             // The guest's own memory covers all of its needs. Only the host is short of memory.
             Fault::SetPoint if number == 0 => plan.memory_mib = 1024,
-            // The other guest has the memory that the host needs, and gives it on request.
+            // The other guest has the memory that the host needs, and gives this memory on request.
             Fault::SetPoint => {
                 plan.memory_mib = 768;
                 plan.kernel_args.push(HAS_ZRAM.into());
@@ -90,7 +90,8 @@ impl Fault {
         plan
     }
 
-    /// Returns the farm's host: with plenty of memory, unless the fault is a shortage.
+    /// Returns the size of the farm's host. The host has plenty of memory, unless the fault is a
+    /// shortage.
     fn size(self, host: &Host) -> Size {
         let plenty = Size::with_free(host, GUESTS, 1024);
         match self {
@@ -113,7 +114,8 @@ impl Fault {
         }
     }
 
-    /// Returns the guest that has a cache before the host is measured, and its size in MiB.
+    /// Returns the guest that has a cache before the host is measured, and the size of the cache in
+    /// MiB.
     fn has_cache(self) -> Option<(usize, u64)> {
         match self {
             Fault::TooLarge => Some((0, COLD_MIB)),
@@ -123,7 +125,7 @@ impl Fault {
         }
     }
 
-    /// Returns the load that starts in the first guest once the host is measured.
+    /// Returns the load that starts in the first guest after the host was measured.
     fn load(self) -> Option<&'static str> {
         match self {
             Fault::Poller => Some("poller > /dev/null 2>&1 &"),
@@ -133,8 +135,8 @@ impl Fault {
         }
     }
 
-    /// Returns the beginning of the answer's first line, and a part of its command; `None` for an
-    /// empty list.
+    /// Returns the beginning of the first line of the answer, and a part of the command in the
+    /// answer; `None` for an empty list.
     fn expected(self) -> Option<(&'static str, &'static str)> {
         match self {
             Fault::Nothing => None,
@@ -165,7 +167,7 @@ fn tuned(fault: Fault) -> String {
         guests[0].sh(load);
     }
     if fault == Fault::Ksm {
-        // KSM merges everything before the manager starts.
+        // KSM merges all equal pages before the manager starts.
         observe(MERGED);
     }
     let mut manager = Manager::start(&place, &settings);

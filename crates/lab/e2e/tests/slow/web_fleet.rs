@@ -1,5 +1,5 @@
-//! Three managers with ten real guests each push to one engine, and the pages show all of them. The
-//! pages show busy guests, silent hosts, and the same numbers as a host's own pages.
+//! Three managers with ten real guests each push to one metrics server, and the pages show all of
+//! them. The pages show busy guests, silent hosts, and the same numbers as a host's own pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
 const EACH: usize = 10;
-/// Limit until the overview is shown.
+/// Time limit for showing the overview.
 const OVERVIEW_MS: f64 = 2_000.0;
-/// Limit until a killed host is shown as silent, including the time of a poll.
+/// Timeout until a killed host is shown as silent, including the time of a poll.
 const SILENT: Duration = Duration::from_secs(65);
 /// Duration that covers two whole minutes, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(125);
@@ -30,7 +30,7 @@ fn class(name: &str) -> String {
     )
 }
 
-/// Returns a guest's cells in a table, by the beginnings of the column headings.
+/// Returns the cells of a guest in a table. The keys are the beginnings of the column headings.
 fn row(browser: &mut Browser, guest: &str) -> Vec<String> {
     let cells = browser.value(&format!(
         "(() => {{ const is_it = (table) => table.tHead.innerText.trim().startsWith('Guest');
@@ -58,7 +58,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     let run_dir = farm.run_dir(service);
     let places = HOSTS.map(|_| Place::new());
     let size = Size { budget_mib: 4_096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-    // This host's budget exceeds the guests' use, but its set point requires more free memory than
+    // This host's budget exceeds the guests' use. But its set point requires more free memory than
     // this budget leaves.
     let short = Size { budget_mib: 1_200, set_point_mib: 1_100, ..size };
     let mut managers: Vec<Manager<'_>> = HOSTS
@@ -101,7 +101,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     logs_in(&mut browser, &url, &axe);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
-    // The page renews its tables without a reload.
+    // The page refreshes its tables without a reload.
     browser.value("window.kept = 1; document.querySelector('#hosts').dataset.old = ''; 1");
     let renewed = wait_until(RENEWED, || browser.number(OLD) == 0.0);
     assert!(renewed.is_some(), "the table of hosts was not renewed");
@@ -120,9 +120,9 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     assert_eq!(shown.matches("live").count(), 2, "{shown}");
 }
 
-/// Counts the tables of hosts that were not renewed.
+/// Counts the tables of hosts that were not refreshed.
 const OLD: &str = "document.querySelectorAll('#hosts[data-old]').length";
-/// Limit until a page, which refreshes every half minute, is renewed.
+/// Timeout until a page is refreshed. A page refreshes every half minute.
 const RENEWED: Duration = Duration::from_secs(60);
 
 /// Checks the page of all hosts, light, dark and on a phone.
@@ -133,7 +133,7 @@ fn looked_at(browser: &mut Browser, pages: &Pages, axe: &str) {
     }
 }
 
-/// Checks that a user with the password reaches the requested page, by keyboard.
+/// Checks that a user with the password reaches the requested page by keyboard.
 fn logs_in(browser: &mut Browser, url: &str, axe: &str) {
     let dir = scratch("password");
     let file = dir.join("password");
@@ -179,7 +179,7 @@ fn proposes(url: &str) {
     for one in moves {
         let guest = one["guest"].as_str().unwrap();
         assert!(one["from"] == "a" && guest.starts_with('a') && one["to"] != "a", "{one}");
-        // The need is a small part of the guest's size.
+        // The guest's need is a small part of its size.
         let needs = one["needs_bytes"].as_u64().unwrap();
         assert!((1 << 20..96 << 20).contains(&needs), "{one}");
         assert!(one["to_keeps_bytes"].as_u64() > one["to_set_point_bytes"].as_u64(), "{one}");
@@ -188,8 +188,8 @@ fn proposes(url: &str) {
     }
 }
 
-/// Compares a host's page from pushed data with a page from the host's own recordings, for the same
-/// minute.
+/// Compares a host's page from pushed data with a page from the host's own recordings. Both pages
+/// show the same minute.
 fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let minute_ms = why::now().ms.div_euclid(60_000) * 60_000;
     let time = |ms: i64| reports::rfc3339(ms, &reports::Utc);
@@ -205,7 +205,7 @@ fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let recorded: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
     browser.open(&format!("{}/?{query}&host=b", pages.base()));
     let pushed: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
-    // The third source is the engine's sums for the page of all hosts.
+    // A third source is the metrics server's sums, which are on the page of all hosts.
     browser.open(&format!("{}/?{query}", pages.base()));
     let added: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
     println!("recorded {:?}, pushed {:?}, added up {:?}", recorded[0], pushed[0], added[0]);

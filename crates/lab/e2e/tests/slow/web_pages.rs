@@ -1,4 +1,4 @@
-//! The pages in a real browser, with a hundred real guests. The tests cover the pages' appearance,
+//! Pages in a real browser, with a hundred real guests. The tests cover the pages' appearance,
 //! their use by mouse or keys alone, and their cost. Pictures of every page are kept for review in
 //! `target/web-pages`.
 
@@ -24,20 +24,20 @@ use std::time::Duration;
 const GUESTS: usize = 100;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n\
                        template = true\nmemory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n";
-/// Time for which a guest computes. It covers whole recorded minutes, whenever it begins.
+/// Time for which a guest computes. It covers whole recorded minutes, whenever the load begins.
 const LOUD_S: u64 = 130;
-/// Duration of a measurement with a viewer, and of one without.
+/// Duration of a measurement, with or without a viewer.
 const LOOK: Duration = Duration::from_secs(10);
 /// Number of cycles. A cycle has two measurements with a viewer, and two without a viewer.
 const LOOKS_AND_NOT: usize = 3;
-/// Maximum ratio of the guests' wake-ups with a viewer to their wake-ups without. A single request
-/// for tasks to each guest during a measurement gave a ratio of 1.7 to 1.9.
+/// Maximum ratio of the guests' wake-ups with a viewer to those without a viewer. When each guest
+/// got a single request for tasks during a measurement, the ratio was 1.7 to 1.9.
 const WOKEN_MORE: f64 = 1.2;
-/// Maximum size of the first page with everything it loads, over the wire.
+/// Maximum size of the first page and of everything that it loads, as transferred.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
 const FIRST_PAINT_MS: f64 = 500.0;
 const ATTACK: Duration = Duration::from_secs(10);
-/// Maximum CPU time for a viewer, as a part of a core.
+/// Maximum CPU time that a viewer costs, as a part of a core.
 const VIEWER_CPU: f64 = 0.01;
 
 fn pages_of(place: &Place) -> Pages {
@@ -72,8 +72,8 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(10) * u32::try_from(ticks.iter().sum::<u64>()).unwrap()
 }
 
-/// Returns the number of voluntary sleeps, and so of wake-ups, of the threads of some processes.
-/// Dispatches would include preemptions by other load.
+/// Returns the number of voluntary sleeps of the threads of some processes, which equals the number
+/// of wake-ups. Dispatches would include preemptions by other load.
 fn sleeps(pids: &[u32]) -> u64 {
     let of_task = |task: &Path| {
         let text = fs::read(task.join("status")).unwrap();
@@ -86,7 +86,7 @@ fn sleeps(pids: &[u32]) -> u64 {
     pids.iter().map(of).sum()
 }
 
-/// Returns the cell at a row and a column, of the first table that has both.
+/// Returns the cell at a row and a column. The first table that has both is used.
 fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
     browser.text(&format!(
         "(() => {{ for (const table of document.querySelectorAll('table')) {{
@@ -99,10 +99,10 @@ fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
     ))
 }
 
-/// Number of pages with a special layout. One program draws all other pages.
+/// Number of pages with a special layout. The same code draws all other pages.
 const FEW: usize = 12;
 
-/// Returns the pages, and the names of their pictures.
+/// Returns the pages with the names of their pictures.
 fn pages_with(minute: &str) -> Vec<(&'static str, String)> {
     let mut pages: Vec<(&str, String)> = vec![
         ("overview", "/".into()),
@@ -155,8 +155,8 @@ fn page_of_a_hundred_guests_explains_a_peak_and_wakes_none() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-/// Attackers hold a thousand connections and send requests at full speed: the manager's number of
-/// passes stays the same.
+/// Attackers hold a thousand connections and send requests at full speed. The number of the
+/// manager's passes stays the same.
 fn attacked(pages: &Pages, manager: &Manager<'_>) {
     let address = pages.base().trim_start_matches("http://");
     let passes = || {
@@ -190,7 +190,6 @@ fn attacked(pages: &Pages, manager: &Manager<'_>) {
     assert!(beside * 10 >= alone * 9, "{alone}, {beside}");
 }
 
-/// Checks the size of the first page, and the time until it is shown.
 fn first_page(browser: &mut Browser, pages: &Pages) {
     browser.open(&pages.door);
     assert_eq!(browser.text("location.search"), "", "the token stays in no address");
@@ -220,8 +219,8 @@ fn sorts_and_filters(browser: &mut Browser) {
     assert_eq!(browser.text("document.querySelector('#shown').innerText"), "11 of 100");
 }
 
-/// A guest computed, and was shrunk meanwhile. The test goes from the list to the guest, from its
-/// chart's peak to that minute, and to the reason.
+/// A guest has computed, and was shrunk in the meantime. The test goes from the list to the guest,
+/// from the peak in the guest's chart to that minute, and to the reason.
 fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>) -> String {
     let loop_of = format!("timeout {LOUD_S} sh -c 'while :; do :; done' > /dev/null 2>&1 &");
     farm.succeed(&["exec", &farm.guest("web1"), "--", "sh", "-c", &loop_of]);
@@ -250,7 +249,7 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
     assert_eq!(browser.text("document.querySelector('#state').innerText"), "Recorded");
     let cpu = browser.number("Number(document.querySelector('[data-now=cpu_percent]').innerText)");
     assert!(cpu > 30.0, "{cpu}");
-    // The hour's page has the reason, and so has the page of decisions.
+    // The reason is on the page of the hour and on the page of decisions.
     browser.open(&address);
     let told = browser.text("document.querySelector('.told').innerText");
     assert!(told.contains("80 MiB"), "{told}");
@@ -261,8 +260,8 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
     shown.trim_start_matches('?').to_owned()
 }
 
-/// Finds the interval in which the guest ran most, by the first chart's table, and returns its
-/// position in the chart. The guest must have run for more than a third of the interval.
+/// Finds the interval in which the guest ran most, in the table of the first chart. Returns the
+/// interval's position in the chart. The guest must have run for more than a third of the interval.
 const LOUDEST: &str = "(() => {
     const figure = document.querySelector('figure.chart');
     const table = figure?.querySelector('table');
@@ -284,9 +283,9 @@ const LOUDEST: &str = "(() => {
     return { share: (left + part * (width - left - right)) / width };
 })()";
 
-/// Checks that a report's page matches the command's output and the guest's own kernel.
+/// Checks that the page of a report matches the command's output and the guest's own kernel.
 fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
-    // A whole minute is not changed by later rows.
+    // Later rows do not change a whole minute.
     let to_ms = why::now().ms.div_euclid(60_000) * 60_000;
     let times = [to_ms - 60_000, to_ms].map(|ms| reports::rfc3339(ms, &reports::Utc));
     let query = format!("class=web7&from={}&to={}", times[0], times[1]);
@@ -312,7 +311,8 @@ fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
     }
 }
 
-/// Checks that a user's change reaches the manager, and the manager's response reaches the user.
+/// Checks that a user's change reaches the manager, and that the manager's response reaches the
+/// user.
 fn changes(browser: &mut Browser, pages: &Pages, manager: &Manager<'_>) {
     browser.open(&format!("{}/guest/web9", pages.base()));
     browser.value("document.querySelector('select[name=what]').value = 'max'");
@@ -330,7 +330,8 @@ fn changes(browser: &mut Browser, pages: &Pages, manager: &Manager<'_>) {
     assert!(said.contains("a lot"), "{said}");
 }
 
-/// Checks that every action of a page is reached in order by the tab key, and triggered by a key.
+/// Checks that the tab key reaches every action of a page in order, and that a key triggers the
+/// action.
 fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
     const ACTIONS: &str = "[...document.querySelectorAll('a[href], button, select, summary, \
         input:not([type=hidden]), [tabindex=\"0\"]')] \
@@ -355,14 +356,14 @@ fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
     assert_eq!(browser.text("document.activeElement.className"), "skip");
     browser.press(Key::Enter);
     browser.until("location.hash === '#main'");
-    // A chart's table is opened, and one of its times followed, without a mouse.
+    // Without a mouse, the table of a chart is opened and the link of a time is followed.
     browser.value("document.querySelector('figure.chart summary').focus()");
     browser.press(Key::Space);
     browser.until("document.querySelector('figure.chart details').open");
     browser.value("document.querySelector('figure.chart tbody tr:last-child a').focus()");
     browser.follow(|browser| browser.press(Key::Enter));
     assert!(browser.text("location.search").starts_with("?from="));
-    // The table is sorted by a key.
+    // A key sorts the table.
     browser.open(&format!("{}/", pages.base()));
     browser.value("document.querySelector('[data-sort=name]').focus()");
     browser.press(Key::Enter);
@@ -372,7 +373,7 @@ fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
     assert_ne!(browser.text("document.activeElement.dataset.sort ?? ''"), "name");
 }
 
-/// Checks every page, light, dark and on a phone: takes a picture, and expects no faults from axe.
+/// Checks every page, light, dark and on a phone. A picture is saved, and axe must find no faults.
 fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
     let mut faults = Vec::new();
     for look in LOOKS {
@@ -383,18 +384,18 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
     }
     browser.prefer_dark(false);
     browser.resize(WIDE.0, WIDE.1);
-    // The browser itself logs an address that does not exist.
+    // For an address that does not exist, the browser itself logs an error.
     browser.complaints().retain(|one| !one.contains("404"));
     let gallery = gallery();
     println!("{} pictures are in {}", fs::read_dir(&gallery).unwrap().count(), gallery.display());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Measures a viewed page's cost to the server and the guests. Times with and without a viewer
-/// alternate in the order yes, no, no, yes, so that independent changes affect both. All guests act
-/// at once in each minute, and when they are five minutes old. Some measured times are therefore
-/// one and a half or two times as long as others. Other load also slows the server. The minima are
-/// compared, because the viewer's cost is part of every time with a viewer.
+/// Measures the cost of a viewed page to the server and the guests. Measurements with and without a
+/// viewer alternate in the order yes, no, no, yes, so that other changes affect both kinds. All
+/// guests act at once in each minute, and when they are five minutes old. Some measured times are
+/// therefore one and a half or two times as long as others. Other load also slows the server. The
+/// minima are compared, because every measurement with a viewer includes the viewer's cost.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));
