@@ -227,7 +227,7 @@ impl ProcessView {
         self.stat().filter(|stat| !stat.is_dead).map(|_| held)
     }
 
-    /// Returns the size of all mappings, touched or not. A guest's memory is a part of it.
+    /// Returns the size of all mappings, touched or not. The size includes a guest's memory.
     pub fn mapped(&self) -> Option<Bytes> {
         let [pages] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
         pages.checked_mul(self.page_bytes).map(Bytes)

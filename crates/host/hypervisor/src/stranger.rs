@@ -85,7 +85,7 @@ pub struct Claim {
     pub memory: Bytes,
     /// Path of the daemon's port.
     pub port: PathBuf,
-    /// True if almost no memory is free, false if half of it is.
+    /// True if almost no memory is free. False if half of the memory is free.
     pub need: bool,
 }
 

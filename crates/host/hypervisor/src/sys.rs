@@ -16,9 +16,9 @@ pub(crate) struct Stretch {
 /// bytes up to the first range that the kernel cannot reclaim. No data is lost: a page is read back
 /// when it is accessed.
 pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Result<usize> {
-    // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
-    // only, and its addresses are those of the other process, so no memory of this process is
-    // accessed. The advice changes the place of memory and never its content, so a wrong address
+    // SAFETY: a stretch has the layout of struct iovec, and the array outlives the call and is only
+    // read. The addresses are those of the other process, so the call accesses no other memory of
+    // this process. The advice changes the place of memory and never its content, so a wrong address
     // only costs time.
     let done = unsafe {
         libc::syscall(
@@ -39,8 +39,8 @@ pub(crate) fn touch(pid: u32, places: &[Stretch]) -> io::Result<usize> {
     let mut bytes = vec![0_u8; places.len()];
     let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
-    // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
-    // only, and its addresses are those of the other process, which is not written to. The kernel
+    // SAFETY: a stretch has the layout of struct iovec, and the array outlives the call and is only
+    // read. The addresses are those of the other process, which is not written to. The kernel
     // writes to one byte of this process for each place.
     let done = unsafe {
         let (from, count) = (places.as_ptr().cast(), places.len() as libc::c_ulong);

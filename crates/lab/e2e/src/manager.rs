@@ -108,7 +108,7 @@ impl Place {
         self.settings_for(self.dir.path(), size, more)
     }
 
-    /// Writes the settings of a manager whose guests have sockets in this directory.
+    /// Writes the settings of a manager for guests with sockets in this directory.
     pub fn settings_for(&self, sockets: &Path, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
         let dir = sockets.display();

@@ -52,7 +52,7 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Runs a monitor connection to a QEMU whose answers are in the input, in rounds. An empty text
+/// Runs a monitor connection in rounds. The input contains QEMU's answers. An empty text
 /// separates two rounds. A text `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may
 /// be listed twice, and a guest's values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {

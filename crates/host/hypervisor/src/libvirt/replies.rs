@@ -91,7 +91,7 @@ impl Libvirt {
             Ask::Xml if guest.is_reported && guest.reach.is_known => {}
             Ask::Xml => self.is_not_described(id, &failure.message, now_ms),
             // These calls are only repeated after a wait. An immediate retry would flood a daemon
-            // that refuses them.
+            // that refuses the calls.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
             Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),

@@ -105,8 +105,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.sh(&format!("pinhead wake {guest}"));
     }
 
-    // A DIMM belongs to the guest from the guest's start. Memory of virtio-mem belongs to it once
-    // its driver has plugged the memory.
+    // A DIMM counts as the guest's memory from the guest's start. Memory of virtio-mem counts once
+    // the guest's driver has plugged the memory.
     let memory_mib = column(&mut host, "plugged", 4);
     assert_eq!(memory_mib, 160 + 128, "with its DIMM");
     host.sh(&format!(

@@ -65,7 +65,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
         "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",
     );
     host.sh("systemctl restart pinhead-host");
-    // The first full scan computes the pages' checksums, and the second merges them.
+    // The first full scan computes the pages' checksums, and the second scan merges the pages.
     host.until(&format!("[ $(cat {KSM}/full_scans) -ge {} ]", scans + 3));
     assert!(saved_mib(&mut host) >= EQUAL_MIB, "{} MiB are merged", saved_mib(&mut host));
     for guest in GUESTS {

@@ -143,8 +143,8 @@ fn memory_sums_to_its_total(store1: &Value) {
         let named = row.as_object().expect("a row").iter();
         let parts = named.filter(|(name, _)| name.ends_with("_mib") && *name != "total_mib");
         let parts: Vec<_> = parts.filter_map(|(name, mib)| Some((name, mib.as_f64()?))).collect();
-        // `other` is the remainder: pages in transit between lists, and kernel memory whose use is
-        // not reported. The remainder must be small.
+        // `other` is the remainder: pages in transit between lists, and kernel memory of unknown
+        // use. The remainder must be small.
         let sum: f64 = parts.iter().filter(|(name, _)| *name != "other_mib").map(|p| p.1).sum();
         println!("{sum:.0} of {total:.0} MiB have a name");
         assert!((sum / total - 1.0).abs() <= 0.02, "{sum} of {total}: {row}");
