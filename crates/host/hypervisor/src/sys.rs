@@ -18,8 +18,8 @@ pub(crate) struct Stretch {
 pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Result<usize> {
     // SAFETY: a stretch has the layout of struct iovec, and the array outlives the call and is only
     // read. The addresses are those of the other process, so the call accesses no other memory of
-    // this process. The advice changes the place of memory and never its content, so a wrong address
-    // only costs time.
+    // this process. The advice changes the place of memory and never its content. A wrong address
+    // therefore only costs time.
     let done = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,

@@ -52,9 +52,9 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Runs a monitor connection in rounds. The input contains QEMU's answers. An empty text
-/// separates two rounds. A text `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may
-/// be listed twice, and a guest's values must be within its memory.
+/// Runs a monitor connection in rounds. The input contains QEMU's answers. An empty text separates
+/// two rounds. A text `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed
+/// twice, and a guest's values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
