@@ -20,7 +20,7 @@ pub fn padded(text: &str, width: usize) -> String {
 /// choose names and reasons, and must not be able to move a cursor.
 pub fn plain(text: &str, width: usize) -> String {
     let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
-    // One more character is read than is shown, to detect a longer text.
+    // One character more than `clip` may keep, so that `clip` notices a longer text.
     let most = chars_max(width).saturating_add(1);
     let cleaned: String = text.chars().take(most).map(cleaned).collect();
     clip(&cleaned, width)

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
 /// Returns an untrusted text as a cell. A text that a spreadsheet would take for a formula gets an
-/// apostrophe in front, because guests choose their names. A negative number stays as it is.
+/// apostrophe in front. A negative number stays as it is.
 pub fn csv_text(text: &str) -> Cow<'_, str> {
     let is_number = || text.parse().is_ok_and(f64::is_finite);
     match text.starts_with(FORMULA) && !is_number() {

@@ -17,7 +17,7 @@ pub const HOUR_MS: i64 = 60 * MINUTE_MS;
 /// Milliseconds in a day.
 pub const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// Maximum duration: ten years. The limit keeps sums within their range.
+/// Maximum duration: ten years. With this limit, sums of durations do not overflow.
 const LONGEST_MS: u64 = 3650 * DAY_MS as u64;
 
 const HELP: &str =
@@ -75,8 +75,8 @@ pub fn parse_seconds(text: &str) -> Result<u64, Bad> {
     }
 }
 
-/// Formats a duration so that it can be parsed: `0.5 s`, `1.2 s`, `4 min 30 s`, `2 h 5 min`, `3 d 4
-/// h`.
+/// Formats a duration as a text that [`parse_ms`] accepts, such as `0.5 s`, `4 min 30 s`,
+/// `2 h 5 min` or `3 d 4 h`.
 pub fn show(ms: i64) -> String {
     let ms = ms.max(0);
     let two = |large: i64, name: &str, small: i64, of: &str| match small {

@@ -1,7 +1,7 @@
 //! Detection of foreign text encodings, which pinhead does not read.
 
-/// Divisor of a file's length: a file with more zeros than the quotient counts as UTF-16. In
-/// UTF-16, usually every second byte is zero.
+/// A file with more than one zero in this number of bytes counts as UTF-16. In UTF-16, usually
+/// every second byte is zero.
 const ZEROS_OF: usize = 4;
 
 /// Returns the foreign encoding that a text seems to have, and how to convert it to UTF-8.
@@ -13,7 +13,7 @@ pub fn foreign_encoding(text: &[u8]) -> Option<(&'static str, &'static str)> {
         let message = "The file is not ASCII or UTF-8 text: it contains zero bytes, like UTF-16";
         return Some((message, help));
     }
-    // Letters and digits of EBCDIC are bytes above all characters of ASCII.
+    // In EBCDIC, letters and digits are bytes above all characters of ASCII.
     if count(|byte| *byte >= 0x80) * 2 > text.len() && std::str::from_utf8(text).is_err() {
         let help = "transfer it as text, or convert it: iconv -f IBM-1047 -t UTF-8";
         return Some(("The file is not ASCII or UTF-8 text: it looks like EBCDIC", help));

@@ -1,8 +1,9 @@
 //! Detection of counters that only seem to fall.
 
 /// Returns true if a counter fell by at most half of its value, and therefore only seems to have
-/// fallen. Its parts may have been read at different moments, for example the idle times of CPUs. A
-/// restarted counter usually has less than half of its old value.
+/// fallen. The sum of several counters, such as the idle times of CPUs, can seem to fall because
+/// its parts are read at different moments. A restarted counter usually has less than half of its
+/// old value.
 pub fn is_small_fall(before: u64, now: u64) -> bool {
     (before / 2..before).contains(&now)
 }

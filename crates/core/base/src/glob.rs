@@ -1,6 +1,6 @@
 //! Patterns of names: `*` for any text, `?` for one character.
 
-/// Returns true if a name matches a pattern. The time grows at most with the product of both
+/// Returns true if a name matches a pattern. The time grows at most with the product of their
 /// lengths.
 pub fn matches(pattern: &str, name: &str) -> bool {
     fits(pattern.as_bytes(), name.as_bytes(), next_character)
@@ -14,9 +14,9 @@ pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
 /// Matches bytes; `next` returns the end of the character at an offset.
 fn fits(pattern: &[u8], name: &[u8], next: fn(&[u8], usize) -> usize) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Position to continue from if the part behind the last star does not match. The star then
-    // covers one more character. Earlier stars need no retry: a longer match there leaves less of
-    // the name for the last star.
+    // Position to continue from if the part of the pattern behind the last star does not match. The
+    // star then covers one more byte. Earlier stars need no retry: a longer match of an earlier
+    // star leaves less of the name for the last star.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,7 +1,7 @@
 //! A hash for names on disk: the same in every build of every version.
 
-/// FNV-1a with 64 bits. It suffices for the data of one user, but is not cryptographic: two
-/// contents with the same hash can be found.
+/// FNV-1a with 64 bits. The hash suffices for the data of one user, but is not cryptographic: two
+/// contents with the same hash can be constructed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StableHash(u64);
 

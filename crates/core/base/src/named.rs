@@ -1,6 +1,6 @@
 //! Enums with named members.
 
-/// Defines an enum with a name for each member: in a file, in a protocol, on a screen.
+/// Defines an enum with a name for each member, as used in files, protocols and output.
 #[macro_export]
 macro_rules! named {
     (
@@ -12,7 +12,7 @@ macro_rules! named {
         pub enum $name { $($(#[$of])* $variant),+ }
 
         impl $name {
-            /// All members, in their order.
+            /// All members, in the order of their definition.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
             /// Returns the member's name.

@@ -1,12 +1,12 @@
-//! The order of names, and the known names that a misspelt name may have meant.
+//! The order of names, and suggestions for misspelt names.
 
 use std::cmp::Ordering;
 
 const OFFERED: usize = 3;
 /// Maximum number of known names in a message if no name is near.
 const LISTED: usize = 20;
-/// Number of characters of a name that are compared. Longer names are never typed, and the time of
-/// a comparison grows with the product of the lengths.
+/// Maximum length of the names that are compared. The time of a comparison grows with the product
+/// of the lengths.
 const LONGEST: usize = 64;
 
 /// Returns the known names nearest to `wanted`, nearest first; no names if none is near.
@@ -46,8 +46,9 @@ pub fn correction<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Str
     }
 }
 
-/// Returns the distance of a name. A name that differs only in case has the distance 0. A name with
-/// a missing part, such as `pgscan_direct_thr`, is also near.
+/// Returns the distance between two names, which is 0 if they differ only in case. Names of which
+/// one begins with the other, such as `pgscan_direct_thr`, are at most 2 apart if `wanted` has at
+/// least four bytes.
 fn closeness(wanted: &str, name: &str) -> usize {
     if wanted.eq_ignore_ascii_case(name) {
         return 0;
@@ -60,8 +61,9 @@ fn is_part(wanted: &str, name: &str) -> bool {
     wanted.len() >= 4 && (name.starts_with(wanted) || wanted.starts_with(name))
 }
 
-/// Returns the number of characters that must be added, dropped, changed or swapped with their
-/// neighbour (the optimal string alignment distance). Case does not count.
+/// Returns the number of edits that turn one text into the other (the optimal string alignment
+/// distance). An edit adds, drops or changes a character, or swaps two neighbours. Case does not
+/// count.
 pub fn edits(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(LONGEST).collect();
     let b: Vec<char> = b.chars().take(LONGEST).collect();
@@ -82,7 +84,7 @@ pub fn edits(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// Compares names in the order that people expect: numbers in them by their value, so that `vm2`
+/// Compares names in the order that people expect: digits in a name count as a number, so `vm2`
 /// comes before `vm10`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut one, mut other) = (a, b);

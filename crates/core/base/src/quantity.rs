@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-/// Maximum number of digits of a typed number. More digits are a mistake, and would overflow.
+/// Maximum number of digits before the decimal point. More digits are a mistake.
 const DIGITS_MAX: usize = 15;
 
 /// The whole (100 %), in thousandths.
@@ -81,7 +81,7 @@ pub(crate) fn split(text: &str) -> (&str, &str) {
     (number, unit.trim_start())
 }
 
-/// Parses a number in thousandths, with a limited number of decimal places.
+/// Parses a number with at most `places` decimal places, and returns thousandths.
 pub fn thousandths(number: &str, places: usize) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

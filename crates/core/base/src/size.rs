@@ -47,7 +47,7 @@ fn unit_help(number: &str, unit: &str) -> Option<Bad> {
     is_usual.then_some(Bad { kind: Kind::Unit, help })
 }
 
-/// Formats a size for a setting: in the largest unit that shows it exactly, so that it can be
+/// Formats a size for a setting, in the largest unit that shows the size exactly. The result can be
 /// parsed.
 pub fn exact_size(size: Bytes) -> String {
     let exact = UNITS.iter().rev().find(|(_, unit)| size.0 > 0 && size.0.is_multiple_of(*unit));

@@ -2,8 +2,8 @@
 
 use crate::Rng;
 
-/// Bounds on the number of resamples of a bootstrap, and on the number of values in all resamples.
-/// An untrusted file may have many values.
+/// Bounds on the number of resamples of a bootstrap. More than 100 values get fewer resamples, so
+/// that a file with many values does not take too long.
 const RESAMPLES_MAX: usize = 2000;
 const RESAMPLES_MIN: usize = 200;
 const DRAWN_MAX: usize = 200_000;

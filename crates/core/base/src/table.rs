@@ -136,7 +136,7 @@ impl Table {
         self.columns.iter().map(|column| column.head).collect()
     }
 
-    /// Returns the index of the column with a head. Case, blanks and signs do not count, so
+    /// Returns the index of the column with this head. Case, blanks and signs do not count, so
     /// `in-host` is `IN HOST` and `cpu` is `CPU%`. If a head contains a comma, the part before the
     /// comma is enough.
     pub fn column(&self, name: &str) -> Option<usize> {
@@ -253,7 +253,6 @@ impl Table {
         cells.max().unwrap_or(0).max(column.least)
     }
 
-    /// Returns the lines of a row.
     fn lines(&self, layout: &Layout, cells: &[String], width: usize) -> Vec<String> {
         let cell = |at: usize| cells.get(at).map_or("", String::as_str);
         let mut lines = Vec::new();

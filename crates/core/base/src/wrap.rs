@@ -3,8 +3,8 @@
 use crate::columns;
 
 /// Breaks each line longer than `width` between words. If two blanks divide a line into columns,
-/// its further lines begin below the second column. The further lines of any other line are
-/// indented by `hang` more than the line. A word longer than a line stays whole.
+/// the continuation begins below the second column. The continuation of any other line is indented
+/// by `hang` more than the line itself. A word longer than a line stays whole.
 pub fn wrapped(text: &str, width: usize, hang: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -38,15 +38,15 @@ fn indent_of(line: &str, width: usize, hang: usize) -> (usize, usize) {
     (leading.min(width / 2), (leading + hang).min(width / 2))
 }
 
-/// Breaks a text between words into lines. `rooms` has the columns of the first line and of each
-/// further line.
+/// Breaks a text between words into lines. `rooms` has the width of the first line and the width of
+/// each further line.
 pub fn broken(text: &str, rooms: [usize; 2]) -> Vec<String> {
     flowed(text.split_whitespace(), " ", rooms)
 }
 
-/// Breaks a text between its parts into lines. `rooms` has the columns of the first line and of
-/// each further line. The parts in a line are separated by `gap`. A part longer than a line stays
-/// whole.
+/// Breaks a text between its parts into lines. `rooms` has the width of the first line and the
+/// width of each further line. The parts in a line are separated by `gap`. A part longer than a
+/// line stays whole.
 pub fn flowed<'a>(
     parts: impl Iterator<Item = &'a str>,
     gap: &str,

@@ -1,5 +1,5 @@
-//! Clauses of the host's policy, one row each. The rows are the source of all sentences of the
-//! policy: in `pinhead why`, in `pinhead ps` and in the man page.
+//! Clauses of the host's policy, one row each. All sentences about the policy in `pinhead why`, in
+//! `pinhead ps` and in the man page come from these rows.
 //!
 //! A clause's sentence is printed after a colon. A part in brackets is shown only if all numbers in
 //! the brackets are known: `[{need} more|more memory]`. Otherwise the text after the bar is shown,
@@ -7,7 +7,8 @@
 
 use crate::quantity;
 
-/// Function that returns the value of a decision's input by the input's name in the journal.
+/// Function that takes the name of a decision's input, as in the journal, and returns the input's
+/// value.
 pub type Inputs<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
 struct Row {
@@ -200,7 +201,7 @@ clauses! {
 }
 
 impl Clause {
-    /// Returns the name in the journal, which is never reused for another clause.
+    /// Returns the clause's name in the journal. The name is never reused for another clause.
     pub fn name(self) -> &'static str {
         self.row().name
     }

@@ -22,7 +22,7 @@ named! {
 }
 
 named! {
-    /// Outcome of a target.
+    /// Outcome of a target that was set for a guest's balloon.
     pub enum Fate {
         /// The guest reached the target.
         Reached = "reached",
@@ -30,7 +30,7 @@ named! {
         Stuck = "stuck",
         /// The hypervisor refused.
         Refused = "refused",
-        /// A newer target replaced it on the way.
+        /// A newer target replaced this target before the guest reached it.
         Superseded = "superseded",
         /// The guest ended.
         Gone = "gone",
@@ -52,9 +52,9 @@ named! {
         Step = "step",
         /// The memory that the host can grant.
         Host = "host",
-        /// The share against other guests.
+        /// The shares of other guests.
         Shares = "shares",
-        /// The room left in its control groups.
+        /// The room left in the guest's control groups.
         Group = "cgroup",
     }
 }

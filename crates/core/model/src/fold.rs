@@ -1,9 +1,9 @@
 //! Summation of moments to minutes.
 //!
 //! The span between two moments belongs to the minute of the later moment. A span is never split,
-//! so that a counter's growth stays with the time of the growth. A guest left out of a moment is
-//! asleep, and nothing happens in it until its next report. A minute that ends during the sleep
-//! gets its part of the time asleep.
+//! so that a counter's growth and the time of that growth are in the same minute. A guest left out
+//! of a moment is asleep: nothing happens in the guest until its next report. If a minute ends
+//! during the sleep, the minute gets its part of the time asleep.
 
 use crate::field::Field;
 use crate::fields::{GuestField, HostField, ProcessField, TierField};
@@ -15,21 +15,21 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// Time between two moments above which there is a gap. A shorter delay loses no data, because the
-/// counters include them; only the times are less exact.
+/// counters include the events during the delay. Only the times are less exact.
 pub const GAP_MS: i64 = 10_000;
 /// Time without a report after which a guest or a tier counts as gone. Guests and tiers are
 /// reported at least once a minute.
 const GONE_MS: i64 = 75_000;
-/// Maximum time between two reports of a process for which its use is counted. Most processes are
-/// reported about once a minute.
+/// Maximum time between two reports of a process. Use over a longer time is not counted. Most
+/// processes are reported about once a minute.
 const STALE_MS: i64 = 900_000;
-/// Maximum time for which little use of a process is postponed to a later row. A hundred idle
-/// guests have two thousand such processes. A row a minute for each of these processes would take
-/// twice as much space as all other rows.
+/// Maximum time for which a small use by a process is postponed to a later row. A hundred idle
+/// guests have two thousand processes with a small use. A row a minute for each of these processes
+/// would take twice as much space as all other rows.
 const LATER_MS: i64 = 600_000;
-/// CPU time below which use is little: a sixty-thousandth of a CPU over a minute.
+/// CPU time below which a use is small: a sixty-thousandth of a CPU over a minute.
 const LITTLE_NS: u64 = 1_000_000;
-/// Number of dispatches below which use is little: less than one per second.
+/// Number of dispatches below which a use is small: one a second over a minute.
 const FEW_DISPATCHES: u64 = 60;
 
 /// A time without data.
@@ -43,18 +43,18 @@ pub struct Gap {
     pub reason: String,
 }
 
-/// Result of a moment.
+/// Result of adding a moment.
 #[derive(Debug, Default)]
 pub struct Fed {
     /// Minute that has ended.
     pub finished: Option<Interval>,
-    /// Gap that this moment ends: start and end.
+    /// Start and end of the gap that this moment ends.
     pub gap: Option<(i64, i64)>,
     /// True if the moment is not later than the previous moment, and was left out.
     pub is_ignored: bool,
 }
 
-/// Last row, the time of its report, and the time up to which it has been counted.
+/// Last row of a subject, the time of its report, and the time up to which the subject is counted.
 #[derive(Clone, Debug)]
 struct LastSeen<F> {
     reported_ms: i64,
@@ -123,8 +123,9 @@ impl Folder {
         };
         let span_ms = at_ms.saturating_sub(last_ms);
         let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
-        // After a small step back of the clock, moments are ignored until their time comes again.
-        // After a larger step, counting restarts and replaces the earlier data of that time.
+        // After a small step back of the clock, moments are ignored until the clock reaches its
+        // earlier time again. After a larger step, counting restarts and replaces the earlier data
+        // of that time.
         if (-GAP_MS..=0).contains(&span_ms) {
             return Fed { is_ignored: true, ..Fed::default() };
         }
@@ -215,7 +216,6 @@ impl Folder {
         self.finish(last_ms)
     }
 
-    /// Ends the current minute with its last moment.
     fn finish(&mut self, last_ms: i64) -> Option<Interval> {
         let mut now = self.now.take()?;
         let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
@@ -323,7 +323,7 @@ fn add_processes(
 fn is_next_to_nothing(over: &Over<ProcessField>) -> bool {
     use ProcessField::{ChildSystem, ChildUser, Dispatches, MajorFaults, Run, System, User};
     let grown = |field| over.get(field).unwrap_or(0);
-    // Ticks and nanoseconds measure the same time.
+    // `Run` and the sum of `User` and `System` measure the same time.
     let used = grown(Run).max(grown(User).saturating_add(grown(System)));
     let all = used.saturating_add(grown(ChildUser)).saturating_add(grown(ChildSystem));
     all < LITTLE_NS && grown(Dispatches) < FEW_DISPATCHES && grown(MajorFaults) == 0

@@ -1,11 +1,11 @@
 //! Identity of a guest and of a process in it.
 
-/// Identity of a guest, used from the hypervisor's socket to a report's cell. A new process or a
-/// new boot is another guest. All texts are untrusted.
+/// Identity of a guest. After a restart of its process or a reboot, a guest has another identity.
+/// All texts are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestIdentity {
-    /// UUID as text. Without a UUID, this is the path of the monitor's socket, or zeros without
-    /// such a path.
+    /// UUID as text. A guest without a UUID has the path of its monitor's socket here, or zeros if
+    /// there is no path either.
     pub uuid: String,
     /// Name of the guest.
     pub name: String,
@@ -27,7 +27,7 @@ pub fn has_uuid(uuid: &str) -> bool {
     !is_place(uuid) && uuid.chars().any(|c| c != '0' && c != '-')
 }
 
-/// Returns true if the path of a monitor replaces the UUID.
+/// Returns true if this is the path of a monitor's socket in place of a UUID.
 pub fn is_place(uuid: &str) -> bool {
     uuid.starts_with('/')
 }

@@ -61,7 +61,7 @@ pub struct Parts {
     pub guests: bool,
     /// True if tiers of memory are requested.
     pub tiers: bool,
-    /// True if processes are wanted, which are most of a recording.
+    /// True if processes are requested, the largest part of a recording.
     pub processes: bool,
 }
 
@@ -71,7 +71,7 @@ impl Parts {
 }
 
 impl<F: Field> Over<F> {
-    /// Returns the fields between two rows. A counter that restarted counts from 0.
+    /// Returns the fields between two rows. A restarted counter is counted from 0.
     pub fn between(before: &Row<F>, now: &Row<F>, length_ms: u64) -> Over<F> {
         let row = now.filter_map(|field, now| match field.kind() {
             Kind::Gauge => Some(now),

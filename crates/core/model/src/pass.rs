@@ -46,7 +46,7 @@ pub enum PassEvent {
         bytes: u64,
         /// Time by which the memory had to be free, on the manager's clock.
         deadline_ms: u64,
-        /// Time until which the memory is held.
+        /// Time until which the memory is kept free.
         held_ms: u64,
     },
     /// A reservation was released.

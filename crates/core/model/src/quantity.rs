@@ -1,4 +1,4 @@
-//! Formatting of amounts. All code rounds here, so that two sentences about a number agree.
+//! Formatting of amounts. All code rounds here, so that a number is the same in all sentences.
 
 use base::{Bytes, MIB, duration};
 

@@ -26,7 +26,6 @@ impl<F> Default for Row<F> {
 }
 
 impl<F: Field> Extend<(F, Option<u64>)> for Row<F> {
-    /// Sets fields, or makes them missing.
     fn extend<I: IntoIterator<Item = (F, Option<u64>)>>(&mut self, values: I) {
         let values = values.into_iter();
         self.values.reserve(values.size_hint().0);
@@ -94,8 +93,8 @@ impl<F: Field> Row<F> {
         all
     }
 
-    /// Creates a row from values in the order of the columns. Fields unknown to an older version
-    /// are missing, and extra values of a newer version are left out.
+    /// Creates a row from values in the order of the columns. Values that an older version did not
+    /// write are missing, and additional values of a newer version are ignored.
     pub fn of_values(values: &[Option<u64>]) -> Row<F> {
         let mut row = Row { values: Vec::with_capacity(values.len()), ..Row::default() };
         for (field, value) in F::ALL.iter().zip(values) {
@@ -140,7 +139,7 @@ impl<F: Field> Row<F> {
         }
     }
 
-    /// Joins two rows if at least one has a field that the other lacks.
+    /// Merges another row that has fields which this row lacks.
     fn joined(&self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) -> Row<F> {
         let known = self.known | other.known;
         let mut values = Vec::with_capacity(known.count_ones() as usize);

@@ -85,13 +85,13 @@ pub struct PoolDecision {
     pub rule: DecidingRule,
     /// Bound that the target was clamped to.
     pub bound: Option<RuleBound>,
-    /// Size of the step if it was negative. A negative step counts as 0, and the error in the rules
-    /// file is worth a warning.
+    /// Size of the step if it was negative, which is an error in the rules file. A negative step
+    /// counts as 0.
     pub negative: Option<i64>,
 }
 
-/// The decisions of one interval. An unmanaged group is `None`. A group without a value in this
-/// interval stays unchanged, with the fault as the reason.
+/// The decisions of one interval. An unmanaged group is `None`. A group that could not be evaluated
+/// stays unchanged, with the fault as the reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuestDecision {
     /// Decision about the CPUs.

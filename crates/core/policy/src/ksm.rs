@@ -40,7 +40,7 @@ const REST_MS: u64 = 10 * 60_000;
 
 /// Sleep after a scan of `pages_to_scan` pages.
 const SLEEP_MS: u64 = 20;
-/// Pages per turn at the start, which is the kernel's own pace.
+/// Pages per turn at the start: the kernel's default.
 const PAGES_START: u64 = 100;
 /// Fewest pages per turn. With fewer pages, the thread would mostly wake and hardly scan.
 const PAGES_MIN: u64 = 16;
@@ -51,7 +51,7 @@ const PAGES_MAX: u64 = 20_000;
 const PACE_MS: u64 = 2000;
 /// Largest factor by which the pace rises at once.
 const RISE: u64 = 4;
-/// CPU time below which a measurement is too coarse if the kernel counts it in ticks.
+/// CPU time below which a measurement is too coarse, if the kernel counts CPU time in ticks.
 const CPU_MIN_US: u64 = 10_000;
 
 /// The kernel's settings of KSM.
@@ -126,7 +126,7 @@ struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ksm {
     phase: Phase,
-    /// Start of the phase, or of the last judgement in it.
+    /// Start of the phase, or time of the last judgement in the phase.
     since: Option<Mark>,
     /// Last check of the pace.
     paced: Option<Mark>,
@@ -225,7 +225,7 @@ impl Ksm {
             self.cost_permille = cpu_us.map(|us| us / passed_ms);
             let was_on = self.last_written.is_some_and(|last| last.runs);
             next = match cpu_us {
-                // A pace without a measurement is not raised.
+                // Without a measurement, the pace is at most the pace of the start.
                 None => pages.min(PAGES_START),
                 Some(_) if !was_on => pages,
                 Some(us) if us < CPU_MIN_US => pages.saturating_mul(RISE),
@@ -288,7 +288,7 @@ fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }
 
-/// Returns true if the change is worth a write. A change by up to a tenth is not worth a write.
+/// Returns true if the search starts or stops, or its pace changes by more than a tenth.
 fn differs(last: Settings, settings: Settings) -> bool {
     let gap = last.pages_to_scan.abs_diff(settings.pages_to_scan);
     last.runs != settings.runs || (settings.runs && gap * 10 > last.pages_to_scan)

@@ -47,7 +47,7 @@ pub fn memory(program: &Program) -> Option<Oscillation> {
 
 /// Size of the model's memory: 1 GiB, in pages.
 const TOTAL: i64 = 1 << 18;
-/// Memory that the kernel keeps free before it reclaims, in pages.
+/// Free memory below which the kernel reclaims, in pages.
 const WATERMARK: i64 = TOTAL / 100;
 /// Ticks a second.
 const HERTZ: f64 = 100.0;

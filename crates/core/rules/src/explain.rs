@@ -51,7 +51,8 @@ pub fn explain(
     explain_file(file, &program.counters, machine, history)
 }
 
-/// Evaluates every part of a file, with a program that reads the file's counters.
+/// Evaluates every part of a file over a history. `counters` are the counters of the file's
+/// program.
 pub(crate) fn explain_file(
     file: &RuleFile,
     counters: &[Counter],

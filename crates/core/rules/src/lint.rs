@@ -64,7 +64,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Visits an expression and the variables that it uses, each once.
+    /// Visits an expression, and once the value of each variable that it uses.
     fn walk(&mut self, expr: &Expr, seen: &mut [bool], visit: &mut dyn FnMut(&mut Self, &Expr)) {
         visit(self, expr);
         if let ExprKind::Variable(index) = expr.kind

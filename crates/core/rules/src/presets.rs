@@ -2,7 +2,7 @@
 //! pinhead.
 //!
 //! The presets come from IBM's study of `cpuplugd` on z/VM guests. A preset is composed of a few
-//! parts, as the study's own tables are, so that each rule is written once. `pinhead presets NAME`
+//! parts, like the study's own tables, so that each rule is written once. `pinhead presets NAME`
 //! prints a whole file with comments.
 
 /// A rules file that ships with pinhead.

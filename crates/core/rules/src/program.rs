@@ -122,7 +122,7 @@ pub struct Program {
     pub memory: Option<MemoryRules>,
 }
 
-/// The sizes of both steps and the results of the two memory rules in one interval.
+/// The sizes of both steps in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
     /// Pages to grow the pool by.
@@ -154,7 +154,7 @@ impl MemoryRules {
         self.memunplug.run(history).map(is_true)
     }
 
-    /// Returns the sizes of a step, truncated to whole pages as the original does.
+    /// Returns the sizes of both steps, truncated to whole pages as the original does.
     pub fn steps(&self, history: &History) -> Result<Steps, Fault> {
         let inc = self.inc.whole(history)?;
         let dec = self.dec.as_ref().map_or(Ok(inc), |dec| dec.whole(history))?;

@@ -60,7 +60,6 @@ impl Decoder {
         Some(line)
     }
 
-    /// Drops the remaining part of a line that was too long.
     fn drop_partial_line(&mut self) {
         self.buffer.clear();
         // A burst may have made the buffer large. The memory is freed, because an idle monitor does

@@ -11,8 +11,8 @@
 //! socket moves the bytes. The same code therefore serves a blocking test and an event loop with a
 //! hundred guests.
 //!
-//! QEMU itself is trusted, but a guest that breaks out of the emulation controls it. Bytes from the
-//! socket are therefore bounded and checked like untrusted input, and no byte sequence panics.
+//! QEMU itself is trusted, but a guest that breaks out of the emulation controls QEMU. Bytes from
+//! the socket are therefore bounded and checked like untrusted input, and no byte sequence panics.
 
 #![forbid(unsafe_code)]
 

@@ -89,8 +89,8 @@ pub enum Call {
     NodeInfo,
     /// Times of all of the host's CPUs.
     NodeCpuStats {
-        /// Requested number of values. The host answers 0 with the correct number, and refuses any
-        /// other wrong number.
+        /// Requested number of values. For 0, the host answers with the correct number. The host
+        /// refuses any other wrong number.
         count: u32,
     },
     /// The host's memory.

@@ -37,8 +37,8 @@ pub struct Ticket(u32);
 /// The result of [`Client::poll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// A call was answered. An answer that cannot be parsed is reported as a failure, so that no
-    /// ticket is lost.
+    /// A call was answered. An answer that cannot be parsed is reported as a failure, so that each
+    /// call gets a result.
     Reply {
         /// The ticket of the call.
         ticket: Ticket,

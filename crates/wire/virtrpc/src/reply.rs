@@ -14,7 +14,7 @@ pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of an error's message that is kept: a sentence or two, with paths.
 const MESSAGE_TEXT_MAX: usize = 16 << 10;
 
-/// Maximum length of a list of a domain's values that is read.
+/// Maximum number of values of a domain that are read.
 const VALUES_MAX: usize = 1 << 14;
 
 /// Maximum length of a value's name, or of a text as a value. libvirt's names have up to 80 bytes.
@@ -94,7 +94,7 @@ pub struct Value {
 pub struct DomainStats {
     /// The domain.
     pub domain: Domain,
-    /// All unsigned whole numbers; texts, fractions and negative numbers are left out.
+    /// All whole numbers that are not negative; all other values are left out.
     pub values: Vec<Value>,
 }
 
@@ -216,7 +216,7 @@ impl Call {
     }
 }
 
-/// Reads a value of any type with its name; `None` if it is not a whole number.
+/// Reads a value of any type with its name; `None` if it is negative or not a whole number.
 fn value(reader: &mut Reader<'_>) -> Result<Option<Value>, Error> {
     let name = reader.text("params.field", VALUE_NAME_MAX)?.to_owned();
     const VALUE: &str = "params.value";

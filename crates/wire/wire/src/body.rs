@@ -1,6 +1,6 @@
 //! Numbers and texts of a message's body, big-endian.
 
-/// Maximum length of a text in a message, in bytes, because a reason has to fit a line of a table.
+/// Maximum length of a text in a message, in bytes. A reason has to fit a line of a table.
 pub const MAX_TEXT: usize = 200;
 /// Maximum number of bytes of a captured file in one message.
 pub const MAX_CHUNK: usize = 2048;

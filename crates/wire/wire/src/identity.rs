@@ -57,7 +57,7 @@ body! {
         pub boot_id: [u8; 16];
         /// The guest's addresses, if it has a network.
         pub addresses: Option<Addresses>;
-        /// The seed for the kernel's random numbers: the only secret here.
+        /// The seed for the kernel's random numbers: the only secret in the message.
         pub seed: [u8; 32];
         /// The time of day, since 1970.
         pub clock: Duration;

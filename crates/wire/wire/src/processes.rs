@@ -2,8 +2,8 @@
 
 use crate::body::{Body, MAX_BODY, Reader, Writer, body, place};
 
-/// Maximum length of a task's name, in bytes. The kernel's names have 15 bytes; names of its
-/// workers also contain their work.
+/// Maximum length of a task's name, in bytes. The kernel's names have 15 bytes; names of kernel
+/// workers are longer, because they include the work.
 pub const MAX_NAME: usize = 32;
 /// Number of tasks in one message; more tasks take more messages.
 pub const TASKS_A_PART: usize = (MAX_BODY - HEAD) / TASK;
@@ -47,15 +47,15 @@ body! {
     pub struct Task {
         /// The task's id.
         pub tid: u32;
-        /// The id of its process.
+        /// The id of the task's process.
         pub pid: u32;
         /// The task's kind.
         pub kind: TaskKind;
-        /// The letter of its state, such as `S`; 0 if unknown.
+        /// The letter of the task's state, such as `S`; 0 if unknown.
         pub state: u8;
         /// The name, at most [`MAX_NAME`] bytes: chosen by the task.
         pub name: String, at most MAX_NAME;
-        /// The kernel function in which it waits; empty if unknown.
+        /// The kernel function in which the task waits; empty if unknown.
         pub wchan: String, at most MAX_NAME;
         numbers:
         /// Start time, in ticks since the boot.
@@ -92,7 +92,7 @@ body! {
         numbers:
         /// Milliseconds since the guest's boot, including suspended time.
         uptime_ms;
-        /// Dispatches of tasks on its CPUs, including tasks that have ended.
+        /// Dispatches of tasks on the guest's CPUs, including tasks that have ended.
         dispatches;
         /// Nanoseconds that tasks ran.
         run_ns;

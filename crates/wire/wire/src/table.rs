@@ -35,7 +35,7 @@ pub struct Row {
     pub kind: u8,
     /// The message's name.
     pub name: &'static str,
-    /// The fields of its body, in this order.
+    /// The fields of the message's body, in this order.
     pub body: &'static str,
 }
 

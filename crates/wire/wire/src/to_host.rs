@@ -37,7 +37,7 @@ body! {
     /// A daemon's introduction: at its start, and after the welcome of a new host.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Hello {
-        /// The guest's boot, from /proc/sys/kernel/random/boot_id, as its 16 bytes.
+        /// The id of the guest's boot, from /proc/sys/kernel/random/boot_id, as 16 bytes.
         pub boot_id: [u8; 16];
         /// CPUs present.
         pub cpus_present: u32;

@@ -115,7 +115,7 @@ record! {
         total_high: u64 = 72;
         free_high: u64 = 80;
         buffers: u64 = 88;
-        /// Without buffers.
+        /// Page cache without buffers.
         cached: u64 = 96;
         swap_total: u64 = 104;
         swap_free: u64 = 112;

@@ -5,7 +5,7 @@ use base::named;
 use std::fmt;
 
 named!(
-    /// The fields of the `cpu` line of /proc/stat, in its order, and their sum.
+    /// The fields of the `cpu` line of /proc/stat, in the order of the line, and their sum.
     pub enum CpuField {
         /// Time in user mode, which includes `guest`.
         User = "user",
@@ -21,7 +21,7 @@ named!(
         Irq = "irq",
         /// Time in soft interrupts.
         Softirq = "softirq",
-        /// Time ready to run while the hypervisor ran something else.
+        /// Time in which the CPU was ready to run while the hypervisor ran something else.
         Steal = "steal",
         /// Time running a virtual CPU.
         Guest = "guest",

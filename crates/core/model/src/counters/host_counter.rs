@@ -1,8 +1,8 @@
-//! The counters of a host's rules: the manager's values of a guest and of the host.
+//! The counters of a host's rules: values of a guest and of the host, from the manager.
 //!
-//! These counters are derived values, computed again in each pass of the manager; kernels do not
-//! provide them. This table is the only place that names the counters. The parser's suggestions,
-//! `explain` and the tables of the manuals are generated from it.
+//! These counters are derived values, which the manager computes again in each pass. This table is
+//! the only place that names the counters. The parser's suggestions, `explain` and the tables of
+//! the manuals are generated from it.
 
 use base::named;
 
@@ -29,7 +29,7 @@ named! {
 }
 
 impl HostUnit {
-    /// Returns the largest value that the unit allows, if there is one. The smallest is 0.
+    /// Returns the largest value that the unit allows, if there is one. The smallest value is 0.
     pub fn largest(self) -> Option<f64> {
         match self {
             HostUnit::Permille => Some(1000.0),
@@ -42,13 +42,13 @@ impl HostUnit {
 macro_rules! host_counters {
     ($($variant:ident = $name:literal, $unit:ident, $doc:literal;)+) => {
         named! {
-            /// A value that a host's rules can use. The name has the family before the dot. The
-            /// values of a guest come first, then the values of the host.
+            /// A value that a host's rules can use. The part of the name before the dot is `guest`
+            /// or `host`. The values of a guest come first, then the values of the host.
             pub enum HostCounter { $(#[doc = $doc] $variant = $name),+ }
         }
 
         impl HostCounter {
-            /// Returns its unit.
+            /// Returns the counter's unit.
             pub fn unit(self) -> HostUnit {
                 match self { $(HostCounter::$variant => HostUnit::$unit),+ }
             }

@@ -7,11 +7,11 @@ use base::Pages;
 pub struct KsmCounters {
     /// Pages kept once in place of several equal pages.
     pub pages_shared: Option<Pages>,
-    /// Pages that no longer need memory of their own: the gain.
+    /// Pages that no longer need memory of their own: the memory that KSM saves.
     pub pages_sharing: Option<Pages>,
     /// Number of complete scans of all memory.
     pub full_scans: Option<u64>,
-    /// The gain minus KSM's own memory, as the kernel counts it; may be negative.
+    /// The saved memory minus KSM's own memory, as the kernel counts both; may be negative.
     pub general_profit_bytes: Option<i64>,
     /// CPU time of KSM's thread since boot, in microseconds.
     pub cpu_us: Option<u64>,

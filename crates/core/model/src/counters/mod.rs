@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A [`Counter`] names one value that a kernel (or the hypervisor's pool) shows. A program of rules
-//! numbers the counters that it needs (its *slots*). A reader fills one row of values an interval,
-//! in slot order, and the [`History`] keeps the last rows.
+//! gives each counter that it uses a number, the counter's *slot*. In each interval, a reader fills
+//! one row of values in slot order. The [`History`] keeps the last rows.
 
 mod counter;
 mod history;

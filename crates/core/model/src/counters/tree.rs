@@ -34,7 +34,7 @@ const ALLOCSTALL: [&str; 6] = [
 ];
 
 /// Returns the lines that replace a retired name of /proc/vmstat. The retired counter's value is
-/// the sum of those lines that the kernel has, and 0 if there are none.
+/// the sum of those lines that the kernel has, or 0 without such lines.
 ///
 /// Since 4.8, kernels reclaim by node and no longer count by zone. In each family of zone counters,
 /// `_normal` gets the value of the whole family, and the other zones get 0. A rule that sums over

@@ -1,8 +1,8 @@
 //! Recorded fields of a guest.
 
 crate::field::fields! {
-    /// A raw field of a guest. Fields seen from the host come first, fields reported by the guest's
-    /// daemon come last.
+    /// A raw field of a guest, seen from the host or reported by the guest. The names of fields
+    /// that the guest's daemon reports begin with `own_`.
     GuestField {
         VcpuRun = "vcpu_run_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "run time of the virtual CPUs";

@@ -45,8 +45,7 @@ pub struct Assessment {
     against: [Option<Clause>; 4],
     /// Obstacles to a shrink of the guest, by urgency, without waits that are over.
     against_now: [Option<Clause>; 4],
-    /// Further memory that the guest may get at the cost of others, limited by its use as measured
-    /// on the host.
+    /// Maximum further memory for the guest, by the host's evidence of the guest's use.
     pub backed: Bytes,
     /// True if the guest claims a need that the host cannot confirm.
     pub not_seen: bool,
@@ -155,12 +154,13 @@ impl GuestHistory {
         let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
         let mut room = reachable.less(actual.plus(going));
         if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
-            // The limit for granted memory in transit is nearly reached. More memory is requested
-            // after a part of it has arrived.
+            // The limit for granted memory that has not arrived is nearly reached. More memory is
+            // granted after a part of that memory has arrived.
             room = Bytes::ZERO;
         }
         // Granted memory that has not arrived, or that arrived after the report, is subtracted from
-        // the need. The lack of a guest below its minimum is known without a report.
+        // the need. The need of a guest below its minimum does not come from a report, and already
+        // excludes that memory.
         let is_reported = need.why != Some(Clause::Limits);
         let come = self.come_since_report(actual);
         let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
@@ -168,15 +168,14 @@ impl GuestHistory {
         let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
         let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
         assessment.need = need.left(answered, room.min(believed));
-        // The limit of a slow balloon is left out here, because it does not mean that the control
-        // group is full.
+        // The limit of a slow balloon is left out here, because a slow balloon does not mean that
+        // the control group is full.
         let most_room = assessment.ceiling.less(actual.plus(going)).min(believed);
         let lacks = need.left(answered, believed).size > need.left(answered, most_room).size;
         assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
         assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
     }
 
-    /// Finds the obstacles to a shrink, for each urgency.
     fn assess_obstacles(
         &self,
         assessment: &mut Assessment,
@@ -248,7 +247,6 @@ impl GuestHistory {
         }
     }
 
-    /// Returns true if the guest was strained within this time.
     fn was_strained(&self, within_ms: u64, now_ms: u64) -> bool {
         self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < within_ms)
     }

@@ -3,11 +3,11 @@
 
 use base::Bytes;
 
-/// Divisor of the guest's former size: grants of the quotient make a full trial. If the refaults
-/// have not fallen by then, more memory has no benefit.
+/// A trial is full when the grants reach the guest's former size divided by this number. If a full
+/// trial has not lowered the refaults, more memory has no benefit.
 const TRIED_PART: u64 = 4;
-/// Divisor of the refault rate before the trial. The rate must fall by the quotient to count as
-/// lower.
+/// The refault rate before a trial, divided by this number, is the smallest fall of the rate that
+/// counts.
 const LESS_PART: u64 = 8;
 /// Time without further grants after a trial without benefit.
 const REST_MS: u64 = 600_000;
@@ -44,8 +44,8 @@ impl Benefit {
         self.trial = None;
     }
 
-    /// Records a grant to a guest of size `had` for its refaults, with their `rate` in pages per
-    /// second.
+    /// Records a grant of `size` to a refaulting guest of size `had`. `rate` is the number of pages
+    /// that the guest refaults per second.
     pub fn given(&mut self, size: Bytes, had: Bytes, rate: u64) {
         let trial = self.trial.get_or_insert(Trial { had, given: Bytes::ZERO, rate });
         trial.given = trial.given.plus(size);

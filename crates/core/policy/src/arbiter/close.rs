@@ -12,7 +12,7 @@ use base::Bytes;
 const SPOKEN: [Clause; 5] =
     [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck, Clause::Locked];
 
-/// A decision about a guest: the size, and the clause.
+/// A decision about a guest: size, action and clause.
 type Decided = (Bytes, Action, Clause);
 
 /// Turns the state of a guest into its decision and its command.
@@ -123,7 +123,7 @@ fn report(
     let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
     let is_new = !is_between
         && guest.reported.is_none_or(|(before, was_bounded)| {
-            // A new report clears the bound when the guest no longer lacks memory.
+            // When the guest no longer lacks memory, a report without the bound is due.
             let is_at_rest = state.bounds.is_empty() && guest.balloon.target().is_none();
             before != clause || (was_bounded && is_at_rest)
         });

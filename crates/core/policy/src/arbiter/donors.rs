@@ -1,4 +1,4 @@
-//! Shrinks of guests, with the amount that each guest gives up, and the obstacles.
+//! Shrinks of guests: the amount that each guest gives up, and the guests that cannot shrink.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -8,9 +8,9 @@ use super::spare::Reclaim;
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use base::Bytes;
 
-/// Smallest step of one pass, so that small guests need not give up tiny amounts.
+/// Smallest step of one pass, so that small guests do not shrink by tiny amounts.
 const STEP_MIN: Bytes = Bytes::mib(32);
-/// Largest step outside an emergency, in thousandths of a guest.
+/// Largest step outside an emergency, in thousandths of the guest's size.
 const STEP_MAX_PERMILLE: u64 = 250;
 
 /// Shrinks guests to gain the memory that the host, guests in need and reservations lack. Returns
@@ -26,16 +26,16 @@ pub(super) fn take(
     order(states, &claim, gifts, budget, config)
 }
 
-/// The host's claim on its guests in a pass.
+/// The memory that guests must give up in a pass, and the reason.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     clause: Clause,
     urgency: Urgency,
-    /// True if a guest or a reservation waits.
+    /// True if a guest or a reservation waits for the memory.
     is_urgent: bool,
     /// Memory that guests must give up.
     demand: Bytes,
-    /// Expected gain of page-out, for which balloons wait.
+    /// Memory that page-out is expected to gain. Balloons wait for this gain.
     page_out: Bytes,
 }
 
@@ -73,7 +73,7 @@ impl Claim {
         Claim { clause, urgency, is_urgent, demand, page_out }
     }
 
-    /// Returns the kinds of memory that guests give up for this claim, in their order.
+    /// Returns the kinds of memory that guests give up for this claim, in the order of reclaim.
     fn kinds(&self, budget: &HostBudget) -> &'static [Reclaim] {
         match self.clause {
             Clause::SetPoint if self.page_out > Bytes::ZERO && !budget.low => {
@@ -98,7 +98,7 @@ impl Claim {
         }
     }
 
-    /// Returns the amount to reclaim as this kind. `open` is the demand that is not met yet.
+    /// Returns the amount of this kind to reclaim. `open` is the demand that is not met yet.
     fn asked(
         &self,
         kind: Reclaim,
@@ -111,8 +111,8 @@ impl Claim {
         // reclaimed from the guests now.
         let waits = self.page_out.less(Bytes(taken.free.0 / 2));
         match kind {
-            // Memory in use is not reclaimed for the set point. Unless another guest has a claim on
-            // memory in use, it is reclaimed only for the reserve.
+            // These kinds of memory are reclaimed only for the reserve, not for the set point or
+            // for another guest.
             Reclaim::AnyHotCache | Reclaim::ProcessMemory => {
                 open.min(budget.deficit.less(taken.all))
             }
@@ -139,7 +139,7 @@ struct Taken {
     all: Bytes,
 }
 
-/// Divides a claim among the guests, one kind of memory after the other.
+/// Divides the demand among the guests, one kind of memory after the other.
 fn matched(
     states: &[GuestState<'_>],
     claim: &Claim,
@@ -166,7 +166,7 @@ fn matched(
     given
 }
 
-/// Shrinks the guests by their amounts. Returns the guests that could not shrink.
+/// Shrinks the guests by the amounts in `gifts`. Returns the guests that could not shrink.
 fn order(
     states: &mut [GuestState<'_>],
     claim: &Claim,
@@ -210,7 +210,7 @@ fn gather(given: &mut [Gift], worth: Bytes) {
     }
 }
 
-/// Returns the guests that may give up memory.
+/// Returns the indices of the guests that may give up memory.
 fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
     let is_donor = |state: &GuestState<'_>| state.is_open() && state.against(urgency).is_none();
     (0..states.len()).filter(|i| is_donor(&states[*i])).collect()
@@ -223,7 +223,7 @@ fn left_of(states: &[GuestState<'_>], given: &[Gift], kind: Reclaim, urgency: Ur
     donors.map(|i| spare(i).less(given[i].size)).sum()
 }
 
-/// Adds the contributions of one kind to the amounts. Returns their sum.
+/// Adds each donor's part of one kind of memory to `given`. Returns the sum of the parts.
 fn given_of(
     states: &[GuestState<'_>],
     given: &mut [Gift],

@@ -1,22 +1,21 @@
-//! Evidence of the host about a guest, compared with the guest's own claims.
+//! The host's evidence about a guest, compared with the guest's own reports.
 //!
 //! A guest may claim any size, any use of its memory, and that its tasks wait. But memory in use is
 //! resident on the host or in the host's swap, and a guest that waits has run. A claim far beyond
-//! that evidence is ignored, and a grant counts only when it is used.
+//! that evidence is ignored. Granted memory becomes evidence only when the guest uses it.
 
 use super::sample::{GuestSample, Memory};
 use base::Bytes;
 
-/// Allowance for honest guests. They may have less resident memory than they report, because boot
-/// reservations and unread parts of a template were never touched. An honest guest reports at most
-/// twice its resident memory, plus this allowance.
+/// Allowance for honest guests. An honest guest may have less resident memory than it reports,
+/// because boot reservations and unread parts of a template were never touched. The guest reports
+/// at most twice its resident memory, plus this allowance.
 const SLACK: Bytes = Bytes::mib(64);
 
 /// The host's evidence about a guest. Missing evidence contradicts nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// Maximum memory that a claim can justify, from the guest's memory on the host; `None` if
-    /// unknown.
+    /// Maximum size that the guest's memory on the host can justify; `None` if unknown.
     most: Option<Bytes>,
     /// True if the guest's last claim to need memory is not credible.
     pub contradicts: bool,
@@ -36,8 +35,9 @@ impl Evidence {
         Evidence { most, contradicts: is_too_much || sample.runs == Some(false) }
     }
 
-    /// Returns the further memory that a guest of size `actual` may get on its own claim. The limit
-    /// is twice its visible use, so that a guest that uses its grants is never limited.
+    /// Returns the further memory that a guest of size `actual` may get by its own report. A guest
+    /// may grow to twice its memory on the host, plus an allowance. A guest that uses its grants is
+    /// therefore never limited.
     pub fn backs(&self, actual: Bytes) -> Bytes {
         match self.contradicts {
             true => Bytes::ZERO,

@@ -11,7 +11,7 @@ const WINDOW_MS: u64 = 500;
 /// and promises, so their difference stays the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fall {
-    /// Free memory at the end of the last pass, after its promises, in bytes. It is negative if
+    /// Free memory less promises at the end of the last pass, in bytes. The value is negative if
     /// more was promised than was free.
     left: Option<i64>,
     began_ms: u64,

@@ -7,8 +7,8 @@ use super::sample::{Key, Mode};
 use super::state::{GuestState, HostBudget};
 use crate::rivals::Orders;
 
-/// Turns orders into a size for each guest. Returns no refusals, because these rules have no
-/// reservations.
+/// Turns orders into a size for each guest. The list of refusals is empty, because other managers'
+/// rules have no reservations.
 pub(super) fn obey(
     states: &mut [GuestState<'_>],
     budget: &mut HostBudget,
@@ -46,7 +46,7 @@ pub(super) fn obey(
     Vec::new()
 }
 
-/// Adds the numbers of these rules.
+/// Adds the numbers of the other manager's rules to the inputs of a decision.
 pub(super) fn note(orders: &Orders, key: Key, inputs: &mut Inputs) {
     inputs.rules_host_permille = orders.host_permille;
     let order = orders.list.iter().find(|order| order.key == key);

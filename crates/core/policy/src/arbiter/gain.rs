@@ -10,12 +10,12 @@
 //! A balloon first takes free memory, of which only a part is resident, and then caches. Resident
 //! memory may exceed the guest's memory if the hypervisor's own part is only estimated. A balloon
 //! may also return nothing to the host. The real gain is therefore learned from each move, and
-//! forgotten in time.
+//! forgotten after a while.
 
 use super::sample::GuestSample;
 use base::Bytes;
 
-/// Smallest expected gain of a move from which the gain is learned.
+/// Minimum expected gain of a move from which the real gain is learned.
 const JUDGED: Bytes = Bytes::mib(8);
 /// Gain below which a move counts as fruitless, in thousandths of the expected gain.
 const NOTHING_PERMILLE: u64 = 100;
@@ -26,7 +26,7 @@ const FORGET_MS: u64 = 600_000;
 const DOUBLINGS_MAX: u32 = 4;
 /// Largest growth of a hypervisor's own part between two measurements.
 const OWN_GROWTH: Bytes = Bytes::mib(32);
-/// Largest hypervisor's own part that may be mistaken for guest memory.
+/// Largest part of a hypervisor's own memory that may be mistaken for guest memory.
 const OWN_MAX: Bytes = Bytes::mib(256);
 
 /// Host gain learned for one kind of a guest's memory.
@@ -140,8 +140,8 @@ pub struct Yield {
 }
 
 impl Yield {
-    /// Learns from a finished move. `before` is the guest's memory at the start, `reached` its size
-    /// now, `got` the host's gain, and `resident` the resident memory.
+    /// Learns from a finished move. `before` is the guest's memory at the start, and `reached` its
+    /// size now. `got` is the host's gain, and `resident` the resident memory now.
     pub fn learn(
         &mut self,
         before: &Holding,
@@ -233,9 +233,10 @@ impl Holding {
         let Some(resident) = resident else {
             return Holding { comes: loose, hoped: loose, ..plain };
         };
-        // If the resident memory does not exceed the guest's size, the balloon has returned its
-        // memory. Only the hypervisor's own part can then be mistaken for guest memory. After a
-        // fruitless move this proves nothing, because the guest has got its memory back.
+        // If the resident memory does not exceed the guest's size, the balloon has returned memory
+        // to the host. Only the hypervisor's own part can then be mistaken for guest memory. After
+        // a fruitless move this comparison proves nothing, because the guest has got its memory
+        // back.
         let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
         let is_gone = resident <= actual && !(learnt.in_vain.is_some() && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
@@ -257,8 +258,7 @@ impl Holding {
     }
 
     /// Returns the holding on a host that swaps. Memory that the guest drops from the host's swap
-    /// is a gain too, because it need not be read again. Memory that a guest has not used for long
-    /// is in that swap.
+    /// is a gain too, because the host need not read it again.
     pub fn on_a_host_that_pages(self, swapped: Option<Bytes>) -> Holding {
         Holding { swapped, ..self }
     }
@@ -301,7 +301,8 @@ impl Holding {
         hoped >= JUDGED && is_nothing && stays
     }
 
-    /// Returns the resident parts of free and of other memory that a move to this size reclaims.
+    /// Returns the resident memory that a move to this size reclaims: free memory, and other
+    /// memory.
     fn parts(&self, to: Bytes) -> (Bytes, Bytes) {
         let taken = self.actual.less(to);
         (self.share_of(self.loose, to), taken.less(self.free).min(self.touched.less(self.loose)))

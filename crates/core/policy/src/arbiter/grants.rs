@@ -1,4 +1,5 @@
-//! Grants of memory: needs from all free memory above the reserve, wishes from the host's surplus.
+//! Grants of memory. Needs are met from all free memory above the reserve, wishes only from the
+//! host's surplus.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -7,10 +8,10 @@ use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use base::Bytes;
 
-/// A request with the guest's index, the amount and the clause.
+/// A request: the guest's index, the amount and the clause.
 type Ask = (usize, Bytes, Clause);
 
-/// Grants needs from free memory. Other guests have to give up the missing memory.
+/// Grants memory for needs from free memory. Other guests have to give up the missing memory.
 pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     fixed(states, budget);
     let mut asks: Vec<Ask> = states
@@ -63,7 +64,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
 }
 
 /// Grants a waiting guest more than its reported lack, if the host has a surplus after all
-/// requests. A burst is then served in one step, instead of many steps that first reveal its size.
+/// requests. A burst is then served in one step instead of many.
 fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, config: &Config) {
     let asked: Bytes = asks.iter().map(|(_, need, _)| *need).sum();
     let surplus = budget.beyond.less(config.hysteresis.plus(asked));
@@ -86,8 +87,8 @@ fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
 }
 
 /// Grants memory to booting guests, which cannot report a need, up to the host's surplus above its
-/// set point. QEMU still has its previous target, and the guest's driver would move to that size.
-/// The first command is therefore always sent.
+/// set point. QEMU still has the target from before the restart, and the guest's driver would move
+/// to that target. The first command is therefore always sent.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
     let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
@@ -175,7 +176,6 @@ fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
     }
 }
 
-/// Grants wishes from the host's surplus.
 pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     // Half of the surplus is granted. The effect is measured before the other half is granted.
     let surplus = budget.beyond.less(config.hysteresis);
@@ -216,9 +216,9 @@ pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget,
     }
 }
 
-/// Returns the memory that a refaulting guest lacks. The result is at most the guest's refaults of
-/// a minute, and does not exceed the guest's share. The idle memory tax raises the share, because
-/// memory in use has a lower price than idle memory.
+/// Returns the memory that a refaulting guest lacks. The result is at most the amount that the
+/// guest refaults in a minute, and does not take the guest above its share. The idle memory tax
+/// raises the share, because memory in use has a lower price than idle memory.
 fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
     let is_lacking = state.assessment.refaults && state.verdicts.shrink != Some(true);
     let read = state.history.view?.thrash().0.saturating_mul(60);
@@ -227,7 +227,6 @@ fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
     is_lacking.then_some(wished(state)?.min(most))
 }
 
-/// Returns the amount of a guest's wish, if it has one.
 fn wished(state: &GuestState<'_>) -> Option<Bytes> {
     let at = &state.assessment;
     let is_open = state.is_open_and_managed() && at.wishes;

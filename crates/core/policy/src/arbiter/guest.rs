@@ -121,8 +121,8 @@ impl GuestHistory {
             view.waits |= sample.urgent;
             // Waiting alone shows no lack of memory, because any growing balloon makes a guest wait
             // until cold cache is dropped. Strain begins when cold memory falls below a limit. The
-            // limit is lower if the guest's balloon explains the wait, because it moves or has just
-            // returned memory.
+            // limit is lower if the guest's balloon explains the wait, because the balloon moves or
+            // has just moved.
             let headroom = headroom::plain(view, sample);
             let is_its_balloons = is_moved || view.moves || view.moved;
             let enough = if is_its_balloons { headroom } else { Bytes(headroom.0 * 2) };
@@ -162,8 +162,8 @@ impl GuestHistory {
         (self.benefit, self.reporting) = (Benefit::default(), Reporting::default());
         let had = self.balloon.forget();
         self.boots.now = Boot::Begins(match self.boots.now {
-            // A second restart came before the boot began. The size before the first restart
-            // stays, because the balloon has no size of the guest's or QEMU's yet.
+            // A second restart came before the boot began. The size before the first restart stays,
+            // because the balloon does not know a newer size.
             Boot::Begins(before) => before,
             Boot::Since(_, before) => Some(before),
             Boot::Over => had,
@@ -251,7 +251,6 @@ impl GuestHistory {
         (COOL_MS << self.moves.turns.reversals).min(3_600_000)
     }
 
-    /// Returns true if the guest's data is fresh enough for a decision.
     fn is_fresh(&self, sample: &GuestSample, config: &Config, now_ms: u64) -> bool {
         self.memory.is_some_and(|m| {
             sample.idle_since_sample || now_ms.saturating_sub(m.at_ms) <= config.stale_ms

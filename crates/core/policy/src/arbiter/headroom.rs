@@ -4,9 +4,8 @@ use super::sample::GuestSample;
 use super::view::MemoryView;
 use base::Bytes;
 
-/// Least headroom.
 pub(super) const HEADROOM_MIN: Bytes = Bytes::mib(32);
-/// Maximum number of headroom, unless a guest has shown that it needs more.
+/// Maximum headroom, unless a guest has shown that it needs more.
 const HEADROOM_MAX: Bytes = Bytes::mib(1024);
 
 /// Returns the headroom without any lesson.
@@ -16,8 +15,8 @@ pub(super) fn plain(view: &MemoryView, sample: &GuestSample) -> Bytes {
     Bytes(view.used.0 / share).clamp(HEADROOM_MIN, HEADROOM_MAX)
 }
 
-/// Returns the headroom after it was too small `lessons` times. Each lesson doubles it, up to half
-/// of the used memory. A small guest may have twice its headroom in any case.
+/// Returns the headroom after it was too small `lessons` times. Each lesson doubles the headroom.
+/// The limit is half of the used memory, or twice the plain headroom if that is more.
 pub(super) fn learnt(plain: Bytes, used: Bytes, lessons: u32) -> Bytes {
     Bytes(plain.0 << lessons).min(Bytes(plain.0 * 2).max(Bytes(used.0 / 2)))
 }

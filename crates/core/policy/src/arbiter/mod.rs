@@ -8,10 +8,10 @@
 //!                 host above it ─► wishes                        ─┘      outcomes, reserved }
 //! ```
 //!
-//! A pass is pure. Time is an argument, and the same samples give the same pass. Shrinks come
-//! before grants, because a grant only uses memory that is free now, never expected memory. A guest
-//! that waits for memory is not shrunk, however much the host lacks. If data is missing or stale,
-//! nothing moves.
+//! A pass is pure. Time is an argument, and the same samples give the same pass. A grant only uses
+//! memory that is free now, never memory that a shrink is expected to return. A guest that waits
+//! for memory is not shrunk, however much the host lacks. If data is missing or stale, nothing
+//! moves.
 
 mod assess;
 mod balloon;
@@ -73,8 +73,8 @@ pub struct Arbiter {
     guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
     fall: Fall,
-    /// Memory that the host lacks, from the time it falls below the set point until it reaches the
-    /// set point again.
+    /// Memory that the host lacks, from the time its free memory falls below the set point until
+    /// the set point is reached again.
     lack: Bytes,
     patience: Patience,
 }
@@ -114,7 +114,7 @@ impl Arbiter {
     }
 
     /// Returns the memory missing to the host's set point, less the memory that balloons are
-    /// returning. It is zero if the host is not short of memory.
+    /// returning. The result is zero if the host is not short of memory.
     pub fn lack(&self) -> Bytes {
         self.lack
     }
@@ -297,9 +297,10 @@ impl Arbiter {
         pass.reserved.extend(failures);
         let held = self.reservations.held();
         let pending = self.reservations.pending();
-        // The set point applies to free memory that nobody has a claim on.
+        // The wanted free memory is the set point, or the reserve with all satisfied reservations
+        // if that is more.
         let wanted = config.set_point.max(config.reserve.plus(held));
-        // A grant that has arrived still counts as host memory until it is used.
+        // A grant that has arrived still counts as the host's free memory until it is used.
         let going: Bytes = states.iter().map(|s| s.history.balloon.owed(s.sample.actual)).sum();
         let after = host.available.less(going).plus(coming);
         let soon = after.less(fall);

@@ -1,10 +1,11 @@
-//! Patience: the time for which balloons wait for page-out. Its expected gain may never arrive.
+//! Patience: the time for which balloons wait for page-out, since its expected gain may never
+//! arrive.
 
 use base::Bytes;
 
 /// Time without progress for which balloons wait.
 const PATIENCE_MS: u64 = 20_000;
-/// Decrease of the missing memory, from its highest value, that counts as progress.
+/// Smallest decrease of the missing memory, from its highest value, that counts as progress.
 const PROGRESS: Bytes = Bytes::mib(32);
 
 /// Progress while balloons wait.
@@ -16,8 +17,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Returns the part of page-out's expected gain that balloons wait for. Without progress it is
-    /// zero, until the host no longer lacks memory.
+    /// Returns the part of page-out's expected gain that balloons wait for. Without progress, the
+    /// result is zero until the host no longer lacks memory.
     pub fn wait_for(&mut self, expected: Bytes, lack: Bytes, now_ms: u64) -> Bytes {
         if lack == Bytes::ZERO {
             *self = Patience::default();

@@ -19,7 +19,8 @@ named! {
 }
 
 impl Action {
-    /// Returns the action in the journal. Some holds have actions of their own there.
+    /// Returns the action as the journal names it. Some holds have names of their own in the
+    /// journal.
     pub fn told(self, clause: Clause) -> SizeAction {
         match (self, clause) {
             (Action::Hold, Clause::Stuck) => SizeAction::Stuck,
@@ -105,7 +106,7 @@ inputs! {
     host_coming: Option<Bytes> = "host_coming",
     host_promised: Option<Bytes> = "host_promised",
     host_unmet: Option<Bytes> = "host_unmet",
-    // Fall in one second.
+    // Fall of free memory in one second.
     host_fall: Option<Bytes> = "host_fall",
     host_page_out: Option<Bytes> = "host_page_out",
     // Numbers of other managers' rules.
@@ -129,7 +130,7 @@ pub struct Decision {
     pub from: Bytes,
     /// Size to reach.
     pub to: Bytes,
-    /// New target of its balloon, if any.
+    /// New target of the guest's balloon, if any.
     pub command: Option<Bytes>,
     /// True if this is the next step of a movement that was reported already.
     pub goes_on: bool,

@@ -15,7 +15,7 @@ const WORTH: Bytes = Bytes::mib(16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reporting {
     seen: Option<Seen>,
-    /// True if the kernel reported nothing in time. It is false again when memory returns by
+    /// True if the kernel reported nothing in time. The flag is cleared when memory returns by
     /// itself.
     failed: bool,
 }

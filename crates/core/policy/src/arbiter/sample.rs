@@ -15,9 +15,8 @@ pub struct Config {
     pub hysteresis: Bytes,
     /// Free memory that no grant may use.
     pub reserve: Bytes,
-    /// Surcharge on idle memory over memory in use, in thousandths of its owner's shares, like the
-    /// idle memory tax of VMware ESX. With 750, idle memory has four times the price of memory in
-    /// use.
+    /// Tax on idle memory, in thousandths, like the idle memory tax of VMware ESX. With 750, idle
+    /// memory has four times the price of memory in use.
     pub idle_tax_permille: u64,
     /// Largest part of its memory that a guest gives up in one pass, in thousandths.
     pub step_permille: u64,
@@ -30,8 +29,8 @@ pub struct Config {
 pub struct Limits {
     /// Minimum memory.
     pub min: Bytes,
-    /// True if the operator set this minimum for this guest. The guest then gets it regardless of
-    /// use.
+    /// True if the operator set this minimum for this guest. The guest then gets its minimum
+    /// regardless of use.
     pub ordered: bool,
     /// Maximum memory, at most the size that the guest was started with.
     pub max: Bytes,
@@ -74,13 +73,13 @@ pub struct HostSample {
 pub struct Memory {
     /// Arrival time on the manager's clock.
     pub at_ms: u64,
-    /// The guest's own clock, to which its counters belong.
+    /// Time on the guest's own clock, by which its counters are timed.
     pub clock_ms: u64,
     /// Size by its balloon at the time of the report.
     pub actual: Bytes,
     /// MemFree.
     pub free: Option<Bytes>,
-    /// MemAvailable. Without it nothing is decided.
+    /// MemAvailable. Without this value, nothing is decided about the guest.
     pub available: Option<Bytes>,
     /// Page cache.
     pub cached: Option<Bytes>,
@@ -125,8 +124,8 @@ pub struct Process {
     pub pinned: Option<&'static str>,
     /// Maximum memory that its control groups allow the guest, if they set a limit.
     pub group_max: Option<Bytes>,
-    /// Size before the guest was managed, to which its balloon is released. `None` stands for its
-    /// maximum.
+    /// Size of the guest before it was managed; `None` stands for its maximum. A release grows the
+    /// guest up to this size.
     pub found: Option<Bytes>,
     /// True if the guest's kernel reports free pages, which return to the host without a balloon.
     pub reports: bool,

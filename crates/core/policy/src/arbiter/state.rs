@@ -97,7 +97,7 @@ impl HostBudget {
         inputs.host_page_out = Some(self.page_out);
     }
 
-    /// Records memory that will be returned.
+    /// Records memory that a guest will return.
     pub fn comes(&mut self, size: Bytes) {
         self.coming = self.coming.plus(size);
         self.lack = self.lack.less(size);

@@ -7,7 +7,7 @@ use crate::rivals::Kind;
 use base::Bytes;
 use model::{Field, PassField as H, PassGuestField as G, Row, Unit};
 
-/// Replacement for the reason for which a guest is unusable or pinned. The reason is not recorded,
+/// Text in place of the reason for which a guest is unusable or pinned. The reason is not recorded,
 /// because no decision depends on it.
 const UNUSABLE: &str = "as it was recorded";
 
@@ -33,8 +33,8 @@ pub struct PassSample {
     pub verdicts: RuleVerdicts,
 }
 
-/// Largest size, time or count in a recording. No policy has had a larger input. With larger
-/// inputs, the policy's arithmetic could overflow.
+/// Largest size, time or count in a recording. With larger inputs, the policy's arithmetic could
+/// overflow.
 const VALUE_MAX: u64 = 1 << 50;
 /// Largest value in thousandths.
 const PERMILLE_MAX: u64 = 1_000_000;

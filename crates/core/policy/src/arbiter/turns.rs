@@ -2,7 +2,7 @@
 
 use super::releases::Releases;
 
-/// Largest count, so that no cool-down is longer than an hour.
+/// Largest count. At this count, a cool-down reaches its maximum of an hour.
 const MAX: u32 = 7;
 /// Time after which both counts are halved.
 const FORGET_MS: u64 = 1_800_000;

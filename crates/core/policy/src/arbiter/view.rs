@@ -3,11 +3,10 @@
 use super::sample::Memory;
 use base::{Bytes, PAGE_BYTES};
 
-/// Share of the time with a waiting task, in thousandths. Above this share the guest counts as
-/// waiting.
+/// Share of the time with a waiting task, in thousandths, from which a guest counts as waiting.
 const PSI_STRAINED_PERMILLE: u64 = 10;
 /// Pages read from swap per second that count as strain. A single process that is swapped in
-/// occasionally causes fewer.
+/// occasionally causes fewer reads.
 const SWAP_IN_STRAINED: u64 = 32;
 /// Pages written to swap per second that count as strain.
 const SWAP_OUT_STRAINED: u64 = 256;

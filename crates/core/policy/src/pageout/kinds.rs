@@ -25,8 +25,8 @@ pub struct HostSample {
     /// Fill level of swap or of the compressed memory behind it, whichever is fuller, in
     /// thousandths.
     pub swap_full_permille: Option<u64>,
-    /// Time in which some task waited for memory, in hundredths of a percent. It is the higher
-    /// value of the last 10 and 60 s.
+    /// Time in which some task waited for memory, in hundredths of a percent: the higher value of
+    /// the last 10 and 60 s.
     pub pressure: Option<u64>,
     /// Free memory that the host lacks.
     pub lack: Bytes,
@@ -123,7 +123,7 @@ pub enum Finding {
     Promoted(Bytes),
     /// The memory compresses too badly, so the guest is not paged out any more.
     Incompressible {
-        /// Stored bytes for each compressed byte, in thousandths.
+        /// Bytes stored in each compressed byte, in thousandths.
         ratio_permille: u64,
     },
     /// Too little memory could be paged out, so the guest is not paged out any more.

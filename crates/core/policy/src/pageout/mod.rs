@@ -44,7 +44,7 @@ pub const LOOK_PART_MS: u64 = 15_000;
 pub const PART: Bytes = Bytes::mib(256);
 /// Number of parts of a large guest. Such parts are larger than `PART`.
 const PARTS: u64 = 16;
-/// Amount of a larger guest that is paged out first, as a trial.
+/// Memory that is paged out first, as a trial, in a guest that has more memory.
 pub const TRIAL: Bytes = Bytes::mib(32);
 /// Compression ratio that is worth its CPU time, in thousandths. The compressed size is then below
 /// two thirds.
@@ -58,8 +58,8 @@ const REST_MAX_MS: u64 = 48 * 3_600_000;
 const DOUBLINGS_MAX: u32 = 6;
 /// Time within which a page-out must begin, or else balloons do not wait for its gain.
 const SOON_MS: u64 = 5_000;
-/// Pause after a page-out, in multiples of its length. Page-out thus uses at most a quarter of a
-/// core, and half of a core while the host is short of memory.
+/// Pause after a page-out, in multiples of the page-out's duration. Page-out thus uses at most a
+/// quarter of a core, and half of a core while the host is short of memory.
 const PAUSE: u64 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,8 +99,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Begins a rest of a guest that was paged out in part or not at all. Each further rest is
-    /// longer.
+    /// Begins a rest after a page-out that failed or ended early. Each further rest is longer.
     fn rest(&mut self, after_ms: u64, now_ms: u64) {
         let doublings = self.cuts.min(DOUBLINGS_MAX);
         (self.phase, self.next) = (Phase::Fresh, None);
@@ -109,7 +108,7 @@ impl Memory {
     }
 }
 
-/// The page-out lever, with its state between steps.
+/// Page-out on a host, with its state between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageOut {
     guests: BTreeMap<Key, Memory>,
@@ -126,7 +125,7 @@ pub struct PageOut {
 }
 
 impl PageOut {
-    /// Returns the state of the lever as of the last step.
+    /// Returns the state of page-out at the last step.
     pub fn lever(&self) -> Lever {
         self.lever
     }
@@ -213,8 +212,8 @@ impl PageOut {
     }
 
     /// Returns the gain expected soon on a host short of memory. The gain is half of the memory
-    /// that can be paged out, beyond known needs and within the room in swap. The other half is in
-    /// use, or is needed for the compressed memory.
+    /// that can be paged out, without known working sets and within the room in swap. The other
+    /// half is in use, or is needed for the compressed memory.
     pub fn expected_gain(&self, config: &Config, guests: &[GuestSample], now_ms: u64) -> Bytes {
         let taking = self.taking();
         let is_soon = taking.is_some() || self.next_ms(true) <= now_ms.saturating_add(SOON_MS);
@@ -239,7 +238,7 @@ impl PageOut {
         memory.is_some_and(is_part) && !guest.is_in_need && !guest.is_excepted
     }
 
-    /// Returns the memory of a guest above its known need.
+    /// Returns the memory of a guest above its known working set.
     fn expected(&self, guest: &GuestSample) -> Bytes {
         let Some(memory) = self.guests.get(&guest.key) else {
             return guest.held.unwrap_or(Bytes::ZERO);
@@ -251,8 +250,8 @@ impl PageOut {
         held.unwrap_or(Bytes::ZERO).less(memory.working_set.unwrap_or(Bytes::ZERO))
     }
 
-    /// Returns the gain from a guest, weighed by its cost. A sleeping guest does not notice a
-    /// page-out, and a less busy guest faults in less.
+    /// Returns the expected gain from a guest, reduced for a busy guest. A sleeping guest does not
+    /// notice a page-out, and a less busy guest faults in less memory.
     fn worth(&self, guest: &GuestSample) -> Bytes {
         let busy = if guest.asleep_ms.is_some() { 0 } else { guest.busy_percent };
         Bytes(self.expected(guest).0 / busy.saturating_add(1))
@@ -368,7 +367,7 @@ impl PageOut {
         }
     }
 
-    /// Forgets a guest that has started from scratch.
+    /// Forgets a guest that has restarted.
     pub fn forget(&mut self, guest: Key) {
         self.guests.remove(&guest);
     }
@@ -400,8 +399,8 @@ fn ratio(stored: Bytes, takes: Bytes) -> u64 {
     stored.0.saturating_mul(1000) / takes.0.max(1)
 }
 
-/// Returns the compression ratio of a guest's memory. It is `None` if other processes may have
-/// swapped at the same time.
+/// Returns the compression ratio of a guest's memory; `None` if other processes may have swapped at
+/// the same time.
 fn ratio_permille(taken: &Taken) -> Option<u64> {
     let (stored, takes) = taken.stored?;
     let gained = taken.before.own.less(taken.after.own);
@@ -435,8 +434,6 @@ fn lever(config: &Config, host: &HostSample) -> Lever {
     }
 }
 
-/// Returns the time for which a guest is not paged out again. The time depends on the memory that
-/// became resident.
 fn rest_ms(config: &Config, memory: &Memory, is_short: bool) -> u64 {
     if is_short {
         let doublings = memory.times.saturating_sub(1).min(DOUBLINGS_MAX);

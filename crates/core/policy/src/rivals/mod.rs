@@ -99,7 +99,7 @@ impl Rival {
         }
     }
 
-    /// Returns the clause of their decisions.
+    /// Returns the clause of these rules' decisions.
     pub fn clause(&self) -> Clause {
         match self {
             Rival::Mom(_) => Clause::Mom,
@@ -142,8 +142,8 @@ impl Rival {
     }
 }
 
-/// Gives every guest its maximum. Its kernel reports freed pages to the host by itself (QEMU's
-/// virtio-balloon with `free-page-reporting=on`).
+/// Gives every guest its maximum. The guests' kernels report freed pages to the host by themselves
+/// (QEMU's virtio-balloon with `free-page-reporting=on`).
 fn full(scene: &Scene<'_>) -> Vec<Order> {
     let order = |s: &GuestSample| Order { key: s.key, target: s.limits.max, stall_ms: None };
     scene.samples.iter().map(order).collect()

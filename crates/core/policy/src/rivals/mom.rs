@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 const COLLECT_MS: u64 = 5_000;
 const DECIDE_MS: u64 = 10_000;
 const HISTORY: usize = 10;
-/// Free parts of the host below which it is under pressure, and critically short.
+/// Free parts of the host's memory below which the host is under pressure, and critically short.
 const PRESSURE_PERMILLE: u64 = 200;
 const CRITICAL_PERMILLE: u64 = 50;
 /// Free part of an unconstrained guest.

@@ -23,7 +23,7 @@ pub struct Order {
     pub key: Key,
     /// Size that the guest should have.
     pub target: Bytes,
-    /// Time that its tasks waited for memory, if the rules use it.
+    /// Time for which the guest's tasks waited for memory, if the rules use this time.
     pub stall_ms: Option<u64>,
 }
 

@@ -101,8 +101,9 @@ fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
 #[test]
 fn proxmox_divides_what_the_host_lacks_by_100_mib_a_guest() {
     let samples = [guest(1, 4000, 3000, 0), guest(2, 4000, 0, 0)];
-    // If 60 MiB are missing, the roomy guest gives them up. If 1000 MiB are missing, it gives up
-    // its limit of 100 MiB. The starved guest keeps its memory as long as another guest can shrink.
+    // If 60 MiB are missing, the roomy guest gives them up. If 1000 MiB are missing, that guest
+    // gives up 100 MiB, the limit. The starved guest keeps its memory as long as another guest can
+    // shrink.
     let mut proxmox = Rival::Proxmox(Proxmox::default());
     assert_eq!(pass(&mut proxmox, 10, &host(12_740), &samples), [3940]);
     assert_eq!(pass(&mut proxmox, 20, &host(11_800), &samples), [3900]);

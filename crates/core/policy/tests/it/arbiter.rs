@@ -219,7 +219,7 @@ fn missing_or_stale_data_moves_nothing() {
         assert_eq!(of(&decided, key).map(|d| d.clause), Some(Clause::Stale), "{key}");
         assert_eq!(command(&decided, key), None, "{key}");
     }
-    // The report of a guest that has not run since is still valid.
+    // The report of a guest that has not run since its report is still valid.
     let idle_since = GuestSample { idle_since_sample: true, ..idle(3, 1000) };
     assert!(command(&pass(&mut arbiter, short, &[idle_since], 6000), 3).is_some());
     // Without a sample of the host, nothing is decided about guests.

@@ -40,7 +40,8 @@ fn balloon_that_gives_nothing_still_gets_its_need() {
     let then = stuck_ms + 1000;
     let decided = pass(&mut arbiter, short, &[pinned(then, gib(1))], then);
     assert_eq!(command(&decided, 1), None, "no request");
-    // A larger fixed size is requested even during the rest, and also memory for a guest in need.
+    // During the rest, a larger fixed size is still requested, and so is memory for a guest in
+    // need.
     let then = then + 1000;
     let decided = pass(&mut arbiter.clone(), gib(40), &[pinned(then, gib(6))], then);
     assert!(command(&decided, 1).is_some_and(|to| to > gib(4)), "{decided:?}");
@@ -55,7 +56,7 @@ fn refused_shrinks_do_not_delay_a_later_need() {
     for now_ms in (1_000..begin_ms).step_by(1_000) {
         pass(&mut arbiter, Bytes::mib(100), &[idle(1, now_ms)], now_ms);
     }
-    // The balloon did not inflate for an hour. Now its guest waits, and its balloon deflates
+    // The balloon did not inflate for an hour. Now the guest waits, and the balloon deflates
     // slowly.
     let given_ms: Vec<u64> = (begin_ms..begin_ms + 30_000)
         .step_by(500)
@@ -187,7 +188,7 @@ fn report_h05_a_guest_that_boots_is_not_shrunk() {
         assert_eq!(command(&seen, 1), None, "at {second} s");
         assert!(!arbiter.is_foreign(Key(1), now_ms));
     }
-    // Later the guest is treated like others.
+    // Later the guest is treated like other guests.
     let mut later = |now_ms| {
         let seen = guest(1, size, size.less(Bytes::mib(500)), now_ms);
         command(&pass(&mut arbiter, Bytes::mib(100), &[seen], now_ms), 1)

@@ -147,7 +147,7 @@ fn finding_04_unseen_claim_moves_and_promises_nothing() {
 #[test]
 fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
     // The guest claims that each grant has arrived and is in use. The host has enough memory for
-    // its need, and no room for its maximum.
+    // the guest's need, but not for its maximum.
     let mut arbiter = Arbiter::new();
     let (mut actual, mut granted_ms) = (Bytes::mib(512), None);
     for turn in 1..60 {

@@ -153,7 +153,7 @@ fn a_fault_holds_its_own_group_only() {
     assert_eq!(kinds(&rules("1 / (loadavg - 1)", "10")), (Err(DivisionByZero), grow));
     assert_eq!(kinds(&rules("1", "10 / (loadavg - 1)")), (plug, Err(DivisionByZero)));
     assert_eq!(kinds(&rules("1", "1e300 * 1e300")), (plug, Err(Overflow)));
-    // The value is known, but no pool can have it.
+    // The value is known, but no pool can have that size.
     assert_eq!(kinds(&rules("1", "1e300")), (plug, Err(Invalid)));
     let missing = kinds(&rules("meminfo.MemFree > 1", "10"));
     assert_eq!(missing, (Err(Missing { slot: 0, age: 0 }), grow));

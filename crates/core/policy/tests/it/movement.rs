@@ -47,7 +47,7 @@ fn shrink_by_own_rules_in_steps_is_one_movement() {
 
 #[test]
 fn a_rest_or_another_reason_ends_a_movement() {
-    // Its rules request a smaller size after half a minute.
+    // The guest's rules request a smaller size after half a minute.
     let two = |actual: Bytes, now_ms| {
         let request = if now_ms < 30_000 { gib(7) } else { gib(6) };
         GuestSample { request: Some(request), ..content(actual, now_ms) }
@@ -111,7 +111,7 @@ fn guest_waiting_for_its_balloon_gives_down_to_its_headroom() {
                 (memory.free, memory.active_file) = (Some(Bytes::mib(10)), Some(Bytes::ZERO));
                 memory.psi_some_us = Some(if second < 3 { 0 } else { 990_000 });
             }
-            // The host has room for its need, and none for its maximum.
+            // The host has room for the guest's need, but not for its maximum.
             decided.push(pass(&mut arbiter, gib(9), &[one], now_ms));
         }
         let grows = decided[2].decisions.iter().any(|d| d.action == Action::Grow);

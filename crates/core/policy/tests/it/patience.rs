@@ -85,7 +85,7 @@ fn growing_guest_gets_its_maximum_and_not_a_byte_more() {
 
 #[test]
 fn fall_within_milliseconds_does_not_make_a_host_short() {
-    // A guest in need uses 300 MiB at once, and passes follow each other closely. Extrapolated to
+    // A guest in need uses 300 MiB at once, and passes follow each other closely. At that rate of
     // 15 GiB a second, the host would be below its set point within a second.
     let free = [gib(10), gib(10).less(Bytes::mib(300)), gib(10).less(Bytes::mib(300))];
     let mut arbiter = Arbiter::new();

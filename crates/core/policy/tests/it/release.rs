@@ -86,7 +86,7 @@ fn size_found_or_ordered_or_asked_for_is_not_released() {
 fn reported_memory_is_waited_for_and_then_taken() {
     let mut arbiter = Arbiter::new();
     let short = config().set_point.less(gib(1));
-    // All of the 4 GiB are resident, of which 1.5 GiB are free.
+    // All of the guest's 4 GiB are resident, and 1.5 GiB of them are free.
     let reporting = |now_ms, resident| GuestSample {
         process: Process { reports: true, ..Process::default() },
         resident: Some(resident),

@@ -70,7 +70,7 @@ impl Compiler<'_> {
             && let Some(reads) = retired(name)
             && (reads.is_empty() || reads.iter().any(|line| names.has_vmstat(line)))
         {
-            // The sum of the lines that the family has today, 0 if it has none.
+            // The sum of the lines that replace the counter, or 0 if there are none.
             let mut now = String::new();
             for read in reads.iter().filter(|line| names.has_vmstat(line)) {
                 self.load(out, &Counter::vmstat(read), age, span);

@@ -1,4 +1,4 @@
-//! From trees to flat code: types are checked, names become numbers.
+//! Compilation of trees to flat code. Types are checked, and counters get numbers.
 //!
 //! ```text
 //!   RuleFile ─► here (what is on, the bounds) ─► emit (steps, types) ─► load (counters)

@@ -28,10 +28,9 @@ pub const MAX_LINE: usize = 2048;
 /// Maximum length of a user variable's name, as in the original.
 pub const MAX_NAME: usize = 128;
 /// Maximum size of all names and values of user variables, as in the original. The original keeps
-/// them in one buffer, with two additional bytes for each pair and two for the buffer.
+/// names and values in one buffer, with two additional bytes for each pair and two for the buffer.
 pub const MAX_VARIABLES: usize = 4096;
-/// Maximum size of a rules file. The original has no such bound, but reads the whole file into the
-/// same buffers.
+/// Maximum size of a rules file. The original has no such bound.
 pub const MAX_FILE: usize = 1 << 20;
 
 /// The language of a file.
@@ -88,7 +87,7 @@ pub struct RuleFile {
     pub history: u8,
     settings: [Option<Setting>; Name::ALL.len()],
     rules: [Option<RuleText>; Name::ALL.len()],
-    /// Names that have a line, with any value.
+    /// Names that the file sets, to any value.
     set: [bool; Name::ALL.len()],
     /// Names with an unreadable value.
     unread: [bool; Name::ALL.len()],

@@ -5,7 +5,7 @@ use base::named;
 /// The target of a file's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A guest, by its kernel's counters: `pinheadd`.
+    /// A guest's daemon, `pinheadd`, which has counters of the guest's kernel.
     Guest,
     /// The manager of all guests, `pinhead host`, which has counters of guests and of the host.
     Host,

@@ -4,7 +4,7 @@ use super::{MAX_FILE, Name, RuleFile, Text};
 use crate::diag::{Diagnostic, Span};
 use crate::parse::HostName;
 
-/// Reads a guest's rules file. It always returns the readable part; the file is usable only if no
+/// Reads a guest's rules file. The readable part is always returned; the file is usable only if no
 /// diagnostic is an error.
 pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     read_as(None, text)

@@ -22,8 +22,8 @@ impl FileReader {
         self.pending.push(Pending { name, span, value, variables });
     }
 
-    /// Handles a name of the other kind of file. A guest's file may use it as a variable, as in the
-    /// original.
+    /// Handles a name of the other kind of file. A guest's file may use such a name as a variable,
+    /// as in the original.
     pub(super) fn of_other_kind(&mut self, known: Name, name: String, span: Span, value: Text) {
         let message = |whose| format!("{} belongs in {whose} rules file", known.name());
         match self.file.kind {

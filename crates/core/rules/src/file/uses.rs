@@ -7,7 +7,7 @@ use crate::diag::{Diagnostic, has_errors};
 use crate::parse::{MAX_LEVELS, Parser, Visible};
 
 /// Number of rules with errors after which no further rule is parsed. Each such rule may cost a
-/// search among all names, and no user corrects that many errors at once.
+/// search among all names.
 const MAX_FAILED: usize = 100;
 
 impl FileReader {

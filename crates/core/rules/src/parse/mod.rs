@@ -18,9 +18,9 @@ pub const MAX_HISTORY: u8 = 100;
 /// Maximum nesting of parentheses and signs. The parser and the type check recurse. The original
 /// recurses without a bound, and crashes.
 const MAX_DEPTH: usize = 100;
-/// Maximum depth of a tree, including its variables, because later passes recurse over it. A chain
-/// of operators is as deep as it is long, and a line that the original accepts has room for about a
-/// thousand operators.
+/// Maximum depth of a tree, including its variables, because later passes recurse over the tree. A
+/// chain of operators is as deep as it is long. A line that the original accepts has room for about
+/// a thousand operators.
 pub(crate) const MAX_LEVELS: usize = 1100;
 
 /// The help for a guest's rules file that uses a counter of the manager.
@@ -64,8 +64,8 @@ pub(crate) enum Visible {
     Later(Span),
 }
 
-/// Function that parses a name of host rules. The function is passed as an argument, so that the
-/// daemon, which reads only guests' files, is linked without it.
+/// Function that parses a name of host rules. The function is an argument, so that the guest's
+/// daemon, which reads only guests' files, is linked without the function.
 pub(crate) type HostName = fn(&mut Parser<'_>, &str, usize) -> Expr;
 
 pub(crate) struct Parser<'a> {

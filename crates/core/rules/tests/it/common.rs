@@ -9,7 +9,7 @@ use rules::{
 pub const REST: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"0\"\n\
                         CMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Returns a file that computes `expression` as CMM_INC would, after the given lines.
+/// Returns a file with the given lines, in which `expression` is HOTPLUG.
 pub fn file(lines: &str, expression: &str) -> String {
     format!("{lines}\nHOTPLUG=\"{expression}\"\nCMM_INC=\"0\"\n{REST}")
 }

@@ -178,6 +178,6 @@ fn unused_variable_is_never_parsed_and_adds_no_history() {
 #[test]
 fn a_variable_is_known_from_its_own_line_on() {
     assert_eq!(value("", "late\"\nlate=\"1"), "error[used-before-defined] late");
-    // The position of the rule that uses the variables counts, not their order.
+    // The position of the rule that uses the variables counts, not the order of the variables.
     assert_eq!(value("a=\"b + 1\"\nb=\"41\"", "a"), "42");
 }

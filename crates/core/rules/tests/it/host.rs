@@ -115,7 +115,7 @@ fn missing_counter_is_a_fault_of_its_own_rule_only() {
     let words = program.evaluate(&young);
     let Some(Err(fault)) = words.may_shrink else { panic!("{words:?}") };
     assert_eq!(program.reason(&fault), "guest.pressure was not known 2 passes ago");
-    // An empty history decides nothing.
+    // With an empty history, no rule has a value.
     let words = program.evaluate(&program.history());
     assert!(matches!(words.shrink_guest, Some(Err(_))));
 }

@@ -1,5 +1,5 @@
-//! Files that are too large, too deep or circular. Each gets an error quickly, and with the stack
-//! of a test's thread.
+//! Files that are too large, too deep or circular. Each gets an error quickly, on the stack of a
+//! test's thread.
 
 use crate::common::{compiled, file, value};
 use model::counters::KernelNames;

@@ -35,8 +35,8 @@ fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     writes
 }
 
-/// Returns the series as it was before this head was written. Not all written records are kept
-/// here.
+/// Returns the series as it was before this head was written. The data of these tests contain only
+/// some of the written records.
 fn before(head: &Head) -> Series {
     let mut series = Series::default();
     (0..head.modification / 2).for_each(|_| _ = series.next(head.modification % 2 == 1));

@@ -13,8 +13,8 @@ const GIVE_MS_MAX: u64 = 60_000;
 /// measured speed. Without this limit, a slow balloon could withhold memory from other guests for
 /// minutes.
 const REACH_MS: u64 = 8_000;
-/// Smallest limit for granted memory that has not arrived. It is large enough to notice that a slow
-/// balloon has become faster.
+/// Smallest limit for granted memory that has not arrived. This amount is large enough to show that
+/// a slow balloon has become faster.
 const REACH_MIN: Bytes = Bytes::mib(128);
 /// Shortest time over which a speed is measured.
 const SPEED_MS: u64 = 400;

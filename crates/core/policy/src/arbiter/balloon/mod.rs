@@ -1,4 +1,4 @@
-//! One balloon, compared at each pass with the request to it.
+//! One balloon. Each pass compares the balloon's size with the requested size.
 //!
 //! ```text
 //!                  ask                          reached, stuck, moved by others
@@ -7,8 +7,8 @@
 //!      └──────────────────────────┘
 //! ```
 //!
-//! Beside the motion there are waits: after failed attempts ([`attempts`]), and after unrequested
-//! changes ([`trust`]).
+//! The balloon also waits after failed attempts ([`attempts`]) and after unrequested changes
+//! ([`trust`]).
 
 mod attempts;
 mod motion;
@@ -183,9 +183,9 @@ impl BalloonTracker {
         target.map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// Returns the memory that was granted and has not arrived, without releases. For a guest of
-    /// unknown size, the size nearest to the target counts. A silent guest may use the rest of its
-    /// grant when it wakes.
+    /// Returns the memory that was granted and has not arrived, without releases. If the guest's
+    /// size is unknown, its size nearest to the target so far is used. A silent guest may still use
+    /// the rest of its grant when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
         if self.motion.target().is_some_and(|target| target.is_released) {
             return Bytes::ZERO;
@@ -218,8 +218,8 @@ impl BalloonTracker {
         }
     }
 
-    /// Returns the size to which the guest may grow at no cost for the host, with the clause.
-    /// Memory up to this size is resident on the host in any case.
+    /// Returns the size to which the guest may grow at no cost for the host, and the clause for
+    /// that. Memory up to this size is resident on the host in any case.
     pub fn returned(&self, sample: &GuestSample) -> Option<(Bytes, Clause)> {
         let stays = sample.resident?.less(sample.doubtful);
         let before = self.yields.in_vain().filter(|_| !self.is_shrinking());
@@ -320,7 +320,7 @@ impl BalloonTracker {
         Some(BalloonCheck { outcome, left, ..BalloonCheck::default() })
     }
 
-    /// Measures a moving balloon. Ends the request if the balloon does not move for a long time.
+    /// Measures a moving balloon. Ends the request if the balloon does not move for [`STUCK_MS`].
     fn check_progress(&mut self, mut target: Target, seen: Seen<'_>) -> BalloonCheck {
         let Seen { actual, now_ms, .. } = seen;
         self.pace.measure(actual, now_ms);
@@ -355,7 +355,7 @@ impl BalloonTracker {
     }
 
     /// Ends an unreached target that is replaced by a newer target or by an order to stay. Returns
-    /// its outcome.
+    /// the outcome of the ended target.
     pub fn supersede(&mut self, key: Key, actual: Bytes, now_ms: u64) -> Option<Outcome> {
         let target = self.motion.cancel()?;
         self.turn(&target, actual, now_ms);
@@ -425,8 +425,8 @@ impl BalloonTracker {
         BalloonCheck { left: seen.left(actual > rest), ..BalloonCheck::default() }
     }
 
-    /// Returns true while a guest that grew by itself may still report pressure. A kernel deflates
-    /// the balloon before its daemon reports.
+    /// Returns true while a guest that grew by itself may still report pressure. The guest's kernel
+    /// deflates the balloon before the guest's daemon can report.
     fn waits_for_report(&mut self, rest: Bytes, seen: Seen<'_>) -> bool {
         let Seen { sample, actual, strained, now_ms } = seen;
         if actual <= rest || !sample.deflates_on_oom || strained {

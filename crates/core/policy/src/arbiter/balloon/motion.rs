@@ -23,7 +23,6 @@ impl Target {
     }
 }
 
-/// The state of a balloon: at rest, or moving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Motion {
     /// At rest. The size is unknown until the next check after a start or a cancelled request.
@@ -35,7 +34,6 @@ pub(super) enum Motion {
         /// Target that was cancelled before the balloon reached it.
         cancelled: Option<Target>,
     },
-    /// On its way to a requested size.
     Moving(Target),
 }
 
@@ -66,7 +64,6 @@ impl Motion {
         }
     }
 
-    /// Sets or forgets the size at rest.
     pub fn set_rest(&mut self, size: Option<Bytes>) {
         if let Motion::Resting { at, .. } = self {
             *at = size;

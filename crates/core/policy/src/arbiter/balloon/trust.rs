@@ -28,7 +28,6 @@ impl Trust {
             || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
     }
 
-    /// Records an unexplained change.
     pub fn unexplained(&mut self, now_ms: u64) {
         let before = self.unexplained_ms.replace(now_ms);
         // Changes without a pause between them count as one change.
