@@ -7,7 +7,8 @@ use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// Timeout of a response. It is long because a server reads the data of many hosts from disk.
+/// Time limit for a response. The limit is long because a server reads the data of many hosts from
+/// disk.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum size of a response with raw samples. Two thousand guests of a host need half of this
 /// size.
@@ -27,7 +28,6 @@ pub(crate) struct Labels {
     pub(crate) uuid: String,
 }
 
-/// A single value of a response.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Point {
     #[serde(rename = "metric")]
@@ -126,7 +126,7 @@ impl Line {
     }
 }
 
-/// Returns the values of a query at each step of a time.
+/// Returns the values of a query at each step of a time range.
 pub(crate) fn range(
     url: &Url,
     query: &str,

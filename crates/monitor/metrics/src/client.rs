@@ -11,7 +11,6 @@ use std::time::Duration;
 /// Maximum length of a server's error message that is reported.
 const WORDS_MAX: usize = 300;
 
-/// An HTTP request.
 pub(crate) struct Call<'a> {
     pub(crate) url: &'a Url,
     /// Path that is appended to the URL's own path.

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Glance {
     /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// End of the time.
+    /// End, in milliseconds since 1970.
     pub to_ms: i64,
     /// Fields of hosts.
     pub hosts: Vec<HostField>,
@@ -53,16 +53,16 @@ pub struct Loudest {
     pub fields: Vec<GuestField>,
 }
 
-/// A host over the time.
+/// A host over the time range.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     /// Time of the last sample before the time range, or else of the first sample in the range.
     pub first_ms: i64,
     /// Time of the last sample.
     pub last_ms: i64,
-    /// Number of samples in the time.
+    /// Number of samples in the time range.
     pub samples: f64,
-    /// Number of guests in the time.
+    /// Number of guests in the time range.
     pub guests: u64,
     /// Fields of the host.
     pub over: Over<HostField>,
@@ -88,11 +88,11 @@ pub struct Fleet {
     pub found: u64,
 }
 
-/// Minimum length of the time before the range that is searched for samples of guests. Such a
-/// sample proves that the guest existed before the range.
+/// Minimum length of the period before the time range that is searched for samples of guests. A
+/// sample in this period proves that the guest existed before the range.
 const BEFORE_MS: i64 = 3_600_000;
-/// Length of the time before the range that is searched for a host's last sample. A host with such
-/// a sample has data from the start of the range.
+/// Length of the period before the time range that is searched for a host's last sample. A host
+/// with a sample in this period has data from the start of the range.
 const LEAD_MS: i64 = 150_000;
 /// Maximum number of steps of a line.
 const STEPS_MAX: usize = 1_000;
@@ -104,18 +104,17 @@ const HOSTS_MAX: usize = 50_000;
 /// Labels that identify a guest.
 const GUEST_BY: &str = "host,guest,class,uuid";
 
-/// Query over a time.
+/// Queries over a time range.
 struct Asker<'a> {
     url: &'a Url,
     to_ms: i64,
-    /// Length of the time, in PromQL's notation.
+    /// Length of the time range, in PromQL's notation.
     span: String,
     /// True if all hosts push their metrics, with CPU times in whole nanoseconds. Scraped hosts
     /// give CPU times in seconds.
     is_exact: bool,
 }
 
-/// Host and guest of a value.
 type Who = (String, GuestIdentity);
 
 impl<'a> Asker<'a> {
@@ -134,7 +133,7 @@ impl<'a> Asker<'a> {
         instant(self.url, query, self.to_ms)
     }
 
-    /// Returns the expression of a field over the time, for series with these labels.
+    /// Returns the expression of a field over the time range, for series with these labels.
     fn over<F: Table>(&self, field: F, labels: &str) -> String {
         let (function, span) = (function(field), &self.span);
         let over = |name: &str| format!("{function}({name}{{{labels}}}[{span}])");
@@ -185,7 +184,7 @@ fn set<F: Table>(row: &mut Row<F>, field: F, value: f64) {
     row.set(field, scale_of(field).field(value));
 }
 
-/// Returns all hosts and the selected guests over a time.
+/// Returns all hosts and the selected guests over a time range.
 pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     if asked.from_ms >= asked.to_ms || asked.from_ms < 0 {
         return Err(Error::Span { reason: "the end is before the start" });
@@ -198,12 +197,12 @@ pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     Ok(fleet)
 }
 
-/// Equal steps of a time. The last step ends with the time.
+/// Equal steps of a time range. The last step ends at the end of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// End of the time.
+    /// End, in milliseconds since 1970.
     pub to_ms: i64,
     /// Length of a step.
     pub step_ms: i64,
@@ -289,7 +288,6 @@ pub fn guest_lines(
     steps.lines(&steps.asker(url)?, fields, &labels, |labels| Some(identity(labels)))
 }
 
-/// Returns a guest's identity from its labels.
 fn identity(labels: &Labels) -> GuestIdentity {
     GuestIdentity {
         name: labels.guest.clone(),
@@ -315,7 +313,7 @@ fn hosts(
         }
         let host = hosts.entry(first.labels.host.clone()).or_default();
         host.first_ms = to_ms(first.value());
-        // A host may be missing in the response with the last moments.
+        // The response with the last times may lack a host.
         host.last_ms = host.first_ms;
     }
     // The growth of counters is measured from the last value before the range.

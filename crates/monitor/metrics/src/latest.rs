@@ -2,9 +2,9 @@
 
 use model::{GuestIdentity, Moment};
 
-/// Choice between metrics with guests' processes and without them. Guests choose the names of
-/// processes, and each new name is a new series on the server. Metrics of processes are therefore
-/// for trusted guests only.
+/// Choice of metrics with or without guests' processes. Guests choose the names of processes, and
+/// each new name is a new series on the server. Metrics of processes are therefore for trusted
+/// guests only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
     /// Processes have no metrics.
@@ -54,7 +54,7 @@ impl Latest {
         }
     }
 
-    /// Returns the newest rows since the last call.
+    /// Removes and returns the newest rows.
     pub fn take_out(&mut self) -> Moment {
         std::mem::take(&mut self.moment)
     }

@@ -1,5 +1,5 @@
-//! Export of metrics to a fleet's monitoring, and queries that read them back. Hosts without
-//! pinhead are asked over ssh, for export by another host.
+//! Export of metrics to a fleet's monitoring, and queries that read the metrics back. Hosts without
+//! pinhead are queried over ssh, and another host exports their metrics.
 //!
 //! ```text
 //!   Moment ─► Latest ─┬─► text::render ─► a scraper (the server is the manager's own)

@@ -1,8 +1,8 @@
 //! Metric names and units, generated from the tables of fields.
 //!
 //! The names follow Prometheus' conventions: base units (seconds, bytes, ratios) at the end,
-//! followed by `_total` for counters. A field's value is a whole number. It is written exactly:
-//! shifted by decimal places, or multiplied by the page size.
+//! followed by `_total` for counters. A field's value is a whole number. The metric's value is
+//! exact: the field's value with shifted decimal places, or multiplied by the page size.
 
 use base::PAGE_BYTES;
 use model::{Field, GuestField, HostField, Kind, ProcessField, TierField, Unit as FieldUnit};
@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 
 /// Prefix of all names.
 pub const PREFIX: &str = "pinhead";
-/// Metric with a guest's identity in its labels. Its value is always 1.
+/// Metric with a guest's identity in its labels. The metric's value is always 1.
 pub const GUEST_INFO: &str = "pinhead_guest_info";
-/// Metric with a host's version of pinhead in its labels. Its value is always 1.
+/// Metric with a host's version of pinhead in its labels. The metric's value is always 1.
 pub const HOST_INFO: &str = "pinhead_host_info";
 /// Time of a host's sample, in seconds since 1970. Readers use this time instead of the scrape's
 /// time.
@@ -45,7 +45,7 @@ pub struct Metric {
     pub scale: Scale,
     /// Name under which a counter of time is also pushed in whole nanoseconds. VictoriaMetrics
     /// keeps 12 to 14 digits of a fraction, which is a microsecond for a counter that has run for
-    /// days. It keeps whole numbers exactly.
+    /// days. VictoriaMetrics keeps whole numbers exactly.
     pub exact: Option<String>,
 }
 

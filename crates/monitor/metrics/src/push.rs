@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Maximum number of queued moments. At the default of twelve moments a minute they cover five
-/// minutes. For 100 guests they take about 6 MB.
+/// Maximum number of queued moments. At the default of twelve moments a minute, a full queue covers
+/// five minutes. A full queue for 100 guests takes about 6 MB.
 const QUEUE_MAX: usize = 60;
 /// Maximum total size of queued moments in bytes, enough for 1,000 guests. Without this limit,
 /// guests could fill the memory by long names of guests and processes.
@@ -43,7 +43,7 @@ pub struct Health {
     pub lost: u64,
     /// Moments refused by the server.
     pub refused: u64,
-    /// Current error. The server's message in it is escaped.
+    /// Current error. The server's message in the error is escaped.
     pub trouble: Option<String>,
 }
 
@@ -58,7 +58,7 @@ struct Shared {
     waiting_bytes: AtomicUsize,
 }
 
-/// Thread that pushes. It ends soon after this handle is dropped, and is not joined.
+/// Thread that pushes. The thread ends soon after this handle is dropped, and is not joined.
 pub struct Pusher {
     queue: SyncSender<Moment>,
     shared: Arc<Shared>,
@@ -126,7 +126,6 @@ impl Drop for Pusher {
     }
 }
 
-/// Returns the approximate size of a moment in memory.
 fn bytes(moment: &Moment) -> usize {
     let guests = moment.guests.iter().map(|(who, row)| name_bytes(who) + row_bytes(row));
     let tiers = moment.tiers.iter().map(|(name, row)| name.len() + row_bytes(row));

@@ -19,7 +19,7 @@ use std::fmt::Write;
 pub struct Ask {
     /// Start in milliseconds since 1970. A minute belongs to the step in which it begins.
     pub from_ms: i64,
-    /// End of the time.
+    /// End, in milliseconds since 1970.
     pub to_ms: i64,
     /// Length of an interval, at least a minute.
     pub step_ms: i64,
@@ -33,8 +33,8 @@ pub struct Ask {
 const WINDOW_MS: i64 = 300_000;
 /// Minimum time span of a query. If a response is too large, the span is halved.
 const WINDOW_MIN_MS: i64 = 5_000;
-/// Length of the time before the span that is read as well. Rarely reported values are therefore
-/// known at the start of the span.
+/// Length of the period before the span that is read as well. Values that are reported rarely are
+/// therefore known at the start of the span.
 const LEAD_MS: i64 = 150_000;
 /// Time after which a minute no longer changes.
 const TAIL_MS: i64 = 75_000;
@@ -234,7 +234,6 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Returns the approximate size of an interval in memory.
 fn bytes(interval: &Interval) -> usize {
     let Interval { guests, tiers, processes, .. } = interval;
     let names = |who: &GuestIdentity| {

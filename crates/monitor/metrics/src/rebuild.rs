@@ -31,7 +31,7 @@ const NODE: usize = 5;
 /// Moments by host and time.
 pub type Moments = BTreeMap<String, BTreeMap<i64, Moment>>;
 
-/// Reason for a response without moments.
+/// Reason why a response gives no moments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The response is invalid, for this reason.
@@ -40,7 +40,6 @@ pub enum Wrong {
     TooMuch,
 }
 
-/// Response of `/api/v1/query`.
 #[derive(Deserialize)]
 struct Answer {
     status: String,
@@ -111,7 +110,6 @@ struct Series<'a> {
     values: Vec<(f64, &'a str)>,
 }
 
-/// Returns the total length of names in bytes.
 fn bytes(names: &[&String]) -> usize {
     names.iter().map(|name| name.len()).sum()
 }
@@ -196,7 +194,7 @@ fn insert<F: Table>(all: &mut HashMap<&str, Meaning>, meaning: fn(F, Exactness) 
     }
 }
 
-/// Adds a series, or returns `None` if there is no room for it.
+/// Adds a series, or returns `None` if there is no room for the series.
 fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
     let Series { mut metric, values } = series;
     let mut label = |name: &str| metric.remove(name).unwrap_or_default();

@@ -3,7 +3,6 @@
 use crate::Error;
 use std::fmt;
 
-/// Maximum length of a URL.
 const URL_MAX: usize = 2000;
 
 /// `http://HOST[:PORT]/PATH`

@@ -35,9 +35,9 @@ pub enum When {
     Above,
     /// The value is above the limit while the guest uses less than 1 % of a CPU.
     AboveIdle,
-    /// The value is above the limit while the guest uses more than 1 % of a CPU.
+    /// The value is above the limit while the guest uses at least 1 % of a CPU.
     AboveBusy,
-    /// The value is further from 1 than the limit while the guest uses more than 5 % of a CPU.
+    /// The value differs from 1 by more than the limit while the guest uses at least 5 % of a CPU.
     /// Below 5 % the guest's kernel counts too few ticks for a ratio.
     OffBusy,
     /// The value is below the limit.
@@ -47,7 +47,7 @@ pub enum When {
 macro_rules! rules {
     ($($name:literal, $scope:ident $field:literal, $when:ident $limit:literal, $advice:literal;)+)
     => {
-        /// All rules: scope, field, limit, condition and advice of each.
+        /// All rules.
         pub static RULES: &[Rule] = &[$(Rule {
             name: $name,
             scope: Scope::$scope,
@@ -84,12 +84,11 @@ rules! {
     "short", Host "psi_memory_percent", Above 10.0, "the host itself waits for memory";
 }
 
-/// Labels of a finding.
 pub(crate) const LABELS: [&str; 6] = ["host", "rule", "who", "field", "at", "evidence"];
 
 /// CPU use in percent below which a guest counts as idle.
 const IDLE_PERCENT: f64 = 1.0;
-/// CPU use in percent above which a guest has enough ticks for a ratio.
+/// CPU use in percent from which a guest has enough ticks for a ratio.
 const TICKS_PERCENT: f64 = 5.0;
 
 /// Observations of one rule for one guest or host.
@@ -132,13 +131,14 @@ impl Rule {
         }
     }
 
-    /// Returns true if the observations last long enough for a finding. Idle wake-ups and a wrong
-    /// clock must hold in at least half of the intervals; waits and kills count at once.
+    /// Returns true if the observations last long enough for a finding. A finding about idle
+    /// wake-ups or a wrong clock needs at least half of the intervals. Any other finding needs one
+    /// interval.
     fn lasts(&self, seen: &Seen) -> bool {
         !matches!(self.when, When::AboveIdle | When::OffBusy) || seen.held * 2 >= seen.known
     }
 
-    /// Evaluates the rule's field for one interval. The caller looks the field up once.
+    /// Evaluates the rule's field for one interval.
     fn look(&self, field: &Derived, facts: &Facts<'_>, at_ms: i64, seen: &mut Seen) {
         let Some(value) = field.value(facts) else { return };
         seen.known += 1;
@@ -271,7 +271,6 @@ fn moment_text(at_ms: i64, zone: &dyn Zone) -> String {
     format!("{} {}", date_text(at_ms, zone), clock_text(at_ms, zone))
 }
 
-/// Returns the limit of a rule as text.
 pub(crate) fn limit_text(rule: &Rule) -> String {
     let limit = shown(Some(rule.limit), 2);
     match rule.when {

@@ -5,7 +5,6 @@ use crate::catalog::{REPORTS, heritage};
 use crate::fields::{Derived, Scope, field};
 use std::fmt::Write;
 
-/// Text above the reports.
 const HEAD: &str = include_str!("head.md");
 
 /// Returns the whole page.

@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 const SECOND: f64 = 1e3;
 const MINUTE: f64 = 60e3;
 
-/// Number of bytes of a mebibyte, and of a page.
 pub(crate) const MIB: f64 = 1_048_576.0;
 pub(crate) const PAGE: f64 = 4_096.0;
 /// A tick of a guest's kernel in nanoseconds, at 100 Hz.
@@ -21,9 +20,9 @@ pub(crate) const TICK_NS: f64 = 10_000_000.0;
 pub struct Facts<'a> {
     /// Fields of the host.
     pub host: &'a Over<HostField>,
-    /// Fields of a guest, or of several.
+    /// Fields of a guest, or sums of several guests' fields.
     pub guest: &'a Over<GuestField>,
-    /// Fields of a tier, or of all tiers.
+    /// Fields of a tier, or sums of all tiers' fields.
     pub tier: &'a Over<TierField>,
     /// Fields of a process, or of several processes with the same name.
     pub process: &'a Over<ProcessField>,
@@ -33,14 +32,13 @@ pub struct Facts<'a> {
     pub on: Option<f64>,
     /// Mean number of active guests.
     pub active: Option<f64>,
-    /// CPU time by the guest's count that belongs to no process in the report's list.
+    /// CPU time of unlisted processes, as the guest counted it.
     pub unlisted_ns: Option<f64>,
     /// Wake-ups of guests that were not active.
     pub idle_wakes: Option<f64>,
 }
 
 impl Default for Facts<'_> {
-    /// Returns facts in which all fields are missing.
     fn default() -> Self {
         static HOST: LazyLock<Over<HostField>> = LazyLock::new(Over::default);
         static GUEST: LazyLock<Over<GuestField>> = LazyLock::new(Over::default);
@@ -78,18 +76,18 @@ pub struct Added {
 
 /// CPU time as guests count it and as the host measured it, in nanoseconds.
 ///
-/// A daemon reports processes now and then, with the run time of all tasks as its guest counts it.
-/// The times of processes are parts of this run time. The CPU time that the host measured between
-/// the same two reports is the true value of this run time. The busy ticks of the guest's CPUs are
-/// less exact, because the guest's kernel loses some of the stolen ticks. The ticks are used only
-/// if processes are not reported.
+/// A daemon reports processes now and then, together with the run time of all tasks as the guest's
+/// kernel counts it. The CPU times of processes are parts of this run time. Between the same two
+/// reports, the host measures the CPU time that the guest received. The host's value is the true
+/// value. The busy ticks of the guest's CPUs are less exact, because the guest's kernel loses some
+/// of the stolen ticks. The ticks are used only if processes are not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnTime {
-    /// CPU time received in the whole time.
+    /// CPU time received over the whole time.
     pub virtual_ns: u64,
-    /// CPU time received between the reports of processes, and the guest's count of this time.
+    /// CPU time received between the reports of processes, and the guest's count of that CPU time.
     pub reported: Option<(u64, u64)>,
-    /// CPU time received in the whole time, and the busy ticks that the guest counted.
+    /// CPU time received over the whole time, and the busy ticks that the guest counted.
     pub ticked: Option<(u64, u64)>,
 }
 
@@ -118,7 +116,8 @@ impl OwnTime {
         }
     }
 
-    /// Returns the most exact pair known: CPU time received, and the guest's count of this time.
+    /// Returns the most exact known pair: CPU time received, and the guest's count of that CPU
+    /// time.
     fn best(&self) -> Option<(u64, u64)> {
         self.reported.filter(|(_, own_ns)| *own_ns > 0).or(self.ticked)
     }
@@ -137,7 +136,7 @@ impl Added {
         }
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of both values.
     pub fn plus(&self, other: &Added) -> Added {
         Added {
             virtual_ns: both(self.virtual_ns, other.virtual_ns, u64::saturating_add),
@@ -209,8 +208,8 @@ impl Facts<'_> {
         Some(self.g(GuestField::VcpuRun)? + self.g(GuestField::OtherRun)?)
     }
 
-    /// Returns the CPU time that the guest itself received. Under emulation there is no guest time,
-    /// so the run time of the virtual CPUs replaces it.
+    /// Returns the CPU time that the guest itself received. Under emulation, where guest time is
+    /// not counted, the run time of the virtual CPUs is used.
     pub(crate) fn virtual_ns(&self) -> Option<f64> {
         self.added.virtual_ns.map(|ns| ns as f64)
     }
@@ -228,27 +227,27 @@ impl Facts<'_> {
         Some(wanted + waited.iter().filter_map(|field| self.g(*field)).sum::<f64>())
     }
 
-    /// Returns the CPU time by the guest's own count. The times of processes are parts of this
-    /// time.
+    /// Returns the guest's count of its CPU time. The CPU times of processes are parts of this
+    /// count.
     pub(crate) fn own_ns(&self) -> Option<f64> {
         self.added.own_time?.best().map(|(_, own_ns)| own_ns as f64)
     }
 
-    /// Returns the true length of one second of the guest's own count. For several guests, only the
-    /// guests with a count of their own contribute.
+    /// Returns the CPU time by the host's clock per second of CPU time that the guest counted. For
+    /// several guests, only guests that count their CPU time contribute.
     pub(crate) fn factor(&self) -> Option<f64> {
         let (got_ns, own_ns) = self.added.own_time?.best()?;
         crate::number::over(got_ns as f64, own_ns as f64)
     }
 
-    /// Returns the true length of one second of process time. All CPU time that the guest received
-    /// is divided among its processes, including the time before the first report and after the
-    /// last report.
+    /// Returns the factor that converts the CPU time of processes from the guest's clock to the
+    /// host's clock. The factor divides all CPU time of the guest among its processes, even the
+    /// time before the first report and after the last report.
     pub(crate) fn scale(&self) -> Option<f64> {
         crate::number::over(self.added.own_time?.virtual_ns as f64, self.own_ns()?)
     }
 
-    /// Returns the CPU time of the process by the guest's count.
+    /// Returns the CPU time of the process, as the guest counted it.
     pub(crate) fn process_ns(&self) -> Option<f64> {
         if self.unlisted_ns.is_some() {
             return self.unlisted_ns;
@@ -258,8 +257,8 @@ impl Facts<'_> {
         parts.map(|(user, system)| user + system).or_else(|| self.p(ProcessField::Run))
     }
 
-    /// Returns the CPU time of the process and of its children that have ended, by the guest's
-    /// count. A process such as a shell works through its children.
+    /// Returns the CPU time of the process and of its ended children, as the guest counted it. A
+    /// shell, for example, works through its children.
     pub(crate) fn process_and_children_ns(&self) -> Option<f64> {
         let own_ns = self.process_ns()?;
         if self.unlisted_ns.is_some() {
@@ -289,12 +288,10 @@ pub(crate) fn share(ns: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(ns * 100.0, covered_ms as f64 * 1e6)
 }
 
-/// Returns the rate per minute over the recorded time.
 pub(crate) fn per_min(count: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(count * MINUTE, covered_ms as f64)
 }
 
-/// Returns the rate per second over the recorded time.
 pub(crate) fn per_s(count: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(count * SECOND, covered_ms as f64)
 }

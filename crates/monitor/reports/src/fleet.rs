@@ -13,11 +13,11 @@ pub fn is_silent(to_ms: i64, last_ms: i64, spacing_ms: i64) -> bool {
     to_ms.saturating_sub(last_ms) > SILENT_MS.max(spacing_ms.saturating_mul(5) / 2)
 }
 
-/// Parts of a host's busy time, and its CPUs.
+/// Fields of a host's busy time and of its number of CPUs.
 pub const BUSY: [H; 7] =
     [H::Cpus, H::User, H::System, H::Nice, H::Interrupts, H::SoftInterrupts, H::Guest];
 
-/// Returns a host over a time, with the sums of its guests' fields.
+/// Returns a host over a time range, with the sums of its guests' fields.
 pub fn glanced(
     (from_ms, to_ms): (i64, i64),
     host: Over<H>,
@@ -34,7 +34,7 @@ pub fn glanced(
     Single::new(interval, usize::try_from(guests).ok())
 }
 
-/// Orders silent hosts before others, because they need attention, and then by busy time.
+/// Orders hosts: silent hosts first, because they need attention, and then the busiest host.
 pub fn silent_then_busy(a: (bool, &Single), b: (bool, &Single)) -> Ordering {
     let busy = |host: &Single| host.host("busy_percent").unwrap_or(-1.0);
     b.0.cmp(&a.0).then_with(|| busy(b.1).total_cmp(&busy(a.1)))

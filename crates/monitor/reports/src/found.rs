@@ -9,10 +9,9 @@ use base::nearest;
 use model::GuestIdentity;
 use std::collections::BTreeSet;
 
-/// Maximum number of names in a message.
 const NAMES_SHOWN: usize = 8;
 
-/// Checks that the time has data, and that the selection matches one of its guests.
+/// Checks that the time range has data, and that the selection matches a guest of these data.
 pub fn must_be_found(hosts: &[HostData], options: &Options<'_>) -> Result<(), Error> {
     if hosts.iter().all(|host| host.intervals.is_empty()) {
         let known = hosts.iter().filter_map(|host| host.recorded);

@@ -15,7 +15,7 @@ pub struct HostData {
     pub name: String,
     /// Further facts that HDR shows, such as the kernel, as names and values.
     pub facts: Vec<(String, String)>,
-    /// Recorded intervals, oldest first; the time between two of them is a gap.
+    /// Recorded intervals, oldest first. Any time between two intervals is a gap.
     pub intervals: Vec<Interval>,
     /// Gaps with a known reason.
     pub gaps: Vec<Gap>,
@@ -24,9 +24,8 @@ pub struct HostData {
 }
 
 impl HostData {
-    /// Adds the next interval. Processes are most of a recording, but reports have no row of a
-    /// process for each interval. On arrival, the processes of each interval are therefore added to
-    /// the first interval.
+    /// Adds the next interval. Its processes are added to the processes of the first interval,
+    /// because reports show processes only over the whole time. Processes are most of a recording.
     pub fn add(&mut self, mut interval: Interval) {
         let processes = std::mem::take(&mut interval.processes);
         self.intervals.push(interval);
@@ -45,9 +44,9 @@ impl HostData {
 
 impl HostData {
     /// Removes the time before the first sample and after the last sample. The steps of a query
-    /// begin at round times, but a manager may start at any time. The time before its start is no
-    /// gap of the recording. `recorded` contains the times of the first and the last sample of all
-    /// recordings.
+    /// begin at round times, but a manager may start at any time. The time before the manager's
+    /// start is no gap of the recording. `recorded` contains the times of the first and the last
+    /// sample of all recordings.
     pub fn only_sampled(&mut self, recorded: Option<(i64, i64)>) {
         let is_sampled = |interval: &Interval| {
             let guests = interval.guests.values().map(|guest| guest.covered_ms);
@@ -89,7 +88,6 @@ fn unsampled_ms(interval: &Interval, wanted_ms: u64) -> u64 {
     cut_ms - cut_ms % 1_000
 }
 
-/// Returns the end of an interval.
 pub(crate) fn end_of(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add(i64::try_from(interval.length_ms).unwrap_or(i64::MAX))
 }
@@ -108,8 +106,8 @@ named! {
     }
 }
 
-/// A guest as a reader sees it: all its boots and processes count as one guest. The texts are
-/// shared because every interval contains them.
+/// A guest as a reader sees it: all boots and QEMU processes of a guest count as one guest. The
+/// texts are shared, because every interval contains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GuestId {
     pub name: Arc<str>,
@@ -123,8 +121,8 @@ impl GuestId {
         GuestId { name: text(&who.name), class: text(&who.class), uuid: text(&who.uuid) }
     }
 
-    /// Returns the row that the guest is counted in. An empty class name stands for guests without
-    /// a class.
+    /// Returns the subject of the row that counts the guest. An empty class name stands for guests
+    /// without a class.
     pub(crate) fn subject(&self, by: By) -> GuestId {
         match by {
             By::Guest => self.clone(),
@@ -148,13 +146,12 @@ impl<'a> Measured<'a> {
         Measured { over: Cow::Borrowed(over), added: Added::of(over) }
     }
 
-    /// Adds a later time.
+    /// Adds the values of a later time.
     pub(crate) fn then(&mut self, later: &Measured<'_>) {
         self.over.to_mut().add(&later.over);
         self.added = self.added.plus(&later.added);
     }
 
-    /// Returns an owned copy.
     pub(crate) fn apart(&self) -> Measured<'static> {
         Measured { over: Cow::Owned(self.over.as_ref().clone()), added: self.added }
     }
@@ -186,8 +183,9 @@ pub(crate) fn guests_of<'a>(
     found
 }
 
-/// Joins guests of one name that ran one after the other within the host's covered time. They are
-/// one guest that was started again, and would otherwise count twice in a sum.
+/// Joins guests of one name that ran one after the other within the host's covered time. Such
+/// guests are one guest that was started again. Without the join, a sum would count this guest
+/// twice.
 pub(crate) fn in_turn<'a>(
     guests: impl IntoIterator<Item = (&'a GuestId, &'a Measured<'a>)>,
     whole_ms: u64,
@@ -210,10 +208,10 @@ pub(crate) fn in_turn<'a>(
     joined
 }
 
-/// Sums several guests of one interval, over the time with guests. If the host always knows a
-/// field, or if daemons report it, the field is summed over the guests that have it. Any other
-/// field is missing if one guest lacks it, because a quotient of sums over different guests would
-/// be wrong.
+/// Sums several guests of one interval, over the longest covered time of a guest. If the host
+/// always knows a field, or if daemons report it, the field is summed over the guests that have it.
+/// Any other field is missing if one guest lacks it, because a quotient of sums over different
+/// guests would be wrong.
 pub(crate) fn together<'a>(
     guests: impl IntoIterator<Item = &'a Measured<'a>>,
 ) -> Measured<'static> {
@@ -253,7 +251,7 @@ fn sum_of(guests: &[&Measured<'_>], field: GuestField, covered_ms: u64) -> Optio
 /// reported once a minute, so its last minute may be missing.
 pub(crate) const UNREPORTED_MS: u64 = 75_000;
 
-/// Weights a gauge by the part of the time in which it was present.
+/// Weights a gauge by the part of the time in which its guest was present.
 fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
     if part_ms.saturating_add(UNREPORTED_MS) >= whole_ms {
         return value;
@@ -262,7 +260,7 @@ fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
     u64::try_from(weighed).unwrap_or(u64::MAX)
 }
 
-/// Cached result of `may_lack` for each field, because every guest in every interval needs it.
+/// Cached results of `may_lack`, which are needed for every guest in every interval.
 static MAY_LACK: LazyLock<Vec<bool>> =
     LazyLock::new(|| GuestField::ALL.iter().map(|field| may_lack(*field)).collect());
 
@@ -330,7 +328,7 @@ mod tests {
                 let lengths = (first.length_ms, last.length_ms);
                 assert_eq!((first.from_ms, lengths.0, lengths.1, host.gaps.len()), expected);
             };
-        // The recording begins 52 s into its first minute, and ends 30 s into its last.
+        // The recording begins 52 s into its first minute, and ends 30 s into its last minute.
         let recorded = Some((52_000, 90_000));
         check(&[8_000, 30_000], recorded, (70_000, 80_000), (52_000, 8_000, 30_000, 1));
         check(&[0, 8_000], Some((112_000, 120_000)), (0, 10_000), (112_000, 8_000, 8_000, 0));

@@ -9,7 +9,6 @@ use model::{Gap, HostField};
 
 /// Maximum number of gaps listed; the others are only counted.
 const GAPS_SHOWN: usize = 3;
-/// Maximum number of facts shown of a host.
 const FACTS_MAX: usize = 40;
 
 /// Facts about a host shown above its report.
@@ -86,7 +85,6 @@ fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
     (missing_ms, seen)
 }
 
-/// Returns the gaps as text, or `None` if there are none.
 pub(crate) fn gaps_text(header: &HostHeader, zone: &dyn Zone) -> Option<String> {
     if header.gaps.is_empty() && header.missing_ms == 0 {
         return None;
@@ -107,7 +105,6 @@ pub(crate) fn gaps_text(header: &HostHeader, zone: &dyn Zone) -> Option<String> 
     Some(format!("{} not recorded: {}", span_text(header.missing_ms), shown.join(", ")))
 }
 
-/// Returns the monitor's cost as text.
 pub(crate) fn cost_text(header: &HostHeader) -> String {
     let Some(ms) = header.own_ms_per_min else { return "not recorded".into() };
     // 600 ms per minute are 1 % of a CPU.

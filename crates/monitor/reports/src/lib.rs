@@ -1,5 +1,5 @@
-//! The reports: one table of derived fields, seventeen reports made of them, four formats. The past
-//! of hosts that they show is read from recordings, or from a metrics server.
+//! Reports: one table of derived fields, seventeen reports with these fields, and four formats.
+//! Recordings or a metrics server provide the data of the hosts.
 //!
 //! ```text
 //!   recordings, an engine ─► recorded ─► HostData

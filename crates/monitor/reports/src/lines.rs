@@ -1,4 +1,4 @@
-//! Lines of a table for hosts, guests and tiers, and for sums of them.
+//! Lines of a table for hosts, guests and tiers, and for their sums.
 
 use crate::Facts;
 use crate::catalog::Part;
@@ -86,7 +86,6 @@ impl TableInput<'_> {
         }
     }
 
-    /// Returns the labels of a guest, a class or a host.
     pub(crate) fn labels_of(&self, at: usize, subject: &GuestId) -> Vec<String> {
         let host = self.host_name(at);
         match self.options.by {
@@ -279,7 +278,6 @@ impl TableInput<'_> {
         });
     }
 
-    /// Returns a host's sums over the whole time.
     pub(crate) fn total(&self, at: usize) -> &Sums {
         &self.timelines[at].total
     }

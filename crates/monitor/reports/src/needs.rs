@@ -5,7 +5,7 @@ use crate::catalog::Definition;
 use crate::fields::{Raw, Scope, field};
 use model::{GuestField, ProcessField};
 
-/// Raw fields that reports need. Fields of the host and of tiers are few and always needed.
+/// Raw fields that reports need. Fields of the host and of tiers are few and always read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Fields of guests.
@@ -14,8 +14,8 @@ pub struct Needs {
     pub processes: Vec<ProcessField>,
 }
 
-/// Fields needed for every guest in any report: CPU time, wake-ups, the guest's own count, and the
-/// states of its virtual CPUs.
+/// Fields needed for every guest in any report: CPU time, wake-ups, the guest's count of its CPU
+/// time, and the states of its virtual CPUs.
 const ALWAYS: &[GuestField] = {
     use GuestField as G;
     &[

@@ -8,11 +8,11 @@ use crate::sums::Timeline;
 use crate::time::span_text;
 use model::GuestField;
 
-/// Excess of the states of virtual CPUs over the available time, in percent, above which two states
-/// must count the same time.
+/// Limit of the excess of the states' times over the available time, in percent. Above this limit,
+/// two states must count the same time.
 const EXCESS_PERCENT: f64 = 0.5;
-/// Ratio of the listed processes' CPU time to the CPU time of all processes, above which some
-/// processes are counted twice.
+/// Limit of the ratio of the listed processes' CPU time to the CPU time of all processes. Above
+/// this limit, some processes are counted twice.
 const TWICE: f64 = 1.02;
 /// Maximum number of guests that a note names as not present the whole time.
 const PARTS_SHOWN: usize = 4;

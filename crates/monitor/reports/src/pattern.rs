@@ -12,7 +12,7 @@ const PATTERN_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    /// True for a name, which is compared as it is.
+    /// True for a name, in which `*` and `?` have no special meaning.
     is_name: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Processes of guests, with CPU times by the host's measure.
+//! Processes of guests, with CPU times by the host's clock.
 //!
-//! A guest counts CPU time by its own clock. If its virtual CPUs are delayed or emulated, its
-//! seconds differ from the host's seconds. The guest's CPU times are therefore multiplied by a
-//! factor: the CPU time that its vCPUs received from the host, divided by the CPU time that the
-//! guest counted. Both times are taken when the guest reports its processes.
+//! A guest counts CPU time by its own clock. If the guest's virtual CPUs are delayed or emulated,
+//! this clock differs from the host's. The guest's CPU times are therefore multiplied by a factor.
+//! The factor is the CPU time that the host gave the virtual CPUs, divided by the CPU time that the
+//! guest counted. Both times are measured between two reports of the guest's processes.
 
 use crate::Facts;
 use crate::gather::{By, GuestId, Measured, together};
@@ -92,8 +92,8 @@ fn labels(input: &TableInput<'_>, at: usize, id: &GuestId, name: &ProcessName) -
     }
 }
 
-/// Sums processes over the whole time. Processes of one name in several guests count as one
-/// process.
+/// Sums processes over the whole time. With another subject than guests, processes of one name
+/// count as one process.
 fn over_time(input: &TableInput<'_>, at: usize) -> BTreeMap<Key, Over<ProcessField>> {
     let by = input.options.by;
     let mut found: BTreeMap<Key, Over<ProcessField>> = BTreeMap::new();

@@ -52,7 +52,6 @@ impl Table {
         (0..self.fields.len()).filter(has_value).collect()
     }
 
-    /// Returns true if some line has a value.
     pub(crate) fn has_values(&self) -> bool {
         self.lines.iter().any(|line| line.values.iter().any(Option::is_some))
     }

@@ -1,4 +1,4 @@
-//! States of virtual CPUs. Their times add up to 100 %.
+//! States of virtual CPUs. The times in all states add up to 100 %.
 
 use model::{GuestField, Over};
 
@@ -45,8 +45,8 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct States {
     of: [Option<f64>; State::ALL.len()],
-    /// Time by which the states exceeded the available time before they were scaled to fit. More
-    /// than a tick's worth means that two states count the same time.
+    /// Time by which the states exceeded the available time before they were scaled to fit. An
+    /// excess of more than one tick means that two states count the same time.
     pub excess: f64,
 }
 

@@ -48,7 +48,7 @@ impl Sums {
         }
     }
 
-    /// Adds a later time.
+    /// Adds the sums of a later time.
     pub(crate) fn then(&mut self, later: &Sums) {
         self.host.add(&later.host);
         self.guests.then(&later.guests);
@@ -59,7 +59,6 @@ impl Sums {
         self.idle_wakes = both(self.idle_wakes, later.idle_wakes, |a, b| a + b);
     }
 
-    /// Returns the facts of the host's row.
     pub(crate) fn facts(&self) -> Facts<'_> {
         let mean = |sum: f64| (self.ms > 0.0).then(|| sum / self.ms);
         Facts {
@@ -71,7 +70,6 @@ impl Sums {
         }
     }
 
-    /// Returns the facts of a tier's row.
     pub(crate) fn tier_facts<'a>(&'a self, tier: &'a Over<TierField>) -> Facts<'a> {
         Facts { tier, ..facts_of(&self.host, &self.guests) }
     }

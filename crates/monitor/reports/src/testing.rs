@@ -1,5 +1,5 @@
-//! A generated day of two machines' guests. It is the same on every machine, and has the variation,
-//! gaps and missing counters of real recordings.
+//! Generated day of a host's guests. The data are the same on every machine, and have the
+//! variation, gaps and missing counters of real recordings.
 
 use crate::gather::HostData;
 use model::{
@@ -14,11 +14,9 @@ pub const DAY_MS: i64 = 1_795_219_200_000;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
-    /// Returns a number below `below`.
     fn below(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

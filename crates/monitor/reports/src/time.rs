@@ -22,7 +22,6 @@ impl Zone for Utc {
     }
 }
 
-/// Returns year, month, day, hour, minute, second and millisecond of a local time.
 fn civil(local_ms: i64) -> (i64, i64, i64, i64, i64, i64, i64) {
     let (day, ms) = (local_ms.div_euclid(DAY_MS), local_ms.rem_euclid(DAY_MS));
     let (year, month, of_month) = base::civil::date(day);
@@ -76,7 +75,6 @@ impl<'a> Spans<'a> {
         Spans { zone, from: known(), to: known() }
     }
 
-    /// Returns the formatted start and end of a line.
     pub(crate) fn of(&mut self, from_ms: i64, length_ms: u64) -> (&str, &str) {
         let to_ms = from_ms.saturating_add(i64::try_from(length_ms).unwrap_or(i64::MAX));
         for (known, at_ms) in [(&mut self.from, from_ms), (&mut self.to, to_ms)] {

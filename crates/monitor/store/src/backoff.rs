@@ -10,7 +10,7 @@ const LASTING: u32 = 4;
 #[derive(Debug, Default)]
 pub struct Backoff {
     is_failing: bool,
-    /// Turns between two attempts, and turns left until the next attempt.
+    /// Turns between two attempts.
     pause: u32,
     left: u32,
 }
@@ -33,7 +33,7 @@ impl Backoff {
         self.left = 0;
     }
 
-    /// Counts a success. Returns true after failures.
+    /// Counts a success. Returns true if the attempt before failed.
     pub fn worked(&mut self) -> bool {
         std::mem::take(self).is_failing
     }

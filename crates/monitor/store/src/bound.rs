@@ -1,6 +1,6 @@
-//! Bounds on texts and rows in a store. Names and reasons come from guests and from files, and
-//! could fill the disk without a bound. Rows must be in order, because a hostile file could return
-//! the same row forever.
+//! Bounds on texts and rows in a store. Names and reasons come from guests and from files. Without
+//! a bound these texts could fill the disk. Rows must be in order, because a hostile file could
+//! return the same row forever.
 
 use crate::Error;
 use rusqlite::Row;
@@ -10,11 +10,11 @@ use rusqlite::Row;
 pub const NAME_MAX: usize = 255;
 /// Maximum length in bytes of a reason or of an event's text.
 pub const SENTENCE_MAX: usize = 512;
-/// Maximum number of bounds in a decision. The arbiter has fewer than ten.
+/// Maximum number of bounds in a decision. The arbiter sets fewer than ten.
 pub const BOUNDS_MAX: usize = 16;
-/// Maximum length in bytes of all bounds, with commas between.
+/// Maximum length in bytes of a decision's bounds, joined by commas.
 pub const BOUNDS_TEXT_MAX: usize = BOUNDS_MAX * (NAME_MAX + 1);
-/// Maximum number of inputs of a decision. The arbiter has about twenty.
+/// Maximum number of inputs of a decision. The arbiter uses about twenty.
 pub const INPUTS_MAX: usize = 64;
 /// Maximum length in bytes of an input's name.
 pub const INPUT_NAME_MAX: usize = 48;
@@ -27,15 +27,15 @@ pub fn cut(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// Reads a text of a row, cut to the length that pinhead writes. Another program may have written
-/// the file.
+/// Reads a text column of a row, and cuts the text to `max` bytes. Another program may have written
+/// the file, with longer texts.
 pub fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String> {
     let text = row.get_ref(column)?.as_str()?;
     Ok(cut(text, max).to_owned())
 }
 
-/// Order of rows. In a file written by pinhead, each row has a higher key than the row before. In a
-/// hostile file two pointers may lead to the same page, so the rows never end.
+/// Check that each row has a higher key than the row before. In a hostile file two pointers may
+/// lead to the same page, so the rows never end.
 #[derive(Debug)]
 pub struct Order<K> {
     table: &'static str,
@@ -43,12 +43,12 @@ pub struct Order<K> {
 }
 
 impl<K: PartialOrd> Order<K> {
-    /// Starts before the first row of a table.
+    /// Creates the check for a table.
     pub fn of(table: &'static str) -> Order<K> {
         Order { table, last: None }
     }
 
-    /// Checks that the next row follows the last row.
+    /// Checks the key of the next row.
     pub fn next(&mut self, key: K, id: i64) -> Result<(), Error> {
         if self.last.as_ref().is_some_and(|last| *last >= key) {
             let reason = "it occurs twice, or in the wrong order: the file is damaged".into();
@@ -59,8 +59,8 @@ impl<K: PartialOrd> Order<K> {
     }
 }
 
-/// Converts a size or a count to SQLite's integer. Larger values are clamped, but no machine has
-/// such values.
+/// Converts a size or a count to SQLite's integer. Values too large for the integer, which no
+/// machine has, are clamped.
 pub fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

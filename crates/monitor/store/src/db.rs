@@ -2,7 +2,7 @@
 //!
 //! A file carries an `application_id`, so that databases of other programs are not changed.
 //! `user_version` is the version of the file's tables. A kind of store is a list of migrations. The
-//! n-th migration leads from version n to n + 1, and never changes once it is published.
+//! migration with index n leads from version n to n + 1, and never changes once it is published.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -19,13 +19,13 @@ use crate::bound::NAME_MAX;
 use crate::error::cannot;
 use base::plain;
 
-/// Maximum time that a statement waits for another process's lock. The manager must not be delayed,
-/// and the next flush writes the data that waits.
+/// Maximum time that a statement waits for another process's lock. A longer wait would delay the
+/// manager. Data that a flush cannot write is written by a later flush.
 pub const BUSY: Duration = Duration::from_millis(50);
 /// Maximum time that a reader waits. Users can wait longer than the manager.
 pub const BUSY_READER: Duration = Duration::from_millis(2_000);
-/// Page cache in KiB, negative as SQLite requires. The pages of one batch must fit: the index by
-/// guest touches one page for each of a thousand guests.
+/// Page cache in KiB, negative as SQLite requires. All pages that a batch changes must fit. The
+/// index by guest alone takes up to a thousand pages, one for each guest.
 const CACHE: i64 = -16_384;
 /// Length in pages of 4 KiB at which the write-ahead log is checkpointed. A long log costs less,
 /// because each checkpoint waits for the disk and writes the same pages again.
@@ -35,21 +35,21 @@ const LOG_MAX: i64 = 32 << 20;
 /// Maximum memory of SQLite in a process, in bytes. A journal in memory takes 200 MiB, and the
 /// caches of a manager's five files take 80 MiB.
 const HEAP_MAX: i64 = 512 << 20;
-/// Maximum length of a value that a reader accepts, in bytes. A minute of a thousand guests that
-/// all change takes 30 MB before compression.
+/// Maximum length of a value that a reader accepts, in bytes. One minute of samples of a thousand
+/// guests that all change takes 30 MB before compression.
 const VALUE_MAX: i32 = 32 << 20;
 /// Suffix of an unfinished copy's name.
 pub const COPY: &str = ".copying";
 /// Suffixes of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// Tables that SQLite creates itself for `AUTOINCREMENT`, and for `ANALYZE` and `PRAGMA optimize`,
-/// which any user may have run.
+/// Tables that SQLite itself creates for `AUTOINCREMENT`, and when a user runs `ANALYZE` or `PRAGMA
+/// optimize`.
 const SQLITES_OWN: [&str; 3] = [
     "CREATE TABLE sqlite_sequence(name,seq)",
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 ];
-/// Mode of a new file: writable for its owner and readable for its group, because it contains
+/// Mode of a new file: writable for its owner and readable for its group, because the file contains
 /// guests' names.
 const MODE: u32 = 0o640;
 
@@ -57,7 +57,7 @@ const MODE: u32 = 0o640;
 pub struct Kind {
     /// Application id that distinguishes the files from other databases.
     pub application_id: i32,
-    /// Migrations: the n-th migration leads from version n to n + 1.
+    /// Migrations: the migration with index n leads from version n to n + 1.
     pub migrations: &'static [&'static str],
 }
 
@@ -67,7 +67,7 @@ impl Kind {
     }
 
     /// Returns true if a file of this kind may contain this table or index. Tables of a later
-    /// version have further integer columns.
+    /// version may have further integer columns.
     fn has(&self, text: &str) -> bool {
         if SQLITES_OWN.contains(&text) {
             return true;
@@ -116,7 +116,7 @@ pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
 
 /// Opens a file for reading.
 pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
-    // A file without tables is empty, or its writer has not created them yet.
+    // A file without tables is empty, or its writer has not created its tables yet.
     open_begun(path, kind, BUSY_READER)?.ok_or_else(|| Error::Foreign { path: path.into() })
 }
 
@@ -124,7 +124,8 @@ pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
 /// creation leaves such a file.
 fn open_begun(path: &Path, kind: &Kind, wait: Duration) -> Result<Option<Connection>, Error> {
     check_files(path)?;
-    // SQLite would only report that it cannot open the file.
+    // This open reports the cause of a failure. SQLite would only report that it cannot open the
+    // file.
     std::fs::File::open(path).map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let plain = Connection::open_with_flags(path, flags)
@@ -151,8 +152,8 @@ fn open_begun(path: &Path, kind: &Kind, wait: Duration) -> Result<Option<Connect
     }
 }
 
-/// Refuses a pipe or a device in place of a database file or one of its companions. To open a pipe
-/// would block until a writer opens it.
+/// Refuses a pipe or a device in place of a database file or one of its companions. Opening a pipe
+/// would block until another process opens the pipe for writing.
 fn check_files(path: &Path) -> Result<(), Error> {
     let beside = BESIDE.map(|ending| beside(path, ending));
     for path in std::iter::once(path).chain(beside.iter().map(PathBuf::as_path)) {
@@ -165,7 +166,7 @@ fn check_files(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the remains of an unfinished copy, and its companion files.
+/// Removes an unfinished copy of a file, and the copy's companion files.
 pub fn clean(path: &Path) {
     for ending in ["", "-wal", "-shm", "-journal"] {
         // If the removal fails, the remaining file blocks the next copy, which reports the error.
@@ -230,7 +231,7 @@ pub fn execute(
     Ok(())
 }
 
-/// Opens a database in memory, which is dropped with its owner.
+/// Opens a database in memory.
 pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
     let path = Path::new(":memory:");
     let failed = |source| Error::Open { path: path.into(), source };
@@ -258,7 +259,8 @@ fn open_at_rest(
     looked_at(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?, kind)
 }
 
-/// Returns a reading connection, and the name of a foreign object in its file, if there is one.
+/// Prepares a connection for reading. Returns the connection, and the name of a foreign object in
+/// the file, if there is one.
 fn looked_at(
     mut connection: Connection,
     kind: &Kind,
@@ -273,8 +275,8 @@ fn looked_at(
 /// file. Such an object can expand a small file to gigabytes, by a computed column or a default
 /// value.
 ///
-/// Definitions that are not valid text are refused, because the library aborts if it has to return
-/// the name of such a column.
+/// A definition that is not valid text is refused, too. The SQLite library would abort if it had to
+/// return the name of a column from such a definition.
 pub fn stranger(
     connection: &Connection,
     database: &str,

@@ -2,7 +2,8 @@
 //!
 //! Readers are members of the manager's group. Although they may only read a file, they can lock
 //! the file through SQLite. A lock belongs to the file and not to its name, so a copy under the
-//! same name is not locked. The group cannot read the copy, so nobody can lock it in this way.
+//! same name is not locked. The group cannot read the copy, so nobody can lock the copy in this
+//! way.
 //!
 //! ```text
 //!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file
@@ -30,7 +31,7 @@ const LOG_HELD: u64 = 128 << 20;
 const ROOM_LEFT: u64 = 256 << 20;
 /// Turns of one second between two attempts at a copy.
 const COPY_PAUSE: u32 = 600;
-/// Maximum number of bytes read of the kernel's list of locks, enough for some 20,000 locks.
+/// Maximum number of bytes read from the kernel's list of locks, enough for some 20,000 locks.
 const LOCKS_MAX: u64 = 1 << 20;
 /// Maximum length of a program's name. The kernel stores 15 bytes.
 const PROGRAM_MAX: usize = 16;
@@ -47,7 +48,8 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Starts a turn. Returns whether to skip the turn, and the news of a copy that has finished.
+    /// Starts a turn. Returns true if the turn must be skipped, and the news of a copy that has
+    /// finished.
     pub fn turn(&mut self) -> (bool, Option<News>) {
         self.pause = self.pause.saturating_sub(1);
         if let Some(copying) = self.copying.take_if(|copying| copying.is_finished()) {
@@ -61,8 +63,8 @@ impl Failures {
         self.copying.as_ref().is_some_and(|copying| !copying.is_finished())
     }
 
-    /// Waits for a copy in progress before the last write, and returns the copy's news. Otherwise
-    /// the copy would lack the data of the last write. The next turn is not skipped.
+    /// Waits for a copy in progress, and returns the copy's news. The copy replaces the file, so it
+    /// would discard a last write made before the copy ends. The next turn is not skipped.
     pub fn finish(&mut self) -> Option<News> {
         self.backoff.try_soon();
         let copying = self.copying.take()?;
@@ -79,13 +81,13 @@ impl Failures {
         Some(news)
     }
 
-    /// Counts a success. Returns true after failures.
+    /// Counts a success. Returns true if the attempt before failed.
     pub fn worked(&mut self) -> bool {
         self.backoff.worked()
     }
 
-    /// Counts a failure to write to a file, and starts a copy if the file is locked. This process
-    /// must have closed the file. Returns the failure's news if it is the first in a row.
+    /// Counts a failure to write to a file, which this process must have closed. Starts a copy if
+    /// the file is locked. Returns the failure's news if this failure is the first in a row.
     pub fn failed(&mut self, path: &Path, error: Error) -> Option<News> {
         let is_news = self.backoff.failed();
         if self.backoff.is_lasting() {
@@ -135,8 +137,8 @@ fn size(path: &Path) -> u64 {
 fn replace(path: &Path) -> Result<News, Error> {
     let path = &real(path)?;
     let by = holder(path);
-    // A killed process may have left an unfinished copy. SQLite would take these files for a part
-    // of the new copy.
+    // A killed process may have left an unfinished copy. SQLite would take the log of the
+    // unfinished copy for the log of the new copy.
     db::clean(path);
     let copied = copy(path);
     if copied.is_err() {

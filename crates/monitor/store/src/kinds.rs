@@ -24,11 +24,11 @@ pub const KSM: &str = "ksm";
 pub const RESERVED: &str = "reserved";
 /// A reservation failed.
 pub const NOT_RESERVED: &str = "not-reserved";
-/// A guest's memory was passed to the host's reclaim, or reclaim was not possible.
+/// A guest's memory was paged out, or page-out was not possible.
 pub const PAGE_OUT: &str = "page-out";
 /// Paged-out memory became resident again.
 pub const CAME_BACK: &str = "came-back";
-/// A guest is no longer paged out.
+/// A guest is not paged out again, because page-out freed too little memory.
 pub const LEFT_ALONE: &str = "left-alone";
 /// A guest was parked, or could not be parked.
 pub const PARKED: &str = "parked";

@@ -16,7 +16,8 @@ pub enum News {
         /// Path after the move.
         aside: PathBuf,
     },
-    /// A file was locked by another process. A copy that only its owner can read replaced it.
+    /// A file was locked by another process. A copy replaced the file. Only the copy's owner can
+    /// read the copy.
     Held {
         /// Path of the file.
         path: PathBuf,

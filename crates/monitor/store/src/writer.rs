@@ -7,10 +7,10 @@
 //!                                 └────────┘
 //! ```
 //!
-//! No call waits longer than the journal's short lock timeout, because guests need the manager. A
-//! failure to write is reported once and retried at growing intervals. If the queue is full, the
-//! oldest records are dropped. Lost records are counted, and the count is added to the journal as
-//! soon as possible.
+//! No call waits for a lock longer than the journal's short timeout, because guests need the
+//! manager. A failure to write is reported once and retried at growing intervals. If the queue is
+//! full, the oldest records are dropped. The number of lost records is added to the journal as soon
+//! as possible.
 
 use crate::held::Failures;
 use crate::news::News;
@@ -22,10 +22,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies
-/// produces more records, but such a host has little memory left.
+/// Maximum number of waiting records, which take about 10 MB of memory.
 pub const QUEUE_MAX: usize = 16_384;
-/// Maximum number of decisions without an outcome. Each guest has one move at a time.
+/// Maximum number of decisions that wait for an outcome. Each guest has one move at a time.
 const AWAITED_MAX: usize = 16_384;
 /// Maximum number of records per flush, so that a long queue does not delay the manager.
 const FLUSH_MAX: usize = 4_096;
@@ -36,7 +35,7 @@ const LAST_FLUSHES: u32 = 8;
 /// Flushes between two checks of the log's length.
 const LOOK_FLUSHES: u32 = 60;
 
-/// Handle of a decision, for its outcome.
+/// Handle of a queued decision, with which its outcome is queued later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
@@ -49,7 +48,7 @@ pub struct Writer {
     file: Option<(u64, u64)>,
     queue: VecDeque<Record>,
     next: u64,
-    /// Rows of the decisions, by the numbers of their tickets.
+    /// Rows of the decisions that wait for an outcome, by the number of the ticket.
     awaited: BTreeMap<u64, DecisionId>,
     /// Records lost since the start of the writer.
     lost: u64,
@@ -83,12 +82,12 @@ impl Writer {
         Writer { path: Some(path.to_owned()), ..Writer::default() }
     }
 
-    /// Creates a writer to an open journal, such as a journal in memory.
+    /// Creates a writer to an open journal.
     pub fn to(journal: Journal) -> Writer {
         Writer { journal: Some(journal), ..Writer::default() }
     }
 
-    /// Queues a decision. The returned ticket is for its outcome.
+    /// Queues a decision. Pass the returned ticket to `outcome`.
     pub fn decision(&mut self, guest: &Arc<GuestIdentity>, decision: Decision) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -129,7 +128,7 @@ impl Writer {
         self.journal.as_ref()
     }
 
-    /// Writes the waiting records in one transaction. On failure they keep waiting.
+    /// Writes the waiting records in one transaction. If the write fails, the records keep waiting.
     pub fn flush(&mut self) -> Option<News> {
         let (waits, copied) = self.failures.turn();
         if waits || copied.is_some() || self.queue.is_empty() {
@@ -165,8 +164,8 @@ impl Writer {
     }
 
     /// Writes all waiting records at the writer's end, without a pause after a failure, and returns
-    /// the news. It first waits for a copy in progress, because the copy would replace data written
-    /// before the copy ends. Records still in the queue afterwards are lost.
+    /// the news. A copy in progress ends first, because it would discard records written before its
+    /// end. Records still in the queue afterwards are lost.
     pub fn finish(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..LAST_FLUSHES {
@@ -237,7 +236,7 @@ impl Writer {
 }
 
 /// Returns the journal, and opens it if it is closed or its file was replaced. If a user removed
-/// the file, a new journal begins, and the removed file does not grow further.
+/// the file, a new journal begins.
 fn open<'a>(
     path: &Option<PathBuf>,
     journal: &'a mut Option<Journal>,

@@ -26,14 +26,12 @@ const WATCHERS_MAX: usize = 128;
 /// Maximum number of sessions with a message for their next page.
 const SAID_MAX: usize = 64;
 
-/// Rate limits for strangers and for sessions.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) strangers: Tries,
     pub(crate) visitors: Bucket,
 }
 
-/// State that all requests share.
 pub(crate) struct App {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) live: Arc<Live>,
@@ -85,7 +83,7 @@ impl App {
         self.source.now()
     }
 
-    /// Makes a page on a blocking thread, so that other requests do not wait for it.
+    /// Makes a page on a blocking thread, so that other requests do not wait for the page.
     pub(crate) async fn make(
         self: Arc<App>,
         work: impl FnOnce(&App) -> Result<Markup, Fault> + Send + 'static,

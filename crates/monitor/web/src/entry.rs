@@ -110,14 +110,12 @@ impl Entry {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the pages have a password.
     pub(crate) fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// Reports the address of the pages, if they have one. Without a password the address contains
-    /// a new token. With a password it contains no token, which would only be another secret in
-    /// logs.
+    /// Reports the pages' address, if there is one. Without a password the address contains a new
+    /// token. With a password a token would only be another secret in logs.
     pub(crate) fn tell_address(&self) -> Result<(), Error> {
         let Some(name) = &self.name else { return Ok(()) };
         let mut address = format!("{}://{name}/", self.scheme);
@@ -148,8 +146,8 @@ impl Entry {
     }
 
     /// Exchanges a token for a session, and redirects to the same page without the token. Returns
-    /// `None` if the token is not valid. Tries have no limit of their own, because nobody can guess
-    /// 32 random bytes. A limit would let strangers keep the owner of the token out.
+    /// `None` if the token is not valid. Tries of tokens are not limited, because nobody can guess
+    /// 32 random bytes. A limit would let strangers keep the token's owner out.
     pub(crate) fn by_token(&self, token: &str, uri: &Uri) -> Option<Response> {
         if !self.keys().is_token(token, steady_ms()) {
             return None;
@@ -199,7 +197,6 @@ impl Entry {
         Ok(self.begun(&session, own_page(to)))
     }
 
-    /// Ends a session.
     pub(crate) fn leave(&self, visitor: &Visitor) {
         self.keys().leave(&visitor.form_key);
     }
@@ -232,12 +229,10 @@ impl From<Refused> for Fault {
     }
 }
 
-/// Returns the token in an address.
 pub(crate) fn token_of(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// Returns the address without its token.
 pub(crate) fn without_token(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default();
     let rest: Vec<&str> =
@@ -245,7 +240,8 @@ pub(crate) fn without_token(uri: &Uri) -> String {
     // An address that begins with two slashes would lead to another host.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
     let page = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
-    // Browsers encode all other characters. A proxy may treat raw bytes as control characters.
+    // Browsers send only ASCII, and encode all other characters. A proxy may treat raw bytes as
+    // control characters.
     if page.is_ascii() { page } else { "/".to_owned() }
 }
 

@@ -1,4 +1,4 @@
-//! Extractors of a request's values. If they fail, they return a page with the reason.
+//! Extractors of a request's values. An extractor that fails returns a page with the reason.
 
 use crate::fault::Fault;
 use crate::pages::fault;

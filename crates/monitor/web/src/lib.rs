@@ -59,7 +59,7 @@ pub struct Settings {
     pub names: Vec<String>,
     /// Certificate for TLS on a TCP address.
     pub certificate: Option<Certificate>,
-    /// File with the password for the pages. If it is given, there are no tokens.
+    /// File with the password for the pages. If there is a password, there are no tokens.
     pub password_file: Option<PathBuf>,
     /// True if guests may be changed from the pages.
     pub allow_changes: bool,

@@ -14,8 +14,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Maximum number of connections that are not accepted yet. Strangers could fill the usual 128
-/// places by thousands of connections a second. A visitor's browser would then retry only after a
+/// Maximum number of connections that are not accepted yet. With thousands of connections a second,
+/// strangers could fill the usual 128 places. A visitor's browser would then retry only after a
 /// second.
 const WAITING_MAX: i32 = 4_096;
 
@@ -49,7 +49,6 @@ impl Guarded {
     }
 }
 
-/// Open listener.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),

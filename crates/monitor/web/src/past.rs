@@ -129,7 +129,6 @@ impl PastHost {
         }
     }
 
-    /// Returns the start and the length of each interval.
     pub(crate) fn spans(&self) -> Vec<(i64, u64)> {
         let span = |one: &Single| (one.interval().from_ms, one.interval().length_ms);
         self.steps.iter().map(span).collect()

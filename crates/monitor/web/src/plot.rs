@@ -9,7 +9,6 @@ use maud::{Markup, PreEscaped, html};
 use reports::chart::{Frame, Mark, Series, key};
 use reports::{Scope, Zone, clock_text, date_text, field, shown};
 
-/// Kind of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Lines,
@@ -17,7 +16,6 @@ pub(crate) enum Kind {
     Stack,
 }
 
-/// A chart.
 pub(crate) struct Plot<'a> {
     pub(crate) title: &'static str,
     pub(crate) kind: Kind,
@@ -80,7 +78,6 @@ impl Canvas<'_> {
         }
     }
 
-    /// Returns the chart's values as a table.
     fn table(&self, series: &[Series<'_>], spans: &[(i64, u64)], place: &str) -> Markup {
         let is_long = self.span.to_ms - self.span.from_ms > DAY_MS;
         let time = |at_ms: i64| {
@@ -139,8 +136,8 @@ pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     }
 }
 
-/// Width of one step of a small line. Whole numbers keep pages short: each of a thousand rows has
-/// two such lines.
+/// Width of one step in a small chart. Whole numbers keep pages short: a page may have a thousand
+/// rows, and each row has two small charts.
 const SPARK_STEP: i64 = 3;
 const SPARK_HEIGHT: i64 = 40;
 

@@ -13,14 +13,13 @@ use tokio::sync::Notify;
 /// Time that a stranger keeps a place, for TLS and a request. A slow line needs half a second.
 const STAY_MS: u64 = 2_000;
 
-/// Reservation of a connection's place. Dropping it frees the place.
+/// Reservation of a connection's place. Dropping the reservation frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     room: Arc<Room>,
     place: Place,
 }
 
-/// State of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     origin: Origin,
@@ -29,7 +28,6 @@ pub(crate) struct Place {
     leave: Arc<Notify>,
 }
 
-/// Places of all connections.
 #[derive(Debug)]
 pub(crate) struct Room {
     most: usize,

@@ -23,7 +23,6 @@ fn too_often() -> Response {
     pages::fault(&Fault::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests: wait a moment"))
 }
 
-/// Returns the routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(pages::overview))
@@ -47,7 +46,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Headers of every response.
 const HEADS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -81,7 +79,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     if is_squeezed { squeeze::squeezed(answer).await } else { answer }
 }
 
-/// Returns the visitor of a request, if it has one, and the response.
+/// Returns the visitor of a request, if there is a visitor, and the response.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
     // A connection of unknown origin counts as a connection from another machine.

@@ -1,8 +1,8 @@
 //! Files with a secret: the password's line, or the key of a certificate.
 //!
-//! Root or the user of this process owns such a file, and no other user may read or write it. A
-//! systemd credential is owned by root. Its access list for the unit's user appears as a read
-//! permission of the group.
+//! The file must belong to root or to the user of this process, and no other user may read or write
+//! the file. A systemd credential belongs to root. The credential's access list for the unit's user
+//! appears as a read permission of the group.
 
 use rustix::process::geteuid;
 use std::env;

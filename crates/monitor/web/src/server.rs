@@ -76,7 +76,7 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
     tokio::spawn(app.live.clone().run());
     let strangers = match listener {
         Listener::Tcp(_) => STRANGERS_MAX,
-        // All strangers arrive through the proxy, which limits them itself.
+        // All strangers arrive through the proxy, which limits strangers itself.
         Listener::Unix(..) => CONNECTIONS_MAX,
     };
     let room = Room::new(CONNECTIONS_MAX, strangers);
@@ -115,7 +115,6 @@ struct Door {
 }
 
 impl Door {
-    /// Accepts TCP connections forever.
     fn keep(&self, listener: &TcpListener) {
         let users = Users::open();
         loop {
@@ -126,7 +125,6 @@ impl Door {
         }
     }
 
-    /// Accepts connections on a Unix socket forever.
     async fn keep_local(&self, listener: &UnixListener) {
         loop {
             match listener.accept().await {
@@ -177,7 +175,6 @@ async fn secure(tls: TlsAcceptor, stream: TcpStream, via: Via, router: Router, s
     }
 }
 
-/// Serves a connection until its end.
 async fn attend<S>(stream: S, via: Via, router: Router, seat: Seat)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -16,10 +16,8 @@ pub(crate) struct TimeQuery {
     /// Length of the past on a live page.
     #[serde(default)]
     pub(crate) last: Option<String>,
-    /// Start of the range.
     #[serde(default)]
     pub(crate) from: Option<String>,
-    /// End of the range.
     #[serde(default)]
     pub(crate) to: Option<String>,
     /// Name of the only host to show, if several are recorded.
@@ -27,7 +25,6 @@ pub(crate) struct TimeQuery {
     pub(crate) host: Option<String>,
 }
 
-/// Time range of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     /// Start, in milliseconds since 1970.

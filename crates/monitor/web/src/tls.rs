@@ -23,7 +23,6 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads the chain and the key.
     pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Error> {
         let chain = CertificateDer::pem_file_iter(&self.chain)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)

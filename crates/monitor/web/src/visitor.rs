@@ -6,12 +6,11 @@ use axum::http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     /// TCP: a session is required.
     Tcp(Origin),
-    /// A Unix socket. Its mode decides about access, unless there is a password.
+    /// A Unix socket. The socket's mode controls access, unless there is a password.
     Unix(Origin),
 }
 

@@ -18,12 +18,10 @@ pub(crate) fn uuid_of<'a>(name: &str, uuid: &'a str) -> Option<&'a str> {
     (is_given || is_place(uuid)).then_some(uuid)
 }
 
-/// Returns the key of a guest in addresses.
 pub(crate) fn key_of<'a>(name: &'a str, uuid: &'a str) -> &'a str {
     uuid_of(name, uuid).unwrap_or(name)
 }
 
-/// Returns the address of a guest's page.
 pub(crate) fn path_of(name: &str, uuid: &str) -> String {
     let key = key_of(name, uuid);
     let escape = if matches!(key, "." | "..") || key.starts_with(ESCAPE) { ESCAPE } else { "" };

@@ -17,7 +17,7 @@ pub type Adjust = Box<dyn Fn(&str, Limits) -> Limits>;
 /// Changes the plan of the host.
 pub type Replan = Box<dyn Fn(Config) -> Config>;
 
-/// Differences from the recording. There are none by default.
+/// Differences from the recording. By default there are none.
 #[derive(Default)]
 pub struct Change {
     /// Kind of policy that decides.
@@ -34,7 +34,8 @@ pub struct Change {
     pub total: Option<Bytes>,
     /// Growth of the memory that each guest's programs use, in thousandths.
     pub growth_permille: u64,
-    /// Number of guests to add, and the pattern of the names of the guests that they copy.
+    /// Number of guests to add, and a pattern. The added guests copy the guests with names that
+    /// match the pattern.
     pub more: Option<(u32, String)>,
 }
 
@@ -52,5 +53,4 @@ impl Change {
     }
 }
 
-/// Guests by key.
 pub(crate) type Names = BTreeMap<Key, Arc<GuestIdentity>>;

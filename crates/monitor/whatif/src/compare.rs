@@ -43,7 +43,7 @@ pub struct Difference {
 /// Agreement of a replay with the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Number of decisions of the journal, the replay or both.
+    /// Number of decisions in the journal, in the replay or in both.
     pub all: u64,
     /// Number of equal decisions: same guest, same time, same action, and targets within 5 %.
     pub same: u64,
@@ -55,7 +55,6 @@ pub struct Agreement {
     pub differences: Vec<Difference>,
 }
 
-/// Maximum number of differences that are kept.
 const KEPT: usize = 100;
 
 /// Decisions of the journal and of the replay about the same guest at the same time.

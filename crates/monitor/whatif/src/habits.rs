@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 const POINTS: usize = 60;
 /// Maximum number of processes of a guest that are counted separately.
 const WAKERS_MAX: usize = 1_000;
-/// Minimum number of actions an hour in each direction for a finding about rules. Fewer actions do
-/// not cost enough CPU time. One action is estimated to cost guest and host 60 ms.
+/// Minimum number of actions an hour in each direction for a finding about rules. Fewer actions
+/// cost too little CPU time: one action costs guest and host an estimated 60 ms.
 pub(crate) const TURNS_AN_HOUR: u64 = 300;
-/// Page size of the host.
 const PAGE_BYTES: u64 = base::PAGE_BYTES;
 
 /// Fields of guests that are needed.
@@ -111,7 +110,6 @@ impl GuestHabits {
         times.saturating_mul(60_000).checked_div(self.covered_ms)
     }
 
-    /// Converts a count to a rate per hour.
     fn an_hour(&self, times: u64) -> Option<u64> {
         times.saturating_mul(3_600_000).checked_div(self.covered_ms)
     }

@@ -1,4 +1,4 @@
-//! Guests as they would be if another policy had moved their memory, or if they needed more.
+//! Guests as they would be if another policy had moved their memory, or if they needed more memory.
 //!
 //! A guest uses the same memory as in the recording, independent of its imagined size. Additional
 //! memory is available in the guest, and missing memory reduces its available memory. If the guest
@@ -15,7 +15,7 @@ use policy::arbiter::{GuestSample, HostSample, Key, Memory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Part of the time for which the tasks of a guest wait if it lacks memory, in thousandths.
+/// Part of the time for which a guest's tasks wait if the guest lacks memory, in thousandths.
 const WAITS_PERMILLE: u64 = 100;
 /// Part of the missing memory that is read from swap in a second, in thousandths.
 const SWAPS_PERMILLE: u64 = 100;
@@ -33,21 +33,19 @@ struct Strain {
     psi_us: u64,
 }
 
-/// A guest in the imagined world.
 #[derive(Clone, Debug, Default)]
 struct Guest {
     /// Size in the imagined world; `None` before the first sample.
     size: Option<Bytes>,
     /// Part of its additional memory that the guest uses.
     taken: Bytes,
-    /// Memory that the guest would use and does not have.
+    /// Memory that the guest would use but does not have.
     lacks: Bytes,
     /// Last recorded sample.
     before: Option<Memory>,
     strain: Strain,
 }
 
-/// All guests of the imagined world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Imagined {
     guests: BTreeMap<Key, Guest>,
@@ -68,7 +66,7 @@ impl Imagined {
         self.guests.remove(&key);
     }
 
-    /// Returns the memory that a guest would use and does not have.
+    /// Returns the memory that a guest would use but does not have.
     pub(crate) fn lacks(&self, key: Key) -> Bytes {
         self.guests.get(&key).map_or(Bytes::ZERO, |guest| guest.lacks)
     }
@@ -205,8 +203,8 @@ impl Guest {
         self.taken.plus(missed).min(more)
     }
 
-    /// The counters of waits and swapping continue as recorded. They stop if the guest now has
-    /// enough memory, and grow if it now lacks memory.
+    /// Continues the counters of waits and swapping as recorded. The counters stop if the guest now
+    /// has enough memory, and grow if the guest now lacks memory.
     fn strain(&mut self, memory: &mut Memory, lacks: Bytes, eased: bool, ms: u64) {
         let before = self.before;
         let grow = |own: &mut u64, now: Option<u64>, before: Option<u64>, more: u64| {

@@ -13,7 +13,7 @@
 
 use base::Bytes;
 
-/// Part of the time that a host may be below its set point, in thousandths.
+/// Part of the time for which a host may be below its set point, in thousandths.
 const SHORT_PERMILLE: usize = 20;
 /// Part of the time for which a host's data must be known, in thousandths.
 const KNOWN_PERMILLE: usize = 900;
@@ -66,7 +66,8 @@ pub struct Move {
     pub to: String,
     /// Highest need of the guest.
     pub needs: Bytes,
-    /// Available memory of the source near its minimum over time, before and after the move.
+    /// Available memory of the source, without the lowest 2 % of its values, before and after the
+    /// move.
     pub from_had: Bytes,
     pub from_gets: Bytes,
     pub from_set_point: Bytes,
@@ -76,7 +77,8 @@ pub struct Move {
 }
 
 impl Move {
-    /// Returns true if this move, after the earlier moves, brings the source above its set point.
+    /// Returns true if this move, after the earlier moves, brings the source at least to its set
+    /// point.
     pub fn is_enough(&self) -> bool {
         self.from_gets >= self.from_set_point
     }
@@ -85,7 +87,7 @@ impl Move {
 /// Moves to make, and hosts without a helpful move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Moves in their order. Each move presumes the earlier moves.
+    /// Moves in their order. Each move assumes that all earlier moves are made.
     pub moves: Vec<Move>,
     /// Hosts short of memory for which no helpful move is known.
     pub stuck: Vec<String>,
@@ -96,7 +98,6 @@ pub struct Plan {
 }
 
 impl Place {
-    /// Returns true if enough data are known.
     fn is_known(&self) -> bool {
         let known = self.available.iter().flatten().count();
         !self.is_silent
@@ -105,9 +106,9 @@ impl Place {
             && known * 1000 >= self.available.len() * KNOWN_PERMILLE
     }
 
-    /// Returns the memory that the host lacks to its set point. Returns `None` unless the host was
-    /// below its set point for too long, both in the whole time and in its last quarter. A host
-    /// that a guest has left is therefore not reported again.
+    /// Returns the memory by which the host is below its set point. Returns `None` unless the host
+    /// was below its set point for too long, both in the whole time and in the last quarter. A host
+    /// is therefore not reported again after a guest has left.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
         let lately = &self.available[self.available.len() / 4 * 3..];
@@ -117,7 +118,8 @@ impl Place {
     }
 }
 
-/// Returns the minimum of the values without the worst part of the time (`SHORT_PERMILLE`).
+/// Returns the minimum of the values, without the lowest `SHORT_PERMILLE` thousandths of the
+/// values.
 fn low(values: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
     let mut known: Vec<Bytes> = values.flatten().collect();
     known.sort_unstable();
@@ -160,7 +162,8 @@ fn busy_with(place: &Place, tenant: &Tenant) -> Option<u64> {
     Some(place.busy_permille.saturating_add(tenant.cpus_permille.checked_div(place.cpus)?))
 }
 
-/// Returns the minimum of the available memory, if a host has room for a guest at each step.
+/// Returns the minimum of the available memory with the guest, if the host has room for the guest
+/// at each step.
 fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     let set_point = place.set_point.filter(|_| place.is_known())?;
     let busy = busy_with(place, tenant)?;
@@ -191,8 +194,8 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     plan
 }
 
-/// Returns the best move away from a host. If some moves suffice, this is the move of the guest
-/// with the smallest need. Otherwise it is the move with the largest gain.
+/// Returns the best move away from a host. Among moves that suffice, the guest with the smallest
+/// need is best. If no move suffices, the move with the largest gain is best.
 fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     let place = &places[from];
     let had = low(place.available.iter().copied())?;
@@ -233,14 +236,15 @@ fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     found
 }
 
-/// Applies a move to the past, so that the next move presumes it.
+/// Applies a move to the past. Further moves are then chosen from the new state.
 fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
     let Some(tenants) = &mut places[from].tenants else { return };
     let tenant = tenants.remove(tenant);
     let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
     let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
     places[from].available = left;
-    // The guest is not added to the guests of the destination, so that it is not moved again.
+    // The guest is not added to the guests of the destination, so that the guest is not moved
+    // again.
     let to = &mut places[to];
     to.available = joined;
     to.busy_permille = busy_with(to, &tenant).unwrap_or(to.busy_permille);

@@ -20,14 +20,15 @@ pub const FIELDS: &[G] = &[
     G::VcpuDelay,
 ];
 
-/// Minimum part of a step for which tasks wait in a guest that is short of memory, in thousandths.
+/// Minimum part of a step, in thousandths, for which the tasks of a guest short of memory wait.
 const SHORT_PERMILLE: u64 = 10;
 /// Minimum number of refaults and swap-ins a second for a waiting guest to count as short of
 /// memory. On the slowest disk, these reads take the part `SHORT_PERMILLE` of the time. Tasks also
-/// wait while a balloon reclaims cold cache, but the guest then reads no pages again.
+/// wait while a balloon reclaims cold cache, but their guest then reads no pages again.
 const BACK_PAGES: u64 = 1;
-/// Need after a kill, as in Kubernetes' vertical pod autoscaler. The need is the guest's memory
-/// times the factor (in thousandths), or plus the amount if the sum is larger.
+/// Need after a kill, as in Kubernetes' vertical pod autoscaler. The need is the larger of two
+/// values: the guest's memory times the factor (in thousandths), and the guest's memory plus the
+/// amount.
 const KILL_PERMILLE: u64 = 1_200;
 const KILL_BYTES: Bytes = Bytes::mib(100);
 
@@ -42,7 +43,7 @@ pub struct Step {
     pub needed: Option<Bytes>,
     /// Processes that were killed because memory ran out.
     pub kills: u64,
-    /// CPUs that the vCPUs used or waited for, in thousandths of a CPU.
+    /// CPU use of the vCPUs and their waits for CPUs, in thousandths of a CPU.
     pub cpus_permille: Option<u64>,
 }
 

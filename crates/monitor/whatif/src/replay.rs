@@ -8,7 +8,7 @@
 //!
 //! If the policy is the recorded policy, each pass gives its recorded decisions again, because the
 //! same code gets the same numbers. With another policy, guests behave as if they had the sizes
-//! that this policy decides ([`imagined`](crate::imagined)). The result is an estimate.
+//! that the other policy decides ([`imagined`](crate::imagined)). The result is an estimate.
 
 use crate::change::{Change, Names};
 use crate::imagined::Imagined;
@@ -22,8 +22,7 @@ use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum time between two passes that counts. A longer time is unknown, because the manager was
-/// stopped.
+/// Maximum time that counts between two passes. A longer time means that the manager was stopped.
 const STEP_MS_MAX: u64 = 10_000;
 
 /// Upper bound of a manager's uptime: thousands of years.
@@ -111,7 +110,7 @@ pub struct HostTally {
     /// Least available memory.
     pub least: Option<Bytes>,
     /// Needs that the free memory above the reserve did not cover, in bytes times milliseconds. The
-    /// need of a guest at its maximum does not count, because no host could meet it.
+    /// need of a guest at its maximum size does not count, because no host could meet this need.
     pub lacked: u128,
     /// Memory of the host, or the budget of all guests together, in the last pass.
     pub total: Option<Bytes>,
@@ -152,7 +151,6 @@ pub struct Player {
     imagined: Option<Imagined>,
     last: Option<(u64, u64)>,
     guests: Tallies,
-    /// Guests of the last pass.
     present: Names,
     host: HostTally,
     passes: u64,
@@ -162,7 +160,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Makes a player with these differences.
+    /// Makes a player with these differences from the recording.
     pub fn new(change: Change) -> Player {
         let imagined = (!change.is_none()).then(Imagined::default);
         Player {

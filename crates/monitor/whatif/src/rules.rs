@@ -18,11 +18,11 @@ named! {
     /// A rule.
     pub enum Rule {
         /// pinhead's rule: a percentile with headroom. The headroom is at least the growth of the
-        /// guest's peak within the time.
+        /// guest's peak during the time.
         Pinhead = "pinhead",
         /// Kubernetes' vertical pod autoscaler: the 90th percentile of the daily peaks plus 15 %,
-        /// with more weight for newer peaks. Its floor of 250 MB is left out, because it is meant
-        /// for larger hosts.
+        /// with more weight for newer peaks. The autoscaler's floor of 250 MB is left out, because
+        /// the floor is meant for larger hosts.
         Vpa = "vpa",
         /// KRR of Robusta: the maximum plus 15 %.
         Krr = "krr",
@@ -107,7 +107,8 @@ fn growth_permille(needs: &[Bytes]) -> u64 {
     u64::try_from(grown).unwrap_or(GROWTH_PERMILLE_MAX).min(GROWTH_PERMILLE_MAX)
 }
 
-/// Kubernetes' rule: the peak of each day weighs half as much as the peak of the next day.
+/// Returns the size by Kubernetes' rule. The peak of each day weighs half as much as the peak of
+/// the next day.
 fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
     let day = |step: &Step| (step.at as u64).saturating_mul(step_ms) / DAY_MS;
     let mut peaks: Vec<(u64, Bytes)> = Vec::new();
@@ -119,7 +120,7 @@ fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
     }
     let newest = peaks.last()?.0;
     peaks.sort_by_key(|(_, peak)| *peak);
-    // Eight days are kept. The oldest weighs 1, so that weights are whole numbers.
+    // Eight days are kept. The oldest day weighs 1, so that weights are whole numbers.
     let weight = |day: u64| 1u64 << 7u64.saturating_sub(newest - day);
     peaks.retain(|(day, _)| newest - day < 8);
     let all: u64 = peaks.iter().map(|(day, _)| weight(*day)).sum();

@@ -10,7 +10,7 @@ use crate::past::{Guest, Past, Step};
 use crate::rules::{Options, Rule, quantile, rounded};
 use base::{Bytes, counted, duration, named};
 
-/// Percentile of the needs for a guest's minimum, in thousandths.
+/// Percentile of the needs that a guest's minimum covers, in thousandths.
 const MINIMUM_PERMILLE: u64 = 100;
 /// Percentile of the lower bound, in thousandths. The lower bound has no headroom.
 const LOWER_PERMILLE: u64 = 950;
@@ -62,7 +62,7 @@ pub struct Proof {
     pub slack_permille: u64,
     /// Number of steps in which the guest needed more than the size.
     pub short_steps: u64,
-    /// Missing memory, summed over these steps.
+    /// Missing memory, summed over the steps in `short_steps`.
     pub short: Bytes,
 }
 
@@ -71,7 +71,7 @@ pub struct Proof {
 pub struct Tried {
     /// The rule.
     pub rule: Rule,
-    /// Measured quality; `None` without steps to fit or to judge the rule.
+    /// Measured quality; `None` if there are no steps to fit or to judge the rule.
     pub proof: Option<Proof>,
 }
 
@@ -120,7 +120,7 @@ impl Sizing {
 pub struct Together {
     /// Sum of the sizes.
     pub sizes: Bytes,
-    /// Highest sum of needs at one time, with the headroom of each guest.
+    /// Highest sum of the guests' needs at one time, each need with headroom.
     pub at_once: Bytes,
     /// Step of the highest sum.
     pub step: usize,
@@ -138,7 +138,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Describes the guests without enough history for advice; `None` if all have enough.
+    /// Describes the guests without enough history for advice; `None` if there are no such guests.
     pub fn too_little(&self, enough_ms: u64) -> Option<String> {
         let short = self.guests.iter().filter(|guest| !guest.has_enough());
         let short: Vec<u64> = short.map(|guest| guest.known_ms).collect();
@@ -288,7 +288,8 @@ fn prove(
     Some(proof)
 }
 
-/// Sums a rule's results over all guests with enough steps to judge it. A large guest weighs more.
+/// Sums a rule's results over all guests with enough steps to judge the rule. A large guest weighs
+/// more.
 fn total(rule: Rule, guests: &[&Sizing]) -> Tried {
     let of_rule = |guest: &&Sizing| guest.tried.iter().find(|one| one.rule == rule)?.proof;
     let mut sum: Option<Proof> = None;

@@ -5,7 +5,7 @@ use model::{GuestField, GuestIdentity, Interval, Over, Row};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Returns a minute of guests with these values.
+/// Returns an interval of one minute with these guests and values.
 pub(crate) fn interval(guests: &[(&str, &[(GuestField, u64)])]) -> Interval {
     let guests = guests.iter().map(|(name, values)| {
         let mut row = Row::default();

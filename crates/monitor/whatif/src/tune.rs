@@ -27,9 +27,9 @@ const CPU_PERMILLE: u64 = 5;
 /// Maximum CPU use of an idle guest, in thousandths. A guest that is woken often may use four times
 /// as much and still count as idle.
 const IDLE_PERMILLE: u64 = 50;
-/// Dispatches a minute above which an idle guest counts as woken often.
+/// Dispatches a minute from which an idle guest counts as woken often.
 const WAKES_A_MINUTE: u64 = 600;
-/// Part of the dispatches that a single process must have, in thousandths.
+/// Minimum part of the dispatches for a process to count as the cause, in thousandths.
 const CULPRIT_PERMILLE: u64 = 500;
 /// Prefixes of the names of kernel threads. These threads work on behalf of processes.
 const KERNEL: [&str; 19] = [
@@ -53,10 +53,9 @@ const KERNEL: [&str; 19] = [
     "watchdog",
     "writeback",
 ];
-/// pinhead's own processes in guests. They act on behalf of rules, or of the user of the guest's
-/// shell.
+/// pinhead's own processes in guests, which act on behalf of the guest's rules or of a user.
 const OURS: [&str; 2] = ["pinhead-guest", "pinheadd"];
-/// Minimum gain of KSM and page-out for a second of CPU time.
+/// Minimum memory that KSM or page-out must gain per second of its CPU time.
 const WORTH_A_SECOND: Bytes = Bytes::mib(10);
 /// Minimum part of the time with unmet needs that counts as a shortage, in thousandths.
 const SHORT_PERMILLE: u64 = 20;
@@ -112,7 +111,7 @@ pub enum Source {
     Libvirt,
     /// `pinhead up`.
     Farm,
-    /// Another starter of QEMU.
+    /// Another program that starts QEMU.
     Other,
     /// Unknown, for example in a recording of another host.
     #[default]
@@ -164,8 +163,8 @@ impl fmt::Display for Gain {
 }
 
 impl Finding {
-    /// Returns the command of the remedy, for a guest of this source. A comment replaces a command
-    /// that cannot be run.
+    /// Returns the command of the remedy, for a guest of this source. If no command can be run,
+    /// returns a comment.
     pub fn command(&self, source: Source) -> String {
         let guest = shell_word(&self.guest);
         // Only `pinhead up` can run a command in its guests.
@@ -244,8 +243,7 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Returns the memory that guests may use. It may be less than the host's memory, because of a
-    /// budget.
+    /// Returns the memory that guests may use: the budget, or else the host's memory.
     fn total(&self) -> Bytes {
         let played = self.player.and_then(|player| player.host().total);
         played.unwrap_or(self.habits.host.total)
@@ -288,13 +286,12 @@ fn percent(permille: u64) -> String {
     format!("{}.{} %", permille / 10, permille % 10)
 }
 
-/// Returns a guest's needs over time, in MiB.
 fn needs(guest: &Guest) -> Vec<u64> {
     guest.steps.iter().filter_map(|step| Some(step.needed?.as_mib())).collect()
 }
 
-/// Finds a guest that lacks memory. Either the guest is too small, or it does not get memory within
-/// its maximum.
+/// Finds a guest that lacks memory. Either the guest is too small, or the guest does not get memory
+/// within its maximum.
 fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
     let memory = sizing.memory?;
     let steps = guest.steps.len().max(1) as u64;

@@ -4,7 +4,6 @@ use crate::text::Format;
 
 /// Maximum length of a request's head. A scraper sends about 300 bytes.
 pub const HEAD_MAX: usize = 8 * 1024;
-/// Maximum number of header lines.
 const LINES_MAX: usize = 64;
 /// Path of the metrics, the only path that is served.
 const PATH: &str = "/metrics";

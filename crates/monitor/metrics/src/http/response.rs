@@ -2,7 +2,6 @@
 
 /// Maximum length of a response's head. Servers send some hundred bytes.
 const HEAD_MAX: usize = 64 * 1024;
-/// Maximum number of header lines.
 const LINES_MAX: usize = 100;
 
 /// A complete response.

@@ -3,8 +3,9 @@
 use base::is_small_fall;
 use std::collections::BTreeMap;
 
-/// Sums of the growth of counters. A counter that falls a little was read a little early. A counter
-/// that falls below half has restarted. A counter that is gone does not reduce the sum.
+/// Sums of the growth of counters. A counter that falls by at most half counts as unchanged,
+/// because its parts may have been read at different moments. A counter that falls further has
+/// restarted. A counter that is gone does not reduce the sum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth(BTreeMap<&'static str, Sum>);
 
@@ -19,7 +20,7 @@ struct Sum {
 
 impl Growth {
     /// Adds the growth of counters to a sum. A new counter counts in full. Devices that are missing
-    /// twice are dropped. A sum without any report stays unchanged.
+    /// in two queries in a row are dropped. A sum without any report stays unchanged.
     pub(crate) fn add(&mut self, sum: &'static str, told: &[(u16, u64)]) {
         let sum = self.0.entry(sum).or_default();
         let mut last = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! libvirt's statistics, as the fields that a manager records.
 //!
-//! Values that libvirt does not report are missing. Two are estimated: see [`available`] and
+//! Values that libvirt does not report are missing. Two values are estimated: see [`available`] and
 //! [`SET_POINT_PERMILLE`].
 
 use crate::remote::Error;
@@ -11,13 +11,13 @@ use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
 
-/// Maximum number of counters that one host may report at a time, and that are kept for the host.
-/// It allows 128 counters for each domain, at libvirt's maximum number of domains. A disk and an
-/// interface together have 8 counters.
+/// Maximum number of counters that one host may report at a time, and maximum number that are kept
+/// for the host. The number allows 128 counters for each domain, at libvirt's maximum number of
+/// domains. A disk and an interface together have 8 counters.
 pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
 /// Maximum number of digits of a device's number. QEMU's buses have fewer than 1,000 devices.
 const DEVICE_DIGITS_MAX: usize = 3;
-/// Set point of a host without a manager. It is the manager's default.
+/// Set point of a host without a manager: the manager's default.
 const SET_POINT_PERMILLE: u64 = 100;
 /// Counters of devices, each with its device's number: `net.0.rx.bytes`.
 const OF_DEVICES: [(&str, &str, G); 8] = [

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use virtrpc::{Auth, Call, Client, Domain, DomainStats, Failure, Incoming, Reply, Uuid, Value};
 
-/// Time limit for all answers together. It is enough for a login through a slow network, or for a
-/// host that swaps.
+/// Time limit for all answers together. The limit is enough for a login through a slow network, or
+/// for a host that swaps.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Size limit for all answers together, in bytes. 4,096 domains take 5 MiB.
 const BYTES_MAX: usize = 64 << 20;
@@ -144,7 +144,6 @@ impl Session {
         Ok(session)
     }
 
-    /// Queries everything.
     pub(crate) fn look(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Told, Error> {
         let Reply::NodeInfo(node) = self.ask(Call::NodeInfo)? else { return Err(odd()) };
         let cpu = self.values(|count| Call::NodeCpuStats { count })?;

@@ -15,7 +15,7 @@ const SAID_MAX: usize = 2_000;
 /// Time to wait for ssh's last messages after ssh has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The process. It is killed when this value is dropped.
+/// The ssh process, which is killed when this value is dropped.
 pub(crate) struct Ssh {
     child: Child,
     input: ChildStdin,
@@ -90,7 +90,6 @@ impl Ssh {
         base::plain(&lines.join("; "), SAID_MAX)
     }
 
-    /// Reads ssh's messages.
     fn listen(&mut self) {
         let mut buffer = [0; 4096];
         let Some(errors) = &mut self.errors else { return };

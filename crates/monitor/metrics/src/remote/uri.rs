@@ -3,7 +3,7 @@
 use crate::remote::Error;
 use base::{nearest, shell_word};
 
-/// Program of libvirt that finds the daemon's socket by itself. If it is missing, netcat is used.
+/// Program of libvirt that finds the daemon's socket by itself. Netcat replaces a missing program.
 const HELPER: &str = "virt-ssh-helper";
 /// Read-only sockets of the monolithic daemon and of QEMU's own daemon.
 const SOCKETS: [&str; 2] =
@@ -58,7 +58,6 @@ impl Uri {
         if self.is_session { "qemu:///session" } else { "qemu:///system" }
     }
 
-    /// Returns ssh's arguments.
     pub(crate) fn words(&self) -> Vec<String> {
         // ssh cannot ask for a password here, and must not forward anything.
         let mut words: Vec<String> = ["-T", "-x", "-a", "-e", "none"].map(str::to_owned).to_vec();

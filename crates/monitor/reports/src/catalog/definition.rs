@@ -43,8 +43,8 @@ pub struct Part {
     pub has_intervals: bool,
     /// True if only compressed tiers are shown.
     pub only_compressed: bool,
-    /// True if the text is one table of the first columns that fit. For the other columns, a line
-    /// shows their values over the whole time.
+    /// True if the text format shows one table with the first columns that fit. A line below the
+    /// table shows the values of the other columns over the whole time.
     pub is_one_table: bool,
 }
 

@@ -49,7 +49,8 @@ pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     Ok(of_old)
 }
 
-/// Returns the old names in alphabetical order, with the reports that replace them.
+/// Returns the report names of other monitors in alphabetical order, with the reports that replace
+/// them.
 pub fn heritage() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut names: Vec<&str> = REPORTS.iter().flat_map(|report| report.heritage).copied().collect();
     names.sort_unstable();

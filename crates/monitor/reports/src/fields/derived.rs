@@ -45,7 +45,6 @@ impl Raw {
         }
     }
 
-    /// Returns the field's unit.
     fn unit(self) -> Unit {
         match self {
             Raw::Guest(field) => field.unit(),
@@ -90,7 +89,7 @@ impl Raw {
 pub struct Derived {
     /// Name with the unit last: the key in CSV and JSON.
     pub id: &'static str,
-    /// Head of the column; a bar marks where the line may break.
+    /// Head of the column; `|` marks the place where the line may break.
     pub title: &'static str,
     /// Unit of the value.
     pub unit: Measure,
@@ -143,8 +142,8 @@ impl Derived {
     }
 }
 
-/// Defines derived fields: name, head, unit and digits, raw fields, description, formula. The
-/// function is optional: without it the field is one raw field in another unit.
+/// Defines derived fields: name, head, unit and digits, raw fields, description, formula, and a
+/// function. Without a function, the field is one raw field in another unit.
 macro_rules! derived {
     (@of) => { None };
     (@of $of:expr) => { Some($of) };

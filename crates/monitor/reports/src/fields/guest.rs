@@ -7,8 +7,8 @@ use crate::states::State;
 use model::{GuestField as G, HostField as H};
 
 /// Memory that a guest cannot do without, in bytes: used memory plus the cache in active use. The
-/// inputs are in every recording, so all recordings agree on the meaning. A balloon does not report
-/// the active cache; the working set is then not known.
+/// working set is not known if only a balloon reports, because a balloon does not report the active
+/// cache. In recordings of every version the value has the same meaning.
 pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
     let actual = facts.g(G::Actual)?;
     let used = (actual - facts.g(G::OwnAvailable)?).max(0.0);

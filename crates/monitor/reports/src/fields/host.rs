@@ -22,8 +22,8 @@ fn kernel_ns(facts: &Facts<'_>) -> Option<f64> {
     Some(threads + interrupts.min(left))
 }
 
-/// CPU time with a known owner: guests, the manager, and all other processes. Older recordings
-/// contain only KSM and kswapd of the other processes.
+/// CPU time with a known owner: guests, the manager, and all other processes. In older recordings,
+/// KSM and kswapd are the only other processes.
 fn named_ns(facts: &Facts<'_>) -> Option<f64> {
     let ours = facts.cpu_ns()? + facts.h(H::OwnRun).unwrap_or(0.0);
     Some(match facts.h(H::OthersRun).zip(kernel_ns(facts)) {
@@ -35,15 +35,14 @@ fn named_ns(facts: &Facts<'_>) -> Option<f64> {
     })
 }
 
-/// Busy time from which shares are computed: at least the CPU time with a known owner. A kernel may
-/// count less busy time than its tasks ran. The reason is that the kernel counts ticks, or that a
-/// hypervisor below the kernel stole time.
+/// Busy time from which shares are computed: at least the CPU time with a known owner. The kernel's
+/// busy time may be less, because the kernel counts ticks or because a hypervisor below the kernel
+/// steals time.
 fn shared_ns(facts: &Facts<'_>) -> Option<f64> {
     let busy_ns = facts.busy_ns()?;
     Some(named_ns(facts).map_or(busy_ns, |named_ns| named_ns.max(busy_ns)))
 }
 
-/// Pages per second in both directions.
 fn both(facts: &Facts<'_>, one: H, other: H) -> Option<f64> {
     Some(facts.h_s(one)? + facts.h_s(other)?)
 }

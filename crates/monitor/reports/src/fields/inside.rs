@@ -11,7 +11,7 @@ fn ticks(facts: &Facts<'_>) -> Option<f64> {
     Some(facts.g(G::OwnBusy)? + facts.g(G::OwnIdle)? + stolen)
 }
 
-/// Converts the CPU time of a process from the guest's count to the host's measure.
+/// Converts the CPU time of a process from the guest's clock to the host's clock.
 fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
     Some(ns * facts.scale()?)
 }
@@ -103,9 +103,9 @@ derived! {
 }
 
 derived! {
-    /// Fields of a process in a guest. CPU times are the guest's own times multiplied by the
-    /// factor. CPU time received while no daemon reported processes is divided in the same
-    /// proportion.
+    /// Fields of a process in a guest. CPU times are the times that the guest counted, multiplied
+    /// by a factor. The factor also divides CPU time that the guest received while no daemon
+    /// reported processes.
     PROCESS, Process {
         "processes", "Num", Count 0, [process Count], "processes of this name", "mean";
         "cpu_percent", "CPU|%", Percent 2,

@@ -7,11 +7,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, Span};
 
-/// Length of a recorded minute, and of the quarters of an hour that older recordings have.
 const MINUTE_MS: i64 = 60_000;
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
 
-/// Returns a value of /proc/sys/kernel.
 fn kernel(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())

@@ -20,10 +20,10 @@ pub use place::{dir, journal_of, usual_dir, usual_journal};
 use crate::Needs;
 use model::Gap;
 
-/// A question to recordings or an engine.
+/// A query for recorded data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Begin, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub from_ms: i64,
     /// End, in milliseconds since 1970.
     pub to_ms: i64,
@@ -34,7 +34,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Cuts gaps to the range of the question.
+    /// Cuts gaps to the time range of the query.
     fn within(&self, gaps: Vec<Gap>) -> Vec<Gap> {
         let cut = |gap: Gap| Gap {
             from_ms: gap.from_ms.max(self.from_ms),

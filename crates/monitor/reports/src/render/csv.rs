@@ -1,7 +1,7 @@
 //! Reports as CSV (RFC 4180): one header, the same number of fields in every line.
 //!
 //! The tables of a report follow each other, and the first column names the table of a line. A
-//! column that the table of a line lacks is empty. A missing value is empty, too.
+//! column that is not in this table is empty. A missing value is empty, too.
 
 use crate::number::shown;
 use crate::report::Report;

@@ -72,7 +72,6 @@ pub fn html_body(report: &Report, zone: &dyn Zone) -> String {
     out
 }
 
-/// Writes the meanings of the columns.
 fn words(out: &mut String, table: &Table) {
     out.push_str("<details><summary>What the columns mean</summary>\n<dl>\n");
     for field in table.columns_shown().into_iter().map(|at| table.fields[at]) {
@@ -126,7 +125,7 @@ fn grid(
     label: impl Fn(&Line) -> Vec<String>,
 ) {
     let title = escaped(table.part.title);
-    // The attributes allow the keyboard to scroll an element that is wider than its page.
+    // The attributes let visitors scroll with the keyboard if an element is wider than the page.
     let _ = write!(
         out,
         "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">\
@@ -236,7 +235,6 @@ fn title_of(chart: &Chart, field: &Derived, is_named: bool, at: usize, report: &
     format!("{}{host}{unit}", chart.title)
 }
 
-/// Writes the top rows as bars.
 fn top(
     out: &mut String,
     chart: &Chart,

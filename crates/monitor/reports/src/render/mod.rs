@@ -79,7 +79,6 @@ fn halves(table: &Table) -> (Vec<&Line>, Vec<&Line>) {
     (intervals, whole)
 }
 
-/// Returns the title of a label's column.
 fn label_title(label: &str) -> &'static str {
     match label {
         "host" => "Host",

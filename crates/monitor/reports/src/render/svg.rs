@@ -40,7 +40,7 @@ const STEPS_MS: [i64; 18] = [
     7 * DAY_MS,
     60 * DAY_MS,
 ];
-/// Maximum number of marks; a chart with more is unreadable.
+/// Maximum number of marks; a chart with more marks is unreadable.
 const MARKS_MAX: usize = 500;
 /// Height of a bar, and of a row with the text above its bar, in pixels.
 const BAR: f64 = 8.0;
@@ -116,7 +116,6 @@ impl Frame<'_> {
         (at_ms - self.from_ms) as f64 / whole * WIDTH
     }
 
-    /// Returns the middle of an interval.
     fn middle(&self, at: usize) -> f64 {
         let (from_ms, length_ms) = self.spans[at];
         let half = i64::try_from(length_ms / 2).unwrap_or(0);
@@ -280,13 +279,12 @@ fn stretched() -> String {
     )
 }
 
-/// Converts a horizontal position to a percentage of the width.
 fn percent(x: f64) -> f64 {
     x / WIDTH * 100.0
 }
 
-/// Number of colours for lines in the page's style, and index of the first grey. Two greys for
-/// unused resources follow the colours for lines. The further colours of families follow the greys.
+/// Number of line colours in the page's style, and the indexes of two greys. The further colours of
+/// families follow the greys.
 const COLOURS: usize = 7;
 const UNUSED: usize = 7;
 const OTHER: usize = 8;

@@ -9,7 +9,6 @@ use crate::time::Zone;
 use base::{clip, columns, padded};
 use std::fmt::Write;
 
-/// Maximum length of a label.
 const LABEL_MAX: usize = 20;
 /// Minimum number of rows for which a column with the same value in all rows becomes a sentence.
 const CONSTANT_ROWS: usize = 3;
@@ -116,13 +115,11 @@ fn show(out: &mut String, table: &Table, report: &Report, zone: &dyn Zone, width
 struct Layout<'a> {
     /// Heads of all columns: the upper and the lower line.
     heads: Vec<(&'a str, &'a str)>,
-    /// Widths of all columns.
     widths: Vec<usize>,
     /// Widths of the labels of each block.
     labels: Vec<Vec<usize>>,
     /// Width of the labels of all blocks.
     first: usize,
-    /// Columns of the table in their order.
     columns: Vec<usize>,
 }
 
@@ -226,7 +223,7 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
             out.push('\n');
         }
     }
-    // A blank line stands between blocks, and none behind the last.
+    // A blank line stands between blocks, and none after the last block.
     out.truncate(out.trim_end_matches('\n').len());
     out.push('\n');
     let sentence = |columns: &[usize], values: &[String]| {

@@ -6,7 +6,6 @@ use model::{
 };
 use reports::{By, Detail, HostData, LineKind, Options, Report, Utc, build, find, testing};
 
-/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {

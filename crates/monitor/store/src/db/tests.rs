@@ -8,7 +8,6 @@ const LATER: Kind = Kind {
 };
 const OTHER: Kind = Kind { application_id: 78, migrations: &["CREATE TABLE z (y);"] };
 
-/// A directory that is removed on drop.
 struct Dir(PathBuf);
 
 impl Dir {

@@ -28,7 +28,7 @@ use std::path::Path;
 /// An open journal.
 pub struct Journal {
     connection: Connection,
-    /// Guests already in the file, each with the time that was last written for the guest.
+    /// Guests already in the file, each with its key and with the `last_ms` written last.
     known: HashMap<GuestIdentity, (GuestKey, i64)>,
 }
 
@@ -44,7 +44,7 @@ impl Journal {
         db::open_read_only(path, &schema::KIND).map(Journal::over)
     }
 
-    /// Opens a journal in memory, which is dropped with its owner.
+    /// Opens a journal in memory.
     pub fn in_memory() -> Result<Journal, Error> {
         db::in_memory(&schema::KIND).map(Journal::over)
     }
@@ -66,7 +66,7 @@ impl Journal {
 
     /// Discards the batch. Without a batch it does nothing.
     pub fn roll_back(&mut self) {
-        // The guests of the discarded batch are not in the file.
+        // Guests that the discarded batch added are not in the file.
         self.known.clear();
         if !self.connection.is_autocommit() {
             // If the disk is full, SQLite has already ended the batch.

@@ -143,7 +143,7 @@ impl Journal {
         Ok(span)
     }
 
-    /// Returns the latest `most` events of a time, about these guests and about the manager, oldest
+    /// Returns the latest `most` events in a range about these guests or about the manager, oldest
     /// first.
     pub fn events(
         &self,

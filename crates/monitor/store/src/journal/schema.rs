@@ -5,7 +5,7 @@
 //! | `guest` | one boot of one guest | `uuid`, `pid`, `start_ticks`, `boot` identify it |
 //! | `decision` | one decision of a policy for a guest in a pass | `id` only grows |
 //! | `outcome` | one outcome of a decision | removed with the decision |
-//! | `event` | one other event | `guest` is NULL for the host's |
+//! | `event` | one other event | `guest` is NULL for an event of the host |
 //!
 //! Times are in milliseconds since 1970, and sizes in bytes. `bounds` has names between commas, and
 //! `inputs` is a JSON object from names to numbers, with null for a missing value. `reason` has
@@ -15,7 +15,7 @@
 
 use crate::db::Kind;
 
-/// The journal among the stores.
+/// Kind of the journal's files.
 pub const KIND: Kind = Kind { application_id: 0x7069_6e6a, migrations: &[VERSION_1] };
 
 const VERSION_1: &str = "

@@ -50,7 +50,7 @@ pub struct Decision {
     pub clause: Word,
     /// Detail of the reason, if the clause has details ([`Clause::has_detail`]), else empty.
     pub detail: String,
-    /// Size of the guest's memory before the decision, or its last target.
+    /// Size of the guest's memory before the decision.
     pub from_bytes: u64,
     /// Target size of the guest's memory.
     pub to_bytes: u64,
@@ -58,7 +58,8 @@ pub struct Decision {
     pub bounds: Vec<Word>,
     /// Inputs of the decision. A missing value is `None`.
     pub inputs: Vec<(Word, Option<f64>)>,
-    /// True if the hypervisor was called. It is never called in a dry run or for a shadow policy.
+    /// True if the hypervisor was called. The hypervisor is never called in a dry run or for a
+    /// shadow policy.
     pub acted: bool,
 }
 
@@ -88,9 +89,9 @@ pub struct Outcome {
     pub at_ms: i64,
     /// Outcome of the decision.
     pub fate: Fate,
-    /// Memory that the guest has now.
+    /// Size of the guest's memory at that time.
     pub reached_bytes: u64,
-    /// Growth of the host's free memory through the decision, if it was measured.
+    /// Growth of the host's free memory through the guest's move so far, if it was measured.
     pub host_got_bytes: Option<u64>,
 }
 
@@ -107,7 +108,7 @@ pub struct Decided {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Another event. [`kinds`](crate::kinds) lists the kinds.
+/// An event other than a decision or an outcome. [`kinds`](crate::kinds) lists the kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Time in milliseconds since 1970.

@@ -132,7 +132,7 @@ impl Journal {
     }
 
     /// Removes the oldest rows while the file is larger than `most_bytes`. Each call removes a
-    /// bounded number.
+    /// bounded number of rows.
     pub fn prune_to_size(&mut self, most_bytes: u64) -> Result<Pruned, Error> {
         if self.bytes()? <= most_bytes {
             return Ok(Pruned::default());

@@ -7,7 +7,6 @@ use base::civil::{date, days};
 use base::duration::DAY_MS;
 use std::fmt;
 
-/// Range of years in names.
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
 /// Time covered by a file of rows.

@@ -1,7 +1,7 @@
-//! Handling of a damaged file. It is moved aside unchanged, and a new file replaces it.
+//! Handling of a damaged file. The file is moved aside unchanged, and a new file replaces it.
 //!
 //! Causes are a power cut on a disk that ignores flushes, a repaired file system, or a truncated
-//! copy. An operator may still use the damaged file, but recording cannot continue in it. A
+//! copy. An operator may still use the damaged file, but recording cannot continue in this file. A
 //! database of another program is never moved.
 
 use crate::Error;
@@ -16,9 +16,8 @@ use super::calendar::Period;
 
 /// Infix of a set-aside file's name, before the time.
 const MARK: &str = ".damaged-";
-/// Maximum number of set-aside files per kind, because a faulty disk would fill up with them.
+/// Maximum number of set-aside files per kind. Without a maximum, a faulty disk would fill up.
 const KEPT: usize = 3;
-/// First bytes of a database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// Suffixes of files next to an open database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];

@@ -52,10 +52,9 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     Ok(found)
 }
 
-/// Returns the first finished quarter of an hour that has rows of minutes but no row of its own. An
-/// unreadable file is skipped, so that it does not block the other files. The first error is
-/// returned, too. All files share one lock timeout, because a reader may have locked every one of
-/// them.
+/// Returns the first finished quarter of an hour that has rows of minutes but no row of its own,
+/// and the first error. An unreadable file is skipped, so that it does not block the other files.
+/// After the first error no further file is waited for, because a reader may have locked all files.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
@@ -98,8 +97,8 @@ pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     Ok(Some(sum))
 }
 
-/// Removes at most one file. If `by_age` is set, this is a file that is too old. Otherwise it is
-/// the oldest file, if all files together are too large.
+/// Removes at most one file. If `by_age` is set, the file must be too old. Otherwise the oldest
+/// file is removed if all files together are too large.
 pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Option<Period>, Error> {
     let periods = periods(dir)?;
     let is_current =

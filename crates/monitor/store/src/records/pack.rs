@@ -26,7 +26,6 @@ use model::{
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-/// First byte of a block.
 const VERSION: u8 = 1;
 /// Maximum size of an unpacked block. A minute of a thousand guests that all change has 30 MB.
 const CHAIN_MAX: u64 = 64 << 20;
@@ -35,15 +34,14 @@ const CHAIN_MAX: u64 = 64 << 20;
 const THINGS_MAX: usize = 200_000;
 /// Maximum number of fields in a row of a later version.
 const FIELDS_MAX: u64 = 1_024;
-/// Maximum number of values that one chain keeps. This number of values takes 128 MB. A thousand
-/// guests with a hundred processes each need a third of this number.
+/// Maximum number of values that one chain keeps, which take 128 MB. A thousand guests with a
+/// hundred processes each need a third of this number.
 const VALUES_MAX: usize = 8 << 20;
 
 /// Damage of a chain, with its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged(pub &'static str);
 
-/// State common to encoder and decoder.
 #[derive(Debug, Default)]
 struct State {
     at_ms: i64,
@@ -52,7 +50,7 @@ struct State {
     tiers: Vec<(String, Vec<Option<u64>>)>,
     processes: Vec<(usize, ProcessName, Vec<Option<u64>>)>,
     counts: [usize; 4],
-    /// Number of values in all rows of the chain. It limits the memory of a reader.
+    /// Number of values in all rows of the chain, limited to bound a reader's memory.
     values: usize,
 }
 
@@ -295,7 +293,7 @@ impl Input<'_> {
         Ok(text.to_owned())
     }
 
-    /// Reads the index of a numbered item, or 0 with the name of a new item.
+    /// Reads the index of an item. The number 0 stands for a new item, which `new` reads.
     pub(super) fn numbered<T>(
         &mut self,
         things: &mut Vec<T>,
@@ -330,7 +328,6 @@ impl Input<'_> {
         Ok(GuestIdentity { uuid, name, class, pid, start_ticks, boot })
     }
 
-    /// Reads the number of fields of a row.
     pub(super) fn fields(&mut self) -> Result<usize, Damaged> {
         self.at_most(FIELDS_MAX)
     }

@@ -34,7 +34,7 @@ pub struct Block {
 
 /// Part of the current minute to be written.
 pub enum Seconds<'a> {
-    /// Replacement of all rows: the state before the minute, and its moments so far.
+    /// Replacement of all rows: the state before the minute, and the minute's moments so far.
     FromScratch { known: &'a [Vec<u8>], moments: &'a [Vec<u8>] },
     /// Further moments.
     More(&'a [Vec<u8>]),
@@ -101,8 +101,8 @@ impl RawFile {
         transaction.commit().map_err(&failed)
     }
 
-    /// Visits the samples of an unfinished minute, which a process left when it ended. The visit
-    /// stops at an unreadable row, or when the visitor breaks off.
+    /// Visits the samples of the unfinished minute that a process left at its end. The visit stops
+    /// at an unreadable row, or when the visitor breaks off.
     pub fn left(&self, mut visit: impl FnMut(Left) -> ControlFlow<()>) -> Result<(), Error> {
         let failed = cannot("read raw samples");
         let (mut known, mut moments) = (Decoder::default(), Decoder::default());
@@ -156,8 +156,8 @@ impl RawFile {
             flow.is_break()
         };
         let mut last_ms = i64::MIN;
-        // Both tables are read in one transaction, because a finished minute moves between them in
-        // one transaction.
+        // Both tables are read in one transaction, because a writer moves a finished minute to the
+        // other table in one transaction.
         let transaction = self.0.unchecked_transaction().map_err(&failed)?;
         let mut statement = transaction
             .prepare(

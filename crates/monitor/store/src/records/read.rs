@@ -14,11 +14,11 @@ use model::{Gap, Interval, Moment, Parts, PassInput, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of steps in one query. So many minutes are more than a week, and the query takes
-/// a time that users can wait for.
+/// Maximum number of steps in one query: almost two weeks of one-minute steps. Users can wait for
+/// such a query.
 pub const STEPS_MAX: i64 = 20_000;
 
-/// A time divided into steps.
+/// A range of time, divided into steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Start in milliseconds since 1970.
@@ -35,12 +35,12 @@ pub struct Records {
     dir: PathBuf,
 }
 
-/// Steps of a query, and the places of their records.
+/// Steps of a query, and the files with their records.
 #[derive(Debug)]
 struct Course {
     /// Start of the first step.
     from_ms: i64,
-    /// Time before which all steps start.
+    /// Time before which every step starts.
     to_ms: i64,
     /// Time at which the last step is cut off.
     end_ms: i64,
@@ -92,9 +92,9 @@ impl Records {
         Ok(extent)
     }
 
-    /// Returns the intervals of a time, step by step. Steps without data have a covered time of 0.
-    /// The result starts with the first recorded minute and ends with the last moment, which may be
-    /// in the current minute.
+    /// Returns the intervals of a time range, step by step. Steps without data have a covered time
+    /// of 0. The result starts with the first recorded minute and ends with the last moment, which
+    /// may be in the current minute.
     pub fn intervals(
         &self,
         from_ms: i64,
@@ -120,8 +120,7 @@ impl Records {
     }
 
     /// Visits the intervals with only the wanted parts, and in these parts only the wanted fields.
-    /// A report needs a dozen of a guest's sixty fields. Most of the work would be for the other
-    /// fields.
+    /// Of a guest's more than a hundred fields, a report needs a dozen.
     pub fn visit_fields(
         &self,
         span: Span,
@@ -163,8 +162,8 @@ impl Records {
         Ok(())
     }
 
-    /// Sums the processes of a time, with the same steps as intervals. A day of processes by the
-    /// minute has a million rows, which no caller needs individually.
+    /// Sums the processes in a span, with the same steps as intervals. A day has a million
+    /// one-minute rows of processes, which no caller needs individually.
     pub fn processes(&self, span: Span, fields: &[ProcessField]) -> Result<Processes, Error> {
         let mut sum = Processes::new();
         let Some(course) = self.course(span)? else { return Ok(sum) };
@@ -188,7 +187,8 @@ impl Records {
         Ok(Some((piece.period, Reading::new(file, pick)?)))
     }
 
-    /// Returns the steps of a query and the places of their records; `None` if nothing is recorded.
+    /// Returns the steps of a query and the files with their records; `None` if nothing is
+    /// recorded.
     fn course(&self, span: Span) -> Result<Option<Course>, Error> {
         let step_ms = span.step_ms;
         if step_ms < MINUTE_MS {
@@ -242,8 +242,8 @@ impl Records {
         Ok(file.covered(now.begins_ms())?.is_some_and(|covered| covered >= now.covered_ms()))
     }
 
-    /// Returns the file that covers each part of a time. For steps of whole quarters of an hour,
-    /// the rows of quarters give the same result with less reading.
+    /// Returns the file that covers each part of a time range. For steps of whole quarters of an
+    /// hour, the rows of quarters give the same result with less reading.
     fn pieces(&self, from_ms: i64, to_ms: i64, step_ms: i64) -> Result<Vec<Piece>, Error> {
         let is_coarse = step_ms % QUARTER_MS == 0 && from_ms.rem_euclid(QUARTER_MS) == 0;
         let periods = periods(&self.dir)?;

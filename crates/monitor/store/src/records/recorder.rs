@@ -29,7 +29,8 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of minutes waiting to be written. With a thousand guests they take about 100 MB.
+/// Maximum number of minutes waiting to be written. Thirty minutes of a thousand guests take about
+/// 100 MB.
 const WAITING_MAX: usize = 30;
 /// Maximum number of gaps waiting to be written.
 const GAPS_MAX: usize = 1_000;
@@ -44,7 +45,7 @@ const REST_MINUTES: u32 = 60;
 const RESTART: &str = "restart";
 /// Reason for a gap within one process.
 const LATE: &str = "late";
-/// Reason for a gap because memory and disk were full.
+/// Reason for a gap of minutes that could not be written for too long.
 const LOST: &str = "lost";
 
 /// Recorder of moments in a directory.
@@ -62,7 +63,7 @@ pub struct Recorder {
     gaps: Vec<Gap>,
     files: Files,
     failures: Failures,
-    /// Failures of the upkeep.
+    /// Failures of the upkeep (`look_after`).
     untidy: Backoff,
     /// Minutes until the next removal of an old file.
     rest: u32,
@@ -85,7 +86,6 @@ struct Running {
     written: Option<usize>,
 }
 
-/// A finished minute.
 #[derive(Debug, Default)]
 struct Done {
     rows: Option<Interval>,
@@ -157,8 +157,8 @@ impl Recorder {
     }
 
     /// Records a moment, which must be later than the moment before. On return the moment is on
-    /// disk, unless there is news. A guest without changes may be missing in some moments, but each
-    /// minute must have a moment with the guest.
+    /// disk, unless there is news. A guest without changes may be missing in some moments, but must
+    /// be in one moment of each minute.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
         let mut aside = None;
         let (waits, copied) = self.failures.turn();
@@ -346,7 +346,6 @@ impl Recorder {
         self.waiting.push_back(done);
     }
 
-    /// Writes everything that waits.
     fn write(&mut self) -> Result<(), Error> {
         for done in self.waiting.iter_mut().filter(|done| !done.has_rows_written) {
             if let Some(rows) = &done.rows {
@@ -378,7 +377,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Does a bounded part of the upkeep each minute. It removes old samples, sums a quarter of an
+    /// Does a bounded part of the upkeep each minute: removes old samples, sums a quarter of an
     /// hour, and removes an old file. If one task fails, the other tasks still run.
     fn look_after(&mut self, now_ms: i64) -> Result<(), Untidy> {
         let raw = self.dir.join(raw::FILE);

@@ -13,9 +13,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Action named in errors when writing rows.
 const WRITE: &str = "write rows of a recording";
-/// Action named in errors when reading rows.
 const READ: &str = "read rows of a recording";
 
 /// An open file of rows.
@@ -26,11 +24,9 @@ pub struct RowFile {
     base_ms: i64,
     to_ms: i64,
     names: Names,
-    /// Columns by table name.
     columns: HashMap<&'static str, Columns>,
 }
 
-/// Columns of a table in this file.
 #[derive(Debug)]
 struct Columns {
     /// For each field, true if it has a column.
@@ -52,7 +48,7 @@ fn present<F: Table>(has: &[bool]) -> impl Iterator<Item = F> {
     F::ALL.iter().copied().filter(|field| has[field.index()])
 }
 
-/// Names, with the keys that stand for them in rows.
+/// Keys that stand for names in rows.
 #[derive(Debug, Default)]
 struct Names {
     guests: HashMap<GuestIdentity, i64>,
@@ -137,7 +133,7 @@ impl RowFile {
         (id / ROWS).saturating_mul(self.grain.length_ms()).saturating_add(self.base_ms)
     }
 
-    /// Returns the ids of the first rows at two times.
+    /// Returns the ids of the first rows at or after two times.
     pub(super) fn ids(&self, from_ms: i64, to_ms: i64) -> [i64; 2] {
         let number = |at_ms: i64| {
             let at_ms = at_ms.clamp(self.base_ms, self.to_ms) - self.base_ms;
@@ -146,7 +142,7 @@ impl RowFile {
         [number(from_ms), number(to_ms)]
     }
 
-    /// Writes a span in one transaction, and replaces an earlier version.
+    /// Writes the rows of a span in one transaction, and replaces an earlier version of the rows.
     pub fn write(&mut self, span: &Interval) -> Result<(), Error> {
         let done = self.try_write(span);
         if done.is_err() {

@@ -1,8 +1,8 @@
 //! Reading of rows, restricted to the wanted columns of a file's tables.
 //!
-//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of these
-//! columns. A statement therefore reads only these columns, and is prepared once per file. Rows are
-//! in the order of their times, so each step is one range of a table.
+//! A day of a hundred guests has 144,000 rows of more than a hundred columns, and a report needs a
+//! dozen of these columns. A statement therefore reads only these columns, and is prepared once per
+//! file. Rows are in the order of their times, so each step is one range of a table.
 
 use super::rows::RowFile;
 use super::schema::{ROWS, Table, column_names};
@@ -64,8 +64,8 @@ impl<F: Table> Scan<F> {
         Ok(Scan { text, fields })
     }
 
-    /// Visits the rows in `from_ms..to_ms`: number, owner, covered time and values. The visitor may
-    /// move the values out.
+    /// Visits the rows in `from_ms..to_ms`, each as number, owner, covered time and values. The
+    /// visitor may move the values out.
     fn each(
         &self,
         file: &RowFile,
@@ -98,7 +98,7 @@ fn number(row: &SqlRow<'_>, place: usize) -> Option<i64> {
     row.get_ref(place).ok()?.as_i64().ok()
 }
 
-/// Covered time of the spans of a file, by their numbers.
+/// Covered time of each span of a file, by the span's number.
 type Covered = HashMap<i64, u64>;
 
 /// Sums of a process over the current step, and over the earlier steps.
@@ -108,7 +108,7 @@ struct Running {
     before: Over<ProcessField>,
 }
 
-/// Processes by name, of each guest.
+/// Sums of each guest's processes, by the process's name.
 pub type Processes = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
 /// A file being read: its statements, and its names, which are read on first use.
@@ -226,7 +226,7 @@ impl Reading {
     }
 }
 
-/// Adds values to those with the same name. Usually the name is new.
+/// Adds values to the entry with the same name. Usually the name is new.
 pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, over: Over<F>) {
     match all.get_mut(key) {
         Some(known) => known.add(&over),
@@ -236,7 +236,7 @@ pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, ov
     }
 }
 
-/// Adds the values of many names. Names in the order in which they were written need no search.
+/// Adds the values of many names. Sorted names are collected into an empty map without a search.
 fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<(K, Over<F>)>) {
     if all.is_empty() && found.is_sorted_by(|(a, _), (b, _)| a < b) {
         *all = found.into_iter().collect();
@@ -280,7 +280,7 @@ fn sums<F: Table>(
     Ok(found)
 }
 
-/// Returns a name by its key. If the key is new, reads all names again.
+/// Returns a name by its key. If the key is unknown, reads all names again.
 fn named<T>(
     names: &mut Option<HashMap<i64, T>>,
     read: impl Fn() -> Result<HashMap<i64, T>, Error>,

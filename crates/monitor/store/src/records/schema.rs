@@ -5,10 +5,10 @@
 //!
 //! | table | a row is |
 //! |---|---|
-//! | `file` | the file itself: when it begins, and how long a span is |
+//! | `file` | the start of the file, and the length of its spans |
 //! | `guest`, `tier`, `process` | a name that rows point to by `key` |
-//! | `minute_host`, `minute_guest`, `minute_tier`, `minute_process` | a span of time of one thing |
-//! | `gap` | a time of which nothing is known, and why; in a month's file only |
+//! | `minute_host`, `minute_guest`, `minute_tier`, `minute_process` | a span of one subject |
+//! | `gap` | a time without records, and the reason; in a month's file only |
 //!
 //! A row's `id` is the number of its span in the file times `ROWS`, plus its place in the span. The
 //! `id` determines the time, keeps rows in order, and needs no index. A field is a column with the
@@ -115,8 +115,7 @@ impl Table for ProcessField {
 static MINUTES: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Minute, 0x7069_6e6d));
 static QUARTERS: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Quarter, 0x7069_6e71));
 
-/// Creates a kind of file. The text of a kind is leaked, which is harmless because there are only
-/// two kinds.
+/// The text of a kind is leaked, which is harmless because there are only two kinds.
 fn kind(grain: Grain, application_id: i32) -> Kind {
     let text: &'static str = version_1(grain).leak();
     Kind { application_id, migrations: vec![text].leak() }

@@ -157,8 +157,8 @@ impl Sql {
     }
 }
 
-/// Attaches a file read-only. If no process has the file open, a user without write access to its
-/// directory reads it as immutable.
+/// Attaches a file read-only. If no process has the file open, a user without write access to the
+/// file's directory reads the file as immutable.
 fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Result<(), Error> {
     let with = |option| {
         connection.execute(&format!("ATTACH ? AS {name}"), [db::uri(path, option)])?;

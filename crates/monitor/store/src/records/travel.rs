@@ -77,12 +77,12 @@ pub struct Travel {
     pub names: Option<Names>,
 }
 
-/// Amounts exported.
+/// Numbers of exported rows, samples, passes and decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Number of rows of a minute or a quarter of an hour.
+    /// Number of rows of minutes and of quarters of an hour.
     pub spans: u64,
-    /// Number of samples of a second.
+    /// Number of raw samples.
     pub moments: u64,
     pub passes: u64,
     pub decisions: u64,
@@ -162,7 +162,7 @@ impl Travel {
         Ok(count)
     }
 
-    /// Copies gaps that begin before the exported time and reach into it. Such a gap is stored in
+    /// Copies gaps that begin before the exported time and reach into that time. A gap is stored in
     /// the month of its start.
     fn earlier_gaps(&self, from: &Path, to: &Path, period: Period) -> Result<(), Error> {
         if matches!(period, Period::Day(..)) {
@@ -228,7 +228,7 @@ impl Travel {
         }
     }
 
-    /// Exports a journal's rows of the time into another journal.
+    /// Exports the journal's rows of the time range into another journal.
     pub fn journal(&mut self, from: &Journal, to: &mut Journal) -> Result<u64, Error> {
         let range = Range { from_ms: self.from_ms, to_ms: self.to_ms.saturating_sub(1) };
         // The journal's time at which a guest was last seen may be a minute too early.

@@ -11,7 +11,6 @@ use store::{Journal, Writer};
 /// Environment variable of the child: path of the file.
 const FILE: &str = "PINHEAD_TEST_JOURNAL";
 const KILLS: u64 = 30;
-/// Decisions in one transaction.
 const BATCH: i64 = 7;
 
 /// This test is also the child, if the variable is set. The child runs until it is killed. Without

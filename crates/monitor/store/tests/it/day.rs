@@ -7,7 +7,7 @@ use model::{
     ProcessName, Row, TierField as T,
 };
 
-/// Returns a row in which each field's value shows its field and seed.
+/// Returns a row in which each value is computed from its field and the seed.
 pub fn numbered<F: Field>(seed: u64) -> Row<F> {
     let mut row = Row::default();
     for (number, field) in F::ALL.iter().enumerate() {
@@ -16,7 +16,6 @@ pub fn numbered<F: Field>(seed: u64) -> Row<F> {
     row
 }
 
-/// Deterministic pseudo-random numbers.
 pub struct Rng(u64);
 
 impl Rng {
@@ -26,7 +25,6 @@ impl Rng {
         (self.0 >> 33) ^ (self.0 >> 17)
     }
 
-    /// Returns a number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.next() % most.max(1)
     }
@@ -49,7 +47,6 @@ struct Guest {
     reported_ms: i64,
 }
 
-/// The host and its guests.
 pub struct World {
     rng: Rng,
     host: Row<H>,
@@ -81,7 +78,6 @@ const NAMES: [&str; 20] = [
     "kswapd0",
 ];
 
-/// Rounds down to whole pages.
 fn pages(bytes: u64) -> u64 {
     bytes & !0xfff
 }

@@ -13,7 +13,6 @@ const DAY: &str = "2026-11-21.db";
 const MONTH: &str = "2026-11.db";
 const EVER: Span = Span { from_ms: START_MS, to_ms: i64::MAX, step_ms: 60_000 };
 
-/// Returns recordings of some minutes, enough for a quarter of an hour.
 fn recorded(name: &str) -> Dir {
     let dir = Dir::new(name);
     let mut world = World::new(4, START_MS);
@@ -29,7 +28,6 @@ fn change(path: &Path, sql: &str) {
     file.execute_batch(sql).expect("changed");
 }
 
-/// Reads all recordings.
 fn read(dir: &Dir) -> Result<(), Error> {
     let records = Records::open(&dir.0)?;
     records.visit(EVER, Parts::ALL, |_| ControlFlow::Continue(()))?;
@@ -38,7 +36,7 @@ fn read(dir: &Dir) -> Result<(), Error> {
     records.passes(i64::MIN, i64::MAX, |_| ControlFlow::Continue(()))
 }
 
-/// Returns the reason for which a file was refused.
+/// Returns the name of the foreign object for which a file was refused.
 fn altered(result: Result<(), Error>) -> Option<String> {
     match result {
         Err(Error::Altered { name, .. }) => Some(name),

@@ -11,7 +11,8 @@ use store::{Decided, Decision, Event, Fate, Found, GuestRow, Journal, Outcome, P
 /// Environment variable that makes the test write the latest version's file again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 
-/// Fates of the first journals. The second fate was then "partly", which no decision ever had.
+/// Fates in the first version's journals. The second fate was then named "partly", and no decision
+/// had that fate.
 const FATES: [Fate; 8] = [
     Fate::Reached,
     Fate::Stuck,
@@ -27,7 +28,6 @@ fn golden(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/journal-v{version}.db"))
 }
 
-/// Writes rows of every kind.
 fn write(path: &Path) {
     let mut journal = Journal::open(path).expect("made");
     let web = journal.guest(&guest("web1"), START_MS).expect("written");

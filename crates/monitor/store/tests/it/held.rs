@@ -35,8 +35,8 @@ fn child_that_keeps_a_file_locked() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Another process with a lock on a file. If the test runs as root, this process runs as another
-/// user.
+/// Another process with a lock on a file. If the test runs as root, the other process runs as
+/// another user.
 struct Locked(Child);
 
 impl Locked {
@@ -76,7 +76,7 @@ fn replaced(news: &[News], locked: &Locked) -> PathBuf {
     path.clone()
 }
 
-/// Returns all news until a file can be written again.
+/// Returns all news until the writer has recovered.
 fn until_recovered(mut turn: impl FnMut() -> Option<News>) -> Vec<News> {
     let mut news = Vec::new();
     wait_until(|| {

@@ -22,7 +22,6 @@ fn pass(number: u64) -> PassInput {
     pass
 }
 
-/// Creates a directory with recordings, for their reader.
 fn dir(name: &str) -> Dir {
     let dir = Dir::new(name);
     let mut recorder = Recorder::new(&dir.0, Keep::USUAL);

@@ -87,8 +87,8 @@ fn minutes_come_out_as_they_went_in() {
         assert_eq!(found.guests, expected.guests);
         assert_eq!(found.tiers, expected.tiers);
     }
-    // Processes are reported once a minute, and grow from one time to the next. Processes that were
-    // hardly active and had no major faults are counted later.
+    // Processes are reported once a minute, and the values of a minute are the growth between two
+    // reports. Processes that were hardly active and had no major faults are counted later.
     let reports: Vec<&Moment> = moments.iter().filter(|m| !m.processes.is_empty()).collect();
     let (who, first) = reports[0].processes.first_key_value().expect("a guest");
     let second = &reports[1].processes[who];

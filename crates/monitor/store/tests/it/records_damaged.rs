@@ -11,7 +11,6 @@ use store::{Keep, News, Recorder, Records, Span};
 const DAY: &str = "2026-11-21.db";
 const SECOND_MS: i64 = 1_000;
 
-/// Returns the moments of some seconds of a small world.
 fn moments(seconds: i64) -> Vec<Moment> {
     let mut world = World::new(4, START_MS);
     (1..=seconds).map(|second| world.at(START_MS + second * SECOND_MS)).collect()
@@ -22,7 +21,6 @@ fn record(dir: &Dir, moments: &[Moment]) -> Vec<News> {
     moments.iter().filter_map(|moment| recorder.record(moment)).collect()
 }
 
-/// Returns the names of set-aside files in a directory.
 fn aside(dir: &Dir) -> Vec<String> {
     let entries = std::fs::read_dir(&dir.0).expect("there").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

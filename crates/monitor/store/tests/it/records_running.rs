@@ -83,7 +83,7 @@ fn the_running_minute_follows_the_others_and_is_counted_once() {
     assert_eq!((dir_ends, found[2].host.covered_ms), (40_000, 55_000));
 }
 
-/// Sums processes from the intervals in which they are read.
+/// Sums processes from the intervals that contain them.
 fn straight(records: &Records, span: Span) -> Processes {
     let mut sum = Processes::new();
     records

@@ -11,7 +11,6 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a full bucket.
     pub(crate) fn new(at_once: u64, a_second: u64, now_ms: u64) -> Bucket {
         let most = at_once.saturating_mul(1_000);
         Bucket { left: most, most, a_second, at_ms: now_ms }
@@ -30,7 +29,6 @@ impl Bucket {
         has_one
     }
 
-    /// Returns true if the bucket is full at `now_ms`.
     pub(crate) fn is_full(&self, now_ms: u64) -> bool {
         let gained = now_ms.saturating_sub(self.at_ms).saturating_mul(self.a_second);
         self.left.saturating_add(gained) >= self.most

@@ -67,7 +67,7 @@ impl Names {
     }
 
     /// Returns the names for a Unix socket, which accepts any name. No browser reaches the socket
-    /// directly, and the proxy in front of it checks the names.
+    /// directly, and the proxy in front of the socket checks the names.
     pub(crate) fn of_socket(given: &[String]) -> Names {
         Names { own: None, given: lowered(given) }
     }

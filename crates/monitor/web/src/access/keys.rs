@@ -17,7 +17,6 @@ const SESSIONS_MAX: usize = 64;
 pub(crate) struct Secret(Arc<str>);
 
 impl Secret {
-    /// Creates a secret from random bytes.
     pub(crate) fn new(bytes: [u8; 32]) -> Secret {
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Secret(text.into())
@@ -28,7 +27,6 @@ impl Secret {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// Returns the secret as text for sending.
     pub(crate) fn text(&self) -> &Arc<str> {
         &self.0
     }
@@ -68,7 +66,6 @@ impl Keys {
         self.token = Some((token, now_ms));
     }
 
-    /// Returns true if a text is the valid token.
     pub(crate) fn is_token(&self, text: &str, now_ms: u64) -> bool {
         self.token.as_ref().is_some_and(|(token, since_ms)| {
             token.is(text) && now_ms.saturating_sub(*since_ms) < TOKEN_MS

@@ -2,22 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Origin of a connection or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
     /// Unknown origin.
     Unknown,
-    /// A user of this machine, because one user can connect from many local addresses.
+    /// A user of this machine. The user counts as one origin, because one user can connect from
+    /// many local addresses.
     User(u32),
     /// This machine, if the kernel does not report the user.
     Local,
     V4(Ipv4Addr),
-    /// A /48 network of IPv6, because its owner has all of its 65,536 subnets.
+    /// A /48 network of IPv6. The network counts as one origin, because one owner has all of its
+    /// 65,536 subnets.
     Site([u16; 3]),
 }
 
 impl Origin {
-    /// Returns the origin for an address.
     pub(crate) fn of(peer: IpAddr) -> Origin {
         match peer.to_canonical() {
             ip if ip.is_loopback() => Origin::Local,

@@ -28,7 +28,6 @@ impl std::fmt::Debug for Password {
 }
 
 impl Password {
-    /// Reads a password file.
     pub(crate) fn read(path: &Path) -> Result<Password, Error> {
         let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
         let text = secret_file::read(path, FILE_MAX).map_err(|why| wrong(&why))?;

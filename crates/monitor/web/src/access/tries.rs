@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 /// Maximum number of origins with a bucket of their own. All other origins share one bucket.
 const ORIGINS_MAX: usize = 1_024;
 
-/// Buckets by origin.
 #[derive(Debug)]
 pub(crate) struct Tries {
     at_once: u64,

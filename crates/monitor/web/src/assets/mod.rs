@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 
 const OWN_STYLE: &str = include_str!("app.css");
 const SCRIPT: &str = include_str!("app.js");
-/// Picture of a pin.
 const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">\
                     <path d=\"M8 7v8\" stroke=\"#6c757d\" stroke-width=\"2\"/>\
                     <circle cx=\"8\" cy=\"5\" r=\"4\" fill=\"#c75000\"/></svg>";
@@ -24,12 +23,10 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
     format!("{:016x}", hash.finish())
 });
 
-/// Returns the address of the style.
 pub(crate) fn style_path() -> String {
     format!("/assets/app.css?v={}", *MARK)
 }
 
-/// Returns the address of the script.
 pub(crate) fn script_path() -> String {
     format!("/assets/app.js?v={}", *MARK)
 }

@@ -15,7 +15,6 @@ use maud::{Markup, html};
 use reports::shown;
 use std::sync::Arc;
 
-/// Serves the page.
 pub(crate) async fn about(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,

@@ -1,5 +1,5 @@
 //! Forms that change guests, if changes are allowed. Only forms of these pages are accepted. The
-//! manager checks if this process may change guests.
+//! manager checks that this process may change guests.
 
 use super::fault;
 use crate::app::App;
@@ -32,7 +32,6 @@ pub(crate) const WHATS: [(&str, &str); 6] = [
 const WAIT_MS: u64 = 5_000;
 const HOLD_S_MAX: u64 = 3_600;
 
-/// Form with a change of a guest.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SetForm {
     form_key: String,
@@ -41,7 +40,6 @@ pub(crate) struct SetForm {
     pub(crate) value: String,
 }
 
-/// Form with a reservation of memory.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ReserveForm {
     form_key: String,
@@ -59,7 +57,6 @@ fn allowed(app: &App, visitor: &Visitor, form_key: &str) -> Result<(), Fault> {
     visitor.owns(form_key)
 }
 
-/// Parses a change.
 pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
     let value = value.trim();
     let size = || match value {
@@ -83,8 +80,8 @@ pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
     }
 }
 
-/// Returns the manager's key for the guest of a page, and the page's address. The key is the name,
-/// or the UUID if several guests have the name.
+/// Returns the manager's key for the guest of a page, and the page's address. The manager's key is
+/// the name, or the UUID if several guests have the name.
 fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
     let seen = app.live.now().map_err(|why| Fault::source(plain(&why, 400)))?;
     let row = seen

@@ -34,12 +34,10 @@ pub(crate) const HOST: [&str; 8] = [
     "psi_io_percent",
 ];
 
-/// Returns the fields of a scope with these ids.
 pub(crate) fn fields(scope: Scope, ids: &[&str]) -> Vec<&'static Derived> {
     ids.iter().filter_map(|id| field(scope, id)).collect()
 }
 
-/// Formats a value.
 pub(crate) fn cell(field: &Derived, value: Option<f64>) -> String {
     shown(value, field.decimals)
 }

@@ -19,10 +19,9 @@ use why::{Answer, Question, Time, Told};
 
 /// Maximum number of lines on a page.
 const LINES_MAX: usize = 1_000;
-/// Number of intervals of the time range. This page does not use them.
+/// Number of intervals of the time range. This page does not use the intervals.
 const POINTS: i64 = 240;
 
-/// Query of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     #[serde(flatten)]
@@ -61,7 +60,6 @@ pub(crate) fn answer(
     }
 }
 
-/// Serves the page.
 pub(crate) async fn decisions(
     State(app): State<Arc<App>>,
     Values(asked): Values<Asked>,
@@ -121,7 +119,6 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
     Ok(Page { title: "Decisions", place: "/decisions", span: Some(&span), body }.whole())
 }
 
-/// Shows the differences between the active policy and the shadow policy.
 fn apart(app: &App, span: &Span, guest: &str, now: &Now) -> Result<Markup, Fault> {
     let Some(path) = app.source.journal() else { return Ok(html! {}) };
     let journal = Journal::read_only(&path).map_err(|error| Fault::source(base::chain(&error)))?;

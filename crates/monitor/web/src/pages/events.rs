@@ -21,13 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// Maximum number of events of a stream. After them the stream ends and the browser reconnects,
-/// before the connection reaches its maximum age.
+/// Maximum number of events of a stream. The stream then ends, and the browser reconnects before
+/// the connection reaches its maximum age.
 const TURNS_MAX: u32 = 540;
 /// Interval of keep-alive comments.
 const SIGN: Duration = Duration::from_secs(15);
 
-/// Query of the stream.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     /// A guest, by name or UUID. Empty for all guests.
@@ -35,7 +34,6 @@ pub(crate) struct Asked {
     guest: Option<String>,
 }
 
-/// State of a stream.
 struct News {
     app: Arc<App>,
     receiver: watch::Receiver<Option<Looked>>,
@@ -45,7 +43,6 @@ struct News {
     _place: OwnedSemaphorePermit,
 }
 
-/// Serves the stream.
 pub(crate) async fn events(State(app): State<Arc<App>>, Values(asked): Values<Asked>) -> Response {
     let Ok(place) = app.watchers.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "Too many browsers have live pages open")

@@ -17,7 +17,6 @@ use reports::shown;
 use std::sync::Arc;
 use why::when::Now;
 
-/// Serves the page.
 pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
     app.make(|app| page(app, &app.now())).await
 }

@@ -54,7 +54,6 @@ const RANKS: [&[G]; 10] = [
     &[G::VcpuDispatches],
 ];
 
-/// Row of a host.
 struct Row {
     name: String,
     host: Host,
@@ -75,7 +74,8 @@ pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
         from_ms: span.from_ms,
         to_ms: span.to_ms,
         hosts: [&BUSY[..], &OTHERS].concat(),
-        // Each field is summed over all guests, for the CPU time that they use on the host.
+        // Each field is summed over the guests of a host, for the guests' share of the host's CPU
+        // time.
         together: vec![G::VcpuRun, G::OtherRun],
         loudest: Loudest {
             most: ROWS,
@@ -87,7 +87,6 @@ pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
     }
 }
 
-/// Returns the page.
 pub(crate) fn page(
     source: &dyn Source,
     fleet: Fleet,

@@ -37,7 +37,6 @@ const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "privat
 /// memory.
 const TIERS: &[&str] =
     &["together_mib", "compressed_mib", "swapped_mib", "merged_mib", "hypervisor_mib"];
-/// Fields of paging rates.
 const PAGING: &[&str] = &[
     "host_faults_per_s",
     "own_swap_in_pages_per_s",
@@ -45,7 +44,6 @@ const PAGING: &[&str] = &[
     "own_faults_per_s",
 ];
 const WAKES: &[&str] = &["wakes_per_min"];
-/// Fields of a process.
 const PROCESS: [&str; 5] =
     ["cpu_ms_per_min", "of_guest_percent", "wakes_per_min", "resident_mib", "threads"];
 
@@ -56,7 +54,6 @@ pub(crate) fn values_now(seen: &Seen, key: &str) -> Vec<(&'static Derived, Optio
     fields(Scope::Guest, &GUEST).into_iter().map(|field| (field, value(field))).collect()
 }
 
-/// Serves the page.
 pub(crate) async fn guest(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
@@ -210,7 +207,7 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
 }
 
 /// Returns links to the reports for this guest and time range. A name with wildcards gets no links,
-/// because it would match other guests, too.
+/// because the reports would show other guests, too.
 fn links(guest: &str, span: &Span) -> Markup {
     if guest.contains(['*', '?']) {
         return html! {};
@@ -227,7 +224,6 @@ fn links(guest: &str, span: &Span) -> Markup {
     }
 }
 
-/// Returns the form for changes.
 fn controls(path: &str, visitor: &Visitor) -> Markup {
     html! {
         h2 { "Change" }

@@ -11,7 +11,6 @@ use model::Gap;
 use reports::{Zone, clock_text, date_text};
 use why::when::{self, Now};
 
-/// Entries of the navigation.
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/decisions", "Decisions"),
@@ -39,7 +38,6 @@ pub(crate) fn stamp(ms: i64, now: &Now) -> String {
     format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone))
 }
 
-/// A page.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     /// Address of this page's entry in the navigation.
@@ -50,7 +48,6 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Returns the complete page.
     pub(crate) fn whole(self) -> Markup {
         // Links keep the time range of this page.
         let query = self.span.map(Span::query).filter(|query| query != "last=1h");
@@ -209,7 +206,6 @@ fn cause(reason: &str) -> String {
     }
 }
 
-/// Makes a response from a page.
 pub(crate) fn html_response(page: Markup) -> Response {
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], page.into_string()).into_response()

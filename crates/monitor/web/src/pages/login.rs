@@ -12,7 +12,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Form with a password.
 #[derive(Deserialize)]
 pub(crate) struct LoginForm {
     password: String,
@@ -21,7 +20,6 @@ pub(crate) struct LoginForm {
     to: String,
 }
 
-/// Form of the logout.
 #[derive(Debug, Deserialize)]
 pub(crate) struct LogoutForm {
     form_key: String,

@@ -24,7 +24,6 @@ use why::when::Now;
 
 /// Number of points of a small line, and of a chart.
 const POINTS: i64 = 120;
-/// Row of a guest.
 struct Row {
     /// Number that the manager gave the guest. Several guests may share a name or a UUID.
     id: Option<u64>,
@@ -38,7 +37,6 @@ struct Row {
     memory: Vec<Option<f64>>,
 }
 
-/// Serves the page.
 pub(crate) async fn overview(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
@@ -134,7 +132,6 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     Ok(Page { title: "Overview", place: "/", span: Some(&span), body }.whole())
 }
 
-/// Shows the host's values.
 fn host_tiles(single: &Single) -> Markup {
     let values: Vec<_> = fields(Scope::Host, &HOST)
         .into_iter()

@@ -21,7 +21,6 @@ const POINTS: i64 = 96;
 const ROWS: usize = 50;
 const ROWS_MAX: usize = 10_000;
 
-/// Query of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     #[serde(flatten)]
@@ -37,7 +36,6 @@ pub(crate) struct Asked {
     top: String,
 }
 
-/// Format of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Page,
@@ -45,7 +43,6 @@ enum Form {
     Json,
 }
 
-/// Serves the list of all reports.
 pub(crate) async fn reports(
     State(app): State<Arc<App>>,
     Values(time): Values<TimeQuery>,
@@ -70,7 +67,6 @@ pub(crate) async fn reports(
     .await
 }
 
-/// Serves a report.
 pub(crate) async fn report(
     State(app): State<Arc<App>>,
     Name(path): Name,

@@ -6,7 +6,6 @@ use serde::Deserialize;
 /// Maximum number of guests on a page, busiest first. Browsers need a second for a thousand guests.
 pub(super) const ROWS: usize = 250;
 
-/// Query of a table of guests.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     #[serde(flatten)]

@@ -16,7 +16,6 @@ use whatif::backtest::Advised;
 use whatif::{Finding, points};
 use why::when::Now;
 
-/// Serves the page.
 pub(crate) async fn tune(State(app): State<Arc<App>>, Values(time): Values<TimeQuery>) -> Response {
     app.make(move |app| page(app, &time, &app.now())).await
 }

@@ -94,7 +94,7 @@ fn strangers_lose_their_connections_and_visitors_do_not() {
         stream.write_all(request.as_bytes()).expect("it is taken");
         stream
     };
-    // The server only keeps connections with a session open.
+    // The server keeps only connections with a session open.
     let answer = read(&mut ask("/about", ""));
     assert_eq!((answer.status, answer.heads["connection"].as_str()), (401, "close"));
     let mut known = ask("/events", &cookie);

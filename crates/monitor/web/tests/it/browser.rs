@@ -25,7 +25,6 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Requests for changes that the manager has received.
 pub type Orders = Arc<Mutex<Vec<String>>>;
 
-/// A server.
 pub struct Server {
     pub address: SocketAddr,
     /// Address that the server reported at its start.
@@ -36,7 +35,6 @@ pub struct Server {
     pub asked: Arc<AtomicUsize>,
 }
 
-/// Response of the server.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -113,7 +111,6 @@ const FARMS: &str = include_str!("fixtures/farms.json");
 type Hosts = Result<Vec<HostData>, SourceError>;
 type Recorded = dyn Fn(Option<&str>, &Wanted) -> Hosts + Send + Sync;
 
-/// Made-up hosts.
 struct MadeUp {
     recorded: Box<Recorded>,
     is_fleet: bool,
@@ -266,7 +263,6 @@ impl Source for MadeUp {
     }
 }
 
-/// Options of a server.
 #[derive(Default)]
 struct Allowed {
     changes: bool,
@@ -342,7 +338,6 @@ impl Server {
         }
     }
 
-    /// Sends a form.
     pub fn post(&self, path: &str, more: &str, form: &str) -> Response {
         let (host, length) = (self.address, form.len());
         self.raw(&format!(

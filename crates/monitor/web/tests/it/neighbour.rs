@@ -10,7 +10,8 @@ use std::net::TcpStream;
 
 const NOBODY: u32 = 65_534;
 
-/// Runs `act` as another user, in a separate thread. Returns `None` without the rights for this.
+/// Runs `act` as another user, in a separate thread. Returns `None` if this process may not change
+/// its user.
 fn as_neighbour<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let act = || set_thread_uid(Uid::from_raw(NOBODY)).ok().map(|()| act());
     std::thread::scope(|scope| scope.spawn(act).join().expect("it ends"))

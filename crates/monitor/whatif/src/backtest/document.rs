@@ -66,7 +66,7 @@ pub struct GuestDocument {
     pub tally: TallyDocument,
 }
 
-/// Sums over a time, of a guest or of all guests.
+/// Sums over the replayed time, for a guest or for all guests.
 #[derive(Debug, Serialize)]
 pub struct TallyDocument {
     pub there_s: u64,
@@ -86,8 +86,7 @@ pub struct FitDocument {
     pub is_bound: bool,
     pub with: TallyDocument,
     pub beyond: Option<TallyDocument>,
-    /// Shortage of the host with one more guest: of its reserve, or of memory for the guests'
-    /// needs.
+    /// Kind of shortage that one more guest causes: `reserve` or `needs`.
     pub limit: Option<&'static str>,
 }
 
@@ -181,7 +180,7 @@ pub struct Range {
     pub upper: u64,
 }
 
-/// A rule that is fitted on the first two thirds of the time. The last third judges the rule.
+/// A rule that is fitted on the first two thirds of the time, and judged by the last third.
 #[derive(Debug, Serialize)]
 pub struct RuleDocument {
     pub rule: &'static str,

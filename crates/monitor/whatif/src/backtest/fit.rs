@@ -7,8 +7,8 @@ use base::{glob, named, plain};
 
 /// Maximum number of guests that are tried.
 const MOST: u32 = 10_000;
-/// Maximum growth of the host's shortage that is ignored, in millionths of the guests' memory over
-/// time. Estimates of needs are not more precise.
+/// Growth of the host's shortage up to this value is ignored. The value is in millionths of the
+/// guests' memory over time. Estimates of needs are not more precise.
 const LACK_PPM: u128 = 100;
 
 /// The result of a search.

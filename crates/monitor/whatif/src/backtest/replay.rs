@@ -14,7 +14,7 @@ use store::{GuestKey, Journal, Policy, Query, Range, Records};
 
 /// Maximum number of guests in one query of the journal.
 const GUESTS_MAX: usize = 10_000;
-/// Precision of the time at which the journal last saw a guest.
+/// Precision of the journal's time at which a guest was last seen.
 const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
 /// Time that may be missing at the start and the end of a full history.
 const STEP_MS: u64 = 60_000;
@@ -107,8 +107,7 @@ impl Replay {
         journal.decisions(&query, |decided| {
             let decision = decided.decision;
             // The manager's actions when a guest appears or ends are not decisions of the policy.
-            // Releases are left out as well, because some of them are the manager's or the
-            // operator's.
+            // Releases are left out as well, because the manager or the operator made some of them.
             if let Some(who) = guests.get(&decided.guest)
                 && let Some(action) = decision.action().filter(|one| *one != SizeAction::Release)
             {

@@ -1,3 +1,3 @@
-//! Replay of recordings of the model.
+//! Integration tests of replays.
 
 mod replay;

@@ -1,5 +1,5 @@
 //! Replays of simulated recordings. With the recorded policy the decisions must be the same.
-//! Estimates for another policy are compared with the results of this policy in the same world.
+//! Estimates for another policy are compared with the results of that policy in the same world.
 
 use base::Bytes;
 use model::{GuestIdentity, PassEvent, PassGuest, PassInput};
@@ -27,7 +27,6 @@ impl<P: Policy> Taped<P> {
     }
 }
 
-/// Returns the name of a guest, made from its key.
 fn name(key: Key) -> String {
     format!("g{}", key.0)
 }

@@ -22,7 +22,6 @@ use std::sync::Arc;
 /// Maximum number of events between two passes.
 const EVENTS_MAX: u64 = 10_000;
 
-/// State common to encoder and decoder.
 #[derive(Debug, Default)]
 struct State {
     counts: [usize; 2],
@@ -31,7 +30,7 @@ struct State {
     now_ms: u64,
     host: Vec<Option<u64>>,
     guests: Vec<(u64, Arc<GuestIdentity>, Vec<Option<u64>>)>,
-    /// Number of values in all rows of the chain. It limits the memory of a reader.
+    /// Number of values in all rows of the chain, limited to bound a reader's memory.
     values: usize,
 }
 

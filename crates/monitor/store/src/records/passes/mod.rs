@@ -25,7 +25,6 @@ use std::path::{Path, PathBuf};
 
 /// Name of the file.
 pub const FILE: &str = "passes.db";
-/// Kind of the file.
 const PASSES: db::Kind = db::Kind { application_id: 0x7069_6e70, migrations: &[PASSES_1] };
 const PASSES_1: &str = "
 CREATE TABLE pass (
@@ -37,7 +36,6 @@ CREATE TABLE pass (
 );
 CREATE INDEX pass_at ON pass (at_ms);
 ";
-/// Maximum number of blocks waiting to be written.
 const WAITING_MAX: usize = 30;
 /// Maximum number of passes in a block, so that a stopped clock cannot fill the memory.
 const PASSES_MAX: u64 = 4_096;
@@ -54,7 +52,6 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// Passes of the current minute.
 #[derive(Debug, Default)]
 struct Running {
     minute_ms: i64,
