@@ -11,10 +11,18 @@ const PAUSE_US: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send a request to this target. The latency counts from the intended time.
-    Start { target: usize, intended_us: u64 },
+    Start {
+        target: usize,
+        intended_us: u64,
+    },
     /// This request waited too long for a free client, and has failed.
-    Overdue { target: usize, intended_us: u64 },
-    Wait { until_us: u64 },
+    Overdue {
+        target: usize,
+        intended_us: u64,
+    },
+    Wait {
+        until_us: u64,
+    },
     End,
 }
 

@@ -60,7 +60,7 @@ pub struct Args {
 /// A part that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// The host manager with idle guests of 128 MiB: ten minutes, 150 MiB of memory for each
+    /// The host manager with idle guests of 128 MiB: 40 minutes, 150 MiB of memory for each
     Idle,
     /// Web servers of 96 MiB from one template, with temporary memory limits, zram and KSM (root)
     Farm,

@@ -8,7 +8,8 @@ use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,6 +18,15 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Interval of the daemon's rules.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns the command of a process that reads these files.
+pub fn command(files: &[PathBuf]) -> Result<Command, Error> {
+    let us = Path::new("/proc/self/exe");
+    let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
+    let mut command = Command::new(us);
+    command.arg("--preads").args(files);
+    Ok(command)
+}
 
 /// Reads the files once a second until the process is ended from outside.
 pub fn run(paths: &[PathBuf]) -> Result<ExitCode, Error> {

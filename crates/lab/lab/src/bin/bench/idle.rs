@@ -1,18 +1,25 @@
-//! The manager next to many idle guests: its cost, and the wake-ups that it causes.
+//! The manager of many idle guests: its cost, and the wake-ups that it causes.
 //!
 //! ```text
-//!   pinhead up ── QEMU x 100 ──┬─ a minute alone ───────────► run time and wake-ups
-//!                              └─ a minute under pinhead host ► of all virtual CPUs
+//!   pinhead up ── QEMU x 100 ──┬─ a minute alone ───────────────┐
+//!        six rounds            └─ a minute under pinhead host, ─┴─► run time and wake-ups
+//!                                 next to bare reads of its files   of all virtual CPUs
 //! ```
+//!
+//! The same work takes several times the CPU time when a machine is slow or its caches are cold.
+//! Each minute under a manager therefore also has a process of known work: [`crate::baseline`]
+//! reads the files that the manager keeps open.
 //!
 //! This measurement is too expensive for a run with other parts, and runs only on request.
 
 use crate::args::{self, Args};
+use crate::baseline;
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch, write};
 use crate::meter::{self, Used};
 use crate::subject::Subject;
 use crate::table::{Row, figure};
+use base::Spread;
 use procfs::children;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +39,7 @@ const BUSY: f64 = 0.75;
 /// Time limit until the guests have settled. A hundred guests boot on two cores in about five
 /// minutes, and settle in five more minutes.
 const PATIENCE: Duration = Duration::from_secs(1500);
-/// Time for the effects of the manager's first requests to settle.
+/// Time for the effects of a manager's start or end to settle.
 const CALM: Duration = Duration::from_secs(75);
 /// Memory of a guest, as an argument of the command line.
 const MEMORY_MIB: &str = "128";
@@ -55,6 +62,19 @@ fn settings(dir: &Path, up: u32) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
+/// A window without a manager, followed by a window with one.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// The virtual CPUs of all guests, without a manager.
+    alone: Used,
+    /// The virtual CPUs of all guests, with a manager.
+    managed: Used,
+    /// The manager.
+    manager: Used,
+    /// The bare reads, in the manager's window.
+    reads: Used,
+}
+
 /// Returns the figures.
 pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let program = args::program()?;
@@ -66,45 +86,79 @@ pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let mut up = Subject::start("pinhead up", &mut up, &scratch.path().join("up"))?;
     let qemus = settled(&mut up, guests)?;
     let window = Duration::from_secs(args.seconds.max(60));
+    let config = settings(scratch.path(), up.id())?;
 
-    let alone = over(window, || used(&qemus))?;
-    let mut host = Command::new(&program);
-    host.arg("host").arg("--config").arg(settings(scratch.path(), up.id())?);
-    let mut host = Subject::start("pinhead host", &mut host, &scratch.path().join("host"))?;
-    sleep_until(now() + CALM);
-    let before = host.used()?;
-    let managed = over(window, || used(&qemus))?;
-    let manager = host.used()? - before;
-    let resident_kib = host.resident_kib()?;
+    let mut rounds = Vec::new();
+    let mut resident_kib = 0;
+    for _ in 0..Spread::ENOUGH {
+        let alone = over(window, || used(&qemus))?;
+        let mut host = Command::new(&program);
+        host.arg("host").arg("--config").arg(&config);
+        let mut host = Subject::start("pinhead host", &mut host, &scratch.path().join("host"))?;
+        sleep_until(now() + CALM);
+        let files = host.open_files(&[Path::new("/proc"), Path::new("/sys")])?;
+        let log = scratch.path().join("preads");
+        let mut reads = Subject::start("preads", &mut baseline::command(&files)?, &log)?;
+        let before = (host.used()?, reads.used()?);
+        let managed = over(window, || used(&qemus))?;
+        let (manager, reads) = (host.used()? - before.0, reads.used()? - before.1);
+        resident_kib = host.resident_kib()?;
+        rounds.push(Round { alone, managed, manager, reads });
+        drop(host);
+        sleep_until(now() + CALM);
+    }
+    let mut rows = figures(&rounds, window.as_secs_f64(), f64::from(guests))?;
+    rows.push(Row::plain("the manager's memory", &format!("{resident_kib} KiB")));
+    Ok(rows)
+}
 
-    let seconds = window.as_secs_f64();
-    let each = |count: u64| count as f64 / seconds / f64::from(guests);
-    let percent = |ns: u64| ns as f64 / 1e7 / seconds;
-    // Dispatches are not used, because they also count preemptions by other processes.
-    let ratio = managed.sleeps as f64 / (alone.sleeps as f64).max(1.0);
-    let cpu = percent(manager.cpu_ns);
+/// Returns the figures of rounds with windows of this many seconds.
+fn figures(rounds: &[Round], seconds: f64, guests: f64) -> Result<Vec<Row>, Error> {
+    let of = |value: &dyn Fn(&Round) -> f64| {
+        Spread::interval(rounds.iter().map(value))
+            .ok_or_else(|| Error::Content { path: "schedstat".into(), what: "time on a CPU" })
+    };
+    let text = |spread: Spread, digits: usize| {
+        let Spread { median, low, high, .. } = spread;
+        format!("{median:.digits$} ({low:.digits$} to {high:.digits$})")
+    };
+    let percent = |used: &Used| used.cpu_ns as f64 / 1e7 / seconds;
+    let each = |count: u64| count as f64 / seconds / guests;
+    let cpu = of(&|round| percent(&round.manager))?;
+    let reads = of(&|round| percent(&round.reads))?;
+    let against = of(&|round| round.manager.cpu_ns as f64 / round.reads.cpu_ns as f64)?;
+    let dispatches = of(&|round| round.manager.dispatches as f64 / seconds)?;
+    // Dispatches of the guests are not used, because they also count preemptions by other
+    // processes.
+    let ratio = of(&|round| round.managed.sleeps as f64 / round.alone.sleeps as f64)?;
     let name = format!("the manager's CPU time, {guests} idle guests");
+    let windows = format!("median and interval of {} windows of {seconds} s", rounds.len());
     Ok(vec![
-        Row::promised(&name, figure(cpu, 2, " %"), CPU_PERCENT).note(&format!(
-            "of one core, in {seconds} s; {:.1} dispatches a second",
-            manager.dispatches as f64 / seconds
-        )),
+        Row::promised(&name, figure(cpu.median, 2, " %"), CPU_PERCENT)
+            .note(&format!("of one core: {}; {windows}", text(cpu, 2)))
+            .note(&format!("dispatches a second: {}", text(dispatches, 1)))
+            .note(&format!(
+                "bare reads of its files once a second, in the same windows: {} %; the manager \
+                 takes {} times as much",
+                text(reads, 2),
+                text(against, 2)
+            )),
         Row::promised(
             "wake-ups of their virtual CPUs, against no manager",
-            figure(ratio, 2, "x"),
+            figure(ratio.median, 2, "x"),
             WAKE_UPS_RATIO,
         )
+        .note(&format!("{}; windows with and without a manager in turn", text(ratio, 2)))
         .note(&format!(
-            "per guest and second, without and with the manager: wake-ups {:.2} and {:.2}, \
-             dispatches {:.2} and {:.2}; CPU time of all guests: {:.1} % and {:.1} %",
-            each(alone.sleeps),
-            each(managed.sleeps),
-            each(alone.dispatches),
-            each(managed.dispatches),
-            percent(alone.cpu_ns),
-            percent(managed.cpu_ns)
+            "wake-ups a second of a guest: {} without, {} with a manager",
+            text(of(&|round| each(round.alone.sleeps))?, 3),
+            text(of(&|round| each(round.managed.sleeps))?, 3)
+        ))
+        .note(&format!(
+            "CPU time of all guests: {} % without, {} % with a manager",
+            text(of(&|round| percent(&round.alone))?, 1),
+            text(of(&|round| percent(&round.managed))?, 1)
         )),
-        Row::plain("the manager's memory", &format!("{resident_kib} KiB")),
     ])
 }
 
@@ -146,4 +200,39 @@ fn over<T: std::ops::Sub<Output = T>>(
 /// Returns the resources used by the virtual CPUs of all guests.
 fn used(qemus: &[u32]) -> Result<Used, Error> {
     qemus.iter().map(|pid| meter::used_beside_main(*pid)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+
+    fn used(cpu_ns: u64, sleeps: u64) -> Used {
+        Used { cpu_ns, dispatches: 3 * sleeps, sleeps }
+    }
+
+    #[test]
+    fn figures_are_medians_of_rounds_with_their_ranges() {
+        let round = |manager, sleeps| Round {
+            alone: used(1_200_000_000, 6_000),
+            managed: used(1_200_000_000, sleeps),
+            manager: used(manager, 100),
+            reads: used(100_000_000, 60),
+        };
+        let rounds =
+            [round(200_000_000, 6_000), round(240_000_000, 6_600), round(900_000_000, 9_000)];
+        let mut table = Table::new();
+        table.section("", figures(&rounds, 60.0, 100.0));
+        let text = table.text();
+        for part in
+            ["0.40 (0.33 to 1.50)", "2.40 (2.00 to 9.00) times", "2.0 (2.0 to 2.0) % without"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("1.10x   <= 1.05x  MISS"), "{text}");
+        assert!(
+            text.contains("1.000 (1.000 to 1.000) without, 1.100 (1.000 to 1.500) with"),
+            "{text}"
+        );
+    }
 }

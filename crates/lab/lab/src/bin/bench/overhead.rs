@@ -10,6 +10,7 @@
 //! processes is sampled at the same moments. Each window gives one ratio, and the median counts.
 
 use crate::args::{self, Args};
+use crate::baseline;
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use crate::meter::Used;
@@ -20,7 +21,7 @@ use crate::table::{Row, figure};
 use base::Spread;
 use pinheadd::plug::Cpus;
 use procfs::Root;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,7 @@ pub fn elsewhere() -> Vec<Row> {
         Row::skipped("resident memory, s390x", "measured in a guest: docs/benchmarks.md"),
         Row::skipped(
             "the manager's CPU time, 100 idle guests",
-            "needs ten minutes and 15 GiB of memory: `make bench ARGS=\"--only idle\"`",
+            "needs 40 minutes and 15 GiB of memory: `make bench ARGS=\"--only idle\"`",
         ),
         Row::skipped(
             "wake-ups a minute of an idle guest under a host",
@@ -70,7 +71,8 @@ pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error
     sleep_until(next);
     let root = scene.root();
     let files = ours.open_files(&[Path::new("/proc"), Path::new("/sys"), &root])?;
-    let preads = Subject::start("preads", &mut preads(&files)?, &scene.path("preads.log"))?;
+    let preads =
+        Subject::start("preads", &mut baseline::command(&files)?, &scene.path("preads.log"))?;
     let mut subjects = vec![ours, preads];
     let mut started = Vec::new();
     for (name, command, at_most) in others {
@@ -118,14 +120,6 @@ fn daemon(program: &Path, scene: &Scene, run_dir: &str) -> Command {
     command.args(["--foreground", "--dry-run", "--pace", "fixed", "--config"]).arg(scene.rules());
     command.arg("--root").arg(scene.root()).arg("--run-dir").arg(scene.path(run_dir));
     command
-}
-
-fn preads(files: &[PathBuf]) -> Result<Command, Error> {
-    let us = Path::new("/proc/self/exe");
-    let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
-    let mut command = Command::new(us);
-    command.arg("--preads").args(files);
-    Ok(command)
 }
 
 /// Returns the resources used by each subject in each window.
