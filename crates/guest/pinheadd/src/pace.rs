@@ -19,7 +19,7 @@ const CALM: u32 = 5;
 /// Maximum sleep of a settled daemon without a host.
 const BACK_OFF_MS: u64 = 16_000;
 /// Maximum sleep with a host, so that a lost message cannot stop the daemon forever.
-const HEARTBEAT_MS: u64 = 90_000;
+const HEARTBEAT_MS: u64 = 600_000;
 /// Minimum time between two looks while the history is gathered. In less time, too few of the
 /// kernel's ticks pass to measure the load.
 const QUICK_MS: u64 = 200;
