@@ -155,8 +155,8 @@ fn replay(
     py.detach(answer).map_err(|error| failed(&*error))
 }
 
-/// Returns the number of additional guests that fit, as JSON. Their load is that of guests whose
-/// names match a pattern.
+/// Returns the number of additional guests that fit, as JSON. Their load is that of the guests
+/// with names that match a pattern.
 #[pyfunction]
 #[pyo3(signature = (dir, from_ms, to_ms, like, policy, host, growth_permille))]
 #[expect(clippy::too_many_arguments, reason = "Python's side names them")]

@@ -282,8 +282,7 @@ fn changes_taken_over_by_others_are_left_alone() {
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
     kill(tiers);
-    // Another program has added a device of the same number and another size, and has changed KSM's
-    // settings.
+    // Another program has added a device of the same number, and has changed KSM's settings.
     tree.file("sys/block/zram1/disksize", "8192\n");
     let device = tree.calls.path("dev/zram1");
     let line = format!("H\n/swap.img file 1 0 -2\n{} partition 4 0 5\n", device.display());

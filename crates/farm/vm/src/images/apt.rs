@@ -7,9 +7,9 @@
 //!   WORK/debs/  ── size, SHA-256 ──► a directory of ours
 //! ```
 //!
-//! If root starts apt, it downloads and unpacks lists as the user `_apt`, who can change these
-//! files until they are checked. A file is therefore first copied to a place where that user cannot
-//! change it. The copy is then compared with the signed list.
+//! If root starts apt, it downloads and unpacks lists as the user `_apt`. That user can change
+//! these files until they are checked. A file is therefore first copied to a place where that user
+//! cannot change it. The copy is then compared with the signed list.
 
 use std::fs::File;
 use std::io::{self, Read};

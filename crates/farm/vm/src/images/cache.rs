@@ -10,7 +10,7 @@
 //!
 //! Only its owner may change the cache, because the owner and the owner's guests run files from the
 //! cache. WORK is `work` in the cache. For root it is `/var/cache/pinhead/work`. apt downloads as
-//! another user, who may not be able to enter a cache in root's home.
+//! another user, and a cache in root's home may be closed to that user.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;

@@ -26,7 +26,7 @@ const MAX_GROUPS: usize = 1024;
 /// Names in the kernel of processes that plug CPUs or change the pool.
 const MANAGERS: [&str; 2] = ["cpuplugd", "pinheadd"];
 
-/// Returns a text for each conflict below `root` with the daemon whose process id is `own_pid`.
+/// Returns a text for each conflict below `root` with the daemon of the process `own_pid`.
 pub fn conflicts(root: &Root, own_pid: u32) -> Vec<String> {
     let mut found = Vec::new();
     processes(root, own_pid, &mut found);
