@@ -181,8 +181,8 @@ pub struct Footprint {
 const OWN_MIB: u64 = 256;
 
 /// Memory of a vCPU under emulation: this many MiB, and the guest's memory divided by `CPU_PART`.
-/// The second part is for the emulator's tables of pages. For each 4096 bytes in use, these tables
-/// have at most 72 bytes, rounded up to a power of two, times three.
+/// The second part is for the emulator's three tables of pages. Each table has at most 72 bytes for
+/// a page of 4096 bytes.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
 

@@ -112,6 +112,11 @@ pub trait Hypervisor {
         BTreeSet::new()
     }
 
+    /// Returns a problem that persists and concerns no single guest.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the untrusted users that seem to have guests here.
     fn others(&self) -> BTreeSet<Owner> {
         BTreeSet::new()

@@ -4,7 +4,7 @@ use crate::control::SourceRow;
 use crate::machine::Machine;
 use hypervisor::{Event, HostMemory, Hypervisor, Owner};
 use reactor::{PollSet, Ready};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 pub(crate) struct Sources {
@@ -12,13 +12,11 @@ pub(crate) struct Sources {
     /// Time of each source's next turn, as of the last wait. The time is stored, because a source
     /// checks all of its guests to compute it.
     due_ms: Vec<u64>,
-    /// Last problem of each source.
-    troubles: BTreeMap<usize, String>,
 }
 
 impl Sources {
     pub(crate) fn new(sources: Vec<Box<dyn Hypervisor>>) -> Sources {
-        Sources { sources, due_ms: Vec::new(), troubles: BTreeMap::new() }
+        Sources { sources, due_ms: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -85,12 +83,9 @@ impl Sources {
         self.sources.iter().flat_map(|source| source.unclaimed()).collect()
     }
 
-    pub(crate) fn has_trouble(&mut self, source: usize, trouble: String) {
-        self.troubles.insert(source, trouble);
-    }
-
+    /// Returns the sources' problems that persist.
     pub(crate) fn troubles(&self) -> Vec<String> {
-        self.troubles.values().cloned().collect()
+        self.sources.iter().filter_map(|source| source.trouble()).collect()
     }
 
     /// Returns the rows of the sources, with their numbers of guests.
@@ -98,7 +93,7 @@ impl Sources {
         let rows = self.sources.iter().enumerate().map(|(at, source)| SourceRow {
             name: source.name(),
             guests: guests_of(at),
-            trouble: self.troubles.get(&at).cloned(),
+            trouble: source.trouble(),
         });
         rows.collect()
     }

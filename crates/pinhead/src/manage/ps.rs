@@ -223,7 +223,8 @@ pub fn status(answer: &Status, width: Option<usize>) -> String {
     if let Some(cpu) = answer.page_out_cpu_percent {
         let _ = writeln!(out, "page-out: {cpu:.2} % of a core since the start, not counted above");
     }
-    for trouble in &answer.troubles {
+    let is_shown = |text: &&String| answer.sources.iter().any(|s| s.trouble.as_ref() == Some(text));
+    for trouble in answer.troubles.iter().filter(|text| !is_shown(text)) {
         let _ = writeln!(out, "trouble: {}", plain(trouble, 300));
     }
     fitted(&out, width)

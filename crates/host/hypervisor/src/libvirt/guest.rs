@@ -100,8 +100,8 @@ pub(super) struct LibvirtGuest {
     pub(super) actual: Option<Bytes>,
     pub(super) process: Option<ProcessId>,
     pub(super) is_reported: bool,
-    /// True if the guest is ignored because its description cannot be read.
-    pub(super) is_ignored: bool,
+    /// Message about a description that cannot be read. The guest is then ignored.
+    pub(super) ignored: Option<String>,
     pub(super) reach: Reach,
     pub(super) wants: Wants,
     pub(super) question: StatsQuestion,
@@ -124,7 +124,7 @@ impl LibvirtGuest {
             actual: None,
             process: None,
             is_reported: false,
-            is_ignored: false,
+            ignored: None,
             reach: Reach { answers: true, is_stuck: false, is_known: true },
             wants,
             question: StatsQuestion::new(PACE),
@@ -169,7 +169,7 @@ impl LibvirtGuest {
 
     /// Returns the next call and its purpose.
     pub(super) fn next_call(&mut self) -> Option<(Ask, Call)> {
-        if self.is_open || self.is_ignored {
+        if self.is_open || self.ignored.is_some() {
             return None;
         }
         let domain = || self.domain.clone();

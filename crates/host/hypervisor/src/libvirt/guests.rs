@@ -26,6 +26,11 @@ impl Guests {
         self.all.values_mut()
     }
 
+    /// Returns the message about the first guest that is ignored.
+    pub(super) fn first_ignored(&self) -> Option<&String> {
+        self.all.values().find_map(|guest| guest.ignored.as_ref())
+    }
+
     pub(super) fn by_uuid(&mut self, uuid: &Uuid) -> Option<&mut LibvirtGuest> {
         self.all.get_mut(self.by_uuid.get(uuid)?)
     }

@@ -216,4 +216,8 @@ impl Hypervisor for Libvirt {
         self.guests.queue(guest);
         self.ask(now_ms);
     }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.as_ref().or_else(|| self.guests.first_ignored()).cloned()
+    }
 }

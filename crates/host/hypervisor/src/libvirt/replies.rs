@@ -129,8 +129,8 @@ impl Libvirt {
             guest.due_ms = Some(now_ms + PROBE_MS);
             return;
         }
-        guest.is_ignored = true;
         let sentence = trouble::no_description(&guest.domain.name, reason);
+        guest.ignored = Some(sentence.clone());
         self.out.push(Event::Trouble(sentence));
     }
 

@@ -261,7 +261,7 @@ impl Libvirt {
     /// Marks a guest of the previous list as known on the new connection.
     pub(super) fn is_back(&mut self, id: crate::Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
-        guest.is_ignored = false;
+        guest.ignored = None;
         guest.reach.is_known = true;
         guest.wants.xml |= guest.description.is_none();
         guest.wants.state = true;

@@ -391,7 +391,9 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     assert_eq!(scene.libvirt.next_ms(), 1_100);
     // While the connection was lost, one domain was restarted and another one ended.
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
+    assert!(scene.libvirt.trouble().is_some_and(|words| words.contains("closed the connection")));
     let events = scene.at(1_100);
+    assert_eq!(scene.libvirt.trouble(), None);
     let again = Event::Gone(found[1], "it was restarted".into());
     let ended = Event::Gone(found[2], "libvirt does not list the domain any more".into());
     for event in [Event::Answers(found[0], true), again, ended] {
@@ -430,6 +432,7 @@ fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
     prepare(&mut scene);
     let mut events = scene.settle();
     events.extend(scene.at(at_ms));
+    assert!(events.contains(&Event::Trouble(scene.libvirt.trouble().unwrap())), "it persists");
     match &events[..] {
         [Event::Trouble(sentence)] => sentence.clone(),
         other => panic!("{other:?}"),

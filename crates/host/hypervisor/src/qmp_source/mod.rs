@@ -345,6 +345,10 @@ impl Hypervisor for QmpSource {
         unclaimed.map(|(dir, owner)| (dir.to_path_buf(), owner)).collect()
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.common.troubles.first().map(str::to_owned)
+    }
+
     fn others(&self) -> BTreeSet<Owner> {
         self.others.clone()
     }

@@ -77,6 +77,11 @@ impl Troubles {
         }
     }
 
+    /// Returns the first of the problems that persist, in the order of [`Trouble`].
+    pub(super) fn first(&self) -> Option<&str> {
+        self.reported.values().next().map(String::as_str)
+    }
+
     /// Forgets a solved problem, so that it is reported when it occurs again.
     pub(super) fn over(&mut self, trouble: &Trouble) {
         self.reported.remove(trouble);

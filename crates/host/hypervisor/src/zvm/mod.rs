@@ -75,8 +75,8 @@ pub struct Zvm {
     /// Memory of all users, by the last read.
     used: Option<Bytes>,
     trouble: Option<String>,
-    /// True once too many users were reported.
-    is_cut: bool,
+    /// Message about too many users.
+    cut: Option<String>,
 }
 
 impl Zvm {
@@ -94,7 +94,7 @@ impl Zvm {
             is_asked: false,
             used: None,
             trouble: None,
-            is_cut: false,
+            cut: None,
         }
     }
 
@@ -137,14 +137,14 @@ impl Zvm {
     fn take(&mut self, all: Vec<Guest>, events: &mut Vec<Event>) {
         let used = all.iter().map(|one| one.memory_used).fold(0, u64::saturating_add);
         self.used = Some(Bytes(used.saturating_mul(KIB)));
-        let is_cut = all.len() > USERS_MAX;
-        if is_cut && !self.is_cut {
-            events.push(Event::Trouble(format!(
-                "z/VM reports {} users: only the first {USERS_MAX} are monitored",
-                all.len()
-            )));
+        let cut = (all.len() > USERS_MAX).then(|| {
+            let count = all.len();
+            format!("z/VM reports {count} users: only the first {USERS_MAX} are monitored")
+        });
+        if self.cut.is_none() {
+            events.extend(cut.clone().map(Event::Trouble));
         }
-        self.is_cut = is_cut;
+        self.cut = cut;
         let mut seen = BTreeSet::new();
         for counted in all.into_iter().take(USERS_MAX) {
             let name = counted.name();
@@ -265,6 +265,10 @@ impl Hypervisor for Zvm {
     fn set_running(&mut self, guest: Id, _runs: bool, _now_ms: u64) {
         let why = "users of z/VM are not stopped".to_owned();
         self.events.push(Event::Stays(guest, why));
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.trouble.clone().or_else(|| self.cut.clone())
     }
 
     fn host_memory(&self) -> HostMemory {

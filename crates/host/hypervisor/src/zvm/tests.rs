@@ -142,8 +142,10 @@ fn unreadable_file_is_reported_once_and_data_is_unknown() {
         matches!(events.as_slice(), [Event::Answers(one, false), Event::Trouble(_)] if *one == id)
     );
     assert_eq!(scene.zvm.host_memory(), HostMemory::Unknown);
+    assert!(scene.zvm.trouble().is_some(), "it persists");
     scene.write(&[guest("LINUX01", 1, 2)]);
     assert_eq!(scene.turn(4_000)[0], Event::Answers(id, true));
+    assert_eq!(scene.zvm.trouble(), None);
 }
 
 #[test]
@@ -156,4 +158,5 @@ fn finding2_16_zvm_users_beyond_the_bound_are_told_once() {
     assert!(words.contains("10001 users: only the first 10000"), "{words}");
     let events = scene.turn(10_000);
     assert!(!events.iter().any(|event| matches!(event, Event::Trouble(_))), "reported once");
+    assert!(scene.zvm.trouble().is_some_and(|words| words.contains("10001 users")));
 }

@@ -337,7 +337,7 @@ pub struct Status {
     pub resident_bytes: Option<u64>,
     /// Clients of the control socket.
     pub clients: usize,
-    /// Last problem of each source, and the reason if the monitor has failed.
+    /// Problem of each source, while it persists, and the reason if the monitor has failed.
     pub troubles: Vec<String>,
 }
 
@@ -348,7 +348,7 @@ pub struct SourceRow {
     pub name: String,
     /// Number of guests of the source.
     pub guests: usize,
-    /// Trouble of the source, if any.
+    /// Problem of the source, while it persists.
     pub trouble: Option<String>,
 }
 

@@ -191,7 +191,6 @@ impl Manager {
             let events = self.devices.sources.turn(source, owner::SOURCES, ready, now.ms);
             for event in events {
                 if let Event::Trouble(text) = &event {
-                    self.devices.sources.has_trouble(source, text.clone());
                     self.perform(vec![Effect::Complain(text.clone())], now);
                 }
                 self.step_guests(GuestEvent::Source(source, event), now);
