@@ -70,7 +70,7 @@ impl Bytes {
     /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// Returns this number of MiB.
+    /// Converts from MiB.
     pub const fn mib(mib: u64) -> Bytes {
         Bytes(mib.saturating_mul(MIB))
     }

@@ -251,7 +251,7 @@ impl Outside {
     pub fn pinned(&self, memory: Bytes) -> Option<Pinned> {
         let Apart { locked, hugepages, anonymous, shmem, .. } = self.apart;
         let is_locked = memory > Bytes::ZERO && locked >= memory;
-        // Most of the process's memory lies in huge pages, so the rest belongs to the hypervisor.
+        // If most of the process's memory is in huge pages, that part is the guest's memory.
         let is_huge = hugepages > anonymous.plus(shmem);
         is_locked.then_some(Pinned::Locked).or(is_huge.then_some(Pinned::HugePages))
     }

@@ -89,7 +89,7 @@ impl World {
         key
     }
 
-    /// Returns the guest of this name.
+    /// Returns the guest with this key.
     pub fn member(&self, key: Key) -> Option<&Member> {
         self.members.iter().find(|m| m.key == key)
     }

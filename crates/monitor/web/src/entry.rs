@@ -72,7 +72,7 @@ fn secret() -> Result<Secret, Error> {
     let mut bytes = [0; 32];
     let wrong =
         |errno: rustix::io::Errno| Error::Step { step: "get random numbers", source: errno.into() };
-    // The kernel returns so few bytes in one call.
+    // A request for at most 256 bytes is never answered with fewer bytes.
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(wrong)?;
     Ok(Secret::new(bytes))
 }

@@ -211,8 +211,9 @@ impl Finding {
         }
     }
 
-    /// Returns the weight for the ranking: the gains in memory, in CPU time and in met needs,
-    /// summed in millionths. Met needs count tenfold.
+    /// Returns the weight of an advice for the ranking. The weight is the sum of three gains: of
+    /// memory, of CPU time, and of needs that are met. Each gain is in millionths of the total, and
+    /// the third counts tenfold.
     fn weight(&self, known: &Known<'_>) -> u64 {
         let Gain { memory, cpu_permille, met_permille } = self.gain;
         let total = known.total().0.max(1);

@@ -67,7 +67,7 @@ struct Running {
 #[derive(Debug, Default)]
 struct Shared {
     turns: AtomicU64,
-    /// Statuses of daemons, by guest, that were not passed to the fleet yet.
+    /// Daemons' last statuses, by guest, as far as the fleet does not have them yet.
     statuses: Mutex<BTreeMap<String, Status>>,
 }
 

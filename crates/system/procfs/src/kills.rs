@@ -91,6 +91,12 @@ impl AllKills {
         AllKills { system: SystemKills::read(root), ..AllKills::default() }
     }
 
+    /// Returns the number of processes that the kernel has killed since it started. Kernels before
+    /// 4.13 do not count them.
+    pub fn total(&self) -> Option<u64> {
+        self.system.then
+    }
+
     /// Returns the counts of a group, which is read once for all processes in it.
     fn of(&self, group: &MemoryGroup) -> Option<Kills> {
         if let Some(known) = self.groups.borrow().get(group.dir()) {

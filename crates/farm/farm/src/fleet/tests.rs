@@ -264,7 +264,8 @@ fn silent_qemu_has_its_time_again_after_a_pause_of_the_machine() {
     member.end("the test is over".into());
 }
 
-/// Ticks a guest in each of these seconds. Returns its word and the notes.
+/// Ticks a guest in each of these seconds. Returns the word for the guest's
+/// state, and the notes.
 fn notes(member: &mut Member, seconds: RangeInclusive<u64>) -> (&'static str, Vec<String>) {
     seconds.for_each(|second| member.tick(second * 1_000));
     let note = |event| match event {

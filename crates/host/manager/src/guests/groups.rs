@@ -16,19 +16,39 @@ pub(super) fn own() -> Groups {
     Groups::of(Path::new("/"), "self", &AllKills::default())
 }
 
-/// Reads the processes of guests. For a sleeping guest, only the kernel's kills are counted, and
-/// from time to time KSM's merged pages. Kills are counted so that a kill of another process does
-/// not later count as the cause of the guest's end.
-pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
-    let kills = AllKills::read(&Root::default());
-    for guest in guests.values_mut() {
-        if guest.may_grow(now_ms) {
-            guest.outside.look(now_ms, &kills);
-            continue;
-        }
-        guest.outside.renew_kills(&kills);
-        if guest.id.0 % SLEEPERS == turn % SLEEPERS {
-            guest.outside.look_at_merged();
+/// Turns in which the processes of guests are read.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    turn: u64,
+    /// Number of processes that the kernel had killed at the last turn.
+    killed: Option<u64>,
+}
+
+impl Looks {
+    /// Reads the processes of guests. For a sleeping guest, only the kernel's kills are counted and
+    /// KSM's merged pages are read, both from time to time. After a kill of any process, kills are
+    /// counted at once. A kill of another process then does not later count as the cause of the
+    /// guest's end.
+    pub(super) fn look(&mut self, guests: &mut BTreeMap<Id, ManagedGuest>, now_ms: u64) {
+        self.turn += 1;
+        self.read(&AllKills::read(&Root::default()), guests, now_ms);
+    }
+
+    fn read(&mut self, kills: &AllKills, guests: &mut BTreeMap<Id, ManagedGuest>, now_ms: u64) {
+        let before = std::mem::replace(&mut self.killed, kills.total());
+        let is_same = before.is_some() && before == self.killed;
+        for guest in guests.values_mut() {
+            if guest.may_grow(now_ms) {
+                guest.outside.look(now_ms, kills);
+                continue;
+            }
+            let is_due = guest.id.0 % SLEEPERS == self.turn % SLEEPERS;
+            if is_due || !is_same {
+                guest.outside.renew_kills(kills);
+            }
+            if is_due {
+                guest.outside.look_at_merged();
+            }
         }
     }
 }
@@ -131,13 +151,51 @@ mod tests {
             one.step(GuestEvent::Tick, second);
         }
         let id = one.id;
-        let looks = (0..2 * SLEEPERS).filter(|turn| {
+        let mut turns = Looks::default();
+        let looks = (0..2 * SLEEPERS).filter(|_| {
             let guest = one.guests.guests.get_mut(&id).unwrap();
             guest.outside.apart.merged = Bytes::mib(7);
-            look(&mut one.guests.guests, *turn, 9_000);
+            turns.look(&mut one.guests.guests, 9_000);
             one.guests.get(id).unwrap().outside.apart.merged == Bytes::ZERO
         });
         assert_eq!(looks.count(), 2, "one turn in twelve");
+    }
+
+    /// A sleeper's groups are read in one turn of twelve, and after each kill.
+    #[test]
+    fn kills_near_a_sleeper_are_counted_at_once() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/7/cgroup", "0::/vms\n");
+        kernel.write("sys/fs/cgroup/vms/memory.max", &format!("{}\n", 2000 << 20));
+        kernel.write("sys/fs/cgroup/vms/cgroup.procs", "7\n");
+        let kill = |count: u64| {
+            let text = format!("oom {count}\noom_kill {count}\n");
+            kernel.write("sys/fs/cgroup/vms/memory.events", &text);
+            kernel.write("proc/vmstat", &format!("oom_kill {count}\n"));
+        };
+        kill(0);
+        let mut one = OneGuest::start(Bytes::mib(1024), Bytes::mib(512));
+        for second in 1..10 {
+            one.tell(second);
+            one.step(GuestEvent::Tick, second);
+        }
+        let groups = Groups::of(kernel.root().path(), "7", &AllKills::default());
+        one.guests.guests.get_mut(&one.id).unwrap().outside.groups = groups;
+        // Not the guest's own turn.
+        let mut looks = Looks { turn: one.id.0 + 1, killed: None };
+        let mut turn = |one: &mut OneGuest| {
+            looks.read(&AllKills::read(&kernel.root()), &mut one.guests.guests, 9_000);
+            one.guests.get(one.id).unwrap().outside.groups.killed().is_some()
+        };
+        assert!(!turn(&mut one));
+        kill(1);
+        assert!(!turn(&mut one), "another process was killed, and the count is renewed");
+        // The host's count of kills is the same, so the group is not read.
+        kernel.write("sys/fs/cgroup/vms/memory.events", "oom 2\noom_kill 2\n");
+        assert!(turn(&mut one));
+        // Kernels before 4.13 have no such count, so each turn reads the groups.
+        kernel.write("proc/vmstat", "");
+        assert!(!turn(&mut one));
     }
 
     /// Returns the note about the end of a guest. A process in the guest's group was killed before

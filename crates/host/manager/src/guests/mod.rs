@@ -68,8 +68,8 @@ pub(crate) struct Guests {
     saved: SavedSizes,
     /// Time of the last request to guests without a balloon.
     looked_ms: u64,
-    /// Number of readings of the guests' processes.
-    looks: u64,
+    /// Readings of the guests' processes.
+    looks: groups::Looks,
     /// True once a guest without a visible process was reported.
     is_unseen_told: bool,
     /// Number of guests that have ever arrived.
@@ -178,8 +178,7 @@ impl Guests {
                 }
             }
             GuestEvent::LookAtProcesses => {
-                self.looks += 1;
-                groups::look(&mut self.guests, self.looks, now.ms);
+                self.looks.look(&mut self.guests, now.ms);
                 self.own_groups = groups::own();
             }
             GuestEvent::Settings => {

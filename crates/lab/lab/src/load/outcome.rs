@@ -140,8 +140,8 @@ impl Outcome {
         fields
     }
 
-    /// Returns the results as text: the whole, the classes if there are several, and the slowest
-    /// targets.
+    /// Returns the results as text: of all targets together, of each class if there are several,
+    /// and of the slowest targets.
     pub fn to_text(&self) -> String {
         /// Maximum number of rows for targets. The JSON contains all targets.
         const TARGETS_SHOWN: usize = 20;
