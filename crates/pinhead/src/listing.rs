@@ -87,6 +87,12 @@ pub(crate) fn fitted_table(table: &Table, width: Option<usize>, advice: &str) ->
     text
 }
 
+/// Formats a table below an empty line, on a terminal within its width.
+pub(crate) fn below_line(table: &Table) -> String {
+    let width = crate::terminal::width(std::io::stdout());
+    format!("\n{}", fitted_table(table, width, " (other output has all columns)"))
+}
+
 fn is_of(wanted: &str, name: &str, uuid: &str) -> bool {
     wanted == uuid || glob::matches(wanted, name)
 }

@@ -18,7 +18,10 @@ fn main() -> ExitCode {
     let result = match parsed().command {
         Command::Check(args) => run_check(&args),
         Command::Conform(args) => run_conform(&args),
-        Command::Presets(args) => presets::show(&args).and_then(|text| print(&text)),
+        Command::Presets(args) if args.name.is_some() => {
+            presets::show(&args).and_then(|text| print(&text))
+        }
+        Command::Presets(args) => presets::show(&args).and_then(|text| print_prose(&text)),
         Command::Names(args) => print(&names::show(&args)),
         Command::Completions(args) => print(&cli::completions(args.shell)),
         Command::Explain(args) => {
@@ -52,10 +55,10 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args).and_then(|text| print(&text)),
         Command::Simulate(args) => replay::simulate(&args).and_then(|text| print(&text)),
         Command::Size(args) => size::run(&args).and_then(|text| print(&text)),
-        Command::Tune(args) => tune::run(&args).and_then(|text| print(&text)),
+        Command::Tune(args) => tune::run(&args).and_then(|text| print_in(args.format, &text)),
         Command::Idle(args) => idle::run(&args).and_then(|text| print(&text)),
         Command::Record(args) => run_record(&args),
-        Command::Schema(args) => schema::run(&args).and_then(|text| print(&text)),
+        Command::Schema(args) => schema::run(&args).and_then(|text| print_in(args.format, &text)),
         Command::Sql(args) => run_sql(&args),
         Command::Zvm(args) => zvm::run(&args).and_then(|text| print(&text)),
         Command::Capacity(args) => capacity::run(&args).and_then(|text| print(&text)),
@@ -86,9 +89,14 @@ fn print(text: &str) -> Result<ExitCode, Error> {
 }
 
 /// Writes to standard output. Sentences are broken to fit a terminal.
+fn print_prose(text: &str) -> Result<ExitCode, Error> {
+    print(&terminal::fitted(text, terminal::width(std::io::stdout())))
+}
+
+/// Writes to standard output. Text is broken like sentences.
 fn print_in(format: Format, text: &str) -> Result<ExitCode, Error> {
     match format {
-        Format::Text => print(&terminal::fitted(text, terminal::width(std::io::stdout()))),
+        Format::Text => print_prose(text),
         Format::Json => print(text),
     }
 }

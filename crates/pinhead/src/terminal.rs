@@ -10,6 +10,8 @@ use std::process::exit;
 
 /// Maximum width of a help text. Longer lines are harder to read.
 const HELP_WIDTH: usize = 100;
+/// Width of a help text that does not go to a terminal.
+const PAGER_WIDTH: usize = 80;
 /// Indent of the further lines of a message.
 const INDENT: usize = 2;
 
@@ -42,9 +44,9 @@ pub fn leave(mut error: clap::Error) -> ! {
         complain(text.trim_end());
     } else {
         let mut stdout = std::io::stdout();
-        let width = width(&stdout).map(|width| width.min(HELP_WIDTH));
-        let text = width.map_or_else(|| text.clone(), |width| wrapped(&text, width, 0));
-        let _ = stdout.write_all(text.as_bytes());
+        // A pager is usually as wide as the terminal, which is unknown here.
+        let width = width(&stdout).map_or(PAGER_WIDTH, |width| width.min(HELP_WIDTH));
+        let _ = stdout.write_all(wrapped(&text, width, 0).as_bytes());
     }
     exit(error.exit_code())
 }

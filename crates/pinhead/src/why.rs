@@ -6,7 +6,7 @@ use crate::quantities::span;
 use crate::{Error, RecordingsError, TimeError};
 use clap::{Args, ValueEnum};
 use reports::recorded;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::{Journal, Policy};
 use why::when::{self, Now};
 use why::{Question, Time, diff};
@@ -122,6 +122,19 @@ pub(crate) fn time_between(
         true => Ok((from_ms, to_ms)),
         false => Err(TimeError::Backwards.into()),
     }
+}
+
+/// Returns [`time_between`] for recordings in `dir`. The end of the recordings of a named directory
+/// takes the place of the present, also for times of day without a date.
+pub(crate) fn recorded_between(
+    from: Option<&str>,
+    to: Option<&str>,
+    usual_ms: i64,
+    dir: Option<&Path>,
+    now: &Now,
+) -> Result<(i64, i64), Error> {
+    let ms = recorded::usual_end(dir, now.ms)?;
+    time_between(from, to, usual_ms, &Now { ms, ..now.clone() })
 }
 
 #[cfg(test)]

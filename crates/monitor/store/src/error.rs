@@ -33,7 +33,7 @@ pub enum Error {
     Span { reason: &'static str },
     #[error("This query is refused: {reason}")]
     Refused { reason: &'static str },
-    #[error("SQLite cannot run this query")]
+    #[error("SQLite cannot run this query (`pinhead schema` lists the tables and columns)")]
     Sql { source: rusqlite::Error },
     #[error("{asked} guests in one query are too many: choose at most {most}")]
     TooManyGuests { asked: usize, most: usize },

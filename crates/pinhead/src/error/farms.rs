@@ -5,6 +5,11 @@
 pub enum FarmCommandError {
     #[error("You have no running farm: `pinhead up` starts guests")]
     NoFarm,
+    #[error(
+        "You have no running farm, and no manager responds: `pinhead up` starts guests, and \
+         `pinhead host` manages guests of libvirt and QEMU"
+    )]
+    NoManager,
     #[error("Several farms run: add the name of one: {names}")]
     SeveralFarms { names: String },
     #[error("No farm `{}` runs: {hint}", .name.escape_debug())]

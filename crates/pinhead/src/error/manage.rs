@@ -18,7 +18,8 @@ pub enum ManageError {
     #[error("`--columns` and `--sort` are only for tables: omit them, because JSON has all fields")]
     TextOnly,
     #[error(
-        "The manager's response belongs to another request: use the same version of both programs"
+        "The manager's response belongs to another request: use the same version of pinhead for \
+         the manager and for this command"
     )]
     OtherAnswer,
     #[error("The guest, its daemon or the manager has restarted in the meantime: try again")]

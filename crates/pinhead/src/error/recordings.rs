@@ -11,6 +11,8 @@ pub enum RecordingsError {
     EmptyTime,
     #[error("The recording is empty, so nothing was imported")]
     EmptyImport,
+    #[error("This tar is compressed: pass it through `gunzip` first")]
+    Compressed,
     #[error("{path} exists already: choose a new directory")]
     Exists { path: PathBuf },
     #[error("{path} cannot be the name of a new directory")]

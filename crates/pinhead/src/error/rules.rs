@@ -14,7 +14,8 @@ pub enum RulesError {
     NoPreset { name: String, hint: String },
     #[error("{root} is not a captured tree: it has neither proc/ nor 0/proc/")]
     NoTree { root: PathBuf },
-    #[error("The rules need {looks} snapshots, but there are only {found}: 0 to {}", .found - 1)]
+    #[error("The rules need {looks} snapshots, but the directory has only {found} (0/ to {}/)",
+             .found - 1)]
     FewTrees { looks: usize, found: usize },
     #[error(
         "{name} has rules for the host's manager: choose a guest with --guest, or give a guest's \

@@ -21,7 +21,7 @@ pub enum SizeError {
     )]
     SameName { name: String },
     #[error(
-        "The name of the guest {name} has a character that is a pattern in settings: name the \
+        "The name of the guest {name} contains * or ?, which are wildcards in settings: name the \
          other guests on the command line"
     )]
     PatternName { name: String },

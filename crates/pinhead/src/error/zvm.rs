@@ -13,7 +13,8 @@ pub enum ZvmError {
     #[error("{path} changes all the time, because another program updates it")]
     Changing { path: PathBuf },
     #[error(
-        "No interval ends in {files}: {found}. Is it a file of MONWRITE, transferred as binary?"
+        "No interval ends in {files}: {found}. Check that MONWRITE wrote this, and that the \
+         transfer was binary"
     )]
     NoInterval { files: &'static str, found: String },
     #[error(
@@ -21,7 +22,7 @@ pub enum ZvmError {
          machine below them"
     )]
     NoSysinfo { path: PathBuf },
-    #[error("{path} contains no level")]
+    #[error("{path} describes no machine, partition or hypervisor")]
     NoLevel { path: PathBuf },
     #[error(
         "{path} is empty: the system call s390_sthyi failed when the file was written; the command \

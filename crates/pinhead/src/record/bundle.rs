@@ -7,6 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use store::Period;
 
+/// First bytes of a file that gzip has compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Names of the parts of an exported directory.
 pub(super) const RECORDINGS: &str = "recordings";
 pub(super) const JOURNAL: &str = "journal.db";
@@ -68,7 +71,12 @@ pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
 pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
     let failed =
         |source| Error::step("This is not a tar of recordings, or it is incomplete", source);
-    let mut tar = tar::Archive::new(input);
+    let mut head = Vec::new();
+    input.take(GZIP.len() as u64).read_to_end(&mut head).map_err(failed)?;
+    if head == GZIP {
+        return Err(RecordingsError::Compressed.into());
+    }
+    let mut tar = tar::Archive::new(head.as_slice().chain(input));
     for (count, entry) in tar.entries().map_err(failed)?.enumerate() {
         let mut entry = entry.map_err(failed)?;
         let path = entry.path().map_err(failed)?.into_owned();

@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Journal, Names, Records, Taken, Travel};
-use why::when::Now;
+use why::when::{self, Now};
 
 /// Directory in which a stream is prepared. The directory must be on a disk, because the stream may
 /// be large.
@@ -43,7 +43,7 @@ pub struct RecordArgs {
 /// Actions on recordings.
 #[derive(Debug, Subcommand)]
 pub enum RecordCommand {
-    /// Export a time with its journal to a directory or stream
+    /// Export recordings and journal of a time span to a directory or stream
     Export(ExportArgs),
     /// Check an export, and unpack it into a new directory
     Import(ImportArgs),
@@ -111,7 +111,7 @@ fn begin(to: &Path) -> Result<Making, Error> {
 pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
     match &args.command {
         RecordCommand::Export(args) => export(args, &::why::now(), out),
-        RecordCommand::Import(args) => import(args, &mut std::io::stdin().lock()),
+        RecordCommand::Import(args) => import(args, &::why::now(), &mut std::io::stdin().lock()),
     }
 }
 
@@ -160,7 +160,7 @@ fn told(taken: &Taken, to: &Path) -> String {
     )
 }
 
-fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
+fn import(args: &ImportArgs, now: &Now, input: &mut dyn Read) -> Result<String, Error> {
     let making = begin(&args.to)?;
     if args.from == Path::new(STREAM) {
         bundle::read(input, making.path())?;
@@ -175,9 +175,21 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
         return Err(RecordingsError::EmptyImport.into());
     }
     making.done()?;
-    let recordings = args.to.join(RECORDINGS);
-    Ok(told(&taken, &args.to)
-        + &format!("Use it in other commands with --dir {}\n", recordings.display()))
+    Ok(told(&taken, &args.to) + &advice(&args.to, now)?)
+}
+
+/// Returns the options of other commands for an import.
+fn advice(to: &Path, now: &Now) -> Result<String, Error> {
+    let (recordings, journal) = (to.join(RECORDINGS), to.join(JOURNAL));
+    let mut text = format!("Use it in other commands with --dir {}", recordings.display());
+    if journal.exists() {
+        text.push_str(&format!(", and in `pinhead why` with --journal {}", journal.display()));
+    }
+    if let Some((from_ms, to_ms)) = Records::open(&recordings)?.extent()? {
+        let (from, to) = (when::show(from_ms, now), when::show(to_ms, now));
+        text.push_str(&format!(". It covers {from} to {to}"));
+    }
+    Ok(text + "\n")
 }
 
 /// Reads all imported data, so that damage is reported immediately.

@@ -138,12 +138,12 @@ fn exported_recordings_equal_the_original() {
     assert_eq!(export(&args, &now(), &mut stream).unwrap(), "");
     let back = dir.path("back");
     let args = ImportArgs { from: STREAM.into(), to: back.clone() };
-    let said = import(&args, &mut stream.as_slice()).unwrap();
+    let said = import(&args, &::why::now(), &mut stream.as_slice()).unwrap();
     assert!(said.contains("--dir "), "{said}");
     assert_eq!(moments(&back), moments(&dir.path("own")));
     assert!(Journal::read_only(&back.join(JOURNAL)).unwrap().guests().unwrap().len() == 1);
     let args = ImportArgs { from: to.clone(), to: dir.path("copy") };
-    assert!(import(&args, &mut [].as_slice()).is_ok(), "a directory");
+    assert!(import(&args, &::why::now(), &mut [].as_slice()).is_ok(), "a directory");
 }
 
 #[test]
@@ -240,10 +240,11 @@ fn import_of_no_recording_is_refused_and_leaves_nothing() {
     let to = dir.path("in");
     let refused = |bytes: &[u8]| {
         let args = ImportArgs { from: STREAM.into(), to: to.clone() };
-        let error = import(&args, &mut &*bytes).unwrap_err();
+        let error = import(&args, &::why::now(), &mut &*bytes).unwrap_err();
         assert!(!to.exists(), "a partial import stays");
         base::chain(&error)
     };
+    assert!(refused(&[0x1f, 0x8b, 8, 0]).contains("gunzip"), "{}", refused(&[0x1f, 0x8b, 8, 0]));
     assert!(refused(&[7; 2048]).contains("not a tar of recordings"), "{}", refused(&[7; 2048]));
     let with = |path: &str, text: &[u8]| {
         let mut tar = tar::Builder::new(Vec::new());
@@ -265,7 +266,7 @@ fn import_of_no_recording_is_refused_and_leaves_nothing() {
     assert!(!refused(&stream).is_empty(), "a stream that was cut");
     fs::create_dir_all(&to).unwrap();
     let args = ImportArgs { from: STREAM.into(), to: to.clone() };
-    let error = import(&args, &mut [].as_slice()).unwrap_err().to_string();
+    let error = import(&args, &::why::now(), &mut [].as_slice()).unwrap_err().to_string();
     assert!(error.contains("exists already"), "{error}");
 }
 
@@ -280,7 +281,7 @@ fn finding2_07_pipe_among_exported_files_is_refused() {
     // With the other end open, the import can open the pipe without waiting.
     let _other_end = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let args = ImportArgs { from: to, to: dir.path("copy") };
-    let said = import(&args, &mut [].as_slice()).unwrap_err().to_string();
+    let said = import(&args, &::why::now(), &mut [].as_slice()).unwrap_err().to_string();
     assert!(said.contains("passes.db is a directory, a pipe or a device"), "{said}");
     assert!(!dir.path("copy").exists());
 }

@@ -10,7 +10,7 @@ mod show;
 
 use crate::args::Format;
 use crate::quantities::span;
-use crate::why::time_between;
+use crate::why::recorded_between;
 use crate::{Error, RecordingsError};
 use base::{Bad, Bytes, duration, parse_percent, parse_size};
 use clap::Args;
@@ -35,10 +35,10 @@ pub struct SourceArgs {
     pub dir: Option<PathBuf>,
     /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
-    /// The default is an hour before the end; two hours for --fit.
+    /// The default is an hour before the end; two hours for `simulate --fit`.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// End time; default: now
+    /// End time; default: now, or the end of the recordings in --dir
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
     /// Output format
@@ -84,10 +84,11 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N", requires = "like",
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub more: Option<u32>,
-    /// Find the number of additional guests like --like that fit
+    /// Find how many more guests like those of --like fit
     ///
-    /// Guests fit if they do not increase the host's lack of memory: the host is below its reserve
-    /// no longer than without them, and needs beyond its free memory do not grow.
+    /// The additional guests fit under two conditions. The host is below its reserve for no longer
+    /// than without them. And the needs of all guests exceed the free memory by no more than
+    /// without them.
     #[arg(long, requires = "like", conflicts_with = "more")]
     pub fit: bool,
     /// Pattern of guest names, such as 'web*'
@@ -103,7 +104,13 @@ fn growth(text: &str) -> Result<u64, Bad> {
 }
 
 fn source(args: &SourceArgs, usual_ms: i64, now: &Now) -> Result<Replay, Error> {
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), usual_ms, now)?;
+    let (from_ms, to_ms) = recorded_between(
+        args.from.as_deref(),
+        args.to.as_deref(),
+        usual_ms,
+        args.dir.as_deref(),
+        now,
+    )?;
     let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }

@@ -3,8 +3,7 @@
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use crate::listing::fitted_table;
-use crate::terminal;
+use crate::listing::below_line;
 use base::{Bytes, Table, counted, left, plain, right};
 use settings::Share;
 use whatif::backtest::{
@@ -134,10 +133,13 @@ fn head(played: &Played, now: &Now) -> String {
         out.push_str(&format!(", of {} successive managers", player.starts()));
     }
     if player.missing() > 0 {
-        out.push_str(&format!("; {} are missing", player.missing()));
+        out.push_str(&format!("; {} passes are missing", player.missing()));
     }
     if player.unread() > 0 {
-        out.push_str(&format!("; not replayed, as a later version made them: {}", player.unread()));
+        out.push_str(&format!(
+            "; passes of a later version, which are not replayed: {}",
+            player.unread()
+        ));
     }
     out + ".\n"
 }
@@ -154,6 +156,9 @@ fn agreement_text(agreement: &Agreement, now: &Now) -> String {
     }
     if differences.len() > DIFFERENCES {
         out.push_str("  ...\n");
+    }
+    if same < all {
+        out.push_str("Decisions differ if another version of pinhead made those in the journal.\n");
     }
     out
 }
@@ -179,12 +184,6 @@ fn sizes(from: Bytes, to: Bytes) -> String {
         true => format!("{} MiB", to.as_mib()),
         false => format!("{} -> {} MiB", from.as_mib(), to.as_mib()),
     }
-}
-
-/// Formats a table below an empty line, on a terminal within its width.
-fn shown(table: &Table) -> String {
-    let width = terminal::width(std::io::stdout());
-    format!("\n{}", fitted_table(table, width, " (other output has all columns)"))
 }
 
 fn table(runs: &[(&str, &Played)]) -> String {
@@ -219,7 +218,7 @@ fn table(runs: &[(&str, &Played)]) -> String {
             seconds(host.below_reserve_ms),
         ]);
     }
-    shown(&table)
+    below_line(&table)
 }
 
 /// Describes the first difference between two policies, and its reason.
@@ -315,5 +314,5 @@ fn guests(runs: &[(&str, &Played)]) -> String {
     if order.len() > GUESTS {
         table.note(&format!("and {} more", order.len() - GUESTS));
     }
-    shown(&table)
+    below_line(&table)
 }

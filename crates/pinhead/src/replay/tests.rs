@@ -182,7 +182,10 @@ fn missing_passes_are_told() {
     let dir = Dir::new("missing");
     record(&dir, &[7, 8, 100]);
     let text = replay(&args(&dir, &[]), &now()).unwrap();
-    assert!(text.starts_with("177 passes from 06:00:00 to 06:02:59; 3 are missing.\n"), "{text}");
+    assert!(
+        text.starts_with("177 passes from 06:00:00 to 06:02:59; 3 passes are missing.\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use crate::quantities::span;
 use crate::terminal;
-use crate::why::time_between;
+use crate::why::recorded_between;
 use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
@@ -39,7 +39,7 @@ pub struct ReportArgs {
     /// The default is an hour before the end.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// End time; default: now
+    /// End time; default: now, or the end of the recordings in --dir
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
     /// Interval of a row: 1m, 15m, 1h
@@ -62,7 +62,8 @@ pub struct ReportArgs {
     pub from_prometheus: Option<String>,
     /// Only this host of the metrics server
     ///
-    /// For a directory of recordings, the name of its host.
+    /// Recordings do not contain the name of their host. They are shown under this name, instead of
+    /// this machine's.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// Print the meaning, unit and source of each column of the report
@@ -209,7 +210,13 @@ pub fn answer(
 
 /// Returns the requested time span, its steps, and the data needed for the reports.
 fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL, now)?;
+    let (from_ms, to_ms) = recorded_between(
+        args.from.as_deref(),
+        args.to.as_deref(),
+        USUAL,
+        args.dir.as_deref(),
+        now,
+    )?;
     let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };
     let step_ms = match &args.interval {
         Some(text) => when::span(text)?,

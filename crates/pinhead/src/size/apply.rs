@@ -208,7 +208,9 @@ fn undo(done: &[(&GuestRow, Vec<Change>)], error: Error, socket: &SocketArg) -> 
         }
     }
     let what = match stays.is_empty() {
-        true => "No size was set: earlier limits are back, now as limits set by hand".to_owned(),
+        true => "No size was set. The earlier limits were restored, and now count as set with \
+                 `pinhead set`"
+            .to_owned(),
         false => {
             let guests = plain(&stays.join(", "), 400);
             format!("The earlier limits of these guests could not be restored: {guests}")

@@ -16,16 +16,16 @@ pub struct SizeArgs {
     /// of minutes.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// End time; default: now
+    /// End time; default: now, or the end of the recordings in --dir
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// Share of a guest's minutes in which the size covers its need
+    /// Share of the minutes in which the size covers the guest's need
     #[arg(long, value_name = "PERCENT", default_value = "99.9%", value_parser = part)]
     pub percentile: u64,
-    /// Headroom above the covered need
+    /// Headroom that is added to the covered need, as a part of the need
     ///
-    /// If a guest's peak has grown within the time, the headroom is at least as large as this
-    /// growth, but this rule adds no more than 50%.
+    /// If a guest's peak has grown within the time, the headroom is at least this growth. Growth
+    /// above 50% counts as 50%.
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part)]
     pub headroom: u64,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d

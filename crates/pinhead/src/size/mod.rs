@@ -13,14 +13,20 @@ pub use args::{Apply, SizeArgs, SizeFormat};
 
 use crate::Error;
 use crate::tune::Sources;
-use crate::why::time_between;
+use crate::why::recorded_between;
 use reports::recorded;
 use whatif::Options;
 use whatif::backtest::{MINUTES_MS, Question, Sizes};
 use why::when::{self, Now};
 
 fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), MINUTES_MS, now)?;
+    let (from_ms, to_ms) = recorded_between(
+        args.from.as_deref(),
+        args.to.as_deref(),
+        MINUTES_MS,
+        args.dir.as_deref(),
+        now,
+    )?;
     let options = Options {
         percentile_permille: args.percentile,
         headroom_permille: args.headroom,

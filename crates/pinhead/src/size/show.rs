@@ -4,6 +4,8 @@ use super::args::SizeFormat;
 use crate::Error;
 use crate::cells::{mib, number, percent};
 use crate::escape::json;
+use crate::listing::below_line;
+use crate::terminal::{fitted, width};
 use base::{Bytes, Table, counted, csv_record, csv_text, left, right};
 use whatif::backtest::{Sizes, SizesDocument};
 use whatif::{Proof, Rule, Sizing, Together, Tried};
@@ -20,7 +22,15 @@ pub(super) fn show(answer: &Sizes, format: SizeFormat, now: &Now) -> Result<Stri
 }
 
 fn hours(ms: u64) -> String {
-    format!("{}.{} h", ms / 3_600_000, ms % 3_600_000 / 360_000)
+    match ms < 3_600_000 {
+        true => format!("{} min", ms / 60_000),
+        false => format!("{}.{} h", ms / 3_600_000, ms % 3_600_000 / 360_000),
+    }
+}
+
+/// Breaks sentences to fit a terminal.
+fn prose(text: &str) -> String {
+    fitted(text, width(std::io::stdout()))
 }
 
 fn text(answer: &Sizes, now: &Now) -> String {
@@ -28,21 +38,21 @@ fn text(answer: &Sizes, now: &Now) -> String {
     if let Some(too_little) = &too_little
         && !answer.advice.guests.iter().any(Sizing::has_enough)
     {
-        return format!("No sizes yet: {too_little} (set by --enough).\n");
+        return prose(&format!("No sizes yet: {too_little} (set by --enough).\n"));
     }
     let columns = [
         left("GUEST").most(NAME_MAX),
         right("HAS"),
         right("SIZE"),
-        right("FROM"),
-        right("TO"),
-        right("MIN"),
+        right("FROM").rank(5),
+        right("TO").rank(5),
+        right("MIN").rank(1),
         right("CPUS"),
-        right("OF"),
-        right("SHARES"),
+        right("OF").rank(2),
+        right("SHARES").rank(4),
         right("SHORT"),
-        right("KILLS"),
-        right("HISTORY"),
+        right("KILLS").rank(3),
+        right("HISTORY").rank(6),
         left("VERDICT"),
     ];
     let mut table = Table::new(&columns);
@@ -65,16 +75,17 @@ fn text(answer: &Sizes, now: &Now) -> String {
         ]);
     }
     let to_ms = answer.from_ms + (answer.past.steps as i64) * answer.question.span.step_ms;
-    let mut out = format!(
-        "From {} to {}; sizes in MiB; SHORT are minutes in which a guest lacked memory.\n\n",
+    let mut out = prose(&format!(
+        "From {} to {}; sizes in MiB. FROM and TO bound the size, CPUS are the needed of OF CPUs, \
+         and SHORT are minutes in which a guest lacked memory.\n",
         when::show(answer.from_ms, now),
         when::show(to_ms.min(now.ms), now)
-    );
-    out.push_str(&table.text());
+    ));
+    out.push_str(&below_line(&table));
     let gone = Some(answer.gone as u64).filter(|gone| *gone > 0);
     let gone = gone.map(|gone| format!("{} no longer ran at the end", counted(gone, "guest")));
     for left_out in too_little.into_iter().chain(gone) {
-        out.push_str(&format!("Left out: {left_out}.\n"));
+        out.push_str(&prose(&format!("Left out: {left_out}.\n")));
     }
     out.push_str(&sum_text(answer, now));
     out.push_str(&proof_text(answer));
@@ -84,13 +95,13 @@ fn text(answer: &Sizes, now: &Now) -> String {
 fn sum_text(answer: &Sizes, now: &Now) -> String {
     let Together { sizes, at_once, step } = answer.advice.together;
     let at_ms = answer.from_ms + (step as i64) * answer.question.span.step_ms;
-    format!(
+    prose(&format!(
         "\nThe sizes of all guests add up to {} MiB. At any one time all guests together needed at \
          most {} MiB ({}).\n",
         sizes.as_mib(),
         at_once.as_mib(),
         when::show(at_ms, now)
-    )
+    ))
 }
 
 fn proof_text(answer: &Sizes) -> String {
@@ -109,12 +120,12 @@ fn proof_text(answer: &Sizes) -> String {
     if answer.advice.tried.iter().all(|tried| tried.proof.is_none()) {
         return "\nThe recorded time is too short to judge the rules.\n".into();
     }
-    format!(
+    let told = prose(
         "\nRules, fitted on the first two thirds of the time and judged by the last third. SLACK% \
-         is the unused\npart of the sizes, SHORT the minutes in which a guest needed more, and BY \
-         the mean lack.\n\n{}",
-        table.text()
-    )
+         is the unused part of the sizes, SHORT the minutes in which a guest needed more, and BY \
+         the mean lack.\n",
+    );
+    told + &below_line(&table)
 }
 
 fn mean_short(proof: &Proof) -> Bytes {

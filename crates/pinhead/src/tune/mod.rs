@@ -7,7 +7,7 @@ pub(crate) use sources::Sources;
 
 use crate::args::Format;
 use crate::quantities::span;
-use crate::why::time_between;
+use crate::why::recorded_between;
 use crate::{Error, TimeError};
 use base::duration;
 use clap::Args;
@@ -31,10 +31,10 @@ pub struct TuneArgs {
     /// The default is a day before the end.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// End time; default: now
+    /// End time; default: now, or the end of the recordings in --dir
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// Time of a change: show the advice before it, and its result
+    /// Time of a change: show the faults before it, and which of them remain
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// Minimum history for advice on a guest's size: 90m, 3h, 1d
@@ -56,7 +56,13 @@ pub fn run(args: &TuneArgs) -> Result<String, Error> {
 }
 
 fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> {
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
+    let (from_ms, to_ms) = recorded_between(
+        args.from.as_deref(),
+        args.to.as_deref(),
+        USUAL_MS,
+        args.dir.as_deref(),
+        now,
+    )?;
     if to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
         return Err(TimeError::OverYear.into());
     }

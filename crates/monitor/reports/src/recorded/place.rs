@@ -3,6 +3,10 @@
 use crate::recorded::Error;
 use manager::config::Place;
 use std::path::{Path, PathBuf};
+use store::Records;
+
+/// Maximum age of the last minute of recordings that a manager still writes.
+const GROWING_MS: i64 = 5 * 60_000;
 
 /// Returns the path of the journal of this user's manager, or else of the machine's journal.
 /// Members of the journal's group may read the machine's journal.
@@ -20,13 +24,27 @@ fn journal_of_user(own: Option<PathBuf>, machines: &Path) -> PathBuf {
     }
 }
 
-/// Returns the named directory of recordings, or else the usual directory.
+/// Returns the named directory of recordings, or else the usual directory. A directory with a
+/// journal next to `recordings`, such as an import, is not itself a directory of recordings.
 pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     let path = named.map_or_else(usual_dir, Path::to_path_buf);
     if named.is_none() && !path.exists() {
         return Err(Error::Missing(path));
     }
-    Ok(path)
+    let inner = path.join("recordings");
+    match inner.is_dir() {
+        true => Err(Error::Below { path, inner }),
+        false => Ok(path),
+    }
+}
+
+/// Returns the time at which a command's time span ends by default, in milliseconds since 1970.
+/// That is the present, except for a named directory of recordings that ended more than
+/// [`GROWING_MS`] ago.
+pub fn usual_end(named: Option<&Path>, now_ms: i64) -> Result<i64, Error> {
+    let Some(path) = named else { return Ok(now_ms) };
+    let end_ms = Records::open(&dir(Some(path))?)?.extent()?.map(|(_, end_ms)| end_ms);
+    Ok(end_ms.filter(|end_ms| *end_ms < now_ms.saturating_sub(GROWING_MS)).unwrap_or(now_ms))
 }
 
 /// Returns the path of the journal that belongs to recordings: the journal next to a named
@@ -50,6 +68,19 @@ pub fn usual_dir() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directory_of_an_import_is_refused_with_the_one_below() {
+        let base = std::env::temp_dir().join(format!("pinhead-import-{}", std::process::id()));
+        let inner = base.join("recordings");
+        std::fs::create_dir_all(&inner).unwrap();
+        let message = dir(Some(&base)).unwrap_err().to_string();
+        assert!(message.contains(&inner.display().to_string()), "{message}");
+        assert_eq!(dir(Some(&inner)).unwrap(), inner);
+        assert_eq!(usual_end(Some(&inner), 7).unwrap(), 7, "nothing is recorded");
+        assert_eq!(usual_end(None, 7).unwrap(), 7);
+        std::fs::remove_dir_all(base).unwrap();
+    }
 
     #[test]
     fn report_e03_machines_journal_is_read_without_own_one() {

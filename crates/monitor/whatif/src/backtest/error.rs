@@ -37,7 +37,8 @@ pub enum Error {
     /// No passes to replay.
     #[error(
         "This time has no passes, so it cannot be replayed. Passes are kept as long as samples of \
-         single seconds, and old versions of `pinhead host` recorded none: choose a later time"
+         single seconds, and old versions of `pinhead host` recorded none: choose another time \
+         with --from and --to"
     )]
     NoPasses,
     /// The recorded time is too short for an answer.
@@ -66,7 +67,7 @@ pub enum Error {
         pattern: String,
     },
     /// No guest at all.
-    #[error("No guest was recorded in this time")]
+    #[error("No guest was recorded in this time: choose another time with --from and --to")]
     Nobody,
     /// A time range with more steps than memory allows.
     #[error("the time is longer than the maximum of 200 days: begin the time later")]
