@@ -85,7 +85,7 @@ pub enum Command {
     Tune(TuneArgs),
     /// Show the tasks that wake an idle guest, and their cost
     Idle(IdleArgs),
-    /// Export or import recordings, optionally with other names
+    /// Export or import recordings, optionally with replaced names
     Record(RecordArgs),
     /// List the tables and columns of the recordings
     Schema(SchemaArgs),
@@ -103,7 +103,7 @@ pub enum Command {
     },
     /// List, refresh or prune the images of guests
     Cache(CacheArgs),
-    /// Check rules files for errors and likely mistakes
+    /// Check rules, farms and settings for errors and likely mistakes
     Check(CheckArgs),
     /// Evaluate a rules file now, and show every value
     Explain(ExplainArgs),

@@ -246,7 +246,12 @@ fn verdicts(
     };
     let but = obstacle.map_or(String::new(), |why| format!(", but {why}"));
     vec![
-        verdict("CPU", cpu, "not managed by this file, or left to the machine") + &but,
+        verdict(
+            "CPU",
+            cpu,
+            "unchanged: this file has no CPU rules, or this machine does not allow \
+                 CPU changes",
+        ) + &but,
         verdict("Memory", memory, "not managed by this file"),
     ]
 }

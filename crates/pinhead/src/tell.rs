@@ -1,4 +1,5 @@
-//! Messages of a process that continues even if nobody reads them, and early parts of an answer.
+//! Messages of a process that continues even if nobody reads them, early parts of an answer, and
+//! the program's name in both.
 
 use crate::Error;
 use crate::terminal::complain;
@@ -18,4 +19,10 @@ pub(crate) fn say(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout();
     let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     said.map_err(|error| Error::step("Cannot write the answer", error))
+}
+
+/// Returns the name under which this program was started, for commands that the user can repeat.
+pub(crate) fn own_name() -> String {
+    let name = std::env::args().next().filter(|name| name.contains('/'));
+    name.map_or_else(|| "pinhead".to_owned(), |name| base::plain(&name, 200))
 }

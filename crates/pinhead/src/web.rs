@@ -61,7 +61,8 @@ pub struct WebArgs {
     pub from: Option<String>,
     /// Only this host of the metrics server
     ///
-    /// For a directory of recordings, the name of its host.
+    /// Recordings do not contain the name of their host. They are shown under this name, instead of
+    /// this machine's.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     #[command(flatten)]

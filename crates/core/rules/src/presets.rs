@@ -1,8 +1,9 @@
 //! The published configurations as rules files, to use and to learn from, and one configuration by
 //! pinhead.
 //!
-//! The presets come from IBM's study of `cpuplugd` on z/VM guests. A preset is composed of a few
-//! parts, like the study's own tables, so that each rule is written once. `pinhead presets NAME`
+//! The presets come from IBM's study of `cpuplugd` on z/VM guests, except `cpu-steady`, which is
+//! pinhead's own. A preset is composed of a few parts, like the study's own tables, so that each
+//! rule is written once. `pinhead presets NAME`
 //! prints a whole file with comments.
 
 /// A rules file that ships with pinhead.
@@ -38,7 +39,7 @@ const UNPLUG_CACHE_5_FAST: &str = include_str!("presets/unplug-cache-5-fast.conf
 pub const PRESETS: [Preset; 13] = [
     Preset {
         name: "default",
-        summary: "the study's recommendation for most guests: CPUs by real load, with memory-4",
+        summary: "IBM's recommendation for most guests: CPUs by CPU time, memory as in memory-4",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_10],
@@ -87,7 +88,7 @@ pub const PRESETS: [Preset; 13] = [
     },
     Preset {
         name: "memory-4",
-        summary: "for servers with several tasks: the same as the preset default",
+        summary: "for servers with several tasks: MEMPLUG on direct scans; the same as `default`",
         is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_10],

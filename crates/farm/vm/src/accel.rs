@@ -42,7 +42,10 @@ impl fmt::Display for Accel {
             WhyEmulation::DeviceKept => {
                 "only root may use /dev/kvm, and no guest's QEMU runs as root"
             }
-            WhyEmulation::KvmSilent => "KVM exists, but no guest runs on it",
+            WhyEmulation::KvmSilent => {
+                "KVM exists, but a guest that was started with KVM did not \
+                                        run"
+            }
             WhyEmulation::Asked => "as requested",
         };
         write!(f, "software emulation ({why})")

@@ -202,7 +202,10 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             let free_mib = (room.f_bavail * room.f_frsize) >> 20;
             if free_mib < spec.memory_mib + SPARE_MIB {
                 let needed = spec.memory_mib + SPARE_MIB;
-                let reason = format!("the cache has {free_mib} MiB free, but needs {needed} MiB");
+                let reason = format!(
+                    "the template needs {needed} MiB in the cache, but only \
+                                      {free_mib} MiB are free"
+                );
                 return Err(wrong(spec, reason));
             }
             Some((path, file))
@@ -232,10 +235,13 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Reply::Migration(Some(status)) if status == "completed" => break,
             Reply::Migration(Some(status)) if status == "failed" || status == "cancelled" => {
                 let words = guest.process.stderr();
-                let reason = format!("saving the state {status}; is the cache full? {words}");
+                let reason = format!(
+                    "the state was not saved (QEMU: {status}); is the cache full? \
+                                      {words}"
+                );
                 return Err(wrong(spec, reason));
             }
-            _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,
+            _ => wait_a_step(spec, &mut guest, deadline, "its saved state")?,
         }
     }
     // A killed QEMU writes nothing more.
@@ -263,7 +269,7 @@ fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) ->
         if guest.ask_daemon(&question, answered, Deadline::after(DAEMON_STEP)).is_ok() {
             return Ok(());
         }
-        wait_a_step(spec, guest, deadline, "its daemon answers")?;
+        wait_a_step(spec, guest, deadline, "its daemon's answer")?;
     }
     Err(wrong(spec, "its daemon does not answer"))
 }
@@ -297,7 +303,7 @@ fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<
             if value_bytes < all_bytes && still_ms >= BALLOON_PATIENCE_MS {
                 break;
             }
-            wait_a_step(spec, guest, deadline, "its balloon reaches the target")?;
+            wait_a_step(spec, guest, deadline, "its balloon's new size")?;
         }
     }
     Ok(())

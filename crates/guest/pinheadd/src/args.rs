@@ -96,12 +96,18 @@ const FLAGS: [Flag; 14] = [
         None,
         "monwriter",
         Some("FILE"),
-        "write processes, file systems and the rules' actions to FILE\n\
-         (/dev/monwriter) for z/VM's monitor, in addition to the daemon and\n\
-         without rules",
+        "write processes, file systems and the daemon's actions to FILE\n\
+         (/dev/monwriter) for z/VM's monitor, in a process of its own that\n\
+         takes no rules",
     ),
     flag(None, "interval", Some("SECONDS"), "how often --monwriter writes (default 60)"),
-    flag(None, "balloon", None, "print the host's balloon in this guest and its reason, then exit"),
+    flag(
+        None,
+        "balloon",
+        None,
+        "print how much memory the host's balloon holds, and the host's\n\
+         reason, then exit",
+    ),
 ];
 
 pub fn help(program: &str) -> String {
@@ -170,7 +176,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     match parser {
         Parser { balloon: true, args, .. } => Command::Balloon(args.run_dir),
         Parser { monwriter: Some(_), has_config: true, .. } => Command::Usage(
-            "--monwriter uses no rules: run it in addition to the daemon with the rules".into(),
+            "--monwriter takes no rules: start it without -c, in addition to the daemon".into(),
         ),
         Parser { monwriter: Some(device), args, interval, .. } => {
             Command::Monitor(args, device, interval)
@@ -345,7 +351,7 @@ mod tests {
         let quick = Some(OsString::from("4"));
         assert_eq!(of("-f --monw /dev/monwriter --interval=4"), (true, device, quick));
         let wrong = [
-            ("--monwriter x -c y", "uses no rules"),
+            ("--monwriter x -c y", "takes no rules"),
             ("-c y --interval 5", "--interval needs --monwriter"),
             ("--monwriter", "needs a value"),
         ];

@@ -40,8 +40,9 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(&path);
     let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
     // A daemon of an older version may have made the file readable.
-    file.set_permissions(Permissions::from_mode(MODE))
-        .map_err(|e| format!("Cannot keep lock file {} from others: {e}", path.display()))?;
+    file.set_permissions(Permissions::from_mode(MODE)).map_err(|e| {
+        format!("Cannot make lock file {} private to its owner: {e}", path.display())
+    })?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

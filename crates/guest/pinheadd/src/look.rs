@@ -160,8 +160,10 @@ impl Guest {
                         true => ("CPU_MIN", self.cpus.nothing_to_plug()),
                         false => ("CPU_MAX", self.cpus.nothing_to_unplug()),
                     };
-                    let what =
-                        format!("{bound} needs {wanted} CPUs ({online} are online), but {why}");
+                    let what = format!(
+                        "{bound} requires {wanted} online CPUs instead of {online}, but \
+                                 {why}"
+                    );
                     return log.error_once(Topic::Cpu, what);
                 }
                 Err(error) => return log.error_once(Topic::Cpu, chain(&error)),
@@ -278,7 +280,10 @@ impl Guest {
                 }
             }
         } else if now.allows_plugging() {
-            log.info("The machine no longer dispatches CPUs vertically: the rules go on");
+            log.info(
+                "The machine no longer dispatches CPUs vertically: the rules change CPUs \
+                      again",
+            );
             self.start(program, None, log);
         }
     }

@@ -182,7 +182,7 @@ impl Attachment {
         }
         if self.open.is_some() {
             self.due_ms = u64::MAX;
-            return self.complain(dir, "the `pinhead up` does not answer", answers);
+            return self.complain(dir, "that `pinhead up` does not answer", answers);
         }
         match connect(dir, self.owner) {
             Ok(stream) => {

@@ -246,7 +246,10 @@ impl HostMeter {
             Err(error) => {
                 let was_known = self.last.take().is_some();
                 was_known.then(|| {
-                    format!("The host's memory cannot be read, so all guests are held: {error}")
+                    format!(
+                        "The host's memory cannot be read, so the memory of all guests stays \
+                             unchanged: {error}"
+                    )
                 })
             }
         }

@@ -126,8 +126,14 @@ impl Parking {
             return Err(stage.busy(name));
         }
         if run_dir(&guest.found).is_some() {
-            let text = format!("{name} is a guest of a `pinhead up`, which parks its own guests");
-            return Err(Failure::new(text).help("park it as the user of that `pinhead up`"));
+            let text = format!(
+                "{name} is a guest of `pinhead up`, and only that `pinhead up` can \
+                                park it"
+            );
+            return Err(Failure::new(text).help(
+                "run `pinhead park` as the user of that `pinhead \
+                                                up`",
+            ));
         }
         let why = match guest.state {
             _ if !guest.answers => Some("its hypervisor does not answer"),

@@ -103,7 +103,7 @@ impl Sources {
         let place = |name: String| if name == "qmp" { qmp_patterns.join(", ") } else { name };
         let places: Vec<String> = self.sources.iter().map(|s| place(s.name())).collect();
         match places.is_empty() {
-            true => "any place, because [sources] lists none".to_owned(),
+            true => "any source: [sources] lists none".to_owned(),
             false => places.join(", "),
         }
     }

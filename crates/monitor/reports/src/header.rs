@@ -117,7 +117,7 @@ pub(crate) fn cost_text(header: &HostHeader) -> String {
         text.push_str(&format!(", {shed} readings postponed while the host was short of memory"));
     }
     if let Some(missed) = header.missed_moments.filter(|missed| *missed > 0) {
-        text.push_str(&format!(", {missed} moments missed"));
+        text.push_str(&format!(", {missed} samples missed"));
     }
     text
 }

@@ -107,8 +107,8 @@ fn partly_there(table: &Table) -> Option<String> {
     }
     (!names.is_empty()).then(|| {
         format!(
-            "Guests that existed for only a part of the time: {}. Their rows and their parts of \
-             the sums cover only this part.",
+            "Guests that existed for only a part of the time: {}. Their rows cover only the stated \
+             time, and so do their shares of the sums.",
             names.join(", ")
         )
     })

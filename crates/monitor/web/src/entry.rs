@@ -223,7 +223,8 @@ impl From<Refused> for Fault {
             ),
             Refused::NoPassword => Fault::new(
                 StatusCode::FORBIDDEN,
-                "These pages have no password: set one with `pinhead web --password-file`.",
+                "These pages have no password: write a file with `pinhead web --new-password FILE` \
+                 and start `pinhead web` with --password-file FILE.",
             ),
         }
     }

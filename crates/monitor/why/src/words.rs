@@ -154,7 +154,7 @@ pub fn state(decision: &Decision) -> String {
     let rates = [
         ("swap_in_pages_s", "the guest swapped in"),
         ("swap_out_pages_s", "the guest swapped out"),
-        ("refault_pages_s", "the guest read dropped cache again,"),
+        ("refault_pages_s", "the guest read pages again that its cache had dropped,"),
         ("stalls_s", "processes in the guest had to free memory themselves,"),
     ];
     for (name, says) in rates {

@@ -56,7 +56,12 @@ fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, E
 fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
     let named = guest.to_owned();
     let at_manager = |error: Error| {
-        let Ok(Answer::Ps(ps)) = ask_manager(&args.socket, &Ask::Ps) else { return Err(error) };
+        let Ok(Answer::Ps(ps)) = ask_manager(&args.socket, &Ask::Ps) else {
+            return Err(match error {
+                Error::FarmCommand(FarmCommandError::NoFarm) => FarmCommandError::NoManager.into(),
+                error => error,
+            });
+        };
         let is_it = |row: &GuestRow| [&row.name, &row.uuid, &row.source].contains(&&named);
         match error {
             _ if ps.guests.iter().any(is_it) => Ok(Host::Manager(named.clone())),

@@ -51,7 +51,7 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     );
     let _ = writeln!(
         out,
-        "CPU a minute: {} ms by the guest's own count, {} ms on the host, factor {}",
+        "CPU time a minute: {} ms by the guest's own count, {} ms on the host (ratio {})",
         number(wakers.own_ms_a_minute),
         number(wakers.host_ms_a_minute),
         wakers.factor.map_or("-".into(), |factor| format!("{factor:.2}")),

@@ -55,7 +55,11 @@ fn remarks(answer: &Levers) -> String {
     }
     let own = answer.manager_cpu_us as f64 / 10.0 / answer.uptime_ms.max(1) as f64;
     let up = duration::show(i64::try_from(answer.uptime_ms).unwrap_or(i64::MAX));
-    let _ = writeln!(out, "The manager itself took {own:.2} % of a core over {up}.\n");
+    let _ = writeln!(
+        out,
+        "The manager itself, without page-out, used {own:.2} % of a core over \
+                           {up}.\n"
+    );
     out
 }
 
@@ -70,9 +74,9 @@ fn promotion(row: &LeverRow, answer: &Levers) -> Option<String> {
         false => "-".to_owned(),
     };
     Some(format!(
-        "Paged-out memory that came back late: {percent} of the guests' working sets a minute \
-         (bound: {:.1} %). Page-out paused {alarms} times, because tasks of the host \
-         waited for memory.",
+        "Memory that came back more than a minute after its page-out: {percent} of the guests' \
+         working sets a minute (allowed: {:.1} %). Page-out paused {alarms} times, because tasks \
+         of the host waited for memory.",
         PROMOTION_PERMILLE as f64 / 10.0
     ))
 }

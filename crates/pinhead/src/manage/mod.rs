@@ -43,11 +43,11 @@ pub struct HostArgs {
     /// This option overrides `[host] budget` in the settings.
     #[arg(long, value_name = "SIZE", value_parser = budget)]
     pub budget: Option<Share>,
-    /// Write decisions to the journal, but change nothing
+    /// Decide and write the decisions to the journal, but change nothing
     ///
-    /// Guests of `pinhead up` stay under the control of `pinhead up`. If `pinhead up` changes their
-    /// balloons itself, the manager ignores these guests and reports this. When it ends, the
-    /// manager reports how often and how far it would have changed each guest.
+    /// Guests of `pinhead up` stay under the control of `pinhead up`. If `pinhead up` changes a
+    /// guest's balloon, the manager ignores this guest and reports this. At its end, the manager
+    /// reports the number and the size of the changes that it would have made.
     #[arg(long)]
     pub dry_run: bool,
     /// Check the settings, print the resulting settings, and exit
@@ -82,23 +82,24 @@ pub struct PsArgs {
     /// Show the manager itself: host, sources, lease, journal and overhead
     #[arg(long, conflicts_with_all = ["guests", "columns", "sort"])]
     pub status: bool,
-    /// Show the gain and cost of each lever, and page-out per guest
+    /// Show the gain and cost of each lever, and the page-out of each guest
     ///
-    /// A lever is a mechanism that gains memory for the host; sizes are in MiB. Page reporting and
-    /// the balloon return memory that is free in a guest. Page-out moves the memory of sleeping
-    /// guests to the host's swap, compressed or on a disk. Pages that a guest touches return
-    /// automatically. KSM keeps one copy of equal pages. GAINED is the host's present gain
-    /// from KSM and the balloon, and its gain from other levers since the manager's start. IN SWAP
-    /// is the compressed size of this memory, and BACK the part that came back. A guest's working
-    /// set is its resident memory one minute after its page-out.
+    /// A lever is a mechanism that gains memory for the host. Page reporting and the balloon return
+    /// memory that is free in a guest. Page-out moves memory of guests to the host's swap, and a
+    /// page comes back when the guest uses it. KSM keeps one copy of equal pages. Sizes are in MiB.
+    /// GAINED is the present gain for KSM and the balloon, and the gain since the manager's start
+    /// for page reporting and page-out. IN SWAP is the compressed size of paged-out memory, and
+    /// BACK is paged-out memory that came back. WORKING SET is a guest's resident memory one minute
+    /// after its page-out.
     #[arg(long, conflicts_with_all = ["status", "farm", "guests", "columns", "sort"])]
     pub levers: bool,
-    /// Show guests of all farms or of one, as the farm sees them
+    /// Show the guests of all farms, or of one farm, as the farm sees them
     ///
-    /// NAME is the farm's name or process id. Without `--farm` the table has a farm's guest only if
-    /// the guest has no manager: no manager runs, or the guest is parked or has ended. Sizes are in
-    /// MiB: host memory of the guest's processes, the same with shared pages divided among their
-    /// users, and the configured size. A guest is `starting` until its ports have answered.
+    /// NAME is the farm's name or process id. Sizes are in MiB. RSS is the host memory of the
+    /// guest's processes. PSS is the same, but divides a shared page among the processes that share
+    /// it. OF is the configured size. A guest is `starting` until its ports have answered. Without
+    /// `--farm`, the table shows a farm's guest only if no manager has the guest: no manager runs,
+    /// or the guest is parked or has ended.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
     pub farm: Option<Option<String>>,
     #[command(flatten)]

@@ -216,7 +216,7 @@ pub fn status(answer: &Status, width: Option<usize>) -> String {
     let cpu = answer.cpu_percent.map_or("-".into(), |cpu| format!("{cpu:.2} %"));
     let _ = writeln!(
         out,
-        "cost: {} passes, the last {pass}; {cpu} of a core since the start; {} MiB",
+        "cost: {} passes, the last in {pass}; {cpu} of a core since the start; {} MiB of memory",
         answer.passes,
         mib(answer.resident_bytes)
     );

@@ -3,6 +3,7 @@
 
 use super::progress::{Progress, Step};
 use crate::cache::warning;
+use crate::tell::own_name;
 use crate::{Error, UpError, check, rulesfile};
 use base::Bytes;
 use farm::Password;
@@ -61,7 +62,7 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     let password = Password::random().map_err(|e| Error::step("Cannot get a random number", e))?;
     let mut maker = Maker { cache, progress, farm: &farm, password, used: BTreeSet::new() };
     let mut plan = Plan {
-        reach: how_to_reach(&farm),
+        reach: how_to_reach(&farm, &own_name()),
         name: Some(farm.name.clone()),
         limits: farm.limits.clone(),
         members: Vec::new(),
@@ -329,8 +330,8 @@ pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     Ok(rules.text)
 }
 
-/// Formats the addresses of a farm's guests as text for the user.
-fn how_to_reach(farm: &Farm) -> String {
+/// Formats the addresses of a farm's guests, and commands of this program, as text for the user.
+fn how_to_reach(farm: &Farm, program: &str) -> String {
     let mut out = String::new();
     for class in &farm.classes {
         let names = match class.count {
@@ -350,11 +351,11 @@ fn how_to_reach(farm: &Farm) -> String {
     for command in [
         format!("ps --farm {farm}"),
         format!("console {guest}"),
-        format!("exec {guest} -- CMD"),
+        format!("exec {guest} CMD"),
         format!("logs {guest}"),
         format!("down {farm}"),
     ] {
-        out.push_str(&format!("  pinhead {command}\n"));
+        out.push_str(&format!("  {program} {command}\n"));
     }
     out
 }
@@ -451,8 +452,8 @@ mod tests {
         let text = "[[class]]\nname = 'web'\ncount = 3\nports = [{ guest = 80, host = 18000 }]\n\
                     [[class]]\nname = 'db'\n";
         let farm = farm::config::parse(text, "f").unwrap();
-        let text = how_to_reach(&farm);
+        let text = how_to_reach(&farm, "./pinhead");
         assert!(text.contains("web1 to web3: http://127.0.0.1:18000 to 18002 (port 80)"), "{text}");
-        assert!(text.contains("db1: no ports") && text.contains("  pinhead down f\n"), "{text}");
+        assert!(text.contains("db1: no ports") && text.contains("  ./pinhead down f\n"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 use super::managed::Managed;
 use super::table;
 use crate::args::UpFormat;
+use crate::tell::own_name;
 use base::{Fitted, clip, columns, wrapped};
 use farm::fleet::{Fleet, Member, State};
 use std::io::{IsTerminal, Write};
@@ -159,12 +160,6 @@ fn footer(seconds: u64, program: &str, others: Option<usize>) -> String {
         }
     };
     format!("{seconds} s; Ctrl-C ends all guests{hint}\n")
-}
-
-/// Returns the name under which this program was started, for commands that the user can repeat.
-fn own_name() -> String {
-    let name = std::env::args().next().filter(|name| name.contains('/'));
-    name.map_or_else(|| "pinhead".to_owned(), |name| base::plain(&name, 200))
 }
 
 #[cfg(test)]

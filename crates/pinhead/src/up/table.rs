@@ -52,7 +52,7 @@ fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
     let last = match member.state() {
         State::Ended(reason) => reason.clone(),
         State::Booting if spec.accel == Accel::Emulation(WhyEmulation::KvmSilent) => {
-            format!("again, by {}", spec.accel)
+            format!("starts again, with {}", spec.accel)
         }
         _ => reason,
     };

@@ -52,9 +52,12 @@ impl Faults {
             self.0[part as usize] += 1;
             let (loss, end) = match self.is_left_out(part) {
                 true => (part.loss(), " from now on"),
-                false => ("the failed part continues", ""),
+                false => ("the failed part is used again", ""),
             };
-            let text = format!("this is an error in pinhead; the guests run on, and {loss}{end}");
+            let text = format!(
+                "a part of this program failed because of an error in pinhead; the \
+                                guests continue to run, and {loss}{end}"
+            );
             tell("pinhead", &text);
         }
         outcome

@@ -54,7 +54,11 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
             Ok(count) => stream::Read::Bytes(&buffer[..count]),
             Err(error) => match error.raw_os_error() {
                 Some(EOVERFLOW) => {
-                    tell("pinhead", "records were lost: CP sent them faster than they were read");
+                    tell(
+                        "pinhead",
+                        "records were lost: z/VM sent them faster than this program \
+                          read them",
+                    );
                     stream::Read::Overflow
                 }
                 // A second failure without data in between means that CP has severed the

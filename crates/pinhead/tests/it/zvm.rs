@@ -158,7 +158,7 @@ fn broken_file_is_reported_with_place_and_rest_is_read() {
     for (name, bytes) in [("empty", &b""[..]), ("text", &b"hello\n".repeat(5_000)[..])] {
         let (output, to) = import(name, bytes);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains("Is it a file of MONWRITE"), "{}", said(&output));
+        assert!(said(&output).contains("Check that MONWRITE wrote this"), "{}", said(&output));
         let left: Vec<_> = fs::read_dir(&dir.0)
             .expect("a directory")
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))

@@ -126,11 +126,14 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     if let Some(disk) = &class.disk
         && !disk.extension().is_some_and(|end| end == "qcow2" || end == "raw" || end == "img")
     {
-        let message = format!("`{}` does not end in a disk format", shown(&disk.to_string_lossy()));
+        let message = format!(
+            "the name `{}` does not end in .qcow2, .raw or .img",
+            shown(&disk.to_string_lossy())
+        );
         refuse(
             &["disk"],
             &message,
-            "end the name in .qcow2, or in .raw or .img for a plain disk image",
+            "end the name in .qcow2 for a QCOW2 image, or in .raw or .img for a plain disk image",
         );
     }
     let to_disk = class.park_to == ParkTo::Disk;

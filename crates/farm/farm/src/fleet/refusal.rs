@@ -13,7 +13,10 @@ pub enum Refusal {
     Terminal,
     #[error("its host manager would lose the connection to it")]
     Managed,
-    #[error("it booted by itself, and only a clone of a template can be parked on disk")]
+    #[error(
+        "it has booted, and only a guest that was cloned from a template can be parked on \
+             disk"
+    )]
     Booted,
     #[error("its balloon is changing its size")]
     Balloon,

@@ -432,7 +432,10 @@ impl Service {
 }
 
 fn unkept() -> Failure {
-    Failure::new("The connection cannot be kept").help("too many files may be open")
+    Failure::new("The farm cannot keep this connection open").help(
+        "the farm's process may have \
+                  too many open files",
+    )
 }
 
 fn ended(name: &str) -> Failure {

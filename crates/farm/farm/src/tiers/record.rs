@@ -83,8 +83,8 @@ impl Record {
         let path = places.records.join(format!("{id}.json"));
         if path.exists() {
             let what = format!(
-                "the record {} of an earlier process with the same number still exists, because \
-                 the changes of that process could not be undone",
+                "the record {} still exists: the changes of an earlier process with the same \
+                 process ID could not be undone",
                 path.display()
             );
             return Err(refused(RECORD, what));

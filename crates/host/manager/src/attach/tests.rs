@@ -67,7 +67,7 @@ fn finding_06_silence_is_no_consent() {
     assert_eq!(attachments.tick(|_| true, 4_999), Answers::default());
     let answers = attachments.tick(|_| true, 5_000);
     assert!(
-        answers.complaints[0].contains("are not managed here: the `pinhead up` does not answer")
+        answers.complaints[0].contains("are not managed here: that `pinhead up` does not answer")
     );
     let (mut farm, _) = listener.accept().unwrap();
     farm.write_all(&lends()).unwrap();

@@ -137,12 +137,13 @@ fn check_set_point(
     let [Some(set_point_size), Some(reserve_size), hysteresis_size] = sizes else { return };
     if reserve_size >= set_point_size {
         let message = format!("the reserve ({reserve}) is not below the set point ({set_point})");
-        let help = "grants stop at the reserve, so the set point must be above it";
+        let help = "guests get memory only down to the reserve, so the set point must be above the \
+                    reserve";
         reader.refuse(at, &["reserve", "set_point", "hysteresis"], message, help);
     } else if hysteresis_size.is_some_and(|size| size >= set_point_size - reserve_size) {
         let message = format!(
-            "the hysteresis ({hysteresis}) reaches from the set point ({set_point}) to the \
-             reserve ({reserve})"
+            "the hysteresis ({hysteresis}) is not smaller than the set point ({set_point}) minus \
+             the reserve ({reserve})"
         );
         let help = "make the hysteresis smaller than the set point minus the reserve";
         reader.refuse(at, &["hysteresis", "set_point", "reserve"], message, help);

@@ -77,7 +77,10 @@ pub(super) fn socket(value: &DeValue<'_>) -> Converted<PathBuf> {
     let path = absolute(value)?;
     match path.as_os_str().len() {
         0..=SOCKET_MAX => Ok(path),
-        length => wrong(format!("a path of {length} bytes"), "at most 100 fit in a socket's name"),
+        length => wrong(
+            format!("the path has {length} bytes, which is too long for a socket"),
+            "use a path of at most 100 bytes",
+        ),
     }
 }
 
@@ -108,7 +111,10 @@ fn glob(pattern: String) -> Converted<String> {
     }
     if is_between('{', '}') || is_between('[', ']') {
         let help = "`*` stands for any text and `?` for one character; or write several patterns";
-        return wrong(format!("braces and brackets in `{text}` are not known"), help);
+        return wrong(
+            format!("patterns cannot contain braces or brackets, as `{text}` does"),
+            help,
+        );
     }
     begins_with_slash(pattern)
 }

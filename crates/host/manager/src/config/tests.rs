@@ -65,8 +65,8 @@ fn report_h14_sources_that_fit_no_socket_are_refused() {
     for (source, message, help) in [
         ("tcp:127.0.0.1:4444", "only unix sockets are looked for", "-qmp unix:"),
         ("unix:/run/a.qmp,server=on", "is no path", "\"/run/a.qmp\""),
-        ("/run/{a,b}/*.qmp", "braces and brackets", "several patterns"),
-        ("/run/[a-z]*.qmp", "braces and brackets", "several patterns"),
+        ("/run/{a,b}/*.qmp", "patterns cannot contain braces or brackets", "several patterns"),
+        ("/run/[a-z]*.qmp", "patterns cannot contain braces or brackets", "several patterns"),
         ("/run/**/*.qmp", "cannot span directories", "for each depth"),
         ("run/*.qmp", "is no absolute path", "begin it with a slash"),
     ] {

@@ -102,7 +102,7 @@ pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
     }
     let is_nobody = zvm.users.is_empty() && zvm.notify.is_none();
     if is_nobody {
-        let message = "no user is listed whose memory could be managed".to_owned();
+        let message = "[zvm] lists no user with memory to manage".to_owned();
         let help = "write users = [\"LINUX*\"], or set `notify` to the path of a VMRM file";
         reader.refuse(&at, &["mode"], message, help);
     } else if zvm.memory.is_none() {
@@ -137,8 +137,9 @@ impl ZvmSettings {
         pass_ms: u64,
     ) {
         if self.mode == ZvmMode::Manage && self.interval_ms > pass_ms {
-            let message = "passes would be more frequent than readings of z/VM ([zvm] interval)";
-            let help = "make it at least as long as that interval";
+            let message = "this interval is shorter than `interval` in [zvm], the time between two \
+                           readings of z/VM";
+            let help = "make this interval at least as long as `interval` in [zvm]";
             reader.refuse(host, &["interval"], message.to_owned(), help);
         }
     }
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn missing_and_wrong_keys_are_reported_with_their_place() {
         let bare = faults("[zvm]\nmode = 'manage'\n");
-        assert!(bare.contains("2:8: zvm.mode: no user is listed"), "{bare}");
+        assert!(bare.contains("2:8: zvm.mode: [zvm] lists no user"), "{bare}");
         let sizeless = faults("[zvm]\nmode = 'manage'\nusers = ['A']\n");
         assert!(
             sizeless.contains("2:8: zvm.mode: the size of z/VM's memory is not known"),
@@ -216,7 +217,7 @@ mod tests {
         let fast = "[host]\ninterval = '1s'\n[zvm]\nmode = 'manage'\nmemory = '1 GiB'\n\
                     users = ['*']\ninterval = '5s'\n";
         assert!(
-            faults(fast).contains("2:12: host.interval: passes would be more frequent"),
+            faults(fast).contains("2:12: host.interval: this interval is shorter"),
             "{}",
             faults(fast)
         );

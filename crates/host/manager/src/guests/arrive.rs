@@ -148,8 +148,9 @@ impl Guests {
         }
         Some(Effect::Complain(format!(
             "The process of {name} is not visible (does the manager run in a container?), so its \
-             resident memory is not known. Such guests count with all memory that their balloons \
-             leave. To see the processes, run the manager as root and outside of containers"
+             resident memory is not known. For such guests, all memory that their balloons leave \
+             counts as resident. To see the processes, run the manager as root and outside of \
+             containers"
         )))
     }
 

@@ -84,8 +84,8 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
             Verdict::End => {
                 let limit_ms = options.limits.beat_ms;
                 log(&format!(
-                    "The manager has sent no heartbeat for {limit_ms} ms in which it could run: it \
-                     is killed, and {}",
+                    "The manager could run for {limit_ms} ms, but sent no heartbeat: it is killed, \
+                     and {}",
                     to_do(&book)
                 ));
                 line.end_manager();
@@ -261,9 +261,10 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             Outcome::Gone(reason) => log(&format!("{name} gets no memory back: {reason}")),
             Outcome::Missing { bytes, refusal } => {
                 ended = Ended::Partly;
-                let why = refusal.map_or("the host has no more".to_owned(), |refusal| {
-                    format!("its hypervisor refused: {}", refusal.escape_debug())
-                });
+                let why = refusal
+                    .map_or("the host has no more memory to give".to_owned(), |refusal| {
+                        format!("its hypervisor refused: {}", refusal.escape_debug())
+                    });
                 log(&format!("{name} lacks {} MiB: {why}", bytes.as_mib()));
             }
             Outcome::Bounded(bytes) => {
@@ -274,7 +275,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
             Outcome::Unreached => {
                 ended = Ended::Partly;
                 log(&format!(
-                    "{name} could not be given its memory: its hypervisor does not respond"
+                    "{name} did not get its memory back: its hypervisor does not respond"
                 ));
             }
         }

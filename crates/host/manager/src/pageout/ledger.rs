@@ -126,9 +126,10 @@ pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> St
         None => String::new(),
     };
     let cut = if taken.is_cut { "; the page-out was ended early" } else { "" };
-    let why = if ran { "the host is short" } else { "it sleeps" };
+    let why = if ran { "the host is short of memory" } else { "it sleeps" };
     format!(
-        "{why}: {} of its memory were moved to the host's swap{takes}, for {} ms of CPU{cut}",
+        "{why}: {} of its memory were moved to the host's swap{takes}; this took {} ms of CPU \
+         time{cut}",
         size(gained),
         short(cpu_us as f64 / 1000.0)
     )
@@ -148,8 +149,8 @@ pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) 
 pub(super) fn woken(account: &Account, rest_ms: u64) -> String {
     let rest = duration::show(i64::try_from(rest_ms).unwrap_or(i64::MAX));
     format!(
-        "the guest has run: {} more came back from the host's swap; the next page-out is at the \
-         earliest {rest} after the last one",
+        "the guest has run: {} more came back from the host's swap; the next page-out begins at \
+         least {rest} after the last one",
         size(account.promoted)
     )
 }

@@ -151,7 +151,9 @@ impl PageOuts {
                 standing,
                 Standing::Excepted | Standing::Incompressible | Standing::Barren
             );
-            stays.then(|| format!("it is {} (`pinhead ps --levers`)", standing.name()))
+            stays.then(|| {
+                format!("its page-out state is `{}`: see `pinhead ps --levers`", standing.name())
+            })
         };
         self.why_off(world).or_else(of_guest)
     }

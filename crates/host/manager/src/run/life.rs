@@ -84,8 +84,8 @@ impl Manager {
         };
         if !left.is_empty() {
             let text = format!(
-                "Guests left parked by a killed manager and its keeper: {}. Each guest is woken \
-                 when this manager finds it",
+                "Guests that stayed parked after their manager and its keeper were killed: {}. \
+                 This manager wakes each guest that it finds",
                 left.len()
             );
             manager.notices.push(text);

@@ -94,7 +94,7 @@ fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
     scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
     assert_eq!(state(&mut scene), "parked");
-    assert!(refusal(&asked(&mut scene, "park")).contains("which parks its own"));
+    assert!(refusal(&asked(&mut scene, "park")).contains("only that `pinhead up` can park it"));
     scene.fake.set_state(guest, RunState::Running);
     scene.run(500);
     assert_eq!(state(&mut scene), "running");
@@ -227,7 +227,7 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let mut scene = Scene::after("killed", &line);
     let notices = scene.manager.take_notices();
     assert!(
-        notices.iter().any(|text| text.contains("a killed manager and its keeper: 1.")),
+        notices.iter().any(|text| text.contains("their manager and its keeper were killed: 1.")),
         "{notices:?}"
     );
     let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };

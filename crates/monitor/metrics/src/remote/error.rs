@@ -24,7 +24,8 @@ pub enum Error {
     Io(#[from] io::Error),
     /// The host did not answer everything in time.
     #[error(
-        "The host did not answer {call} in time: all answers together may take {seconds} s{}",
+        "The host did not answer {call} in time: the limit for all its answers together is \
+         {seconds} s{}",
         tail(.said)
     )]
     Slow {

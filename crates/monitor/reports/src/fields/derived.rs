@@ -136,9 +136,9 @@ impl Derived {
         }
     }
 
-    /// Returns the head of the column in one line.
+    /// Returns the head of the column in one line, without a hyphen where the head is broken.
     pub fn heading(&self) -> String {
-        self.title.replace('|', " ")
+        self.title.replace("-|", "").replace('|', " ")
     }
 }
 

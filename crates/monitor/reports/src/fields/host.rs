@@ -203,7 +203,7 @@ derived! {
         "free_mib", "Free|MiB", Mib 0, [host Free], "memory that is not used at all", "mean";
         "lists_mib", "CPU lists|MiB", Mib 0, [host CpuLists],
             "free memory on per-CPU lists, which MemFree does not include", "mean";
-        "other_mib", "other|MiB", Mib 0, [host Total, host Free, host Anonymous],
+        "other_mib", "Rest|MiB", Mib 0, [host Total, host Free, host Anonymous],
             "memory in no other column", "total less all other parts", |f| part(f, |s| s.other);
         "stalls_per_s", "Stalls|/s", PerS 1, [host Stalls],
             "allocations that had to wait for direct reclaim of memory", "per second";

@@ -34,7 +34,7 @@ fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
                 Ok(all) => {
                     @if all.farms.is_empty() && all.silent.is_empty() {
                         p {
-                            "These pages found no running farm that they may query: "
+                            "No running farm was found that these pages may query: "
                             code { "pinhead up FARM.toml" } " starts a farm."
                         }
                     }
