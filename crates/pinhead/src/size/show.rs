@@ -76,8 +76,9 @@ fn text(answer: &Sizes, now: &Now) -> String {
     }
     let to_ms = answer.from_ms + (answer.past.steps as i64) * answer.question.span.step_ms;
     let mut out = prose(&format!(
-        "From {} to {}; sizes in MiB. FROM and TO bound the size, CPUS are the needed of OF CPUs, \
-         and SHORT are minutes in which a guest lacked memory.\n",
+        "From {} to {}; sizes in MiB. A guest with a size from FROM to TO needs no change. CPUS is \
+         the number of CPUs that the guest needs, OF the number that it has, and SHORT the number \
+         of minutes in which it lacked memory.\n",
         when::show(answer.from_ms, now),
         when::show(to_ms.min(now.ms), now)
     ));
@@ -121,9 +122,9 @@ fn proof_text(answer: &Sizes) -> String {
         return "\nThe recorded time is too short to judge the rules.\n".into();
     }
     let told = prose(
-        "\nRules, fitted on the first two thirds of the time and judged by the last third. SLACK% \
-         is the unused part of the sizes, SHORT the minutes in which a guest needed more, and BY \
-         the mean lack.\n",
+        "\nRules that compute sizes, fitted on the first two thirds of the time and tested on the \
+         last third. SLACK% is the unused part of the sizes, SHORT the number of minutes in which \
+         a guest needed more, and BY the mean lack.\n",
     );
     told + &below_line(&table)
 }
