@@ -249,8 +249,7 @@ fn verdicts(
         verdict(
             "CPU",
             cpu,
-            "unchanged: this file has no CPU rules, or this machine does not allow \
-                 CPU changes",
+            "unchanged: this file has no CPU rules, or this machine does not allow CPU changes",
         ) + &but,
         verdict("Memory", memory, "not managed by this file"),
     ]

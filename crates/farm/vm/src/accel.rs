@@ -43,8 +43,7 @@ impl fmt::Display for Accel {
                 "only root may use /dev/kvm, and no guest's QEMU runs as root"
             }
             WhyEmulation::KvmSilent => {
-                "KVM exists, but a guest that was started with KVM did not \
-                                        run"
+                "KVM exists, but a guest that was started with KVM did not run"
             }
             WhyEmulation::Asked => "as requested",
         };

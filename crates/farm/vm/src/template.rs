@@ -203,8 +203,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             if free_mib < spec.memory_mib + SPARE_MIB {
                 let needed = spec.memory_mib + SPARE_MIB;
                 let reason = format!(
-                    "the template needs {needed} MiB in the cache, but only \
-                                      {free_mib} MiB are free"
+                    "the template needs {needed} MiB in the cache, but only {free_mib} MiB are \
+                     free"
                 );
                 return Err(wrong(spec, reason));
             }
@@ -235,10 +235,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Reply::Migration(Some(status)) if status == "completed" => break,
             Reply::Migration(Some(status)) if status == "failed" || status == "cancelled" => {
                 let words = guest.process.stderr();
-                let reason = format!(
-                    "the state was not saved (QEMU: {status}); is the cache full? \
-                                      {words}"
-                );
+                let reason =
+                    format!("the state was not saved (QEMU: {status}); is the cache full? {words}");
                 return Err(wrong(spec, reason));
             }
             _ => wait_a_step(spec, &mut guest, deadline, "its saved state")?,

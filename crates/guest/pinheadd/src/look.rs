@@ -161,8 +161,7 @@ impl Guest {
                         false => ("CPU_MAX", self.cpus.nothing_to_unplug()),
                     };
                     let what = format!(
-                        "{bound} requires {wanted} online CPUs instead of {online}, but \
-                                 {why}"
+                        "{bound} requires {wanted} online CPUs instead of {online}, but {why}"
                     );
                     return log.error_once(Topic::Cpu, what);
                 }
@@ -281,8 +280,7 @@ impl Guest {
             }
         } else if now.allows_plugging() {
             log.info(
-                "The machine no longer dispatches CPUs vertically: the rules change CPUs \
-                      again",
+                "The machine no longer dispatches CPUs vertically: the rules change CPUs again",
             );
             self.start(program, None, log);
         }

@@ -248,7 +248,7 @@ impl HostMeter {
                 was_known.then(|| {
                     format!(
                         "The host's memory cannot be read, so the memory of all guests stays \
-                             unchanged: {error}"
+                         unchanged: {error}"
                     )
                 })
             }

@@ -127,13 +127,11 @@ impl Parking {
         }
         if run_dir(&guest.found).is_some() {
             let text = format!(
-                "{name} is a guest of `pinhead up`, and only that `pinhead up` can \
-                                park it"
+                "{name} is a guest of `pinhead up`, and only that `pinhead up` can park it"
             );
-            return Err(Failure::new(text).help(
-                "run `pinhead park` as the user of that `pinhead \
-                                                up`",
-            ));
+            return Err(
+                Failure::new(text).help("run `pinhead park` as the user of that `pinhead up`")
+            );
         }
         let why = match guest.state {
             _ if !guest.answers => Some("its hypervisor does not answer"),

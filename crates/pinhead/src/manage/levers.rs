@@ -57,8 +57,7 @@ fn remarks(answer: &Levers) -> String {
     let up = duration::show(i64::try_from(answer.uptime_ms).unwrap_or(i64::MAX));
     let _ = writeln!(
         out,
-        "The manager itself, without page-out, used {own:.2} % of a core over \
-                           {up}.\n"
+        "The manager itself, without page-out, used {own:.2} % of a core over {up}.\n"
     );
     out
 }

@@ -55,8 +55,8 @@ impl Faults {
                 false => ("the failed part is used again", ""),
             };
             let text = format!(
-                "a part of this program failed because of an error in pinhead; the \
-                                guests continue to run, and {loss}{end}"
+                "a part of this program failed because of an error in pinhead; the guests continue \
+                 to run, and {loss}{end}"
             );
             tell("pinhead", &text);
         }

@@ -56,8 +56,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
                 Some(EOVERFLOW) => {
                     tell(
                         "pinhead",
-                        "records were lost: z/VM sent them faster than this program \
-                          read them",
+                        "records were lost: z/VM sent them faster than this program read them",
                     );
                     stream::Read::Overflow
                 }

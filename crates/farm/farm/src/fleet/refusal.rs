@@ -14,8 +14,7 @@ pub enum Refusal {
     #[error("its host manager would lose the connection to it")]
     Managed,
     #[error(
-        "it has booted, and only a guest that was cloned from a template can be parked on \
-             disk"
+        "it has booted, and only a guest that was cloned from a template can be parked on disk"
     )]
     Booted,
     #[error("its balloon is changing its size")]

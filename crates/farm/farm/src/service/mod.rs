@@ -432,10 +432,8 @@ impl Service {
 }
 
 fn unkept() -> Failure {
-    Failure::new("The farm cannot keep this connection open").help(
-        "the farm's process may have \
-                  too many open files",
-    )
+    Failure::new("The farm cannot keep this connection open")
+        .help("the farm's process may have too many open files")
 }
 
 fn ended(name: &str) -> Failure {
