@@ -90,7 +90,7 @@ fn print(text: &str) -> Result<ExitCode, Error> {
 
 /// Writes to standard output. Sentences are broken to fit a terminal.
 fn print_prose(text: &str) -> Result<ExitCode, Error> {
-    print(&terminal::fitted(text, terminal::width(std::io::stdout())))
+    print(&terminal::fitted_to_stdout(text))
 }
 
 /// Writes to standard output. Text is broken like sentences.

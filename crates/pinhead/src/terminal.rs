@@ -26,6 +26,11 @@ pub fn fitted(text: &str, width: Option<usize>) -> String {
     width.map_or_else(|| text.to_owned(), |width| wrapped(text, width, INDENT))
 }
 
+/// Breaks messages to fit standard output, if that is a terminal.
+pub fn fitted_to_stdout(text: &str) -> String {
+    fitted(text, width(std::io::stdout()))
+}
+
 /// Writes a message to standard error in one call, so that no other process can write into the
 /// message. A missing reader is not an error.
 pub fn complain(text: &str) {

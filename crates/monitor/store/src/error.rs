@@ -25,6 +25,9 @@ pub enum Error {
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
     /// A statement failed, for example because of a full disk, a lock or a damaged file.
+    /// The recordings are in a directory below the named one.
+    #[error("The recordings are in {}, not in {}", below.display(), path.display())]
+    Below { path: PathBuf, below: PathBuf },
     #[error("The store cannot {action}")]
     Statement { action: &'static str, source: rusqlite::Error },
     #[error("Row {id} of {table}: {reason}")]

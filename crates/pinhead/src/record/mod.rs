@@ -170,33 +170,36 @@ fn import(args: &ImportArgs, now: &Now, input: &mut dyn Read) -> Result<String, 
         let failed = |source| Error::Read { path: args.from.clone(), source };
         bundle::read(&mut fs::File::open(&args.from).map_err(failed)?, making.path())?;
     }
-    let taken = look_through(&making)?;
+    let (taken, extent) = look_through(&making)?;
     if taken == Taken::default() {
         return Err(RecordingsError::EmptyImport.into());
     }
     making.done()?;
-    Ok(told(&taken, &args.to) + &advice(&args.to, now)?)
+    Ok(told(&taken, &args.to) + &advice(&args.to, extent, now))
 }
 
-/// Returns the options of other commands for an import.
-fn advice(to: &Path, now: &Now) -> Result<String, Error> {
+/// Returns the options of other commands for an import. `extent` is the start and the end of its
+/// recordings.
+fn advice(to: &Path, extent: Option<(i64, i64)>, now: &Now) -> String {
     let (recordings, journal) = (to.join(RECORDINGS), to.join(JOURNAL));
     let mut text = format!("Use it in other commands with --dir {}", recordings.display());
     if journal.exists() {
         text.push_str(&format!(", and in `pinhead why` with --journal {}", journal.display()));
     }
-    if let Some((from_ms, to_ms)) = Records::open(&recordings)?.extent()? {
+    if let Some((from_ms, to_ms)) = extent {
         let (from, to) = (when::show(from_ms, now), when::show(to_ms, now));
         text.push_str(&format!(". It covers {from} to {to}"));
     }
-    Ok(text + "\n")
+    text + "\n"
 }
 
-/// Reads all imported data, so that damage is reported immediately.
-fn look_through(making: &Making) -> Result<Taken, Error> {
+/// Reads all imported data, so that damage is reported immediately. Returns the numbers of data,
+/// and the start and the end of the recordings.
+fn look_through(making: &Making) -> Result<(Taken, Option<(i64, i64)>), Error> {
     let records = Records::open(&making.path().join(RECORDINGS))?;
     let mut taken = Taken::default();
-    if let Some((mut from_ms, end_ms)) = records.extent()? {
+    let extent = records.extent()?;
+    if let Some((mut from_ms, end_ms)) = extent {
         while from_ms < end_ms {
             let to_ms = from_ms.saturating_add(PART_MS).min(end_ms);
             let span = store::Span { from_ms, to_ms, step_ms: base::duration::MINUTE_MS };
@@ -228,7 +231,7 @@ fn look_through(making: &Making) -> Result<Taken, Error> {
         }
     }
     tidy(making)?;
-    Ok(taken)
+    Ok((taken, extent))
 }
 
 #[cfg(test)]

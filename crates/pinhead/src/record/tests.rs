@@ -139,7 +139,8 @@ fn exported_recordings_equal_the_original() {
     let back = dir.path("back");
     let args = ImportArgs { from: STREAM.into(), to: back.clone() };
     let said = import(&args, &::why::now(), &mut stream.as_slice()).unwrap();
-    assert!(said.contains("--dir "), "{said}");
+    assert!(said.contains("--dir ") && said.contains("It covers 2026-"), "{said}");
+    assert!(said.contains(&format!("--journal {}", back.join(JOURNAL).display())), "{said}");
     assert_eq!(moments(&back), moments(&dir.path("own")));
     assert!(Journal::read_only(&back.join(JOURNAL)).unwrap().guests().unwrap().len() == 1);
     let args = ImportArgs { from: to.clone(), to: dir.path("copy") };

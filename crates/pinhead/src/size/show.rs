@@ -5,7 +5,7 @@ use crate::Error;
 use crate::cells::{mib, number, percent};
 use crate::escape::json;
 use crate::listing::below_line;
-use crate::terminal::{fitted, width};
+use crate::terminal::fitted_to_stdout;
 use base::{Bytes, Table, counted, csv_record, csv_text, left, right};
 use whatif::backtest::{Sizes, SizesDocument};
 use whatif::{Proof, Rule, Sizing, Together, Tried};
@@ -28,17 +28,12 @@ fn hours(ms: u64) -> String {
     }
 }
 
-/// Breaks sentences to fit a terminal.
-fn prose(text: &str) -> String {
-    fitted(text, width(std::io::stdout()))
-}
-
 fn text(answer: &Sizes, now: &Now) -> String {
     let too_little = answer.advice.too_little(answer.question.options.enough_ms);
     if let Some(too_little) = &too_little
         && !answer.advice.guests.iter().any(Sizing::has_enough)
     {
-        return prose(&format!("No sizes yet: {too_little} (set by --enough).\n"));
+        return fitted_to_stdout(&format!("No sizes yet: {too_little} (set by --enough).\n"));
     }
     let columns = [
         left("GUEST").most(NAME_MAX),
@@ -75,7 +70,7 @@ fn text(answer: &Sizes, now: &Now) -> String {
         ]);
     }
     let to_ms = answer.from_ms + (answer.past.steps as i64) * answer.question.span.step_ms;
-    let mut out = prose(&format!(
+    let mut out = fitted_to_stdout(&format!(
         "From {} to {}; sizes in MiB. A guest with a size from FROM to TO needs no change. CPUS is \
          the number of CPUs that the guest needs, OF the number that it has, and SHORT the number \
          of minutes in which it lacked memory.\n",
@@ -86,7 +81,7 @@ fn text(answer: &Sizes, now: &Now) -> String {
     let gone = Some(answer.gone as u64).filter(|gone| *gone > 0);
     let gone = gone.map(|gone| format!("{} no longer ran at the end", counted(gone, "guest")));
     for left_out in too_little.into_iter().chain(gone) {
-        out.push_str(&prose(&format!("Left out: {left_out}.\n")));
+        out.push_str(&fitted_to_stdout(&format!("Left out: {left_out}.\n")));
     }
     out.push_str(&sum_text(answer, now));
     out.push_str(&proof_text(answer));
@@ -96,7 +91,7 @@ fn text(answer: &Sizes, now: &Now) -> String {
 fn sum_text(answer: &Sizes, now: &Now) -> String {
     let Together { sizes, at_once, step } = answer.advice.together;
     let at_ms = answer.from_ms + (step as i64) * answer.question.span.step_ms;
-    prose(&format!(
+    fitted_to_stdout(&format!(
         "\nThe sizes of all guests add up to {} MiB. At any one time all guests together needed at \
          most {} MiB ({}).\n",
         sizes.as_mib(),
@@ -121,7 +116,7 @@ fn proof_text(answer: &Sizes) -> String {
     if answer.advice.tried.iter().all(|tried| tried.proof.is_none()) {
         return "\nThe recorded time is too short to judge the rules.\n".into();
     }
-    let told = prose(
+    let told = fitted_to_stdout(
         "\nRules that compute sizes, fitted on the first two thirds of the time and tested on the \
          last third. SLACK% is the unused part of the sizes, SHORT the number of minutes in which \
          a guest needed more, and BY the mean lack.\n",

@@ -93,6 +93,29 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
     assert_eq!(json["rules"][0]["rule"], "pinhead");
 }
 
+/// The present is a month after the end of the recordings.
+#[test]
+fn old_recordings_are_sized_by_their_last_time() {
+    let dir = Dir::new("old");
+    record(&dir.0, 240, &[("web1", 100)]);
+    let typed = args(&dir.0, &[]);
+    let text = |now: &Now| {
+        show::show(&answer(&typed, now).unwrap(), SizeFormat::Text, &self::now(240)).unwrap()
+    };
+    assert_eq!(text(&now(240 + 30 * 24 * 60)), text(&now(240)));
+    assert!(text(&now(240)).contains("\nweb1"), "{}", text(&now(240)));
+}
+
+#[test]
+fn directory_above_the_recordings_is_refused_with_their_place() {
+    let dir = Dir::new("above");
+    let below = dir.0.join("recordings");
+    std::fs::create_dir(&below).unwrap();
+    record(&below, 240, &[("web1", 100)]);
+    let error = answer(&args(&dir.0, &[]), &now(240)).unwrap_err().to_string();
+    assert!(error.contains(&format!("are in {}", below.display())), "{error}");
+}
+
 #[test]
 fn impossible_size_question_is_refused_with_reason() {
     let dir = Dir::new("refused");

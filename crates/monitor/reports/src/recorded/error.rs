@@ -11,18 +11,6 @@ pub enum Error {
          another directory with --dir"
     )]
     Missing(PathBuf),
-    /// The recordings are in a directory below the named one.
-    #[error(
-        "The recordings are in {inner}, not in {path}: use --dir {inner}",
-        path = path.display(),
-        inner = inner.display()
-    )]
-    Below {
-        /// The named directory.
-        path: PathBuf,
-        /// The directory with the recordings.
-        inner: PathBuf,
-    },
     /// Recordings cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),

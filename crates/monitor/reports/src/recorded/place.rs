@@ -24,18 +24,13 @@ fn journal_of_user(own: Option<PathBuf>, machines: &Path) -> PathBuf {
     }
 }
 
-/// Returns the named directory of recordings, or else the usual directory. A directory with a
-/// journal next to `recordings`, such as an import, is not itself a directory of recordings.
+/// Returns the named directory of recordings, or else the usual directory.
 pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     let path = named.map_or_else(usual_dir, Path::to_path_buf);
     if named.is_none() && !path.exists() {
         return Err(Error::Missing(path));
     }
-    let inner = path.join("recordings");
-    match inner.is_dir() {
-        true => Err(Error::Below { path, inner }),
-        false => Ok(path),
-    }
+    Ok(path)
 }
 
 /// Returns the time at which a command's time span ends by default, in milliseconds since 1970.
@@ -68,19 +63,6 @@ pub fn usual_dir() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn directory_of_an_import_is_refused_with_the_one_below() {
-        let base = std::env::temp_dir().join(format!("pinhead-import-{}", std::process::id()));
-        let inner = base.join("recordings");
-        std::fs::create_dir_all(&inner).unwrap();
-        let message = dir(Some(&base)).unwrap_err().to_string();
-        assert!(message.contains(&inner.display().to_string()), "{message}");
-        assert_eq!(dir(Some(&inner)).unwrap(), inner);
-        assert_eq!(usual_end(Some(&inner), 7).unwrap(), 7, "nothing is recorded");
-        assert_eq!(usual_end(None, 7).unwrap(), 7);
-        std::fs::remove_dir_all(base).unwrap();
-    }
 
     #[test]
     fn report_e03_machines_journal_is_read_without_own_one() {

@@ -57,8 +57,13 @@ struct Piece {
 }
 
 impl Records {
-    /// Opens the recordings of a directory, which must exist.
+    /// Opens the recordings of a directory, which must exist. A directory that contains a directory
+    /// `recordings`, such as an import, is not itself a directory of recordings.
     pub fn open(dir: &Path) -> Result<Records, Error> {
+        let below = dir.join("recordings");
+        if below.is_dir() {
+            return Err(Error::Below { path: dir.into(), below });
+        }
         periods(dir)?;
         Ok(Records { dir: dir.into() })
     }

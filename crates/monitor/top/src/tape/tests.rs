@@ -236,7 +236,11 @@ fn invalid_time_step_or_path_is_refused_with_a_hint() {
     std::fs::write(dir.0.join("other.db"), "").unwrap();
     let error = error_of(&dir.0.join("other.db"), None, 60);
     assert!(error.contains("is not a recording") && error.contains("2026-11-21.db"), "{error}");
-    assert!(error_of(&dir.0, None, 60).contains("Nothing is recorded in "));
+    let above = error_of(&dir.0, None, 60);
+    assert!(above.contains(&format!("are in {}", recordings.display())), "{above}");
+    let empty = dir.0.join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert!(error_of(&empty, None, 60).contains("Nothing is recorded in "));
     std::fs::write(recordings.join("2026-10-01.db"), "").unwrap();
     assert!(error_of(&recordings.join("2026-10-01.db"), None, 60).contains("is empty"));
 }
