@@ -285,6 +285,10 @@ impl Daemon {
                 if self.memory_reader.answers(self.clock.ms()) {
                     self.report_memory(sample.sequence);
                 }
+                // A daemon that looks every second does so now, instead of waking again for it.
+                if !self.pacer.is_settled() {
+                    self.woken(Wake::Host);
+                }
             }
             ToGuest::Scan(scan) => self.report_tasks(scan),
             ToGuest::Welcome(welcome) => self.welcomed(welcome),

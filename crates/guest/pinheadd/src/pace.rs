@@ -23,6 +23,9 @@ const HEARTBEAT_MS: u64 = 600_000;
 /// Minimum time between two looks while the history is gathered. In less time, too few of the
 /// kernel's ticks pass to measure the load.
 const QUICK_MS: u64 = 200;
+/// Maximum time by which a look is moved to a message of the host, so that the daemon wakes once
+/// for both. The limit is a quarter of the rules' interval if that is less.
+const LED_MS: u64 = 250;
 
 /// Result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct Pacer {
     quick_ms: u64,
     next_ms: u64,
     last_ms: Option<u64>,
+    /// Time of the host's last message that wakes the daemon.
+    led_ms: Option<u64>,
     /// Set while the rows include a row from before a long sleep.
     stale: bool,
     calm: u32,
@@ -82,6 +87,7 @@ impl Pacer {
             quick_ms: (update_ms / rows).clamp(QUICK_MS.min(update_ms), update_ms),
             next_ms: now_ms,
             last_ms: None,
+            led_ms: None,
             stale: false,
             calm: 0,
             settled: false,
@@ -114,12 +120,18 @@ impl Pacer {
         }
         let last = self.last_ms.unwrap_or(now_ms);
         let slept = self.stale || self.is_long(last, now_ms);
-        // A host may wake the daemon any number of times, but looks are never more frequent than
+        let due = last + self.update_ms;
+        // A host may wake the daemon any number of times, but looks are hardly more frequent than
         // the rules' interval.
         let soonest = match wake {
-            Wake::Host if !slept => last + self.update_ms,
+            Wake::Host if !slept && now_ms + self.led_by_ms() >= due => now_ms,
+            Wake::Host if !slept && self.settled => due,
+            Wake::Host if !slept => self.next_ms,
             _ => now_ms.max(last + self.quick_ms),
         };
+        if wake == Wake::Host {
+            self.led_ms = Some(now_ms);
+        }
         self.next_ms = self.next_ms.min(soonest.max(now_ms));
         if wake == Wake::Pressure || slept {
             self.settled = false;
@@ -130,6 +142,11 @@ impl Pacer {
             return Past::Forget;
         }
         Past::Keep
+    }
+
+    /// Returns the maximum time by which a look is moved to a message of the host.
+    fn led_by_ms(&self) -> u64 {
+        LED_MS.min(self.update_ms / 4)
     }
 
     /// Returns true if more than two of the rules' intervals lie between these times.
@@ -159,12 +176,14 @@ impl Pacer {
             _ => 0,
         };
         self.settled = self.calm >= CALM;
-        self.next_ms = now_ms + self.sleep_ms();
+        self.next_ms = now_ms + self.sleep_ms(now_ms);
     }
 
-    fn sleep_ms(&self) -> u64 {
+    fn sleep_ms(&self, now_ms: u64) -> u64 {
         if !self.settled {
-            return self.update_ms;
+            // The host's next message comes at about the time of the next look, and leads to it.
+            let is_led = self.led_ms.is_some_and(|led_ms| !self.is_long(led_ms, now_ms));
+            return self.update_ms + if is_led { self.led_by_ms() } else { 0 };
         }
         if self.pace == Pace::Host && self.hosted {
             return HEARTBEAT_MS.max(self.update_ms);
@@ -243,6 +262,41 @@ mod tests {
         assert_eq!(pacer.next_ms(), last + 1000);
         pacer.looked(Outcome::Still, last + 1000);
         assert!(pacer.is_settled(), "a sample without a change leaves the guest settled");
+    }
+
+    /// Returns the times of looks from 10 s to 20 s, and the number of looks that needed a wake-up
+    /// of their own. The host asks every second, a little earlier or later each time.
+    fn looks_of_asked_guest(outcome: Outcome, first_ms: u64) -> (Vec<u64>, usize) {
+        let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
+        pacer.set_hosted(true, 0);
+        let (mut looks, mut alone) = (Vec::new(), 0);
+        for second in 0..20 {
+            let ask_ms = first_ms + second * 1000 + second * 37 % 90;
+            while pacer.next_ms() < ask_ms {
+                let now = pacer.next_ms();
+                pacer.looked(outcome, now);
+                looks.push(now);
+                alone += usize::from(now > 10_000);
+            }
+            pacer.wake(Wake::Host, ask_ms);
+            if pacer.next_ms() <= ask_ms {
+                pacer.looked(outcome, ask_ms);
+                looks.push(ask_ms);
+            }
+        }
+        looks.retain(|at| (10_000..20_000).contains(at));
+        (looks, alone)
+    }
+
+    #[test]
+    fn busy_guest_wakes_once_for_the_host_and_its_rules() {
+        for first_ms in [0, 130, 400, 650, 900] {
+            for outcome in [Outcome::Acted, Outcome::Still] {
+                let (looks, alone) = looks_of_asked_guest(outcome, first_ms);
+                assert_eq!(alone, 0, "{outcome:?} from {first_ms} ms on: {looks:?}");
+                assert!((9..=11).contains(&looks.len()), "{outcome:?}: {looks:?}");
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub const BUSY_PERCENT: f64 = 10.0;
 pub const LOOK_MIN_MS: u64 = 250;
 /// Interval assumed for a daemon that has not sent its own interval.
 const UPDATE_MS: u64 = 1_000;
+/// Time after a request for memory statistics in which no daemon is asked to check its guest. The
+/// host makes such requests about once a second to a guest that runs.
+const SAMPLED_MS: u64 = 1_500;
 
 /// The handling of daemons' requests for memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +105,10 @@ pub struct Agent {
     files: Captures,
     alarm: AlarmQuestion,
     looked_ms: u64,
+    /// Time of the last request for the guest's memory statistics.
+    sampled_ms: Option<u64>,
+    /// True if the virtual CPUs used at least [`BUSY_PERCENT`] when measured last.
+    is_busy: bool,
     /// Numbers of requests to the daemon.
     pub asked: AskCounts,
 }
@@ -260,13 +267,14 @@ impl Agent {
     /// daemon's rules limits these messages.
     pub fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Option<ToGuest> {
         let update_ms = self.hello().map_or(UPDATE_MS, |hello| u64::from(hello.update_ms));
-        let is_due = now_ms.saturating_sub(self.looked_ms) >= update_ms.max(LOOK_MIN_MS);
-        if cpu_percent < BUSY_PERCENT || !is_due || !self.is_settled() {
+        let since = |at_ms| now_ms.saturating_sub(at_ms);
+        let is_due = since(self.looked_ms) >= update_ms.max(LOOK_MIN_MS)
+            && self.sampled_ms.is_none_or(|at_ms| since(at_ms) >= SAMPLED_MS);
+        self.is_busy = cpu_percent >= BUSY_PERCENT;
+        if !self.is_busy || !is_due || !self.is_settled() {
             return None;
         }
-        self.looked_ms = now_ms;
-        self.asked.looks += 1;
-        Some(ToGuest::Look)
+        Some(self.looks(now_ms))
     }
 
     /// Returns the first message of a host.
@@ -275,11 +283,24 @@ impl Agent {
         ToGuest::Welcome(Welcome { memory_pages: self.bounds.pages(), grants, paces: true })
     }
 
-    /// Requests the guest's memory statistics. Returns `None` if no daemon is connected.
-    pub fn ask_sample(&mut self, now_ms: u64) -> Option<ToGuest> {
-        self.hello()?;
+    /// Returns the messages that request the guest's memory statistics; none if no daemon is
+    /// connected. A settled daemon of a busy guest also checks its guest, and wakes once for both.
+    pub fn ask_sample(&mut self, now_ms: u64) -> Vec<ToGuest> {
+        if self.hello().is_none() {
+            return Vec::new();
+        }
         self.asked.samples += 1;
-        Some(ToGuest::Sample(Sample { sequence: self.question.ask(now_ms) }))
+        self.sampled_ms = Some(now_ms);
+        let looks = self.is_busy && self.is_settled();
+        let look = looks.then(|| self.looks(now_ms));
+        let sample = ToGuest::Sample(Sample { sequence: self.question.ask(now_ms) });
+        look.into_iter().chain([sample]).collect()
+    }
+
+    fn looks(&mut self, now_ms: u64) -> ToGuest {
+        self.looked_ms = now_ms;
+        self.asked.looks += 1;
+        ToGuest::Look
     }
 
     /// Returns true if an answer is likely, because few enough requests are unanswered.

@@ -96,7 +96,11 @@ impl AgentLink {
 
     /// Sends a message, now or when the daemon reads.
     pub fn send(&mut self, message: &ToGuest) {
-        if self.port.as_mut().is_some_and(|port| port.send(message).is_err()) {
+        self.send_all(std::slice::from_ref(message));
+    }
+
+    fn send_all(&mut self, messages: &[ToGuest]) {
+        if self.port.as_mut().is_some_and(|port| port.send_all(messages).is_err()) {
             self.lose();
         }
     }
@@ -128,8 +132,9 @@ impl AgentLink {
 
     /// Requests the guest's memory statistics. Returns false if no answer is expected.
     pub fn ask_sample(&mut self, now_ms: u64) -> bool {
-        let question = self.agent.ask_sample(now_ms);
-        self.send_if(question) && self.agent.is_worth_waiting()
+        let questions = self.agent.ask_sample(now_ms);
+        self.send_all(&questions);
+        !questions.is_empty() && self.agent.is_worth_waiting()
     }
 
     /// Requests the guest's tasks. Returns false if no daemon is connected.

@@ -129,11 +129,18 @@ impl Port {
 
     /// Sends a message to the guest, now or when it reads.
     pub fn send(&mut self, message: &ToGuest) -> io::Result<()> {
-        if self.out.len() >= OUT_MAX {
-            self.unsent += 1;
-            return Ok(());
+        self.send_all(std::slice::from_ref(message))
+    }
+
+    /// Sends messages together.
+    pub fn send_all(&mut self, messages: &[ToGuest]) -> io::Result<()> {
+        for message in messages {
+            if self.out.len() >= OUT_MAX {
+                self.unsent += 1;
+                return Ok(());
+            }
+            wire::encode(message, &mut self.out);
         }
-        wire::encode(message, &mut self.out);
         self.flush()
     }
 

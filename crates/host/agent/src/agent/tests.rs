@@ -59,6 +59,27 @@ fn settled_daemon_is_woken_by_load_as_often_as_its_rules_look() {
 }
 
 #[test]
+fn daemon_of_busy_guest_looks_with_its_sample_and_gets_no_second_message() {
+    let mut agent = met();
+    let kinds = |agent: &mut Agent, now_ms| match &agent.ask_sample(now_ms)[..] {
+        [ToGuest::Sample(_)] => "sample",
+        [ToGuest::Look, ToGuest::Sample(_)] => "look and sample",
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(kinds(&mut agent, 10_000), "sample", "the guest is idle");
+    for second in 11..20 {
+        assert_eq!(agent.look(100.0, second * 1_000), None, "a sample was requested");
+        assert_eq!(kinds(&mut agent, second * 1_000), "look and sample");
+    }
+    assert_eq!(agent.look(0.0, 20_000), None);
+    assert_eq!(kinds(&mut agent, 20_000), "sample");
+    assert_eq!(agent.look(100.0, 21_400), None);
+    assert_eq!(agent.look(100.0, 21_500), Some(ToGuest::Look), "no sample is requested any more");
+    agent.take(ToHost::Status(Status::default()), 22_000);
+    assert_eq!(kinds(&mut agent, 23_000), "sample", "the daemon looks by itself");
+}
+
+#[test]
 fn answer_is_as_old_as_its_request_and_older_one_is_ignored() {
     let mut agent = met();
     let true_ms_of =
@@ -66,8 +87,9 @@ fn answer_is_as_old_as_its_request_and_older_one_is_ignored() {
             (None, Some(DaemonEvent::Sample(_, true_ms))) => true_ms,
             other => panic!("{other:?}"),
         };
-    assert_eq!(agent.ask_sample(100), Some(ToGuest::Sample(Sample { sequence: 1 })));
-    assert_eq!(agent.ask_sample(200), Some(ToGuest::Sample(Sample { sequence: 2 })));
+    let question = |sequence| [ToGuest::Sample(Sample { sequence })];
+    assert_eq!(agent.ask_sample(100), question(1));
+    assert_eq!(agent.ask_sample(200), question(2));
     assert_eq!(true_ms_of(&mut agent, 1, 250), None);
     assert_eq!(true_ms_of(&mut agent, 2, 260), Some(200));
     assert_eq!(true_ms_of(&mut agent, 0, 300), Some(300), "without a request it is new");
@@ -76,11 +98,11 @@ fn answer_is_as_old_as_its_request_and_older_one_is_ignored() {
 #[test]
 fn a_daemon_that_is_silent_counts_as_gone_until_it_answers() {
     let mut agent = Agent::new(bounds(), PoolGrants::Yes);
-    assert_eq!(agent.ask_sample(0), None, "no daemon is connected");
+    assert_eq!(agent.ask_sample(0), [], "no daemon is connected");
     assert_eq!((agent.ask_tasks(), agent.is_up()), (None, false));
     let mut agent = met();
     for asked in 1..=5 {
-        assert!(agent.ask_sample(asked).is_some());
+        assert_eq!(agent.ask_sample(asked).len(), 1);
         assert_eq!((agent.is_up(), agent.is_worth_waiting()), (asked < 3, asked <= 3));
     }
     agent.take(sample(5), 0);
