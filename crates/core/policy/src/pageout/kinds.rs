@@ -177,6 +177,11 @@ named! {
 }
 
 impl GuestSample {
+    /// Returns true if the guest was parked on request, so nobody needs its memory.
+    pub(super) fn is_parked(&self) -> bool {
+        self.asleep_ms == Some(u64::MAX)
+    }
+
     /// Returns true if the virtual CPUs have hardly run for long enough.
     pub(super) fn sleeps(&self, config: &Config) -> bool {
         self.asleep_ms.is_some_and(|asleep_ms| asleep_ms >= config.after_ms)

@@ -13,6 +13,9 @@
 //! enough that, on average, only a small part of the working set is faulted in per minute. The rest
 //! is shorter while the host is short of memory.
 //!
+//! On a host with room, page-out first waits for guests at work, for at most half a minute. A guest
+//! that was parked on request is paged out at once.
+//!
 //! On a host short of memory, untouched memory of running guests is paged out too, after all
 //! sleeping guests. A first part of such a guest's memory is paged out. The next part follows only
 //! if at most half of the first part became resident again.
@@ -58,6 +61,11 @@ const REST_MAX_MS: u64 = 48 * 3_600_000;
 const DOUBLINGS_MAX: u32 = 6;
 /// Time within which a page-out must begin, or else balloons do not wait for its gain.
 const SOON_MS: u64 = 5_000;
+/// CPU usage from which a guest counts as at work, in percent of one CPU.
+const WORKS_PERCENT: u64 = 50;
+/// Longest time for which page-out waits for guests at work, while the host has room. Compression
+/// takes memory bandwidth and CPU time from a guest whose work may end soon.
+const YIELD_MS: u64 = 30_000;
 /// Pause after a page-out, in multiples of the page-out's duration. Page-out thus uses at most a
 /// quarter of a core, and half of a core while the host is short of memory.
 const PAUSE: u64 = 3;
@@ -122,6 +130,8 @@ pub struct PageOut {
     ended_ms: u64,
     took_ms: u64,
     after_ms: u64,
+    /// Time since which page-out waits for guests at work, or has waited for them.
+    yields_since_ms: Option<u64>,
 }
 
 impl PageOut {
@@ -158,8 +168,10 @@ impl PageOut {
         if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms(host.is_short()) {
             return orders;
         }
+        let yields = self.yields(host, guests, now_ms);
         let ready = guests
             .iter()
+            .filter(|guest| !yields || guest.is_parked())
             .filter(|g| self.standing(config, g, host.is_short(), now_ms) == Standing::Ready);
         let order = |guest: &&GuestSample| (guest.sleeps(config), self.worth(guest), guest.key);
         if let Some(guest) = ready.max_by_key(order) {
@@ -179,6 +191,18 @@ impl PageOut {
             });
         }
         orders
+    }
+
+    /// Returns true while page-out waits for guests at work. Nobody needs its gain on a host with
+    /// room.
+    fn yields(&mut self, host: &HostSample, guests: &[GuestSample], now_ms: u64) -> bool {
+        let works = |guest: &GuestSample| guest.busy_percent >= WORKS_PERCENT;
+        if host.is_short() || !guests.iter().any(works) {
+            self.yields_since_ms = None;
+            return false;
+        }
+        let since_ms = *self.yields_since_ms.get_or_insert(now_ms);
+        now_ms.saturating_sub(since_ms) < YIELD_MS
     }
 
     /// Returns true if a running page-out may continue.
