@@ -259,6 +259,11 @@ impl HostMeter {
         self.last.map(|(machine, _)| machine)
     }
 
+    /// Returns true if the host waits for memory or swaps.
+    pub(crate) fn is_strained(&self) -> bool {
+        self.rates.is_strained()
+    }
+
     /// Returns the memory available for guests, within the budget, as in all decisions.
     pub(crate) fn available(&self, settings: &Settings, used: Bytes) -> Option<Bytes> {
         let machine = self.machine()?;

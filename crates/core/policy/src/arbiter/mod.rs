@@ -119,6 +119,11 @@ impl Arbiter {
         self.lack
     }
 
+    /// Returns true while a reservation is open, satisfied or not.
+    pub fn is_reserved(&self) -> bool {
+        !self.reservations.0.is_empty()
+    }
+
     /// Returns the memory of satisfied reservations.
     pub fn held(&self) -> Bytes {
         self.reservations.held()

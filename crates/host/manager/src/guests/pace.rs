@@ -16,11 +16,16 @@ impl Guests {
     /// Returns the time to the next reading of all guests. The interval is long while all guests
     /// sleep soundly and nothing moves, because more readings would show no change.
     pub(crate) fn tick_ms(&self, now: Now) -> u64 {
+        if self.rest(now) { SOUND_TICK_MS } else { TICK_MS }
+    }
+
+    /// Returns true while all guests sleep soundly and nothing moves.
+    pub(crate) fn rest(&self, now: Now) -> bool {
         let rests = |guest: &ManagedGuest| {
             let is_watched = self.attention(guest.id) != Attention::default();
             guest.is_sound(now.ms) && !guest.memory.is_taken && !is_watched
         };
-        if self.iter().all(rests) { SOUND_TICK_MS } else { TICK_MS }
+        self.iter().all(rests)
     }
 
     /// Measures hypervisors' own memory. A turn measures some unmeasured guests, or one guest if

@@ -49,6 +49,8 @@ use timers::Timers;
 /// Interval of regular work, such as KSM's control, the lease's heartbeat and the journal's
 /// pruning.
 const SLOW_MS: u64 = 1_000;
+/// Time after the work of a second in which a calm manager does nothing, see [`Manager::is_calm`].
+const REST_MS: u64 = 3_000;
 /// Interval between those readings of running guests' processes that no decision needs.
 const LOOK_MS: u64 = 5_000;
 
@@ -135,6 +137,19 @@ impl Manager {
         let ready = self.wait(signals)?;
         let now = self.now();
         self.receive(&ready, now);
+        if now.ms >= self.timers.rest_until_ms || !self.is_calm(now) {
+            self.work(now);
+        }
+        Ok(match (ready.has(owner::STOP), ready.has(owner::RELOAD)) {
+            (true, _) => Turn::Stop,
+            _ if self.run.has_yielded => Turn::Stop,
+            (_, true) => Turn::Reload,
+            _ => Turn::On,
+        })
+    }
+
+    /// Does all work that is due.
+    fn work(&mut self, now: Now) {
         if now.ms >= self.timers.tick_ms {
             self.publish();
             self.step_guests(GuestEvent::Tick, now);
@@ -150,14 +165,18 @@ impl Manager {
         }
         if now.ms >= self.timers.slow_ms {
             self.timers.slow_ms = now.ms + SLOW_MS;
+            self.timers.rest_until_ms = now.ms + REST_MS;
             self.slow(now);
         }
-        Ok(match (ready.has(owner::STOP), ready.has(owner::RELOAD)) {
-            (true, _) => Turn::Stop,
-            _ if self.run.has_yielded => Turn::Stop,
-            (_, true) => Turn::Reload,
-            _ => Turn::On,
-        })
+    }
+
+    /// Returns true while all guests sleep soundly, the host has its set point and nobody asks. A
+    /// guest that wakes then does not wait for the manager, because the host has room. If such a
+    /// guest lacks memory, its daemon reports that at once.
+    fn is_calm(&self, now: Now) -> bool {
+        let arbiter = &self.memory.engine.arbiter;
+        let has_room = !arbiter.is_short() && !arbiter.is_reserved() && !self.host.is_strained();
+        has_room && self.devices.control.clients() == 0 && self.guests.rest(now)
     }
 
     fn now(&self) -> Now {
@@ -175,13 +194,16 @@ impl Manager {
         control.fds(set.owner(owner::CONTROL));
         scrape.iter().for_each(|scrape| scrape.fds(set.owner(owner::SCRAPE)));
         sources.fds(owner::SOURCES, &mut set);
-        let due = [self.timers.tick_ms, self.schedule.next_ms(), sources_ms];
+        let now = self.now();
+        let own_ms = self.timers.tick_ms.min(self.schedule.next_ms());
+        let rest_ms = if self.is_calm(now) { self.timers.rest_until_ms } else { 0 };
         let scrape_ms = scrape.as_ref().map_or(u64::MAX, ScrapeServer::next_ms);
-        let due = due.into_iter().chain([control.next_ms(), scrape_ms]).min();
-        let now_ms = self.run.clock.ms();
+        let due = [own_ms.max(rest_ms), sources_ms, control.next_ms(), scrape_ms];
+        let due = due.into_iter().min();
+        let now_ms = now.ms;
         let wait_ms = match self.run.clock.is_by_hand() {
             true => 0,
-            false => due.unwrap_or(now_ms).saturating_sub(now_ms).min(SLOW_MS),
+            false => due.unwrap_or(now_ms).saturating_sub(now_ms).min(REST_MS),
         };
         set.wait_with(&mut self.watcher, wait_ms).map_err(|source| Error::Poll { source })
     }

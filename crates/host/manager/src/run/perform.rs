@@ -88,7 +88,10 @@ impl Manager {
                 self.devices.control.answer(to.client, to.id, &answer, now.ms);
             }
             Effect::Passed(pass) => self.recorder.passed(*pass),
-            Effect::Hurry => self.schedule.hurry(now.ms),
+            Effect::Hurry => {
+                self.schedule.hurry(now.ms);
+                self.timers.rest_until_ms = now.ms;
+            }
             Effect::AllAnswered => self.schedule.all_answered(now.ms),
         }
     }

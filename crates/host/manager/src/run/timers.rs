@@ -5,6 +5,8 @@ pub(super) struct Timers {
     pub tick_ms: u64,
     pub slow_ms: u64,
     pub look_ms: u64,
+    /// End of the manager's rest, if nothing ends the rest sooner.
+    pub rest_until_ms: u64,
     pub crowd: Crowd,
 }
 
@@ -40,7 +42,13 @@ impl Crowd {
 impl Timers {
     /// Returns timers that are all due now.
     pub fn due(now_ms: u64) -> Timers {
-        Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, crowd: Crowd::default() }
+        Timers {
+            tick_ms: now_ms,
+            slow_ms: now_ms,
+            look_ms: now_ms,
+            rest_until_ms: now_ms,
+            crowd: Crowd::default(),
+        }
     }
 
     /// Sets the time of the next reading of guests, no later than the work of each second. A turn

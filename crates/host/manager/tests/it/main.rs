@@ -1,5 +1,6 @@
 //! The manager, driven by fake hypervisors, monitors and clients.
 
+mod calm;
 mod hostile;
 mod keeper;
 mod manager;
