@@ -183,7 +183,11 @@ fn one(
             Some(manager) => Some(manager),
             None => return Ok(()),
         },
-        None => None,
+        None => {
+            // The load begins after the same pause as in a case with a manager.
+            wait(pace.rest);
+            None
+        }
     };
     let targets = order(site, sets, run.seed());
     run.phase(phase::LOAD, |measures| {
@@ -247,7 +251,7 @@ fn manage(
         page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
-        // In every case with a manager, the load begins after this pause.
+        // In every case, the load begins after this pause.
         wait(pace.rest);
         Ok(())
     })
