@@ -239,6 +239,9 @@ impl Day {
         let (from_ms, to_ms) = (place(last_ms, 0), place(at_ms, 0));
         follow_line(&self.host_line, &mut self.host, from_ms, to_ms);
         self.last_ms = at_ms;
+        // Emulated guests run in user mode, so their CPU time counts as the host's user time.
+        let user = self.host.get(H::User).map(|ns| ns + all_run);
+        self.host.set(H::User, user);
         moment.host = self.host.clone();
         // The day's host is larger than the recorded host, in proportion to the number of guests.
         let times = self.guests.len().div_ceil(self.recorded.len().max(1)) as u64;
@@ -246,9 +249,6 @@ impl Day {
             moment.host.set(field, self.host.get(field).map(|value| value * times));
         }
         moment.host.set(H::Guests, Some(self.guests.len() as u64));
-        // Emulated guests run in user mode, so their CPU time counts as the host's user time.
-        let user = self.host.get(H::User).map(|ns| ns + all_run);
-        self.host.set(H::User, user);
         for (name, row) in &mut self.tiers {
             if self.tier_lines.get(name).is_some_and(|line| follow_line(line, row, from_ms, to_ms))
             {

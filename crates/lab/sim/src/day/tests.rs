@@ -73,6 +73,24 @@ fn steps_do_not_change_what_is_counted() {
 }
 
 #[test]
+fn host_counts_its_guests_run_time_in_the_same_moment() {
+    let mut runs: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut own, mut before) = (0, None);
+    // The recorded host counts 100 of its own in each second.
+    for moment in made(21, 1_000, 50_000) {
+        for (who, row) in &moment.guests {
+            let now = row.get(G::VcpuRun).expect("it counts");
+            own += runs.insert(who.name.clone(), now).map_or(0, |before| now - before);
+        }
+        let user = moment.host.get(H::User).expect("it counts");
+        if let Some(before) = before.replace(user) {
+            assert_eq!(user - before, 100 + std::mem::take(&mut own), "at {}", moment.at_ms);
+        }
+    }
+    assert!(runs["lnx020"] > 0);
+}
+
+#[test]
 fn sleeping_guest_reports_each_minute_and_works_in_its_hours() {
     let hours = made(9, 1_000, 24 * 3_600_000);
     let reported = |number: usize, hour: usize| {
