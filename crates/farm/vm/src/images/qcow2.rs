@@ -26,7 +26,7 @@ const NAME_BYTES_MAX: usize = 1023;
 /// most 2 MiB, and QEMU writes the name right after the header.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 const DATA_IN_ANOTHER_FILE: u64 = 1 << 2;
-/// Maximum number of headers read in a chain of backing images.
+/// Maximum number of backing images below an image.
 const DEPTH_MAX: usize = 16;
 
 /// Number of the extension with the format of the backing file.
@@ -125,11 +125,15 @@ pub struct Below {
 pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
     let mut found = Vec::new();
-    for _ in 0..DEPTH_MAX {
+    loop {
         // A checked file stays unchanged, because no other user can write to it.
         let checked = check_file(&path)?;
         let header = read_whole(&checked)?;
         let Some(backing) = header.backing else { return Ok(found) };
+        if found.len() == DEPTH_MAX {
+            let reason = format!("the image has a chain of more than {DEPTH_MAX} backing files");
+            return Err(wrong(image, reason));
+        }
         path = check_file(&below(&checked, &backing)?)?;
         if path.parent() != checked.parent() {
             let reason = format!(
@@ -151,7 +155,6 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
             return Ok(found);
         }
     }
-    Err(wrong(image, format!("the image has a chain of more than {DEPTH_MAX} backing files")))
 }
 
 /// Checks an image, but not its backing images, because QEMU gets the names of these from its
@@ -337,6 +340,22 @@ mod tests {
         }
         assert!(refusal(&place.file("raw.qcow2", b"raw")).contains("does not begin"));
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
+    }
+
+    #[test]
+    fn image_may_have_sixteen_backing_images_and_no_more() {
+        let place = Place::new("depth");
+        place.file("0", b"raw");
+        place.file("whole", &image_over("", "", 0));
+        for (bottom, format) in [("0", "raw"), ("whole", "qcow2")] {
+            place.file("1", &image_over(bottom, format, 0));
+            for at in 2..=17 {
+                place.file(&at.to_string(), &image(&(at - 1).to_string(), 0));
+            }
+            let below = check_image(&place.0.join("16")).unwrap();
+            assert_eq!(below.len(), DEPTH_MAX, "{bottom}");
+            assert!(refusal(&place.0.join("17")).contains("more than 16 backing files"));
+        }
     }
 
     /// QEMU uses the last format, while other programs might use the first.
