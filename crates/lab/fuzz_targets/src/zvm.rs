@@ -146,17 +146,49 @@ pub(crate) fn sysinfo_text(data: &[u8]) {
     }
 }
 
-/// Parses a STHYI page. An accepted page must add a limited number of levels.
+/// Parses a STHYI page. An accepted page must be the same after it is written and read again,
+/// unless its sections overlap. It must add a limited number of levels. The lowest limit must not
+/// exceed the CPUs of its level.
 pub(crate) fn sthyi_page(data: &[u8]) {
-    if let Ok(info) = sthyi::read(data) {
-        let _ = sthyi::read(&info.bytes());
-        let mut levels = sysinfo::levels("Type: 8561\nLPAR Name: LP1\nVM00 Name: LINUX01\n");
-        info.add_to(&mut levels);
-        // The existing levels, the group of a partition, and three hypervisors, each with a pool
-        // and a guest.
-        assert!(levels.len() <= 3 + 1 + 3 * 3, "{}", levels.len());
-        let _ = sysinfo::bound(&levels);
+    let Ok(info) = sthyi::read(data) else { return };
+    let bytes = info.bytes();
+    if are_apart(&info.head) && bytes.iter().any(|byte| *byte != 0) {
+        assert_eq!(sthyi::read(&bytes).as_ref(), Ok(&info));
     }
+    let mut levels = sysinfo::levels("Type: 8561\nLPAR Name: LP1\nVM00 Name: LINUX01\n");
+    info.add_to(&mut levels);
+    // The existing levels, the group of a partition, and three hypervisors, each with a pool and a
+    // guest.
+    assert!(levels.len() <= 3 + 1 + 3 * 3, "{}", levels.len());
+    if let Some(bound) = sysinfo::bound(&levels) {
+        let level = bound.level;
+        let count = level.configured.or(level.total).filter(|_| !level.is_general_only);
+        let all = count.map(|count| level.cpus(count).saturating_mul(1000));
+        assert!(all.is_none_or(|all| bound.cpus <= all), "{bound:?}");
+    }
+}
+
+/// Returns true if the sections of a page overlap neither each other nor the head, and end within
+/// the page that is written.
+fn are_apart(head: &sthyi::Head) -> bool {
+    let places = [
+        (head.machine, head.machine_length),
+        (head.lpar, head.lpar_length),
+        (head.hypervisor_1, head.hypervisor_1_length),
+        (head.guest_1, head.guest_1_length),
+        (head.hypervisor_2, head.hypervisor_2_length),
+        (head.guest_2, head.guest_2_length),
+        (head.hypervisor_3, head.hypervisor_3_length),
+        (head.guest_3, head.guest_3_length),
+    ];
+    let sections = places.into_iter().filter(|(at, length)| *at > 0 && *length > 0);
+    let mut ends: Vec<(usize, usize)> = sections
+        .map(|(at, length)| (usize::from(at), usize::from(at) + usize::from(length)))
+        .collect();
+    ends.push((0, sthyi::Head::BYTES));
+    ends.sort_unstable();
+    let is_within = |(_, to): &(usize, usize)| *to <= sthyi::PAGE_BYTES;
+    ends.iter().all(is_within) && ends.windows(2).all(|pair| pair[0].1 <= pair[1].0)
 }
 
 /// Parses the address of a host's libvirt. No text may become an option of ssh.

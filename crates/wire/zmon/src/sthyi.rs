@@ -215,7 +215,8 @@ impl Info {
         let head = &self.head;
         put((head.machine, head.machine_length), self.machine.as_ref().map(Layout::bytes));
         put((head.lpar, head.lpar_length), self.lpar.as_ref().map(Layout::bytes));
-        let told = head.places().into_iter().filter(|[a, b]| a.0 > 0 || b.0 > 0);
+        let is_there = |(at, length): (u16, u16)| at > 0 && length > 0;
+        let told = head.places().into_iter().filter(|[a, b]| is_there(*a) || is_there(*b));
         for ([hypervisor, guest], (of_it, under_it)) in told.zip(&self.above) {
             put(hypervisor, of_it.as_ref().map(Layout::bytes));
             put(guest, under_it.as_ref().map(Layout::bytes));

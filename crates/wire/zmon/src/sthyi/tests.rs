@@ -73,6 +73,17 @@ fn sthyi_answer_is_read_back_as_written() {
 }
 
 #[test]
+fn empty_section_before_a_hypervisor_moves_no_other() {
+    let mut info = info();
+    info.head.hypervisor_2 = info.head.hypervisor_1;
+    info.head.hypervisor_2_length = info.head.hypervisor_1_length;
+    info.head.guest_2 = info.head.guest_1;
+    info.head.guest_2_length = info.head.guest_1_length;
+    (info.head.hypervisor_1_length, info.head.guest_1_length) = (0, 0);
+    assert_eq!(read(&info.bytes()), Ok(info));
+}
+
+#[test]
 fn a_section_behind_the_end_is_an_error_and_no_section_is_none() {
     let bytes = info().bytes();
     assert!(read(&bytes[..200]).is_err(), "the hypervisor is cut");
