@@ -1,7 +1,7 @@
 //! `pinhead sql`: read-only queries of recordings by the user.
 
 use crate::Error;
-use base::{Column, Table, csv_record, csv_text, left, right};
+use base::{Column, Table, csv_record, csv_text, is_plain, left, right};
 use clap::{Args, ValueEnum};
 use reports::recorded;
 use std::io::Write;
@@ -78,7 +78,7 @@ impl<'a> Printer<'a> {
         if cells.is_empty() {
             self.names = names.to_vec();
             if self.format == SqlFormat::Csv {
-                return self.put_record(names);
+                return self.put_record(names.iter().map(|name| printable(name)));
             }
             return ControlFlow::Continue(());
         }
@@ -86,7 +86,7 @@ impl<'a> Printer<'a> {
         match self.format {
             SqlFormat::Csv => self.put_record(cells.iter().map(|cell| match cell {
                 Cell::Null => String::new(),
-                Cell::Text(text) => csv_text(text).into_owned(),
+                Cell::Text(text) => printable(&csv_text(text)),
                 cell => shown(cell),
             })),
             SqlFormat::Json => {
@@ -139,6 +139,11 @@ impl<'a> Printer<'a> {
             _ => Ok(self.is_cut.then_some(self.rows.len())),
         }
     }
+}
+
+/// Replaces the characters of a foreign text that a terminal would act on.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_plain(c) { c } else { '\u{fffd}' }).collect()
 }
 
 fn clipped(cell: &Cell) -> Cell {
@@ -209,7 +214,7 @@ mod tests {
     #[test]
     fn answers_are_tables_csv_and_json() {
         check(SqlFormat::Text, "guest       n\nwe,b\"1\u{fffd}\u{fffd}  -12\n-         0.5\n");
-        check(SqlFormat::Csv, "guest,n\r\n\"we,b\"\"1\u{1b}\u{9b}\",-12\r\n,0.5\r\n");
+        check(SqlFormat::Csv, "guest,n\r\n\"we,b\"\"1\u{fffd}\u{fffd}\",-12\r\n,0.5\r\n");
         check(
             SqlFormat::Json,
             "[\n  {\"guest\": \"we,b\\\"1\\u001b\\u009b\", \"n\": -12},\n  \

@@ -79,7 +79,7 @@ pub(crate) fn journal(data: &[u8]) {
 }
 
 /// Queries a day file or a file of samples with SQL. The first byte selects the file. Every answer
-/// as text or JSON must be printable.
+/// must be printable.
 pub(crate) fn sql_views(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     let name = if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" };
@@ -93,8 +93,10 @@ pub(crate) fn sql_views(data: &[u8]) {
             let args = SqlArgs { query: query.into(), format, dir: Some(dir.into()) };
             let mut out = Vec::new();
             let answered = pinhead::sql::run(&args, &mut out);
-            if answered.is_ok() && format != SqlFormat::Csv {
-                shown(std::str::from_utf8(&out).expect("text in UTF-8"));
+            if answered.is_ok() {
+                // A line of CSV ends with two characters.
+                let text = std::str::from_utf8(&out).expect("text in UTF-8");
+                shown(&text.replace("\r\n", "\n"));
             }
         }
     });
