@@ -2,8 +2,9 @@
 //!
 //! A guest counts CPU time by its own clock. If the guest's virtual CPUs are delayed or emulated,
 //! this clock differs from the host's. The guest's CPU times are therefore multiplied by a factor.
-//! The factor is the CPU time that the host gave the virtual CPUs, divided by the CPU time that the
-//! guest counted. Both times are measured between two reports of the guest's processes.
+//! The factor is all CPU time that the host gave the virtual CPUs, divided by the CPU time that the
+//! guest counted between reports of its processes. It thereby also divides the CPU time outside of
+//! these reports among the processes.
 
 use crate::Facts;
 use crate::gather::{By, GuestId, Measured, together};

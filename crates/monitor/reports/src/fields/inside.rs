@@ -11,7 +11,8 @@ fn ticks(facts: &Facts<'_>) -> Option<f64> {
     Some(facts.g(G::OwnBusy)? + facts.g(G::OwnIdle)? + stolen)
 }
 
-/// Converts the CPU time of a process from the guest's clock to the host's clock.
+/// Converts the CPU time of a process from the guest's count to its share of the CPU time that the
+/// host gave the guest.
 fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
     Some(ns * facts.scale()?)
 }
@@ -112,26 +113,26 @@ derived! {
             [process User, process System, process Run, process ChildUser, process ChildSystem,
              guest OwnRun, guest VcpuRun],
             "host CPU time of the process and its ended children; 100 is one CPU",
-            "user, system and children's time multiplied by the clock ratio, as a share of the \
-             time", |f| f.g_share(prorated(f, f.process_and_children_ns()?)?);
+            "user, system and children's time, scaled to the guest's host CPU time; as a share of \
+             the time", |f| f.g_share(prorated(f, f.process_and_children_ns()?)?);
         "cpu_ms_per_min", "CPU|ms/min", MsPerMin 1,
             [process User, process System, process Run, process ChildUser, process ChildSystem,
              guest OwnRun, guest VcpuRun],
             "host CPU time of the process and its ended children: the saving if it is stopped",
-            "user, system and children's time multiplied by the clock ratio, per minute",
+            "user, system and children's time, scaled to the guest's host CPU time; per minute",
             |f| f.g_ms_per_min(prorated(f, f.process_and_children_ns()?)?);
         "user_percent", "User|%", Percent 2, [process User, guest OwnRun, guest VcpuRun],
             "host CPU time in user mode",
-            "user time multiplied by the clock ratio, as a share of the time",
+            "user time, scaled to the guest's host CPU time; as a share of the time",
             |f| f.g_share(prorated(f, f.p(P::User)?)?);
         "system_percent", "Sys|%", Percent 2, [process System, guest OwnRun, guest VcpuRun],
             "host CPU time in the guest's kernel",
-            "system time multiplied by the clock ratio, as a share of the time",
+            "system time, scaled to the guest's host CPU time; as a share of the time",
             |f| f.g_share(prorated(f, f.p(P::System)?)?);
         "child_percent", "Child|%", Percent 2,
             [process ChildUser, process ChildSystem, guest OwnRun, guest VcpuRun],
             "host CPU time of children that have ended; included in CPU %",
-            "children's time multiplied by the clock ratio, as a share of the time",
+            "children's time, scaled to the guest's host CPU time; as a share of the time",
             |f| f.g_share(prorated(f, f.p(P::ChildUser)? + f.p(P::ChildSystem)?)?);
         "prorate_ratio", "Clock|ratio", Ratio 3,
             [guest RunThen, guest OwnRun, guest VcpuRun, guest OwnBusy],
