@@ -41,6 +41,7 @@ mod report;
 mod single;
 mod states;
 mod storage;
+mod successors;
 mod sums;
 pub mod testing;
 mod time;

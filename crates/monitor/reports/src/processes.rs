@@ -99,17 +99,23 @@ fn over_time(input: &TableInput<'_>, at: usize) -> BTreeMap<Key, Over<ProcessFie
     let by = input.options.by;
     let mut found: BTreeMap<Key, Over<ProcessField>> = BTreeMap::new();
     for step in &input.timelines[at].steps {
-        let mut here: BTreeMap<Key, Over<ProcessField>> = BTreeMap::new();
+        // The processes of a guest that was started again are of one run after the other.
+        let mut runs: BTreeMap<(GuestId, &ProcessName), Over<ProcessField>> = BTreeMap::new();
         for (who, processes) in &step.interval.processes {
             if input.options.pattern.is_some_and(|pattern| !pattern.takes(who)) {
                 continue;
             }
-            let id = GuestId::of(who);
+            let id = input.timelines[at].id_of(who);
             for (name, over) in processes {
-                let pid = if by == By::Guest { name.pid } else { 0 };
-                let key = (id.subject(by), ProcessName { name: name.name.clone(), pid });
-                here.entry(key).or_default().add_concurrent(over);
+                let run = runs.entry((id.clone(), name));
+                run.and_modify(|sum| sum.add(over)).or_insert_with(|| over.clone());
             }
+        }
+        let mut here: BTreeMap<Key, Over<ProcessField>> = BTreeMap::new();
+        for ((id, name), over) in runs {
+            let pid = if by == By::Guest { name.pid } else { 0 };
+            let key = (id.subject(by), ProcessName { name: name.name.clone(), pid });
+            here.entry(key).or_default().add_concurrent(&over);
         }
         for (key, over) in here {
             found.entry(key).and_modify(|sum| sum.add(&over)).or_insert(over);

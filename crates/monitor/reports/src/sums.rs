@@ -4,7 +4,8 @@ use crate::Facts;
 use crate::gather::{GuestId, Measured, Taken, all_tiers, guests_of, in_turn, together};
 use crate::pattern::Pattern;
 use crate::states::both;
-use model::{HostField, Interval, Over, TierField};
+use crate::successors::{Successors, joined, successors};
+use model::{GuestIdentity, HostField, Interval, Over, TierField};
 use std::collections::BTreeMap;
 
 /// CPU use in percent above which a guest is active; an idle Linux stays below.
@@ -86,6 +87,8 @@ pub(crate) struct Timeline<'a> {
     pub steps: Vec<Step<'a>>,
     /// Sums over the whole time.
     pub total: Sums,
+    /// Guests that were started again.
+    successors: Successors,
 }
 
 pub(crate) struct Step<'a> {
@@ -97,11 +100,15 @@ pub(crate) struct Step<'a> {
 impl<'a> Timeline<'a> {
     /// Builds the timeline of the guests that match the pattern.
     pub(crate) fn of(intervals: &'a [Interval], pattern: Option<&Pattern>) -> Timeline<'a> {
+        let mut taken = Taken::new();
+        let found: Vec<BTreeMap<GuestId, Measured<'a>>> =
+            intervals.iter().map(|interval| guests_of(interval, pattern, &mut taken)).collect();
+        let covered = intervals.iter().map(|interval| interval.host.covered_ms);
+        let successors = successors(&found.iter().zip(covered).collect::<Vec<_>>());
         let mut steps = Vec::with_capacity(intervals.len());
         let mut total: Option<Sums> = None;
-        let mut taken = Taken::new();
-        for interval in intervals {
-            let guests = guests_of(interval, pattern, &mut taken);
+        for (interval, guests) in intervals.iter().zip(found) {
+            let guests = joined(guests, &successors);
             let sums = Sums::of(interval, &guests);
             match &mut total {
                 None => total = Some(sums.clone()),
@@ -109,6 +116,12 @@ impl<'a> Timeline<'a> {
             }
             steps.push(Step { interval, guests, sums });
         }
-        Timeline { steps, total: total.unwrap_or_default() }
+        Timeline { steps, total: total.unwrap_or_default(), successors }
+    }
+
+    /// Returns the identity that counts all runs of a guest.
+    pub(crate) fn id_of(&self, who: &GuestIdentity) -> GuestId {
+        let id = GuestId::of(who);
+        self.successors.get(&id).cloned().unwrap_or(id)
     }
 }

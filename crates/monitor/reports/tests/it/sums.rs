@@ -290,6 +290,61 @@ fn guests_that_come_one_after_the_other_are_not_counted_twice() {
     assert_eq!(all.next().and_then(|line| line.values[cpu]), Some(50.0));
 }
 
+/// Returns a minute of runs of the guest `g`: for each its UUID, and its covered seconds.
+fn minute(turn: i64, runs: &[(&str, u64)]) -> Interval {
+    let mut interval =
+        Interval { from_ms: turn * 60_000, length_ms: 60_000, ..Interval::default() };
+    interval.host.covered_ms = 60_000;
+    for (uuid, seconds) in runs {
+        let who =
+            GuestIdentity { uuid: (*uuid).into(), name: "g".into(), ..GuestIdentity::default() };
+        let mut guest = Over { covered_ms: seconds * 1_000, ..Over::default() };
+        guest.row.set(G::VcpuRun, Some(seconds * 500_000_000));
+        guest.row.set(G::OtherRun, Some(0));
+        interval.guests.insert(who.clone(), guest);
+        let mut process = Over { covered_ms: seconds * 1_000, ..Over::default() };
+        process.row.set(P::User, Some(seconds * 100_000_000));
+        process.row.set(P::System, Some(0));
+        process.row.set(P::Count, Some(2));
+        let name = ProcessName { name: "sh".into(), pid: 0 };
+        interval.processes.insert(who, [(name, process)].into());
+    }
+    interval
+}
+
+/// Returns the names in the rows of single guests, and their values of a column.
+fn rows_of(name: &str, id: &str, intervals: Vec<Interval>) -> Vec<(String, Option<f64>)> {
+    let report = report(name, &[HostData { intervals, ..HostData::default() }], By::Guest);
+    let column = column(&report, id);
+    let lines = report.tables[0].lines.iter().filter(|line| line.kind == LineKind::Whole);
+    lines.map(|line| (line.labels[1].clone(), line.values[column])).collect()
+}
+
+#[test]
+fn a_guest_that_was_started_again_has_one_row() {
+    let minutes = || {
+        vec![
+            minute(0, &[("7", 60)]),
+            minute(1, &[("7", 20), ("3", 40)]),
+            minute(2, &[("3", 30), ("5", 10)]),
+        ]
+    };
+    let one = |value: Option<f64>| [("g".to_owned(), value)];
+    assert_eq!(rows_of("GUEST1", "cpu_percent", minutes()), one(Some(50.0)));
+    assert_eq!(rows_of("PROC", "processes", minutes()), one(Some(2.0)));
+}
+
+#[test]
+fn guests_of_one_name_at_the_same_time_have_a_row_each() {
+    let together = vec![minute(0, &[("7", 60), ("3", 60)])];
+    assert_eq!(rows_of("GUEST1", "cpu_percent", together).len(), 2);
+    // Each of them is seldom reported, but they take turns more than once.
+    let mixed = [("7", 10), ("3", 10), ("7", 10)];
+    let mixed: Vec<Interval> =
+        mixed.into_iter().zip(0..).map(|(run, turn)| minute(turn, &[run])).collect();
+    assert_eq!(rows_of("GUEST1", "cpu_percent", mixed).len(), 2);
+}
+
 #[test]
 fn absurd_recordings_do_not_break_any_report_format() {
     for seed in 1..12 {
