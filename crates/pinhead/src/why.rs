@@ -124,8 +124,14 @@ pub(crate) fn time_between(
     }
 }
 
-/// Returns [`time_between`] for recordings in `dir`. The end of the recordings of a named directory
-/// takes the place of the present, also for times of day without a date.
+/// Returns the end of the recordings in a named directory, which takes the place of the present for
+/// times such as `14:03` and `3h ago`.
+pub(crate) fn recorded_now(dir: Option<&Path>, now: &Now) -> Result<Now, Error> {
+    let ms = recorded::usual_end(dir, now.ms)?;
+    Ok(Now { ms, ..now.clone() })
+}
+
+/// Returns [`time_between`] for recordings in `dir`, at the time of [`recorded_now`].
 pub(crate) fn recorded_between(
     from: Option<&str>,
     to: Option<&str>,
@@ -133,8 +139,7 @@ pub(crate) fn recorded_between(
     dir: Option<&Path>,
     now: &Now,
 ) -> Result<(i64, i64), Error> {
-    let ms = recorded::usual_end(dir, now.ms)?;
-    time_between(from, to, usual_ms, &Now { ms, ..now.clone() })
+    time_between(from, to, usual_ms, &recorded_now(dir, now)?)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod bundle;
 pub use bundle::read as unpack;
 
 use crate::making::Making;
-use crate::why::time_between;
+use crate::why::{recorded_now, time_between};
 use crate::{Error, RecordingsError};
 use bundle::{JOURNAL, RECORDINGS};
 use clap::{Args, Subcommand};
@@ -60,7 +60,7 @@ pub struct ExportArgs {
     /// The default is the beginning of the recordings.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// End time; default: now
+    /// End time; default: now, or the end of the recordings in --dir
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
     /// Rename guests, classes and processes to guest1, class1, process1
@@ -116,8 +116,10 @@ pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
 }
 
 fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
-    // Without a start time, the export begins with the first record.
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, now)?;
+    // Without times, everything is exported, even data later than the last recorded minute.
+    let end = recorded_now(args.dir.as_deref(), now)?;
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, &end)?;
+    let to_ms = if args.to.is_some() { to_ms } else { now.ms };
     let dir = recorded::dir(args.dir.as_deref())?;
     let usual = || recorded::journal_of(args.dir.as_deref());
     let journal = args.journal.clone().unwrap_or_else(usual);

@@ -286,3 +286,20 @@ fn finding2_07_pipe_among_exported_files_is_refused() {
     assert!(said.contains("passes.db is a directory, a pipe or a device"), "{said}");
     assert!(!dir.path("copy").exists());
 }
+
+#[test]
+fn times_of_an_export_are_before_the_end_of_the_recordings() {
+    let dir = Dir::new("times");
+    let later = Now { ms: BEGIN_MS + 30 * 24 * 60 * MINUTE, zone: TimeZone::UTC };
+    let exported = |name: &str, from: Option<&str>| {
+        let to = dir.path(name);
+        let args = ExportArgs { from: from.map(str::to_owned), ..dir.export(&to, false) };
+        export(&args, &later, &mut Vec::new()).unwrap();
+        moments(&to).into_iter().map(|moment| moment.at_ms).collect::<Vec<_>>()
+    };
+    let all = exported("all", None);
+    assert_eq!(all.last(), Some(&(BEGIN_MS + 10 * MINUTE)), "nothing at the end is lost");
+    let last = exported("last", Some("3m ago"));
+    assert!(last.len() > 10 && last.len() < all.len(), "{last:?}");
+    assert!(last.iter().all(|at_ms| *at_ms >= BEGIN_MS + 7 * MINUTE), "{last:?}");
+}

@@ -47,7 +47,7 @@ pub struct ExportArgs {
     /// Start time; default: the beginning
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// End time; default: now
+    /// End time; default: now, or the end of the recordings in --dir
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! Export of recordings to a MONWRITE file.
 
 use super::args::ExportArgs;
-use crate::why::time_between;
+use crate::why::recorded_between;
 use crate::{Error, RecordingsError};
 use base::duration::MINUTE_MS;
 use base::{counted, plain};
@@ -24,7 +24,13 @@ const FILE_MODE: u32 = 0o640;
 
 pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let now = ::why::now();
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, &now)?;
+    let (from_ms, to_ms) = recorded_between(
+        args.from.as_deref(),
+        args.to.as_deref(),
+        now.ms,
+        args.dir.as_deref(),
+        &now,
+    )?;
     let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let Some((first_ms, last_ms)) = records.extent()? else {
         return Err(RecordingsError::Empty.into());
