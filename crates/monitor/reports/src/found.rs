@@ -55,6 +55,17 @@ pub fn must_be_found(hosts: &[HostData], options: &Options<'_>) -> Result<(), Er
     Err(Error::NoGuest { what, hint })
 }
 
+/// Returns a guest's name as it is recorded. Its case may differ, if only one guest has the name.
+pub fn recorded_name<'a>(name: &'a str, hosts: &'a [HostData]) -> &'a str {
+    let intervals = hosts.iter().flat_map(|host| &host.intervals);
+    let names = intervals.flat_map(|interval| interval.guests.keys()).map(|who| who.name.as_str());
+    let alike: BTreeSet<&str> = names.filter(|known| known.eq_ignore_ascii_case(name)).collect();
+    match (alike.contains(name), alike.first()) {
+        (false, Some(&only)) if alike.len() == 1 => only,
+        _ => name,
+    }
+}
+
 /// Formats the first names, and the number of the others.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(NAMES_SHOWN);

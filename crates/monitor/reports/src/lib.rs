@@ -58,7 +58,7 @@ pub use docs::markdown;
 pub use error::Error;
 pub use facts::{Added, Facts};
 pub use fields::{Derived, Raw, Scope, all, field};
-pub use found::must_be_found;
+pub use found::{must_be_found, recorded_name};
 pub use gather::{By, HostData};
 pub use header::HostHeader;
 pub use needs::{Needs, needs};

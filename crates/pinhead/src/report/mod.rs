@@ -32,6 +32,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "PATTERN")]
     pub class: Option<String>,
     /// Only the guest of this name, over time
+    ///
+    /// Upper and lower case may differ if only one guest has the name.
     #[arg(long, value_name = "NAME", conflicts_with = "class")]
     pub guest: Option<String>,
     /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
@@ -173,7 +175,7 @@ pub fn answer(
     let wanted = wanted(args, now, &definitions)?;
     let recorded = source(&wanted)?;
     let pattern = match (&args.guest, &args.class) {
-        (Some(name), _) => Some(Pattern::guest(name)?),
+        (Some(name), _) => Some(Pattern::guest(reports::recorded_name(name, &recorded))?),
         (None, class) => class.as_deref().map(Pattern::new).transpose()?,
     };
     let zone = Place(&now.zone);

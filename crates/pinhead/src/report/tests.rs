@@ -99,6 +99,8 @@ fn report_of_one_guest_is_over_time() {
     let cells = |row: String| row.split_whitespace().take(9).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(cells(row(&text, "LNX1001 ")), cells(row(&other, "LNX1001 ")));
     assert_ne!(cells(row(&text, "12:00")), cells(row(&other, "12:00")));
+    // No other guest has this name in another case.
+    assert_eq!(printed("GUEST1 --from 00:00 --guest lnx1001").expect("a report"), text);
 }
 
 #[test]

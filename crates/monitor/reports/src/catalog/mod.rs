@@ -7,7 +7,7 @@ mod host;
 pub use definition::{Chart, ChartKind, Definition, Part};
 
 use crate::Error;
-use base::correction;
+use base::{correction, nearest};
 
 /// All reports, in the order in which an operator reads them.
 pub static REPORTS: &[Definition] = &[
@@ -43,10 +43,17 @@ pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     if of_old.is_empty() {
         let names = REPORTS.iter().map(|report| report.name);
         let old = REPORTS.iter().flat_map(|report| report.heritage.iter().copied());
-        let hint = correction(name, names.chain(old));
+        let hint = hint(name, names.chain(old));
         return Err(Error::UnknownReport { name: name.to_owned(), hint });
     }
     Ok(of_old)
+}
+
+/// Returns the nearest names of reports. If none is near, the name may be a guest's.
+fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let is_near = !nearest(name, known.clone()).is_empty();
+    let hint = correction(name, known);
+    if is_near { hint } else { format!("{hint}. With --guest NAME a report shows one guest") }
 }
 
 /// Returns the report names of other monitors in alphabetical order, with the reports that replace
@@ -99,6 +106,8 @@ mod tests {
         assert!(error.contains("STORE1") && !error.contains('\x1b'), "{error}");
         let near = find("gest1").expect_err("no report").to_string();
         assert_eq!(near, "No report is called gest1: did you mean `GUEST1` or `GUEST2`?");
+        let guest = find("webserver1").expect_err("no report").to_string();
+        assert!(guest.ends_with("With --guest NAME a report shows one guest"), "{guest}");
         assert!(heritage().len() >= 15);
     }
 }
