@@ -7,7 +7,9 @@ use crate::args::UpArgs;
 use crate::tell::say;
 use base::counted;
 use farm::config::{Farm, SECTIONS, Source};
+use settings::quoted;
 use vm::first_host_port;
+use vm::images::Arch;
 
 /// Checks the farm's file or the options, and prints them. Images are not checked, because a start
 /// may make them.
@@ -15,13 +17,7 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Error> {
     let Some(path) = &args.farm else {
         checked_rules(&args.rules)?;
         find_daemon(args.arch.into())?;
-        return say(&format!(
-            "{} of {} and {} MiB, rules {}: no errors\n",
-            counted(args.guests.into(), "guest"),
-            counted(args.cpus.into(), "CPU"),
-            args.memory,
-            base::plain(&args.rules, 200),
-        ));
+        return say(&of_options(args));
     };
     let farm = serve::load(path, &args.only)?;
     check(&farm)?;
@@ -30,6 +26,23 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Error> {
     let name = base::plain(&path.display().to_string(), 4096);
     let only = if args.only.is_empty() { "" } else { " with --only" };
     say(&format!("# {name}: no errors, {guests}{only}\n{}", settings::in_force(&text, SECTIONS)))
+}
+
+/// Formats the options as a farm's file with the same guests.
+fn of_options(args: &UpArgs) -> String {
+    let UpArgs { guests, cpus, memory, rules, .. } = args;
+    let arch = Arch::from(args.arch);
+    format!(
+        "# {} of {} and {memory} MiB, rules {}: no errors\n\
+         # A farm's file with such guests. It has no loads, and no --pace.\n\
+         [[class]]\nname = \"g\"\ncount = {guests}\narch = {}\ncpus = {cpus}\n\
+         memory = \"{memory} MiB\"\nrules = {}\n",
+        counted((*guests).into(), "guest"),
+        counted((*cpus).into(), "CPU"),
+        base::plain(rules, 200),
+        quoted(arch.name()),
+        quoted(rules),
+    )
 }
 
 /// Checks everything that the classes name.

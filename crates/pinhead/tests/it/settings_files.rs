@@ -31,6 +31,15 @@ const FARM: (&str, &str) = (
      ports = [{ guest = 80, host = 18000 }]\n",
 );
 
+/// Returns printed settings as a file that also sets the defaults.
+fn with_defaults(printed: &str) -> String {
+    let line = |line: &str| {
+        let default = line.strip_prefix('#').filter(|line| !line.starts_with(' '));
+        default.unwrap_or(line).to_owned() + "\n"
+    };
+    printed.lines().map(line).collect()
+}
+
 #[test]
 fn check_recognises_settings_and_farm_files() {
     for ((name, text), kind) in [(HOST, "the manager's settings"), (FARM, "a farm's file")] {
@@ -55,12 +64,16 @@ fn host_check_prints_settings_in_force() {
     let (status, text) = run(&[HOST], &["host", "--check", "--config", "host.toml"]);
     assert_eq!(status, 0, "{text}");
     assert!(text.starts_with("# host.toml: no errors\n# socket: "), "{text}");
-    for line in ["set_point = \"2G\"", "#reserve = 3%", "mode = \"off\"", "#after = 30s"] {
+    for line in ["set_point = \"2G\"", "#reserve = \"3%\"", "mode = \"off\"", "#after = \"30s\""] {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
     let budget = ["host", "--check", "--config", "host.toml", "--budget", "4G"];
     let (_, text) = run(&[HOST], &budget);
     assert!(text.contains("# --budget 4 GiB overrides `budget` in [host]\n"), "{text}");
+    assert!(text.contains("\nbudget = \"4 GiB\"\n"), "{text}");
+    let fed_back = with_defaults(&text);
+    let (status, again) = run(&[("host.toml", &fed_back)], &budget);
+    assert_eq!((status, with_defaults(&again)), (0, fed_back));
     let wrong = ("host.toml", "[host]\nset_point = \"2GB\"\n");
     let (status, text) = run(&[wrong], &["host", "--check", "--config", "host.toml"]);
     assert_eq!(status, 2, "{text}");
@@ -75,7 +88,10 @@ fn host_check_prints_settings_in_force() {
 fn up_check_prints_farm_in_force() {
     let (status, text) = run(&[FARM], &["up", "--check", "FARM.toml"]);
     assert_eq!(status, 0, "{text}");
-    assert!(text.starts_with("# FARM.toml: no errors, 3 guests\n#name = "), "{text}");
+    assert!(text.starts_with("# FARM.toml: no errors, 3 guests\n# name: "), "{text}");
+    let fed_back = with_defaults(&text);
+    let (status, again) = run(&[("FARM.toml", &fed_back)], &["up", "--check", "FARM.toml"]);
+    assert_eq!((status, with_defaults(&again)), (0, fed_back));
     let lines = ["memory = \"96M\"", "#cpus = 1", "ports = [{ guest = 80, host = 18000 }]"];
     for line in lines {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
@@ -85,7 +101,12 @@ fn up_check_prints_farm_in_force() {
     assert_eq!(status, 2, "{text}");
     assert!(text.contains("did you mean `default`?"), "{text}");
     let (status, text) = run(&[], &["up", "--check", "--memory", "1G", "--guests", "1"]);
-    assert_eq!((status, &*text), (0, "1 guest of 4 CPUs and 1024 MiB, rules default: no errors\n"));
+    assert_eq!(status, 0, "{text}");
+    let first = "# 1 guest of 4 CPUs and 1024 MiB, rules default: no errors\n";
+    assert!(text.starts_with(first) && text.contains("\nmemory = \"1024 MiB\"\n"), "{text}");
+    let (status, again) = run(&[("FARM.toml", &text)], &["up", "--check", "FARM.toml"]);
+    assert_eq!(status, 0, "{again}");
+    assert!(again.starts_with("# FARM.toml: no errors, 1 guest\n"), "{again}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub use convert::{
     tables, time, truth, words, wrong,
 };
 pub use fault::{ERRORS_MAX, Fault};
-pub use in_force::in_force;
+pub use in_force::{in_force, quoted};
 pub use load::{FILE_MAX, LoadError, load};
 pub use quantity::Share;
 pub use read::{Entries, Key, Reader, Section, Table};
