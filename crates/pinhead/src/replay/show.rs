@@ -18,7 +18,7 @@ const DIFFERENCES: usize = 5;
 const NAME_MAX: usize = 24;
 const REASON_MAX: usize = 120;
 
-/// Formats a product of bytes and milliseconds as GiB hours, in hundredths.
+/// Formats a product of bytes and milliseconds as GiB·h, in hundredths.
 fn gib_hours(area: u128) -> String {
     let hundredths = area * 100 / (u128::from(base::GIB) * 3_600_000);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
@@ -110,7 +110,8 @@ pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error
             seconds(fit.host.below_reserve_ms)
         ),
         Shortage::Needs => format!(
-            "with one more guest, needs would exceed free memory by {} MiB-minutes instead of {}",
+            "with one more guest, needs would exceed free memory by {} MiB·min instead of {} \
+             MiB·min",
             mib_minutes(beyond.lacked),
             mib_minutes(fit.host.lacked)
         ),
@@ -189,14 +190,14 @@ fn sizes(from: Bytes, to: Bytes) -> String {
 fn table(runs: &[(&str, &Played)]) -> String {
     let columns = [
         left("POLICY").most(NAME_MAX),
-        right("HAD GiB h"),
-        right("IN HOST"),
+        right("HAD GiB·h"),
+        right("IN HOST GiB·h"),
         right("NOT MET MiB·min"),
         right("FOR s").rank(1),
-        right("UP").rank(3),
-        right("DOWN").rank(3),
+        right("UP moves").rank(3),
+        right("DOWN moves").rank(3),
         right("FREE MiB").rank(4),
-        right("LEAST").rank(5),
+        right("LEAST MiB").rank(5),
         right("BELOW s").rank(2),
         right("RESERVE s").rank(6),
     ];
@@ -279,11 +280,11 @@ fn guests(runs: &[(&str, &Played)]) -> String {
         left("GUEST").most(NAME_MAX),
         left("POLICY").most(NAME_MAX),
         right("HAD MiB"),
-        right("IN HOST").rank(2),
+        right("IN HOST MiB").rank(2),
         right("NOT MET MiB·min"),
         right("FOR s").rank(1),
-        right("UP").rank(3),
-        right("DOWN").rank(3),
+        right("UP moves").rank(3),
+        right("DOWN moves").rank(3),
     ];
     let Some((_, last)) = runs.last() else { return String::new() };
     let mut order: Vec<(&str, &Tally)> = last.player.guests().collect();
@@ -312,7 +313,7 @@ fn guests(runs: &[(&str, &Played)]) -> String {
         }
     }
     if order.len() > GUESTS {
-        table.note(&format!("and {} more", order.len() - GUESTS));
+        table.note(&format!("and {} more guests", order.len() - GUESTS));
     }
     below_line(&table)
 }

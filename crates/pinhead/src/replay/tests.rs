@@ -262,6 +262,17 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!(error.contains("No guest g1 ran at the end of this time"), "{error}");
     let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
     assert!(text.contains("g1+1") && text.contains("g1+3"), "{text}");
+    let is_heads = |line: &&str| line.starts_with("POLICY") || line.starts_with("GUEST");
+    let heads: Vec<&str> =
+        text.lines().filter(is_heads).flat_map(|line| line.split("  ")).collect();
+    let heads: Vec<&str> =
+        heads.into_iter().map(str::trim).filter(|head| !head.is_empty()).collect();
+    let has_unit = |head: &&str| {
+        let units = ["GiB·h", "MiB·min", "MiB", "s", "moves"];
+        head.rsplit_once(' ').is_some_and(|(_, unit)| units.contains(&unit))
+    };
+    let bare: Vec<&str> = heads.iter().copied().filter(|head| !has_unit(head)).collect();
+    assert_eq!((heads.len(), &bare[..]), (19, &["POLICY", "GUEST", "POLICY"][..]), "{text}");
     let text = simulated(&["--grow", "50%"]).unwrap();
     assert!(text.contains("are not met. g2 lacks most"), "{text}");
 }
