@@ -9,7 +9,8 @@ use procfs::parse::schedstat::{self, Schedstat};
 const VCPUS_MAX: usize = 512;
 const TEXT_MAX: usize = 64;
 
-/// CPU shares over a window of time, in percent of one CPU.
+/// CPU shares over a window of time, as sums over all vCPUs in percent of one CPU. A guest with two
+/// vCPUs can have 200 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Time on a host CPU. Under emulation this is the emulator's time.

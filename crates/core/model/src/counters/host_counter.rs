@@ -86,7 +86,7 @@ host_counters! {
         "time in which at least one task of the guest waited for memory";
     GuestCpu = "guest.cpu", Percent, "run time of the guest's virtual CPUs; 100 is one CPU";
     GuestSteal = "guest.steal", Percent,
-        "time in which the guest's virtual CPUs were ready but did not run";
+        "time in which the guest's virtual CPUs were ready but did not run; 100 is one CPU";
     GuestAge = "guest.age", Seconds, "age of the guest's newest sample";
     GuestNeed = "guest.need", Mib, "memory that the guest lacks, as the arbiter computes it";
     GuestStrained = "guest.strained", Flag, "1 if a task of the guest waits for memory";

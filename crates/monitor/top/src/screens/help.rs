@@ -35,7 +35,7 @@ const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
 
   graphs       newest at the right, a column a second or a step
   CPU%         CPU time of the guest's process, in percent of one CPU
-  STL%         time in which ready virtual CPUs waited for a host CPU
+  STL%         share of virtual CPUs' time spent ready, without a host CPU
   T:V          CPU time of the guest's process, divided by the guest's own
   HAS OF       memory that the balloon leaves to the guest; its memory at start
   RES          memory of the guest that is in the host's memory
