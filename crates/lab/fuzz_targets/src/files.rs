@@ -119,8 +119,10 @@ pub(crate) fn experiment_result(data: &[u8]) {
         Err(reason) => return assert!(!reason.is_empty()),
     };
     let view = lab::catalog::view(&outcome);
-    shown(&plain_lines(&lab::text(&outcome, &view)));
-    shown(&plain_lines(&lab::table(&lab::compare(&outcome, &outcome))));
+    for width in [None, Some(80)] {
+        shown(&plain_lines(&lab::text(&outcome, &view, width)));
+    }
+    shown(&plain_lines(&lab::table(&lab::compare(&outcome, &outcome), Some(80))));
     let page = lab::page(&outcome, &view).to_ascii_lowercase();
     for tag in ["<script", "<img", "<iframe", "<object", "<link", "<a "] {
         assert!(!page.contains(tag), "{tag}");

@@ -3,11 +3,20 @@
 use crate::figure::figure;
 use crate::view::{Table, View};
 use crate::{Finding, Outcome, Phase, summary};
-use base::{Column, left, right};
+use base::{Column, columns, left, prose, right, wrapped};
+use pinhead::escape::LINE_MAX;
 use std::fmt::Write;
 
-/// Formats a result: its head, findings and tables.
-pub fn text(outcome: &Outcome, view: &View) -> String {
+/// Indent of the further lines of a paragraph.
+const INDENT: usize = 2;
+/// Blanks between two columns of a table.
+const GAP: usize = 2;
+/// Room for the names of rows in a table that is divided into parts.
+const NAMES: usize = 24;
+
+/// Formats a result: its head, findings and tables. Lines are broken to fit the width. Without a
+/// width, only lines that are too long to be shown are broken.
+pub fn text(outcome: &Outcome, view: &View, width: Option<usize>) -> String {
     let mut out = head(outcome);
     if !view.findings.is_empty() {
         let _ = writeln!(out, "\n{}\n", summary(&view.findings));
@@ -17,7 +26,7 @@ pub fn text(outcome: &Outcome, view: &View) -> String {
         }
     }
     for table in &view.tables {
-        let _ = write!(out, "\n{}", self::table(table));
+        let _ = write!(out, "\n{}", self::table(table, width));
     }
     for failure in outcome.failures() {
         let _ = writeln!(out, "\nfailed: {failure}");
@@ -25,7 +34,11 @@ pub fn text(outcome: &Outcome, view: &View) -> String {
     for note in &outcome.notes {
         let _ = writeln!(out, "\n{note}");
     }
-    out
+    fitted(&out, width)
+}
+
+fn fitted(text: &str, width: Option<usize>) -> String {
+    wrapped(text, width.unwrap_or(LINE_MAX), INDENT)
 }
 
 fn head(outcome: &Outcome) -> String {
@@ -47,15 +60,71 @@ fn head(outcome: &Outcome) -> String {
     )
 }
 
-/// Formats a table with columns as wide as needed.
-pub fn table(table: &Table) -> String {
-    let numbers = table.heads.iter().skip(1).map(|_| right(""));
-    let columns: Vec<Column> = std::iter::once(left("")).chain(numbers).collect();
+/// Formats a table with columns as wide as needed. A table that does not fit the width is divided
+/// into parts below each other. Each part has the names of the rows.
+pub fn table(table: &Table, width: Option<usize>) -> String {
+    let mut out = format!("{}\n", table.title);
+    for (number, part) in parts(table, width).iter().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        out.push_str(&part_text(table, part, width));
+    }
+    if !table.note.is_empty() {
+        let _ = writeln!(out, "{}", table.note);
+    }
+    fitted(&out, width)
+}
+
+/// Returns the columns of each part, without the names of the rows.
+fn parts(table: &Table, width: Option<usize>) -> Vec<Vec<usize>> {
+    let all: Vec<usize> = (1..table.heads.len()).collect();
+    let Some(width) = width else { return vec![all] };
+    let taken: usize = all.iter().map(|at| GAP + width_of(table, *at)).sum();
+    // Names that are too long for a column stand on lines of their own.
+    let head = table.heads.first().map_or(0, |head| columns(head));
+    if head + taken <= width {
+        return vec![all];
+    }
+    let names = width_of(table, 0).min(NAMES);
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut taken = names;
+    for at in all {
+        let own = GAP + width_of(table, at);
+        match parts.last_mut().filter(|_| taken + own <= width) {
+            Some(part) => {
+                part.push(at);
+                taken += own;
+            }
+            None => {
+                parts.push(vec![at]);
+                taken = names + own;
+            }
+        }
+    }
+    parts
+}
+
+/// Returns the width of the widest cell of a column.
+fn width_of(table: &Table, at: usize) -> usize {
+    let cells = table.rows.iter().chain([&table.heads]).filter_map(|row| row.get(at));
+    cells.map(|cell| columns(cell)).max().unwrap_or(0)
+}
+
+fn part_text(table: &Table, part: &[usize], width: Option<usize>) -> String {
+    let is_sentence = |at: usize| width.is_some_and(|width| GAP + width_of(table, at) > width / 2);
+    let column = match part {
+        [only] if is_sentence(*only) => prose(""),
+        _ => right(""),
+    };
+    let columns: Vec<Column> =
+        std::iter::once(left("")).chain(part.iter().map(|_| column)).collect();
     let mut shown = base::Table::new(&columns);
-    shown.row(&table.heads);
-    table.rows.iter().for_each(|row| shown.row(row));
-    let note = if table.note.is_empty() { String::new() } else { format!("{}\n", table.note) };
-    format!("{}\n{}{note}", table.title, shown.text())
+    for row in std::iter::once(&table.heads).chain(&table.rows) {
+        let cell = |at: usize| row.get(at).map_or("", String::as_str);
+        shown.row(std::iter::once(0).chain(part.iter().copied()).map(cell));
+    }
+    width.map_or_else(|| shown.text(), |width| shown.fit(width).text())
 }
 
 /// Formats a line about a finished phase, to show progress.

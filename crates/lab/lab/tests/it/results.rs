@@ -224,7 +224,7 @@ fn a_page_stands_alone_and_takes_no_markup_from_a_result() {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     assert!(!page.contains("<script") && !page.contains("http-equiv=\"refresh"));
-    let text = lab::text(&outcome, &view);
+    let text = lab::text(&outcome, &view, None);
     assert!(text.contains("shown         first wipe: 1.26 (1.26-1.26) x\n"), "{text}");
     assert!(text.contains("refuted       throughput: 98.0 (98.0-98.0) %\n"), "{text}");
     assert!(
@@ -275,4 +275,56 @@ fn other_result_is_taken_over_once_and_replaces_open_runs() {
         assert_eq!(bench.outcome().values("search", "found", "rate"), [(1, 2.0)], "{rate}");
     }
     assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
+/// Returns the results that the documents contain.
+fn published_results() -> Vec<Outcome> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/results");
+    shelf::list(&dir).unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
+}
+
+#[test]
+fn text_of_a_result_fits_the_width_and_keeps_every_word() {
+    let words =
+        |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_owned).collect() };
+    let check = |whole: String, fitted: String, width: usize| {
+        let wide = fitted.lines().find(|line| base::columns(line) > width);
+        assert_eq!(wide, None, "{width} columns:\n{fitted}");
+        let lost: Vec<_> = words(&whole).difference(&words(&fitted)).cloned().collect();
+        assert_eq!(lost, [""; 0], "{width} columns lack words:\n{fitted}");
+    };
+    let results = published_results();
+    assert!(results.len() >= 5, "{}", results.len());
+    for outcome in &results {
+        let view = catalog::view(outcome);
+        let compared = lab::compare(outcome, outcome);
+        for width in [60, 80, 120] {
+            let text = |width| lab::text(outcome, &view, width);
+            check(text(None), text(Some(width)), width);
+            check(lab::table(&compared, None), lab::table(&compared, Some(width)), width);
+        }
+    }
+}
+
+#[test]
+fn wide_table_is_divided_and_long_notes_stay_whole() {
+    let heads = ["Case", "First of all", "Second of all"].map(str::to_owned).to_vec();
+    let row = |name: &str| [name, "1 (1-2)", "3 (3-4)"].map(str::to_owned).to_vec();
+    let table =
+        Table { title: "T".into(), heads, rows: vec![row("a"), row("b")], note: "end".into() };
+    let lines = [
+        "T",
+        "Case  First of all",
+        "a          1 (1-2)",
+        "b          1 (1-2)",
+        "",
+        "Case  Second of all",
+        "a           3 (3-4)",
+        "b           3 (3-4)",
+        "end",
+    ];
+    assert_eq!(lab::table(&table, Some(24)).lines().collect::<Vec<_>>(), lines);
+    assert_eq!(lab::table(&table, Some(80)), lab::table(&table, None));
+    let long = Table { note: "word ".repeat(300), ..table };
+    assert!(lab::table(&long, None).lines().all(|line| line.len() <= 400));
 }

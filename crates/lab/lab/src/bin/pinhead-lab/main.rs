@@ -13,6 +13,7 @@ mod load;
 
 use clap::{Parser, Subcommand};
 use error::Error;
+use pinhead::terminal;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -49,22 +50,30 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Experiment(args) => experiment::run(&args).map(|()| ExitCode::SUCCESS),
+    let cli = Cli::try_parse().unwrap_or_else(|error| terminal::leave(error));
+    let result = match cli.command {
+        Command::Experiment(args) => experiment::run(&args).map(|text| {
+            print(&text);
+            ExitCode::SUCCESS
+        }),
         Command::Load(args) => run_load(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("pinhead-lab: {}", base::chain(&error));
+        terminal::complain(&format!("pinhead-lab: {}", base::chain(&error)));
         ExitCode::from(2)
     })
+}
+
+/// Writes to standard output. If the reader closes early (`| head`), this is not an error.
+fn print(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Runs a load. The exit status is 1 if a request or a guest failed.
 fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
     let summary = load::run(args)?;
-    let mut out = std::io::stdout();
-    // If the reader of the output closes early (`| head`), this is not an error.
-    let _ = out.write_all(summary.text.as_bytes()).and_then(|()| out.flush());
+    print(&summary.text);
     Ok(ExitCode::from(u8::from(summary.failed > 0)))
 }
 

@@ -2,7 +2,7 @@
 
 mod machine;
 
-use crate::Error;
+use crate::{Error, print};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use lab::catalog::Experiment;
@@ -10,8 +10,10 @@ use lab::site::Tools;
 use lab::{Asked, Bench, Outcome, catalog, shelf};
 use pinhead::args::Format;
 use pinhead::escape::{LINE_MAX, json, plain_lines};
+use pinhead::terminal::{complain, fitted_to_stdout, width};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -151,7 +153,8 @@ fn count(text: &str) -> Result<Count, String> {
     }
 }
 
-pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
+/// Runs an experiment or shows results. Returns the text for standard output.
+pub fn run(args: &ExperimentArgs) -> Result<String, Error> {
     match &args.what {
         What::List(args) => list(&args.dir),
         What::Show(args) => show(args),
@@ -174,7 +177,7 @@ fn experiment(
     args: &RunArgs,
     guests: Option<u32>,
     sizes: Option<PathBuf>,
-) -> Result<(), Error> {
+) -> Result<String, Error> {
     let program = machine::program()?;
     let asked = Asked {
         quick: args.quick,
@@ -209,7 +212,7 @@ fn experiment(
         notes: Vec::new(),
     };
     let kept = if args.resume { lab::resumed(&args.out, &fresh)? } else { None };
-    let mut progress = |line: &str| eprintln!("{}", base::plain(line, LINE_MAX));
+    let mut progress = |line: &str| complain(&base::plain(line, LINE_MAX));
     if args.resume {
         progress(&match &kept {
             Some(kept) => kept.notes.last().cloned().unwrap_or_default(),
@@ -221,25 +224,31 @@ fn experiment(
     let result = (experiment.run)(&mut bench);
     if result.is_err() && bench.outcome().runs.is_empty() {
         // Without any measurement no page is written, for instance if the case does not exist.
-        return Ok(result?);
+        result?;
+        return Ok(String::new());
     }
     // The result is saved after a failure as well, because earlier measurements are still useful.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
-    print!("{}", plain_lines(&lab::text(&outcome, &catalog::view(&outcome))));
-    println!("\n{}\n{}", path.display(), path.with_extension("html").display());
-    Ok(result?)
+    let mut out = plain_lines(&lab::text(&outcome, &catalog::view(&outcome), stdout_width()));
+    let _ = writeln!(out, "\n{}\n{}", path.display(), path.with_extension("html").display());
+    if let Err(error) = result {
+        print(&out);
+        return Err(error.into());
+    }
+    Ok(out)
 }
 
-fn list(directory: &Path) -> Result<(), Error> {
+fn list(directory: &Path) -> Result<String, Error> {
+    let mut out = String::new();
     for one in &catalog::ALL {
-        println!("{:10} {}", one.name, one.title);
+        let _ = writeln!(out, "{:10}  {}", one.name, one.title);
     }
     if !directory.is_dir() {
-        println!("\nThere are no results in {}.", directory.display());
-        return Ok(());
+        let _ = writeln!(out, "\nThere are no results in {}.", directory.display());
+        return Ok(fitted_to_stdout(&out));
     }
-    println!("\nResults in {}:", directory.display());
+    let _ = writeln!(out, "\nResults in {}:", directory.display());
     for (path, outcome) in shelf::list(directory)? {
         let name = base::plain(&path.display().to_string(), LINE_MAX);
         let about = match outcome {
@@ -257,37 +266,40 @@ fn list(directory: &Path) -> Result<(), Error> {
             }
             Err(error) => error.to_string(),
         };
-        println!("  {name}  {}", base::plain(&about, LINE_MAX));
+        let _ = writeln!(out, "  {name}  {}", base::plain(&about, LINE_MAX));
     }
-    Ok(())
+    Ok(fitted_to_stdout(&out))
 }
 
-fn show(args: &ShowArgs) -> Result<(), Error> {
+fn show(args: &ShowArgs) -> Result<String, Error> {
     let outcome = shelf::load(&args.file)?;
     let view = catalog::view(&outcome);
-    match args.format {
-        ShowFormat::Text => print!("{}", plain_lines(&lab::text(&outcome, &view))),
-        ShowFormat::Html => print!("{}", lab::page(&outcome, &view)),
-        ShowFormat::Json => print!("{}", json(&outcome)?),
-    }
-    Ok(())
+    Ok(match args.format {
+        ShowFormat::Text => plain_lines(&lab::text(&outcome, &view, stdout_width())),
+        ShowFormat::Html => lab::page(&outcome, &view),
+        ShowFormat::Json => json(&outcome)?,
+    })
 }
 
-fn compare(args: &CompareArgs) -> Result<(), Error> {
+/// Returns the columns of standard output, if that is a terminal.
+fn stdout_width() -> Option<usize> {
+    width(std::io::stdout())
+}
+
+fn compare(args: &CompareArgs) -> Result<String, Error> {
     let (first, second) = (shelf::load(&args.first)?, shelf::load(&args.second)?);
     let table = lab::compare(&first, &second);
-    match args.format {
-        Format::Text => print!("{}", plain_lines(&lab::table(&table))),
+    Ok(match args.format {
+        Format::Text => plain_lines(&lab::table(&table, stdout_width())),
         Format::Json => {
             let rows: Vec<_> = table
                 .rows
                 .iter()
                 .map(|row| table.heads.iter().zip(row).collect::<BTreeMap<_, _>>())
                 .collect();
-            print!("{}", json(&rows)?);
+            json(&rows)?
         }
-    }
-    Ok(())
+    })
 }
 
 #[cfg(test)]
