@@ -3,8 +3,9 @@
 mod settings_file;
 
 use crate::rulesfile::{self, RulesText};
-use crate::{Error, machine};
+use crate::{Error, machine, terminal};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use base::broken;
 use policy::steady::{self, Oscillation};
 use procfs::Root;
 use rules::{Diagnostic, FileKind, Machine, Name, RuleFile, Severity, line_column};
@@ -119,9 +120,16 @@ fn swinging_pool(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
     )
 }
 
-/// Formats the findings as compilers do.
-pub fn render(checked: &Checked, color: bool) -> String {
+/// Formats the findings as compilers do. With a width, sentences are broken between words, and a
+/// long line of the file is cut around its finding.
+pub fn render(checked: &Checked, color: bool, width: Option<usize>) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let renderer = width.map_or(renderer.clone(), |width| renderer.term_width(width));
+    // The renderer aligns the further lines of a sentence with its first line.
+    let fitted = |kind: &str, text: &str| {
+        let Some(width) = width else { return text.to_owned() };
+        broken(text, [width.saturating_sub(kind.len()); 2]).join("\n")
+    };
     // Spans count bytes, so each byte that is not text is replaced by one byte.
     let source: String = checked
         .rules
@@ -145,10 +153,12 @@ pub fn render(checked: &Checked, color: bool) -> String {
         };
         let annotation = AnnotationKind::Primary.span(start..end).label(&diagnostic.label);
         let snippet = Snippet::source(&source).path(&checked.rules.name).annotation(annotation);
-        let title = level.primary_title(&diagnostic.message).id(diagnostic.code);
+        let kind = format!("{}[{}]: ", diagnostic.severity, diagnostic.code);
+        let message = fitted(&kind, &diagnostic.message);
+        let title = level.primary_title(message).id(diagnostic.code);
         let mut report = vec![title.element(snippet)];
         if let Some(help) = &diagnostic.help {
-            report.push(Group::with_title(Level::HELP.secondary_title(help)));
+            report.push(Group::with_title(Level::HELP.secondary_title(fitted("help: ", help))));
         }
         out.push_str(&renderer.render(&report));
         out.push_str("\n\n");
@@ -160,14 +170,13 @@ pub fn render(checked: &Checked, color: bool) -> String {
         _ => format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
     };
     let what = checked.what.map(|what| format!(" ({what})")).unwrap_or_default();
-    out.push_str(&format!("{}{what}: {verdict}\n", checked.rules.name));
-    out
+    out + &terminal::fitted(&format!("{}{what}: {verdict}\n", checked.rules.name), width)
 }
 
-/// Formats the errors among the findings as compilers do.
+/// Formats the errors among the findings as compilers do, for standard error.
 pub fn errors(rules: RulesText, mut found: Vec<Diagnostic>) -> String {
     found.retain(|d| d.severity == Severity::Error);
-    render(&Checked { rules, found, what: None }, false)
+    render(&Checked { rules, found, what: None }, false, terminal::width(std::io::stderr()))
 }
 
 /// Converts the findings of all files to one JSON object.
@@ -204,4 +213,29 @@ pub fn to_json(all: &[Checked]) -> Value {
         })
         .collect();
     json!({ "files": files })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::testing::check_fits;
+
+    #[test]
+    fn findings_fit_the_width_with_all_words() {
+        let rules = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"idle > 5\"\n\
+                     HOTPLUG=\"idle < 10 & loadavg > onumcpus + 0.75 & meminfo.MemFree > \
+                     meminfo.MemTotal / 10 & swaprate > 10 & idel > 1\"\nFOO=\"1\"\n";
+        let found = text(rules.as_bytes(), &Machine::default());
+        let rules = RulesText { name: "r.conf".into(), text: rules.into() };
+        let checked = Checked { rules, found, what: None };
+        let messages = checked.found.iter().map(|found| found.message.as_str());
+        let helps = checked.found.iter().filter_map(|found| found.help.as_deref());
+        let sentences: Vec<&str> = messages.chain(helps).collect();
+        assert!(sentences.iter().any(|sentence| sentence.len() > 80), "{sentences:?}");
+        for width in [60, 80, 120] {
+            let shown = render(&checked, false, Some(width));
+            check_fits(&shown, width, sentences.iter().copied());
+            assert!(shown.contains("^^^^ neither a variable"), "{shown}");
+        }
+    }
 }

@@ -113,9 +113,10 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     match args.format {
         Format::Json => print(&escape::json(&check::to_json(&all))?)?,
         Format::Text => {
-            let color = std::io::stdout().is_terminal();
-            let text: String = all.iter().map(|checked| check::render(checked, color)).collect();
-            print(&text)?
+            let stdout = std::io::stdout();
+            let (color, width) = (stdout.is_terminal(), terminal::width(&stdout));
+            let render = |checked| check::render(checked, color, width);
+            print(&all.iter().map(render).collect::<String>())?
         }
     };
     let refused = all.iter().any(|checked| checked.count(rules::Severity::Error) > 0);
