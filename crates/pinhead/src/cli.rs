@@ -66,6 +66,8 @@ pub enum Command {
     /// Free and hold memory for a new guest
     Reserve(ReserveArgs),
     /// Explain the decisions about a guest
+    ///
+    /// In a pipe, each decision is one line, and no line is broken.
     Why(WhyArgs),
     /// Show the host and its guests live, once a second
     Top(TopArgs),

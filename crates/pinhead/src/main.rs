@@ -66,6 +66,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
+        Err(Error::NoReader) => ExitCode::SUCCESS,
         Err(error) => {
             terminal::complain(&format!("pinhead: {}", base::chain(&error)));
             ExitCode::from(2)

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::terminal::complain;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 const WIDTH: usize = 600;
 
@@ -18,7 +18,10 @@ pub(crate) fn tell(by: &str, text: &str) {
 pub(crate) fn say(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout();
     let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    said.map_err(|error| Error::step("Cannot write the answer", error))
+    said.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Error::NoReader,
+        _ => Error::step("Cannot write the answer", error),
+    })
 }
 
 /// Returns the name under which this program was started, for commands that the user can repeat.

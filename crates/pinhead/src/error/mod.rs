@@ -96,6 +96,9 @@ pub enum Error {
     NotCached { name: String, hint: String },
     #[error("{name} was not found at {beside} or {installed}; build it with `make build`")]
     NoProgram { name: &'static str, beside: PathBuf, installed: PathBuf },
+    /// The reader of the output closed the pipe early (`| head`), which is no failure.
+    #[error("The reader of the output has gone")]
+    NoReader,
     /// A step that the system, or a library, refused.
     #[error("{what}")]
     Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },

@@ -25,7 +25,7 @@ use base::chain;
 use clap::Args;
 use farm::service;
 use manager::control::{Answer, Ask, ConsoleLog};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use vm::Deadline;
@@ -146,7 +146,30 @@ fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
         let _ = lines.finish();
         return Ok(code);
     }
-    let code = run(&mut stdout)?;
+    let mut out = Watched { out: &mut stdout, has_no_reader: false };
+    let code = match run(&mut out) {
+        Err(_) if out.has_no_reader => return Ok(0),
+        code => code?,
+    };
     let _ = stdout.flush();
     Ok(code)
+}
+
+/// An output that remembers that its reader closed the pipe early (`| head`).
+struct Watched<W: Write> {
+    out: W,
+    has_no_reader: bool,
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        self.has_no_reader |= written.as_ref().is_err_and(is_gone);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }

@@ -4,15 +4,21 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs the program in a new directory with these files. Returns its status and its output.
-fn run(files: &[(&str, &str)], args: &[&str]) -> (i32, String) {
+/// Creates a directory with a daemon for guests.
+fn farm_dir() -> vm::Scratch {
     let dir = vm::Scratch::new("settings-files").expect("a directory");
-    for (name, text) in files {
-        fs::write(dir.join(name), text).expect("a file");
-    }
     let guest = dir.join("guest/x86_64");
     fs::create_dir_all(&guest).expect("a directory");
     fs::write(guest.join("pinheadd"), "").expect("a daemon");
+    dir
+}
+
+/// Runs the program in a new directory with these files. Returns its status and its output.
+fn run(files: &[(&str, &str)], args: &[&str]) -> (i32, String) {
+    let dir = farm_dir();
+    for (name, text) in files {
+        fs::write(dir.join(name), text).expect("a file");
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_pinhead"))
         .args(args)
         .current_dir(dir.path())
@@ -107,6 +113,25 @@ fn up_check_prints_farm_in_force() {
     let (status, again) = run(&[("FARM.toml", &text)], &["up", "--check", "FARM.toml"]);
     assert_eq!(status, 0, "{again}");
     assert!(again.starts_with("# FARM.toml: no errors, 1 guest\n"), "{again}");
+}
+
+#[test]
+fn output_without_a_reader_is_no_error() {
+    let dir = farm_dir();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let settings = root.join("packaging/host.toml").display().to_string();
+    for words in ["up --check", &format!("host --check --config {settings}"), "schema", "--help"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_pinhead"))
+            .args(words.split(' '))
+            .env("PINHEAD_GUEST_DIR", dir.join("guest"))
+            .stdout(writer)
+            .output()
+            .expect("pinhead runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), &*told), (Some(0), ""), "{words}");
+    }
 }
 
 #[test]
