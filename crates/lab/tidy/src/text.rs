@@ -6,6 +6,11 @@ use crate::tree::{File, in_crate};
 /// Maximum number of lines of a Rust file, and of columns in a line of Rust or of a script.
 const LINES_MAX: usize = 500;
 const COLUMNS_MAX: usize = 100;
+/// The first file that a newcomer reads, often in a terminal, and its limits. Rows of a table cannot
+/// be broken, so they may be wider.
+const README: &str = "README.md";
+const README_LINES_MAX: usize = 100;
+const README_COLUMNS_MAX: usize = 80;
 
 /// A file that is exempt from one check, and the reason.
 pub type Exception = (&'static str, &'static str);
@@ -81,8 +86,23 @@ fn layout(file: &File) -> Vec<String> {
             found.push(format!("{path}:{at}: {columns} columns; {COLUMNS_MAX} fit"));
         }
     }
+    if path == README {
+        found.extend(readme(text));
+    }
     if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
         found.push(format!("{path}: ends with exactly one line end, please"));
+    }
+    found
+}
+
+fn readme(text: &str) -> Vec<String> {
+    let is_wide = |line: &&str| line.chars().count() > README_COLUMNS_MAX && !line.starts_with('|');
+    let lines = text.lines().zip(1..).filter(|(line, _)| is_wide(line));
+    let mut found: Vec<String> = lines
+        .map(|(_, at)| format!("{README}:{at}: wider than {README_COLUMNS_MAX} columns"))
+        .collect();
+    if text.lines().count() > README_LINES_MAX {
+        found.push(format!("{README}: more than {README_LINES_MAX} lines: move a part to docs"));
     }
     found
 }
@@ -190,6 +210,10 @@ mod tests {
         check("a.rs", "a\n\n", &["exactly one line end"]);
         check("a.rs", &format!("b\n{}\n", "é".repeat(101)), &["a.rs:2: 101 columns"]);
         check("a.rs", &format!("{}\n", "é".repeat(100)), &[]);
+        let [fits, row, wide] = ["é".repeat(80), "x".repeat(99), "y".repeat(81)];
+        let readme = format!("{fits}\n| {row} |\n{wide}\n");
+        check("README.md", &readme, &["README.md:3: wider than 80"]);
+        check("README.md", &"b\n".repeat(101), &["more than 100 lines"]);
     }
 
     #[test]
