@@ -28,8 +28,8 @@ const LOOKED_MAX: usize = 65_536;
 /// Maximum number of entries read for one pattern in a named user's directories, enough for some
 /// hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// Maximum number of entries read below an untrusted user's directory. Few are enough, because only
-/// the presence of a socket matters.
+/// Maximum number of entries read for one pattern below an untrusted user's directories. Few are
+/// enough, because only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
 /// Maximum number of untrusted users that are recorded.
 const OTHERS_MAX: usize = 64;
@@ -131,9 +131,7 @@ impl Finder<'_> {
             }
             Ok(next) => {
                 self.search.depends_on_more = true;
-                if has_socket(&at.join(name), deeper, last) {
-                    self.other(next.owner);
-                }
+                self.stranger(&at.join(name), next.owner, deeper, last);
             }
             Err(refused) => self.refused(at, refused),
         }
@@ -184,6 +182,23 @@ impl Finder<'_> {
         }
     }
 
+    /// Records an untrusted user if the user's directory contains a socket. The limit is for all of
+    /// the user's directories, because any user may create directories in a place like /tmp.
+    fn stranger(&mut self, dir: &Path, owner: Owner, deeper: &[String], last: &str) {
+        if self.search.others.contains(&owner) {
+            return;
+        }
+        let looked = self.search.looked.entry(owner).or_default();
+        // Even an empty directory has a cost.
+        *looked += 1;
+        let mut left = LOOKED_OF_STRANGERS.saturating_sub(*looked);
+        let has_socket = left == 0 || has_socket(dir, deeper, last, &mut left);
+        *looked = LOOKED_OF_STRANGERS - left;
+        if has_socket {
+            self.other(owner);
+        }
+    }
+
     fn other(&mut self, owner: Owner) {
         if self.search.others.len() < OTHERS_MAX {
             self.search.others.insert(owner);
@@ -226,11 +241,10 @@ impl Finder<'_> {
 /// Returns true if another user's directory contains a matching socket, or too many entries to
 /// read. Links and mounts of that user are not followed, because they could lead anywhere, or block
 /// this process.
-fn has_socket(dir: &Path, deeper: &[String], last: &str) -> bool {
+fn has_socket(dir: &Path, deeper: &[String], last: &str, left: &mut usize) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, dir, flags, Mode::empty());
-    let mut left = LOOKED_OF_STRANGERS;
-    opened.is_ok_and(|dir| holds_socket(&dir, deeper, last, &mut left))
+    opened.is_ok_and(|dir| holds_socket(&dir, deeper, last, left))
 }
 
 fn holds_socket(dir: &OwnedFd, deeper: &[String], last: &str, left: &mut usize) -> bool {
@@ -344,6 +358,26 @@ mod tests {
         Glob::new(&pattern).unwrap().find(&Trust::default(), &mut search);
         let looked: usize = search.looked.values().sum();
         assert!(looked <= LOOKED_MAX, "{looked} entries");
+    }
+
+    #[test]
+    fn stranger_with_many_directories_cannot_make_a_search_long() {
+        if Owner::own() != Owner::ROOT {
+            base::skipped!("only root can give a directory away");
+            return;
+        }
+        let tree = Tree::new();
+        let stranger = Owner(4_000_007);
+        for number in 0..LOOKED_OF_STRANGERS + 50 {
+            let dir = tree.path().join(format!("up/{number}"));
+            std::fs::create_dir_all(&dir).unwrap();
+            std::os::unix::fs::chown(dir, Some(stranger.0), Some(stranger.0)).unwrap();
+        }
+        let mut search = Search::default();
+        let pattern = format!("{}/up/*/*.qmp", tree.path().display());
+        Glob::new(&pattern).unwrap().find(&Trust::default(), &mut search);
+        assert_eq!(search.looked.get(&stranger), Some(&LOOKED_OF_STRANGERS));
+        assert!(search.others.contains(&stranger), "there are too many to read");
     }
 
     #[test]
