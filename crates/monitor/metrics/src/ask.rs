@@ -76,11 +76,11 @@ struct Answer<T> {
 
 #[derive(Deserialize)]
 struct Data<T> {
-    result: Vec<T>,
+    result: T,
 }
 
-/// Returns the results of a response, or the error as part of a sentence.
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, String> {
+/// Returns the result of a response, or the error as part of a sentence.
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     let answer: Answer<T> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     match (answer.status.as_str(), answer.data) {
         ("success", Some(data)) => Ok(data.result),

@@ -3,6 +3,7 @@
 //! A response is untrusted. Unknown series, invalid values, and series without the required labels
 //! are left out.
 
+use crate::ask;
 use crate::names::{self, Metric, Table};
 use model::{
     Field, GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row, TierField,
@@ -38,19 +39,6 @@ pub enum Wrong {
     NoAnswer(String),
     /// The result would need more memory than there is room for.
     TooMuch,
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    status: String,
-    #[serde(default)]
-    error: String,
-    data: Option<Data>,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    result: Built,
 }
 
 /// Result of the series of a response. The series are processed one by one, so that they are never
@@ -160,15 +148,11 @@ type Hosts = BTreeMap<String, BTreeMap<i64, Parts>>;
 
 /// Parses a response.
 pub fn moments(body: &[u8]) -> Result<Moments, Wrong> {
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|error| Wrong::NoAnswer(error.to_string()))?;
-    match (answer.status.as_str(), answer.data) {
-        ("success", Some(Data { result: Built { is_too_much: true, .. } })) => Err(Wrong::TooMuch),
-        ("success", Some(Data { result: Built { hosts, .. } })) => {
-            Ok(hosts.into_iter().map(|(host, parts)| (host, finished(parts))).collect())
-        }
-        _ => Err(Wrong::NoAnswer(format!("the query failed: {}", answer.error))),
+    let built: Built = ask::read(body).map_err(Wrong::NoAnswer)?;
+    if built.is_too_much {
+        return Err(Wrong::TooMuch);
     }
+    Ok(built.hosts.into_iter().map(|(host, parts)| (host, finished(parts))).collect())
 }
 
 fn meanings() -> &'static HashMap<&'static str, Meaning> {
