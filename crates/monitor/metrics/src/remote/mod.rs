@@ -11,7 +11,6 @@
 //! values that libvirt reports. The connection is kept for the next query. The host is untrusted:
 //! its answers are bounded in size and in time.
 
-mod clock;
 mod error;
 #[cfg(test)]
 mod fake;

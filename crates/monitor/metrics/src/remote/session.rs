@@ -1,6 +1,6 @@
 //! Session with a host's libvirt, one call after the other.
 
-use crate::remote::clock::Until;
+use crate::clock::Deadline;
 use crate::remote::rows::{MAXIMUM, NUMBERS_MAX, Seen, Told, find, is_used};
 use crate::remote::ssh::Ssh;
 use crate::remote::{Error, Uri};
@@ -36,7 +36,7 @@ pub(crate) struct Session {
     /// Answers about single domains.
     known: BTreeMap<Key, Known>,
     looks: u64,
-    until: Until,
+    until: Deadline,
     left_bytes: usize,
 }
 
@@ -105,21 +105,21 @@ impl Session {
             client: Client::new(),
             known: BTreeMap::new(),
             looks: 0,
-            until: Until::after(PATIENCE),
+            until: Deadline::within(PATIENCE),
             left_bytes: BYTES_MAX,
         }
     }
 
     /// Resets the host's time and byte limits for the following calls.
     pub(crate) fn begin(&mut self) {
-        self.until = Until::after(PATIENCE);
+        self.until = Deadline::within(PATIENCE);
         self.left_bytes = BYTES_MAX;
     }
 
     /// Uses up the host's time for optional calls.
     #[cfg(test)]
     pub(crate) fn use_up(&mut self) {
-        self.until = Until::after(PATIENCE / 2);
+        self.until = Deadline::within(PATIENCE / 2);
     }
 
     pub(crate) fn open(uri: &Uri) -> Result<Session, Error> {
@@ -242,7 +242,7 @@ impl Session {
 
     /// Returns true if half of the time and of the bytes are left, for optional calls.
     fn has_room(&self) -> bool {
-        self.until.left() > PATIENCE / 2 && self.left_bytes > BYTES_MAX / 2
+        self.until.left() > Some(PATIENCE / 2) && self.left_bytes > BYTES_MAX / 2
     }
 
     /// Returns statistics of the host. The number of statistics has to be requested first.
@@ -272,7 +272,7 @@ impl Session {
                     Ok(_) | Err(_) => {}
                 }
             }
-            if self.until.left().is_zero() {
+            if self.until.left().is_none() {
                 let said = self.ssh.said();
                 return Err(Error::Slow { call: name, seconds: PATIENCE.as_secs(), said });
             }
@@ -377,13 +377,13 @@ mod tests {
     fn finding2_06_session_has_one_time_limit_for_all_calls() {
         // The program never answers as long as its input is open.
         let mut session = session("tail", &["-f", "/dev/null"]);
-        session.until = Until::after(Duration::ZERO);
+        session.until = Deadline::within(Duration::ZERO);
         for _ in 0..2 {
             let error = session.ask(Call::NodeInfo).unwrap_err();
             assert!(matches!(error, Error::Slow { seconds: 60, .. }), "{error}");
         }
         session.begin();
-        assert!(session.until.left() > PATIENCE / 2);
+        assert!(session.until.left() > Some(PATIENCE / 2));
     }
 
     #[test]

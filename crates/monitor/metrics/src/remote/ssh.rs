@@ -1,6 +1,6 @@
 //! An ssh process with deadlines for reads and writes.
 
-use crate::remote::clock::Until;
+use crate::clock::Deadline;
 use crate::remote::{Error, Uri};
 use reactor::{read_some, write_some};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -59,7 +59,7 @@ impl Ssh {
         &mut self,
         waiting: &[u8],
         buffer: &mut [u8],
-        until: Until,
+        until: Deadline,
     ) -> Result<(usize, usize), Error> {
         let wanted = if waiting.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
         let mut fds =
@@ -108,9 +108,9 @@ impl Ssh {
         if !matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) {
             return error.into();
         }
-        let until = Until::after(LAST_WORDS);
+        let until = Deadline::within(LAST_WORDS);
         while let Some(errors) = &self.errors
-            && !until.left().is_zero()
+            && until.left().is_some()
         {
             let mut fds = [PollFd::new(errors, PollFlags::IN)];
             if wait(&mut fds, until).is_err() {
@@ -125,8 +125,9 @@ impl Ssh {
 }
 
 /// Waits for one of these descriptors, until the deadline.
-fn wait(fds: &mut [PollFd<'_>], until: Until) -> io::Result<()> {
-    let left = Timespec::try_from(until.left()).map_err(|_| ErrorKind::InvalidInput)?;
+fn wait(fds: &mut [PollFd<'_>], until: Deadline) -> io::Result<()> {
+    let left = Timespec::try_from(until.left().unwrap_or_default())
+        .map_err(|_| ErrorKind::InvalidInput)?;
     match poll(fds, Some(&left)) {
         Err(rustix::io::Errno::INTR) => Ok(()),
         done => done.map(drop).map_err(io::Error::from),
