@@ -163,17 +163,6 @@ macro_rules! tables {
 
 tables!(GuestField = "guest", HostField = "host", TierField = "tier", ProcessField = "process");
 
-/// Returns true if any table has a metric with this name.
-pub fn is_known(name: &str) -> bool {
-    let fields = [HostField::metrics(), GuestField::metrics(), TierField::metrics()];
-    [GUEST_INFO, HOST_INFO, SAMPLED].contains(&name)
-        || fields
-            .into_iter()
-            .flatten()
-            .chain(ProcessField::metrics())
-            .any(|metric| metric.name == name || metric.exact.as_deref() == Some(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,7 +195,6 @@ mod tests {
             assert!(metric.name.chars().all(plain), "{}", metric.name);
             for name in [Some(&metric.name), metric.exact.as_ref()].into_iter().flatten() {
                 assert!(seen.insert(name), "{name} is there twice");
-                assert!(is_known(name));
             }
             if metric.kind == Kind::Gauge {
                 let taken = ["_total", "_info", "_count", "_sum", "_bucket", "_created"];

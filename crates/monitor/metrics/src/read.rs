@@ -8,6 +8,7 @@
 //! own recordings. A report is therefore the same to its last digit from both sources.
 
 use crate::rebuild::Wrong;
+use crate::select::quoted;
 use crate::{Error, Url, ask, rebuild};
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, GuestIdentity, Interval, Moment, Parts};
@@ -148,8 +149,7 @@ fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Mome
         wanted.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect();
     let mut selector = format!("{{__name__=~\"pinhead_({})(_.+)?\"", names.join("|"));
     if let Some(host) = &ask.host {
-        let host = host.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = write!(selector, ",host=\"{host}\"");
+        let _ = write!(selector, ",host={}", quoted(host));
     }
     let _ = write!(selector, "}}[{}ms]", to_ms - from_ms);
     let body = ask::samples(url, &selector, to_ms)?;
