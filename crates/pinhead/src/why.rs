@@ -6,7 +6,7 @@ use crate::quantities::span;
 use crate::{Error, RecordingsError, TimeError};
 use clap::{Args, ValueEnum};
 use reports::recorded;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use store::{Journal, Policy};
 use why::when::{self, Now};
 use why::{Question, Time, diff};
@@ -110,18 +110,15 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
 /// Parses the start and the end of a time span. Without `to` the span ends now. Without `from` it
 /// begins `usual_ms` before its end.
 pub(crate) fn time_between(
-    from: Option<&str>,
-    to: Option<&str>,
+    from: &Option<String>,
+    to: &Option<String>,
     usual_ms: i64,
     now: &Now,
 ) -> Result<(i64, i64), Error> {
-    let at = |text: &str| when::begin(text, now);
-    let to_ms = to.map(at).transpose()?.unwrap_or(now.ms);
-    let from_ms = from.map(at).transpose()?.unwrap_or(to_ms.saturating_sub(usual_ms));
-    match from_ms < to_ms {
-        true => Ok((from_ms, to_ms)),
-        false => Err(TimeError::Backwards.into()),
-    }
+    let at = |time: &Option<String>| time.as_ref().map(|text| when::begin(text, now)).transpose();
+    let to_ms = at(to)?.unwrap_or(now.ms);
+    let from_ms = at(from)?.unwrap_or(to_ms.saturating_sub(usual_ms));
+    if from_ms < to_ms { Ok((from_ms, to_ms)) } else { Err(TimeError::Backwards.into()) }
 }
 
 /// Returns the end of the recordings in a named directory, which takes the place of the present for
@@ -133,13 +130,13 @@ pub(crate) fn recorded_now(dir: Option<&Path>, now: &Now) -> Result<Now, Error> 
 
 /// Returns [`time_between`] for recordings in `dir`, at the time of [`recorded_now`].
 pub(crate) fn recorded_between(
-    from: Option<&str>,
-    to: Option<&str>,
+    from: &Option<String>,
+    to: &Option<String>,
     usual_ms: i64,
-    dir: Option<&Path>,
+    dir: &Option<PathBuf>,
     now: &Now,
 ) -> Result<(i64, i64), Error> {
-    time_between(from, to, usual_ms, &recorded_now(dir, now)?)
+    time_between(from, to, usual_ms, &recorded_now(dir.as_deref(), now)?)
 }
 
 #[cfg(test)]

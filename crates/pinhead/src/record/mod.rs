@@ -118,7 +118,7 @@ pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
 fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
     // Without times, everything is exported, even data later than the last recorded minute.
     let end = recorded_now(args.dir.as_deref(), now)?;
-    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, &end)?;
+    let (from_ms, to_ms) = time_between(&args.from, &args.to, now.ms, &end)?;
     let to_ms = if args.to.is_some() { to_ms } else { now.ms };
     let dir = recorded::dir(args.dir.as_deref())?;
     let usual = || recorded::journal_of(args.dir.as_deref());

@@ -104,13 +104,7 @@ fn growth(text: &str) -> Result<u64, Bad> {
 }
 
 fn source(args: &SourceArgs, usual_ms: i64, now: &Now) -> Result<Replay, Error> {
-    let (from_ms, to_ms) = recorded_between(
-        args.from.as_deref(),
-        args.to.as_deref(),
-        usual_ms,
-        args.dir.as_deref(),
-        now,
-    )?;
+    let (from_ms, to_ms) = recorded_between(&args.from, &args.to, usual_ms, &args.dir, now)?;
     let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }

@@ -212,13 +212,7 @@ pub fn answer(
 
 /// Returns the requested time span, its steps, and the data needed for the reports.
 fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
-    let (from_ms, to_ms) = recorded_between(
-        args.from.as_deref(),
-        args.to.as_deref(),
-        USUAL,
-        args.dir.as_deref(),
-        now,
-    )?;
+    let (from_ms, to_ms) = recorded_between(&args.from, &args.to, USUAL, &args.dir, now)?;
     let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };
     let step_ms = match &args.interval {
         Some(text) => when::span(text)?,

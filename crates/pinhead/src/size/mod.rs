@@ -20,13 +20,7 @@ use whatif::backtest::{MINUTES_MS, Question, Sizes};
 use why::when::{self, Now};
 
 fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
-    let (from_ms, to_ms) = recorded_between(
-        args.from.as_deref(),
-        args.to.as_deref(),
-        MINUTES_MS,
-        args.dir.as_deref(),
-        now,
-    )?;
+    let (from_ms, to_ms) = recorded_between(&args.from, &args.to, MINUTES_MS, &args.dir, now)?;
     let options = Options {
         percentile_permille: args.percentile,
         headroom_permille: args.headroom,

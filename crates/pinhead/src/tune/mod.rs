@@ -56,13 +56,7 @@ pub fn run(args: &TuneArgs) -> Result<String, Error> {
 }
 
 fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> {
-    let (from_ms, to_ms) = recorded_between(
-        args.from.as_deref(),
-        args.to.as_deref(),
-        USUAL_MS,
-        args.dir.as_deref(),
-        now,
-    )?;
+    let (from_ms, to_ms) = recorded_between(&args.from, &args.to, USUAL_MS, &args.dir, now)?;
     if to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
         return Err(TimeError::OverYear.into());
     }

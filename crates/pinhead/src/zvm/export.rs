@@ -24,13 +24,7 @@ const FILE_MODE: u32 = 0o640;
 
 pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let now = ::why::now();
-    let (from_ms, to_ms) = recorded_between(
-        args.from.as_deref(),
-        args.to.as_deref(),
-        now.ms,
-        args.dir.as_deref(),
-        &now,
-    )?;
+    let (from_ms, to_ms) = recorded_between(&args.from, &args.to, now.ms, &args.dir, &now)?;
     let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let Some((first_ms, last_ms)) = records.extent()? else {
         return Err(RecordingsError::Empty.into());
