@@ -5,7 +5,7 @@ mod settings_file;
 use crate::rulesfile::{self, RulesText};
 use crate::{Error, machine, terminal};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use base::broken;
+use base::{broken, counted};
 use policy::steady::{self, Oscillation};
 use procfs::Root;
 use rules::{Diagnostic, FileKind, Machine, Name, RuleFile, Severity, line_column};
@@ -164,10 +164,9 @@ pub fn render(checked: &Checked, color: bool, width: Option<usize>) -> String {
         out.push_str("\n\n");
     }
     let (errors, warnings) = (checked.count(Severity::Error), checked.count(Severity::Warning));
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let verdict = match (errors, warnings) {
         (0, 0) => "no errors, no warnings".to_owned(),
-        _ => format!("{}, {}", count(errors, "error"), count(warnings, "warning")),
+        _ => [counted(errors as u64, "error"), counted(warnings as u64, "warning")].join(", "),
     };
     let what = checked.what.map(|what| format!(" ({what})")).unwrap_or_default();
     out + &terminal::fitted(&format!("{}{what}: {verdict}\n", checked.rules.name), width)

@@ -101,10 +101,7 @@ fn moves(answer: &Answer, out: &mut String) {
     }
     let name = |text: &str| plain(text, NAME_MAX);
     for (number, one) in plan.moves.iter().enumerate() {
-        let comes = match one.is_enough() {
-            true => "comes back above",
-            false => "comes nearer to",
-        };
+        let comes = if one.is_enough() { "comes back above" } else { "comes nearer to" };
         let _ = writeln!(
             out,
             "\n{}. {} from {} to {}: {} keeps {} available, and {} {comes} its set point of {} MiB \

@@ -234,10 +234,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
             (a, b) if key(a) == key(b) => {}
             (a, b) => {
                 let at_ms = |one: Option<&Replayed>| one.map_or(i64::MAX, |one| one.at_ms);
-                let (who, one) = match at_ms(a) <= at_ms(b) {
-                    true => ("recorded", a),
-                    false => (name, b),
-                };
+                let (who, one) = if at_ms(a) <= at_ms(b) { ("recorded", a) } else { (name, b) };
                 let Some(one) = one else { return String::new() };
                 return format!(
                     "First difference at {}: {}, {} {}: {}\n",

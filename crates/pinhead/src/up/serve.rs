@@ -147,10 +147,7 @@ pub fn run(guests: Guests<'_>, run: &Run, watcher: Watcher) -> Result<(), Error>
         reach,
         starting: name,
         end_ms: run.seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)),
-        manager: match run.is_managed {
-            true => OwnManager::new(run_dir.path()),
-            false => OwnManager::none(),
-        },
+        manager: if run.is_managed { OwnManager::new(run_dir.path()) } else { OwnManager::none() },
         faults: Faults::default(),
     };
     let outcome = running.watch(signals);
@@ -387,10 +384,7 @@ impl Running {
         drop(run_dir);
         let mut stderr = std::io::stderr();
         let _ = stderr.write_all(fitted(&failures, width(&stderr)).as_bytes());
-        match is_empty && outcome.is_ok() {
-            true => Err(UpError::AllEnded.into()),
-            false => outcome,
-        }
+        if is_empty && outcome.is_ok() { Err(UpError::AllEnded.into()) } else { outcome }
     }
 }
 
