@@ -10,6 +10,7 @@ use policy::arbiter::{
 use policy::rivals::Kind;
 use std::sync::Arc;
 use store::{Decision, Journal, Keep, PassRecorder, Policy, Recorder, Word};
+use vm::Scratch;
 
 const BEGIN_MS: i64 = 1_795_500_000_000;
 const SECONDS: u64 = 180;
@@ -18,25 +19,10 @@ fn now() -> Now {
     Now { ms: BEGIN_MS + 600_000, zone: TimeZone::UTC }
 }
 
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Dir {
-        let dir =
-            std::env::temp_dir().join(format!("pinhead-replay-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("recordings")).unwrap();
-        Dir(dir)
-    }
-
-    fn recordings(&self) -> PathBuf {
-        self.0.join("recordings")
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn directory(name: &str) -> Scratch {
+    let dir = Scratch::new(name).unwrap();
+    std::fs::create_dir(dir.join("recordings")).unwrap();
+    dir
 }
 
 #[derive(Debug, Parser)]
@@ -45,8 +31,8 @@ struct Typed {
     args: ReplayArgs,
 }
 
-fn args(dir: &Dir, typed: &[&str]) -> ReplayArgs {
-    let path = dir.recordings().to_string_lossy().into_owned();
+fn args(dir: &Scratch, typed: &[&str]) -> ReplayArgs {
+    let path = dir.join("recordings").to_string_lossy().into_owned();
     let words = [["pinhead", "--dir", path.as_str()].as_slice(), typed].concat();
     Typed::try_parse_from(words).unwrap().args
 }
@@ -89,17 +75,17 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
 
 /// Records three minutes of a host with a memory shortage, and the journal of its decisions. One
 /// guest has spare memory, and the other guest has none. `skip` lists passes to leave out.
-fn record(dir: &Dir, skip: &[u64]) {
+fn record(dir: &Scratch, skip: &[u64]) {
     record_until(dir, skip, SECONDS);
 }
 
 /// Records passes. From pass `end` on, the passes lack the first guest.
-fn record_until(dir: &Dir, skip: &[u64], end: u64) {
-    let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
+fn record_until(dir: &Scratch, skip: &[u64], end: u64) {
+    let mut recorder = Recorder::new(&dir.join("recordings"), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
     recorder.close().unwrap();
-    let mut passes = PassRecorder::new(&dir.recordings(), i64::MAX, 1 << 30);
-    let mut journal = Journal::open(&dir.0.join("journal.db")).unwrap();
+    let mut passes = PassRecorder::new(&dir.join("recordings"), i64::MAX, 1 << 30);
+    let mut journal = Journal::open(&dir.join("journal.db")).unwrap();
     let mut arbiter = Arbiter::new();
     let total = Bytes::mib(2048);
     let config = Config::of_host(total);
@@ -160,7 +146,7 @@ fn record_until(dir: &Dir, skip: &[u64], end: u64) {
 
 #[test]
 fn replayed_passes_agree_with_the_journal() {
-    let dir = Dir::new("same");
+    let dir = directory("same");
     record(&dir, &[]);
     let text = replay(&args(&dir, &[]), &now()).unwrap();
     assert!(text.starts_with("180 passes from 06:00:00 to 06:02:59.\n"), "{text}");
@@ -179,7 +165,7 @@ fn replayed_passes_agree_with_the_journal() {
 
 #[test]
 fn missing_passes_are_told() {
-    let dir = Dir::new("missing");
+    let dir = directory("missing");
     record(&dir, &[7, 8, 100]);
     let text = replay(&args(&dir, &[]), &now()).unwrap();
     assert!(
@@ -190,7 +176,7 @@ fn missing_passes_are_told() {
 
 #[test]
 fn another_policy_stands_beside_with_the_place_where_they_part() {
-    let dir = Dir::new("other");
+    let dir = directory("other");
     record(&dir, &[]);
     let text = replay(&args(&dir, &["--policy", "none"]), &now()).unwrap();
     assert!(text.contains("\nnone "), "{text}");
@@ -206,8 +192,8 @@ fn another_policy_stands_beside_with_the_place_where_they_part() {
 
 #[test]
 fn impossible_replay_is_refused_with_remedy() {
-    let dir = Dir::new("refused");
-    let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
+    let dir = directory("refused");
+    let mut recorder = Recorder::new(&dir.join("recordings"), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
     recorder.close().unwrap();
     let refused = |typed: &[&str]| replay(&args(&dir, typed), &now()).unwrap_err().to_string();
@@ -217,8 +203,8 @@ fn impossible_replay_is_refused_with_remedy() {
         unknown.contains("proxmox") && unknown.contains("neither a policy nor a file"),
         "{unknown}"
     );
-    let rules = dir.0.join("rules.toml");
-    std::fs::write(dir.0.join("own.rules"), "MAYGROW=\"1\"\n").unwrap();
+    let rules = dir.join("rules.toml");
+    std::fs::write(dir.join("own.rules"), "MAYGROW=\"1\"\n").unwrap();
     std::fs::write(&rules, "[policy]\nrules = \"own.rules\"\n").unwrap();
     let with_rules = refused(&["--policy", &rules.to_string_lossy()]);
     assert!(with_rules.contains("cannot be replayed"), "{with_rules}");
@@ -227,14 +213,14 @@ fn impossible_replay_is_refused_with_remedy() {
 
 #[test]
 fn more_guests_fit_until_a_need_is_not_met() {
-    let dir = Dir::new("fit");
+    let dir = directory("fit");
     record(&dir, &[]);
     #[derive(Debug, Parser)]
     struct Typed {
         #[command(flatten)]
         args: SimulateArgs,
     }
-    let path = dir.recordings().to_string_lossy().into_owned();
+    let path = dir.join("recordings").to_string_lossy().into_owned();
     let (from, to) = ("2026-11-24 05:00", "2026-11-24 07:00");
     let simulated = |typed: &[&str]| {
         let usual = ["pinhead", "--dir", path.as_str(), "--from", from, "--to", to];
@@ -253,9 +239,9 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!(text.contains(" The limit is the memory of the host: with one more "), "{text}");
     let count: u32 = text.split(' ').next().unwrap().parse().unwrap();
     assert!((8..=60).contains(&count), "{text}");
-    let gone = Dir::new("fit-gone");
+    let gone = directory("fit-gone");
     record_until(&gone, &[], 90);
-    let gone = gone.recordings().to_string_lossy().into_owned();
+    let gone = gone.join("recordings").to_string_lossy().into_owned();
     let usual = ["pinhead", "--dir", gone.as_str(), "--from", from, "--to", to];
     let parsed = Typed::try_parse_from([usual.as_slice(), &fit].concat()).unwrap();
     let error = simulate_at(&parsed.args, &now()).unwrap_err().to_string();

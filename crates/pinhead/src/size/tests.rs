@@ -5,8 +5,8 @@ use clap::Parser;
 use jiff::tz::TimeZone;
 use model::{GuestField as G, GuestIdentity, HostField, Moment, Row};
 use std::path::Path;
-use std::path::PathBuf;
 use store::{Keep, Recorder};
+use vm::Scratch;
 use whatif::Source;
 
 const BEGIN_MS: i64 = 1_795_500_000_000;
@@ -50,27 +50,11 @@ fn record(dir: &Path, minutes: i64, guests: &[(&str, u64)]) {
     recorder.close().unwrap();
 }
 
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Dir {
-        let dir = std::env::temp_dir().join(format!("pinhead-size-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Dir(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn guests_are_sized_by_what_was_recorded_of_them() {
-    let dir = Dir::new("sized");
-    record(&dir.0, 240, &[("web1", 100), ("web2", 200), ("db", 60)]);
-    let typed = args(&dir.0, &["web*"]);
+    let dir = Scratch::new("sized").unwrap();
+    record(dir.path(), 240, &[("web1", 100), ("web2", 200), ("db", 60)]);
+    let typed = args(dir.path(), &["web*"]);
     let answer = answer(&typed, &now(240)).unwrap();
     let text = show::show(&answer, SizeFormat::Text, &now(240)).unwrap();
     assert!(text.contains("\nweb1   256   112    96  120  100     1   2     100"), "{text}");
@@ -96,9 +80,9 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
 /// The present is a month after the end of the recordings.
 #[test]
 fn old_recordings_are_sized_by_their_last_time() {
-    let dir = Dir::new("old");
-    record(&dir.0, 240, &[("web1", 100)]);
-    let typed = args(&dir.0, &[]);
+    let dir = Scratch::new("old").unwrap();
+    record(dir.path(), 240, &[("web1", 100)]);
+    let typed = args(dir.path(), &[]);
     let text = |now: &Now| {
         show::show(&answer(&typed, now).unwrap(), SizeFormat::Text, &self::now(240)).unwrap()
     };
@@ -108,24 +92,25 @@ fn old_recordings_are_sized_by_their_last_time() {
 
 #[test]
 fn directory_above_the_recordings_is_refused_with_their_place() {
-    let dir = Dir::new("above");
-    let below = dir.0.join("recordings");
+    let dir = Scratch::new("above").unwrap();
+    let below = dir.join("recordings");
     std::fs::create_dir(&below).unwrap();
     record(&below, 240, &[("web1", 100)]);
-    let error = answer(&args(&dir.0, &[]), &now(240)).unwrap_err().to_string();
+    let error = answer(&args(dir.path(), &[]), &now(240)).unwrap_err().to_string();
     assert!(error.contains(&format!("are in {}", below.display())), "{error}");
 }
 
 #[test]
 fn impossible_size_question_is_refused_with_reason() {
-    let dir = Dir::new("refused");
-    record(&dir.0, 10, &[("web1", 100)]);
-    let refused = |typed: &[&str]| answer(&args(&dir.0, typed), &now(10)).unwrap_err().to_string();
+    let dir = Scratch::new("refused").unwrap();
+    record(dir.path(), 10, &[("web1", 100)]);
+    let refused =
+        |typed: &[&str]| answer(&args(dir.path(), typed), &now(10)).unwrap_err().to_string();
     assert!(refused(&["wep1"]).contains("did you mean web1?"), "{}", refused(&["wep1"]));
     assert!(refused(&["--from", "2026-11-25", "--to", "2026-11-24"]).contains("--from is after"));
     assert!(refused(&["--from", "2020-01-01"]).contains("longer than the maximum of 200 days"));
     assert!(refused(&["--from", "2026-01-01", "--to", "2026-01-02"]).contains("No guest"));
-    let short = answer(&args(&dir.0, &[]), &now(10)).unwrap();
+    let short = answer(&args(dir.path(), &[]), &now(10)).unwrap();
     let none = Sources::default();
     let error = apply::apply(&short, Apply::Virsh, &none, &SocketArg { socket: None }).unwrap_err();
     assert!(error.to_string().contains("--enough"), "{error}");
@@ -139,9 +124,9 @@ fn impossible_size_question_is_refused_with_reason() {
 
 #[test]
 fn sizes_become_settings_of_those_who_are_known_for_long_enough() {
-    let dir = Dir::new("settings");
-    record(&dir.0, 200, &[("web1", 100)]);
-    let answer = answer(&args(&dir.0, &["--enough", "1h"]), &now(200)).unwrap();
+    let dir = Scratch::new("settings").unwrap();
+    record(dir.path(), 200, &[("web1", 100)]);
+    let answer = answer(&args(dir.path(), &["--enough", "1h"]), &now(200)).unwrap();
     let none = Sources::default();
     let text = apply::apply(&answer, Apply::Settings, &none, &SocketArg { socket: None }).unwrap();
     let block = "[[class]]\nname = \"web1\"\nmatch = [\"web1\"]\nmin = \"100 MiB\"\n\
@@ -151,9 +136,9 @@ fn sizes_become_settings_of_those_who_are_known_for_long_enough() {
 
 #[test]
 fn virsh_commands_are_for_guests_of_libvirt_only() {
-    let dir = Dir::new("virsh");
-    record(&dir.0, 200, &[("vm1", 100), ("g1", 100)]);
-    let answer = answer(&args(&dir.0, &[]), &now(200)).unwrap();
+    let dir = Scratch::new("virsh").unwrap();
+    record(dir.path(), 200, &[("vm1", 100), ("g1", 100)]);
+    let answer = answer(&args(dir.path(), &[]), &now(200)).unwrap();
     let socket = SocketArg { socket: None };
     let applied =
         |of: &[(&str, Source)]| apply::apply(&answer, Apply::Virsh, &Sources::known(of), &socket);
