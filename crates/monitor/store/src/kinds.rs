@@ -36,25 +36,3 @@ pub const PARKED: &str = "parked";
 pub const WOKEN: &str = "woken";
 /// Records are missing because the journal could not be written.
 pub const JOURNAL_GAP: &str = "journal-gap";
-
-/// All kinds.
-pub const ALL: [&str; 18] = [
-    MANAGER_START,
-    MANAGER_STOP,
-    RELOAD,
-    FOUND,
-    GONE,
-    REBOOTED,
-    PLUGGED,
-    CAME_FROM,
-    FOREIGN,
-    KSM,
-    RESERVED,
-    NOT_RESERVED,
-    PAGE_OUT,
-    CAME_BACK,
-    LEFT_ALONE,
-    PARKED,
-    WOKEN,
-    JOURNAL_GAP,
-];
