@@ -3,7 +3,8 @@
 //! return the same row forever.
 
 use crate::Error;
-use rusqlite::Row;
+use crate::error::cannot;
+use rusqlite::{Connection, Params, Row};
 
 /// Maximum length in bytes of a guest's name, a class, a clause or a kind. Names in requests have
 /// the same limit.
@@ -57,6 +58,28 @@ impl<K: PartialOrd> Order<K> {
         self.last = Some(key);
         Ok(())
     }
+}
+
+/// Reads the rows of a query. `read` returns the value of a row, with the row's key for the order
+/// and its number for an error.
+pub fn in_order<K: PartialOrd, T>(
+    connection: &Connection,
+    (table, action): (&'static str, &'static str),
+    text: &str,
+    values: impl Params,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<(K, i64, T)>,
+) -> Result<Vec<T>, Error> {
+    let failed = cannot(action);
+    let mut statement = connection.prepare_cached(text).map_err(&failed)?;
+    let mut rows = statement.query(values).map_err(&failed)?;
+    let mut order = Order::of(table);
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let (key, id, value) = read(row).map_err(&failed)?;
+        order.next(key, id)?;
+        found.push(value);
+    }
+    Ok(found)
 }
 
 /// Converts a size or a count to SQLite's integer. Values too large for the integer, which no

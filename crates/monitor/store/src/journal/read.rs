@@ -5,7 +5,9 @@ use super::types::{
     Decided, Decision, DecisionId, Event, Found, GuestKey, GuestRow, Outcome, Policy, Query, Range,
     Word,
 };
-use crate::bound::{BOUNDS_TEXT_MAX, INPUTS_TEXT_MAX, NAME_MAX, Order, SENTENCE_MAX, text};
+use crate::bound::{
+    BOUNDS_TEXT_MAX, INPUTS_TEXT_MAX, NAME_MAX, Order, SENTENCE_MAX, in_order, text,
+};
 use crate::error::cannot;
 use crate::{Error, Journal};
 use model::clause::Clause;
@@ -24,19 +26,12 @@ const DECISION: &str = "SELECT id, guest, at_ms, policy, action, clause, reason,
 impl Journal {
     /// Returns all guests, in the order of their first records.
     pub fn guests(&self) -> Result<Vec<GuestRow>, Error> {
-        let failed = cannot("list its guests");
         let sql = "SELECT key, uuid, name, class, pid, start_ticks, boot, first_ms, last_ms \
                    FROM guest ORDER BY key";
-        let mut statement = self.connection.prepare_cached(sql).map_err(&failed)?;
-        let mut rows = statement.query([]).map_err(&failed)?;
-        let mut order = Order::of("guest");
-        let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(&failed)? {
-            let guest = guest_row(row).map_err(&failed)?;
-            order.next(guest.key, guest.key.0)?;
-            found.push(guest);
-        }
-        Ok(found)
+        in_order(&self.connection, ("guest", "list its guests"), sql, [], |row| {
+            let guest = guest_row(row)?;
+            Ok((guest.key, guest.key.0, guest))
+        })
     }
 
     /// Passes the matching decisions to `visit` one by one, oldest first, until `visit` breaks off.
@@ -151,24 +146,18 @@ impl Journal {
         range: Range,
         most: u32,
     ) -> Result<Vec<Found>, Error> {
-        let failed = cannot("read events");
         let sql = format!(
             "SELECT at_ms, guest, kind, text, rowid FROM event \
              WHERE at_ms BETWEEN ?1 AND ?2 AND (guest IS NULL OR guest IN ({})) \
              ORDER BY at_ms DESC, rowid DESC LIMIT ?3",
             list(guests)?
         );
-        let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
-        let mut rows =
-            statement.query(params![range.from_ms, range.to_ms, most]).map_err(&failed)?;
-        let mut order = Order::of("event");
-        let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(&failed)? {
-            let id: i64 = row.get(4).map_err(&failed)?;
-            let event = event(row).map_err(&failed)?;
-            order.next(Reverse((event.event.at_ms, id)), id)?;
-            found.push(event);
-        }
+        let values = params![range.from_ms, range.to_ms, most];
+        let mut found =
+            in_order(&self.connection, ("event", "read events"), &sql, values, |row| {
+                let (event, id) = (event(row)?, row.get(4)?);
+                Ok((Reverse((event.event.at_ms, id)), id, event))
+            })?;
         found.reverse();
         Ok(found)
     }

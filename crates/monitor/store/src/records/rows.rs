@@ -2,7 +2,7 @@
 
 use super::calendar::Period;
 use super::schema::{Grain, ROWS, Table, column_names, insert};
-use crate::bound::{NAME_MAX, Order, cut, text, to_integer};
+use crate::bound::{NAME_MAX, cut, in_order, text, to_integer};
 use crate::error::cannot;
 use crate::{Error, db};
 use model::{
@@ -317,34 +317,23 @@ impl RowFile {
         text: &str,
         value: impl Fn(&SqlRow<'_>) -> rusqlite::Result<T>,
     ) -> Result<HashMap<i64, T>, Error> {
-        let failed = cannot("read the names of a recording");
-        let mut statement = self.connection.prepare(text).map_err(&failed)?;
-        let mut rows = statement.query([]).map_err(&failed)?;
-        let mut order = Order::of(table);
-        let mut names = HashMap::new();
-        while let Some(row) = rows.next().map_err(&failed)? {
-            let key: i64 = row.get(0).map_err(&failed)?;
-            order.next(key, key)?;
-            names.insert(key, value(row).map_err(&failed)?);
-        }
-        Ok(names)
+        let action = "read the names of a recording";
+        let names = in_order(&self.connection, (table, action), text, [], |row| {
+            let key: i64 = row.get(0)?;
+            Ok((key, key, (key, value(row)?)))
+        });
+        Ok(names?.into_iter().collect())
     }
 
     /// Returns the starts of the spans in `from_ms..to_ms`.
     pub fn spans(&self, from_ms: i64, to_ms: i64) -> Result<Vec<i64>, Error> {
-        let failed = cannot(READ);
         let prefix = self.grain.prefix();
         let text = format!("SELECT id FROM {prefix}_host WHERE id >= ? AND id < ? ORDER BY id");
-        let mut statement = self.connection.prepare_cached(&text).map_err(&failed)?;
-        let mut rows = statement.query(self.ids(from_ms, to_ms)).map_err(&failed)?;
-        let mut order = Order::of(HostField::NAME);
-        let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(&failed)? {
-            let id: i64 = row.get(0).map_err(&failed)?;
-            order.next(id, id)?;
-            found.push(self.begin_of(id));
-        }
-        Ok(found)
+        let ids = self.ids(from_ms, to_ms);
+        in_order(&self.connection, (HostField::NAME, READ), &text, ids, |row| {
+            let id: i64 = row.get(0)?;
+            Ok((id, id, self.begin_of(id)))
+        })
     }
 
     /// Returns the covered time of the span with this start; `None` if it has no row.
@@ -372,23 +361,14 @@ impl RowFile {
 
     /// Returns gaps that overlap a time, from a month's file.
     pub fn gaps(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Gap>, Error> {
-        let failed = cannot("read the gaps of a recording");
         let sql = "SELECT from_ms, to_ms, reason, rowid FROM gap \
                    WHERE from_ms < ? AND to_ms > ? ORDER BY from_ms, to_ms";
-        let mut statement = self.connection.prepare_cached(sql).map_err(&failed)?;
-        let mut rows = statement.query([to_ms, from_ms]).map_err(&failed)?;
-        let mut order = Order::of("gap");
-        let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(&failed)? {
-            let gap = || -> rusqlite::Result<(Gap, i64)> {
-                let (from_ms, to_ms) = (row.get(0)?, row.get(1)?);
-                Ok((Gap { from_ms, to_ms, reason: text(row, 2, NAME_MAX)? }, row.get(3)?))
-            };
-            let (gap, id) = gap().map_err(&failed)?;
-            order.next((gap.from_ms, gap.to_ms), id)?;
-            found.push(gap);
-        }
-        Ok(found)
+        let action = "read the gaps of a recording";
+        in_order(&self.connection, ("gap", action), sql, [to_ms, from_ms], |row| {
+            let (from_ms, to_ms) = (row.get(0)?, row.get(1)?);
+            let gap = Gap { from_ms, to_ms, reason: text(row, 2, NAME_MAX)? };
+            Ok(((from_ms, to_ms), row.get(3)?, gap))
+        })
     }
 }
 
