@@ -38,6 +38,11 @@ const HEAP_MAX: i64 = 512 << 20;
 /// Maximum length of a value that a reader accepts, in bytes. One minute of samples of a thousand
 /// guests that all change takes 30 MB before compression.
 const VALUE_MAX: i32 = 32 << 20;
+/// Maximum number of pages returned to the file system at a time.
+const VACUUM_PAGES: i64 = 1_024;
+/// Maximum number of one-minute blocks removed per minute. If the clock is far ahead for an hour,
+/// at most about a day of blocks is lost.
+const PRUNE_MAX: i64 = 25;
 /// Suffix of an unfinished copy's name.
 pub const COPY: &str = ".copying";
 /// Suffixes of the files that SQLite opens with a database.
@@ -212,11 +217,66 @@ pub fn take_log_over(path: &Path) -> Result<(), Error> {
     match found.map_err(|source| Error::Open { path: path.into(), source })?.as_str() {
         "ok" => Ok(()),
         fault => {
-            let source =
-                std::io::Error::new(ErrorKind::InvalidData, plain(fault, NAME_MAX).to_string());
+            let source = std::io::Error::new(ErrorKind::InvalidData, plain(fault, NAME_MAX));
             Err(Error::File { path: path.into(), source })
         }
     }
+}
+
+/// Size of a database's file, in pages.
+pub struct Size {
+    pages: i64,
+    unused: i64,
+    page_bytes: i64,
+}
+
+impl Size {
+    /// Returns the size of an open database.
+    pub fn of(connection: &Connection) -> rusqlite::Result<Size> {
+        let ask = |name| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+        let (pages, unused) = (ask("page_count")?, ask("freelist_count")?);
+        Ok(Size { pages, unused, page_bytes: ask("page_size")? })
+    }
+
+    /// Returns the size without unused pages, in bytes.
+    pub fn used_bytes(&self) -> u64 {
+        ((self.pages - self.unused).max(0) * self.page_bytes).unsigned_abs()
+    }
+}
+
+/// Returns unused pages to the file system.
+pub fn give_back(connection: &Connection) -> rusqlite::Result<()> {
+    // Each step of this statement gives one unused page back to the file system.
+    let mut statement =
+        connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
+}
+
+/// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes. The
+/// number of removed blocks is bounded per call.
+pub fn prune_blocks(
+    connection: &Connection,
+    table: &str,
+    key: &str,
+    before_ms: i64,
+    most_bytes: u64,
+) -> rusqlite::Result<()> {
+    let delete = |which: &str| {
+        format!("DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} {which})")
+    };
+    let old = delete(&format!("WHERE to_ms < ? ORDER BY {key} LIMIT ?"));
+    connection.execute(&old, [before_ms, PRUNE_MAX])?;
+    let size = Size::of(connection)?;
+    if size.used_bytes() > most_bytes {
+        // A whole hour is removed at a time, rather than one block in every minute.
+        connection.execute(&delete(&format!("ORDER BY {key} LIMIT 60")), [])?;
+    }
+    if size.unused > VACUUM_PAGES || (size.pages * size.page_bytes).unsigned_abs() > most_bytes {
+        give_back(connection)?;
+    }
+    Ok(())
 }
 
 /// Executes a statement, which stays cached.

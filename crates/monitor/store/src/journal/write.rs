@@ -15,8 +15,6 @@ const LAST_SEEN_MS: i64 = 60_000;
 const KNOWN_MAX: usize = 4_096;
 /// Maximum number of rows removed by one call, so that the manager is not delayed.
 const PRUNE_ROWS: i64 = 2_000;
-/// Maximum number of pages that one call returns to the file system.
-const VACUUM_PAGES: i64 = 1_024;
 
 impl Journal {
     /// Returns the key of a guest. A new guest gets a new key.
@@ -126,7 +124,8 @@ impl Journal {
         // Guests may be removed too, so their cached keys are dropped.
         self.known.clear();
         let rows = self.remove(before_ms).map_err(cannot("remove old rows"))?;
-        self.give_back().map_err(cannot("return unused pages to the file system"))?;
+        let given_back = db::give_back(&self.connection);
+        given_back.map_err(cannot("return unused pages to the file system"))?;
         let most = PRUNE_ROWS as u64;
         Ok(Pruned { rows: rows.0 + rows.1, more: rows.0 == most || rows.1 == most })
     }
@@ -154,13 +153,8 @@ impl Journal {
 
     /// Returns the size of the file without free pages.
     pub fn bytes(&self) -> Result<u64, Error> {
-        let ask = |name: &str| {
-            self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
-        };
-        let pages = ask("page_count").and_then(|all| Ok(all - ask("freelist_count")?.min(all)));
-        pages
-            .and_then(|pages| Ok((pages * ask("page_size")?) as u64))
-            .map_err(cannot("determine the size of its data"))
+        let size = db::Size::of(&self.connection).map_err(cannot("determine the size of its data"));
+        Ok(size?.used_bytes())
     }
 
     fn remove(&mut self, before_ms: i64) -> rusqlite::Result<(u64, u64)> {
@@ -184,15 +178,6 @@ impl Journal {
         )?;
         transaction.commit()?;
         Ok((decisions as u64, events as u64))
-    }
-
-    fn give_back(&self) -> rusqlite::Result<()> {
-        // Each step of this statement gives one unused page back to the file system.
-        let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
-        let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query([])?;
-        while rows.next()?.is_some() {}
-        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@
 //!   block    = version, chain compressed by deflate, its CRC-32
 //! ```
 
+use crate::Error;
 use crate::bound::{NAME_MAX, cut};
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
@@ -41,6 +42,14 @@ const VALUES_MAX: usize = 8 << 20;
 /// Damage of a chain, with its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged(pub &'static str);
+
+impl Damaged {
+    /// Returns the error for a row with this damage.
+    pub fn in_row(self, table: &'static str, id: i64) -> Error {
+        let reason = format!("{}; the rows before and after this row can be read", self.0);
+        Error::Row { table, id, reason }
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {

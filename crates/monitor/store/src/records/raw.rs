@@ -13,22 +13,17 @@ use std::time::Duration;
 
 /// Name of the file.
 pub const FILE: &str = "raw.db";
-/// Maximum number of one-minute blocks removed per minute. If the clock is far ahead for an hour,
-/// at most about a day of samples is lost.
-const PRUNE_MAX: i64 = 25;
-/// Maximum number of pages returned to the file system at a time.
-const PAGES_MAX: i64 = 1_024;
 
-/// One minute of samples, packed.
+/// One minute of samples or of passes, packed.
 #[derive(Debug)]
 pub struct Block {
-    /// Time of the first moment.
+    /// Time of the first sample or pass.
     pub at_ms: i64,
-    /// Time of the last moment.
+    /// Time of the last sample or pass.
     pub to_ms: i64,
-    /// Number of moments.
+    /// Number of samples or passes.
     pub count: i64,
-    /// Packed moments.
+    /// Packed samples or passes.
     pub bytes: Vec<u8>,
 }
 
@@ -171,11 +166,7 @@ impl RawFile {
             order.next(at_ms, at_ms)?;
             last_ms = last_ms.max(row.get(1).map_err(&failed)?);
             let bytes = row.get_ref(2).map_err(&failed)?.as_blob().unwrap_or_default();
-            let damaged = |Damaged(reason)| Error::Row {
-                table: "raw",
-                id: at_ms,
-                reason: format!("{reason}; the rows before and after this row can be read"),
-            };
+            let damaged = |damage: Damaged| damage.in_row("raw", at_ms);
             let chain = pack::chain(bytes).map_err(damaged)?;
             let mut is_over = false;
             Decoder::default().decode(&chain, |moment| is_over = show(moment)).map_err(damaged)?;
@@ -192,28 +183,9 @@ impl RawFile {
         })
     }
 
-    /// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes.
-    /// Returns the number of removed blocks, which is bounded per call.
-    pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<usize, Error> {
-        let failed = cannot("remove raw samples");
-        let old = "DELETE FROM raw WHERE at_ms IN
-                   (SELECT at_ms FROM raw WHERE to_ms < ? ORDER BY at_ms LIMIT ?)";
-        let mut count = self.0.execute(old, [before_ms, PRUNE_MAX]).map_err(&failed)?;
-        let pages = |name| self.0.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
-        let size: i64 = pages("page_size").map_err(&failed)?;
-        let all: i64 = pages("page_count").map_err(&failed)?;
-        let free: i64 = pages("freelist_count").map_err(&failed)?;
-        if ((all - free) * size).unsigned_abs() > most_bytes {
-            // A whole hour is removed at a time, rather than one block in every minute.
-            let most = "DELETE FROM raw WHERE at_ms IN
-                        (SELECT at_ms FROM raw ORDER BY at_ms LIMIT 60)";
-            count += self.0.execute(most, []).map_err(&failed)?;
-        }
-        if free > PAGES_MAX || (all * size).unsigned_abs() > most_bytes {
-            self.0
-                .execute_batch(&format!("PRAGMA incremental_vacuum({PAGES_MAX})"))
-                .map_err(&failed)?;
-        }
-        Ok(count)
+    /// Removes old blocks, and the oldest blocks above the limit in bytes.
+    pub fn prune(&self, before_ms: i64, most_bytes: u64) -> Result<(), Error> {
+        db::prune_blocks(&self.0, "raw", "at_ms", before_ms, most_bytes)
+            .map_err(cannot("remove raw samples"))
     }
 }

@@ -388,9 +388,9 @@ impl Recorder {
     }
 
     fn prune(&mut self, now_ms: i64) -> Result<(), Error> {
-        let Some(raw) = &mut self.files.raw else { return Ok(()) };
+        let Some(raw) = &self.files.raw else { return Ok(()) };
         let hours_ms = i64::from(self.keep.raw_hours) * 60 * MINUTE_MS;
-        raw.prune(now_ms.saturating_sub(hours_ms), self.keep.raw_bytes).map(|_| ())
+        raw.prune(now_ms.saturating_sub(hours_ms), self.keep.raw_bytes)
     }
 
     fn fold(&mut self, now_ms: i64) -> Result<(), Untidy> {

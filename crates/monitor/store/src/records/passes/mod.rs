@@ -11,6 +11,7 @@ pub mod codec;
 
 use super::damage;
 use super::pack::{Damaged, block, chain};
+use super::raw::Block;
 use crate::bound::Order;
 use crate::error::cannot;
 use crate::held::Failures;
@@ -38,26 +39,14 @@ CREATE INDEX pass_at ON pass (at_ms);
 ";
 const WAITING_MAX: usize = 30;
 /// Maximum number of passes in a block, so that a stopped clock cannot fill the memory.
-const PASSES_MAX: u64 = 4_096;
-/// Maximum number of one-minute blocks removed per minute. If the clock is far ahead for an hour,
-/// at most about a day of passes is lost.
-const PRUNE_MAX: i64 = 25;
-
-/// One minute of passes, packed.
-#[derive(Debug)]
-struct Block {
-    at_ms: i64,
-    to_ms: i64,
-    count: u64,
-    bytes: Vec<u8>,
-}
+const PASSES_MAX: i64 = 4_096;
 
 #[derive(Debug, Default)]
 struct Running {
     minute_ms: i64,
     at_ms: i64,
     to_ms: i64,
-    count: u64,
+    count: i64,
     encoder: Encoder,
     chain: Vec<u8>,
 }
@@ -169,14 +158,15 @@ impl PassRecorder {
             transaction
                 .prepare_cached("INSERT INTO pass (at_ms, to_ms, count, bytes) VALUES (?, ?, ?, ?)")
                 .and_then(|mut statement| {
-                    let count = i64::try_from(block.count).unwrap_or(i64::MAX);
-                    statement.execute(params![block.at_ms, block.to_ms, count, block.bytes])
+                    statement.execute(params![block.at_ms, block.to_ms, block.count, block.bytes])
                 })
                 .map_err(&failed)?;
         }
         transaction.commit().map_err(&failed)?;
         self.waiting.clear();
-        prune(file, now_ms.saturating_sub(self.keep_ms), self.most_bytes)
+        let before_ms = now_ms.saturating_sub(self.keep_ms);
+        db::prune_blocks(file, "pass", "number", before_ms, self.most_bytes)
+            .map_err(cannot("remove passes"))
     }
 
     /// Writes everything not yet written.
@@ -188,28 +178,6 @@ impl PassRecorder {
             None => Ok(()),
         }
     }
-}
-
-/// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes. The
-/// number of removed blocks is bounded per call.
-fn prune(file: &Connection, before_ms: i64, most_bytes: u64) -> Result<(), Error> {
-    let failed = cannot("remove passes");
-    let old = "DELETE FROM pass WHERE number IN
-               (SELECT number FROM pass WHERE to_ms < ? ORDER BY number LIMIT ?)";
-    file.execute(old, [before_ms, PRUNE_MAX]).map_err(&failed)?;
-    let pages = |name| file.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
-    let size: i64 = pages("page_size").map_err(&failed)?;
-    let all: i64 = pages("page_count").map_err(&failed)?;
-    let free: i64 = pages("freelist_count").map_err(&failed)?;
-    if ((all - free) * size).unsigned_abs() > most_bytes {
-        let most = "DELETE FROM pass WHERE number IN
-                    (SELECT number FROM pass ORDER BY number LIMIT 60)";
-        file.execute(most, []).map_err(&failed)?;
-    }
-    if free > 0 {
-        file.execute_batch("PRAGMA incremental_vacuum(1024)").map_err(&failed)?;
-    }
-    Ok(())
 }
 
 /// Visits all passes in `from_ms..to_ms`, in the order in which they were made.
@@ -231,11 +199,7 @@ pub(super) fn visit(
         let id: i64 = row.get(0).map_err(&failed)?;
         order.next(id, id)?;
         let bytes = row.get_ref(1).map_err(&failed)?.as_blob().unwrap_or_default();
-        let damaged = |Damaged(reason)| Error::Row {
-            table: "pass",
-            id,
-            reason: format!("{reason}; the rows before and after this row can be read"),
-        };
+        let damaged = |damage: Damaged| damage.in_row("pass", id);
         let chain = chain(bytes).map_err(damaged)?;
         let mut flow = ControlFlow::Continue(());
         codec::decode(&chain, |pass| {
