@@ -57,7 +57,7 @@ pub fn intervals(
         processes: picked::<ProcessField>(part, Part::Processes, wanted),
     };
     let span = Span { from_ms, to_ms, step_ms };
-    records.visit_fields(span, &pick, |interval| {
+    records.visit(span, pick, |interval| {
         // A row that covers much more time than a step is a row of a quarter of an hour.
         is_coarse |= interval.host.covered_ms > step_ms.unsigned_abs().saturating_mul(3) / 2;
         add_interval(&mut columns, part, &interval);

@@ -50,7 +50,7 @@ pub fn local(
     // all other data. Without processes, each thread reads one half of the time.
     let read = |span: Span| -> Result<Vec<Interval>, store::Error> {
         let mut intervals = Vec::new();
-        records.visit_fields(span, &pick, |interval| {
+        records.visit(span, pick.clone(), |interval| {
             intervals.push(interval);
             ControlFlow::Continue(())
         })?;

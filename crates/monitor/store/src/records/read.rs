@@ -114,24 +114,15 @@ impl Records {
         Ok(all)
     }
 
-    /// Visits the intervals one after the other, with only the wanted parts.
+    /// Visits the intervals one after the other, with only the wanted parts, and in these parts only
+    /// the wanted fields. Of a guest's more than a hundred fields, a report needs a dozen.
     pub fn visit(
         &self,
         span: Span,
-        parts: Parts,
-        visit: impl FnMut(Interval) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.visit_fields(span, &parts.into(), visit)
-    }
-
-    /// Visits the intervals with only the wanted parts, and in these parts only the wanted fields.
-    /// Of a guest's more than a hundred fields, a report needs a dozen.
-    pub fn visit_fields(
-        &self,
-        span: Span,
-        pick: &Pick,
+        pick: impl Into<Pick>,
         mut visit: impl FnMut(Interval) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        let pick = &pick.into();
         let Some(course) = self.course(span)? else { return Ok(()) };
         let mut open: Option<(Period, Reading)> = None;
         let mut at_ms = course.from_ms;

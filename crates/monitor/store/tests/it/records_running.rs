@@ -137,6 +137,6 @@ fn only_wanted_fields_are_read_and_with_unchanged_values() {
         }
         ControlFlow::Continue(())
     };
-    records.visit_fields(span, &pick, visit).expect("read");
+    records.visit(span, pick, visit).expect("read");
     assert_eq!(count, 4 * 5);
 }

@@ -3,7 +3,6 @@
 use crate::backtest::Error;
 use crate::{Advice, Options, Past};
 use base::{duration, glob};
-use model::Parts;
 use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, STEPS_MAX, Span};
@@ -56,14 +55,10 @@ impl Sizes {
     /// Reads the recordings of a directory. `guests` are names or patterns of names. An empty list
     /// means all guests.
     pub fn of(dir: &Path, question: Question, guests: &[String]) -> Result<Sizes, Error> {
-        let pick = Pick {
-            guests: Some(crate::FIELDS.to_vec()),
-            processes: None,
-            ..Pick::from(Parts { guests: true, tiers: false, processes: false })
-        };
+        let pick = Pick { guests: Some(crate::FIELDS.to_vec()), tiers: None, processes: None };
         let mut past = Past::new(question.span.step_ms.unsigned_abs());
         let mut first_ms = None;
-        Records::open(dir)?.visit_fields(question.span, &pick, |interval| {
+        Records::open(dir)?.visit(question.span, pick, |interval| {
             first_ms.get_or_insert(interval.from_ms);
             past.add(&interval);
             ControlFlow::Continue(())

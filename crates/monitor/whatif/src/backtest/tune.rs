@@ -11,7 +11,7 @@ use crate::{
     SwingWatch, Tally,
 };
 use base::{Bytes, counted, duration};
-use model::{GuestField, Parts};
+use model::GuestField;
 use policy::arbiter::{Config, Limits};
 use policy::rivals::Kind;
 use std::collections::BTreeSet;
@@ -171,11 +171,11 @@ fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), E
         crate::FIELDS.iter().chain(crate::GUEST_FIELDS).copied().collect();
     let pick = Pick {
         guests: Some(fields.into_iter().collect()),
+        tiers: None,
         processes: Some(crate::PROCESS_FIELDS.to_vec()),
-        ..Pick::from(Parts { guests: true, tiers: false, processes: true })
     };
     let (mut past, mut habits) = (Past::new(STEP_MS.unsigned_abs()), Habits::default());
-    records.visit_fields(Span { from_ms, to_ms, step_ms: STEP_MS }, &pick, |interval| {
+    records.visit(Span { from_ms, to_ms, step_ms: STEP_MS }, pick, |interval| {
         past.add(&interval);
         habits.add(&interval);
         ControlFlow::Continue(())
