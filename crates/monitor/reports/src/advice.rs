@@ -1,5 +1,6 @@
 //! Advice: rules over derived fields, and their findings.
 
+use crate::Facts;
 use crate::fields::{Derived, Raw, Scope, field};
 use crate::gather::{By, GuestId, Measured};
 use crate::lines::TableInput;
@@ -7,8 +8,7 @@ use crate::number::shown;
 use crate::plain::plain;
 use crate::report::{Line, LineKind};
 use crate::sums::facts_of;
-use crate::time::{clock_text, date_text};
-use crate::{Facts, time::Zone};
+use crate::time::moment_text;
 use std::collections::BTreeMap;
 
 /// A rule: a field that should stay on one side of a limit.
@@ -265,10 +265,6 @@ fn finding(
     let values = vec![Some(rule.limit), field.value(whole), Some(*worst), Some(held)];
     let kind = LineKind::Whole;
     Some(Line { kind, from_ms, length_ms, covered_ms, labels, values })
-}
-
-fn moment_text(at_ms: i64, zone: &dyn Zone) -> String {
-    format!("{} {}", date_text(at_ms, zone), clock_text(at_ms, zone))
 }
 
 pub(crate) fn limit_text(rule: &Rule) -> String {

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::gather::HostData;
 use crate::options::Options;
 use crate::plain::plain;
-use crate::time::{Zone, clock_text, date_text};
+use crate::time::moment_text;
 use base::nearest;
 use model::GuestIdentity;
 use std::collections::BTreeSet;
@@ -17,10 +17,11 @@ pub fn must_be_found(hosts: &[HostData], options: &Options<'_>) -> Result<(), Er
         let known = hosts.iter().filter_map(|host| host.recorded);
         let range = known.reduce(|(a, b), (from_ms, to_ms)| (a.min(from_ms), b.max(to_ms)));
         let hint = match range {
-            Some(range) => {
-                let range = range_text(range, options.zone);
-                format!("The recording covers {range}; choose a part with --from and --to")
-            }
+            Some((from_ms, to_ms)) => format!(
+                "The recording covers {} to {}; choose a part with --from and --to",
+                moment_text(from_ms, options.zone),
+                moment_text(to_ms, options.zone)
+            ),
             None => "The recording has no data yet".to_owned(),
         };
         return Err(Error::NothingRecorded { hint });
@@ -74,10 +75,4 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
         text.push_str(&format!(" and {more} more"));
     }
     text
-}
-
-/// Formats a range of time with its dates.
-fn range_text((from_ms, to_ms): (i64, i64), zone: &dyn Zone) -> String {
-    let moment = |ms| format!("{} {}", date_text(ms, zone), clock_text(ms, zone));
-    format!("{} to {}", moment(from_ms), moment(to_ms))
 }

@@ -70,4 +70,4 @@ pub use report::{Line, LineKind, Report, Table};
 pub use single::Single;
 pub use states::{State, States, states};
 pub use storage::{GuestStorage, Storage, storage};
-pub use time::{Utc, Zone, clock_text, date_text, rfc3339};
+pub use time::{Utc, Zone, clock_text, date_text, moment_text, rfc3339};

@@ -12,6 +12,12 @@ pub trait Zone {
     fn offset_min(&self, at_ms: i64) -> i64;
 }
 
+impl<F: Fn(i64) -> i64> Zone for F {
+    fn offset_min(&self, at_ms: i64) -> i64 {
+        self(at_ms)
+    }
+}
+
 /// Universal time.
 #[derive(Clone, Copy, Debug)]
 pub struct Utc;
@@ -46,6 +52,11 @@ pub fn clock_text(at_ms: i64, zone: &dyn Zone) -> String {
         (0, 0) => format!("{hour:02}:{minute:02}"),
         _ => format!("{hour:02}:{minute:02}:{second:02}"),
     }
+}
+
+/// Formats a day with a time of day: `2026-11-21 14:05`.
+pub fn moment_text(at_ms: i64, zone: &dyn Zone) -> String {
+    format!("{} {}", date_text(at_ms, zone), clock_text(at_ms, zone))
 }
 
 /// Formats a moment for programs: `2026-11-21T14:05:20+01:00`.
@@ -105,14 +116,6 @@ pub(crate) fn span_text(ms: u64) -> String {
 mod tests {
     use super::*;
 
-    struct Ahead(i64);
-
-    impl Zone for Ahead {
-        fn offset_min(&self, _at_ms: i64) -> i64 {
-            self.0
-        }
-    }
-
     #[test]
     fn days_are_counted_as_the_calendar_does() {
         let check = |at_ms, expected: &str| assert_eq!(rfc3339(at_ms, &Utc), expected);
@@ -126,10 +129,11 @@ mod tests {
     #[test]
     fn times_are_local() {
         let at_ms = 1_795_219_200_000 - 30 * MINUTE_MS;
-        assert_eq!(rfc3339(at_ms, &Ahead(60)), "2026-11-21T00:30:00+01:00");
-        assert_eq!(rfc3339(at_ms, &Ahead(-150)), "2026-11-20T21:00:00-02:30");
+        let ahead = |minutes: i64| move |_: i64| minutes;
+        assert_eq!(rfc3339(at_ms, &ahead(60)), "2026-11-21T00:30:00+01:00");
+        assert_eq!(rfc3339(at_ms, &ahead(-150)), "2026-11-20T21:00:00-02:30");
         assert_eq!(clock_text(at_ms + 20_000, &Utc), "23:30:20");
-        assert_eq!(date_text(at_ms, &Ahead(60)), "2026-11-21");
+        assert_eq!(date_text(at_ms, &ahead(60)), "2026-11-21");
         assert_eq!(span_text(7_500_000), "2 h 5 min");
     }
 }

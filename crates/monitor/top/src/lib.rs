@@ -77,17 +77,14 @@ pub struct Options {
     pub no_color: bool,
 }
 
-struct Local(TimeZone);
-
-impl Zone for Local {
-    fn offset_min(&self, at_ms: i64) -> i64 {
-        why::when::offset_min(at_ms, &self.0)
-    }
+fn local() -> impl Zone {
+    let zone = TimeZone::system();
+    move |at_ms| why::when::offset_min(at_ms, &zone)
 }
 
 /// Shows the manager's state until the user quits. `acts` carries out actions on guests.
 pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error> {
-    let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
+    let (view, zone) = (View::new(options.shown, &options.filter), local());
     let look = look(&zone, options);
     if look.is_text {
         return write_down(&manager, options, &view, &look);
@@ -103,7 +100,7 @@ pub fn live(manager: Manager, acts: Acts, options: &Options) -> Result<(), Error
 
 /// Shows a recording until the user quits.
 pub fn replay(wanted: &Wanted<'_>, options: &Options) -> Result<(), Error> {
-    let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
+    let (view, zone) = (View::new(options.shown, &options.filter), local());
     let look = look(&zone, options);
     if look.is_text {
         return print(wanted, options, text_width(), &mut std::io::stdout());
@@ -113,7 +110,7 @@ pub fn replay(wanted: &Wanted<'_>, options: &Options) -> Result<(), Error> {
     watch(From::Tape(Box::new(tape)), model, view, &look, paint(options))
 }
 
-fn look<'a>(zone: &'a Local, options: &Options) -> Look<'a> {
+fn look<'a>(zone: &'a dyn Zone, options: &Options) -> Look<'a> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     Look { zone, is_ascii: !speaks_utf8(), is_text: options.once || !is_terminal }
 }
@@ -182,7 +179,7 @@ pub fn print(
     width: usize,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
+    let (view, zone) = (View::new(options.shown, &options.filter), local());
     let look = Look { is_text: true, ..look(&zone, options) };
     let mut tape = Tape::open(wanted, &why::now())?;
     let steps = if options.once { 1 } else { options.seconds.unwrap_or(1) };

@@ -3,16 +3,15 @@
 use super::args::FleetArgs;
 use crate::args::Format;
 use crate::escape::json;
-use crate::report::Place;
 use crate::{Error, FleetError};
 use base::{Bytes, Table, counted, left, plain, right, shell_word};
 use metrics::fleet::Steps;
 use model::has_uuid;
-use reports::{Single, clock_text, date_text, shown};
+use reports::{Single, moment_text, shown};
 use serde::Serialize;
 use std::fmt::Write;
 use whatif::{Move, Plan};
-use why::when::Now;
+use why::when::{self, Now};
 
 const NAME_MAX: usize = 24;
 const NAMES_MAX: usize = 10;
@@ -88,9 +87,8 @@ fn state(host: &Shown, now: &Now) -> String {
     if !host.is_silent {
         return "live".into();
     }
-    let zone = Place(&now.zone);
-    let (date, clock) = (date_text(host.last_ms, &zone), clock_text(host.last_ms, &zone));
-    format!("silent since {date} {clock}")
+    let zone = |at_ms| when::offset_min(at_ms, &now.zone);
+    format!("silent since {}", moment_text(host.last_ms, &zone))
 }
 
 fn moves(answer: &Answer, out: &mut String) {

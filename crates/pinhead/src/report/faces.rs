@@ -5,6 +5,7 @@ use super::*;
 use crate::listing::ListingArgs;
 use crate::manage;
 use clap::Parser;
+use jiff::tz::TimeZone;
 use manager::control::{GuestRow, HostRow, KsmRow, Ps};
 use metrics::text::Format;
 use model::{Field, GuestField as G, HostField as H, Interval, Kind, Moment, Over, Row, Unit};

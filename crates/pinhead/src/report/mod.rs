@@ -11,10 +11,9 @@ use crate::why::recorded_between;
 use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
-use jiff::tz::TimeZone;
 use metrics::names::Table;
 use reports::recorded::{self, Wanted};
-use reports::{By, Definition, Detail, HostData, Options, Pattern, Raw, Zone};
+use reports::{By, Definition, Detail, HostData, Options, Pattern, Raw};
 use std::path::PathBuf;
 use why::when::{self, Now};
 
@@ -104,15 +103,6 @@ const POINTS: i64 = 96;
 /// Width of text, in columns, if the output is not a terminal.
 const WIDTH: usize = 80;
 
-/// Local time zone, for reports.
-pub(crate) struct Place<'a>(pub(crate) &'a TimeZone);
-
-impl Zone for Place<'_> {
-    fn offset_min(&self, at_ms: i64) -> i64 {
-        when::offset_min(at_ms, self.0)
-    }
-}
-
 /// Makes the report that the arguments name, with a line end.
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
@@ -178,7 +168,7 @@ pub fn answer(
         (Some(name), _) => Some(Pattern::guest(reports::recorded_name(name, &recorded))?),
         (None, class) => class.as_deref().map(Pattern::new).transpose()?,
     };
-    let zone = Place(&now.zone);
+    let zone = |at_ms| when::offset_min(at_ms, &now.zone);
     let options = Options {
         by: match args.by {
             ByArg::Guest => By::Guest,

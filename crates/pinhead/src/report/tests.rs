@@ -1,5 +1,6 @@
 use super::*;
 use clap::Parser;
+use jiff::tz::TimeZone;
 use model::{GuestField, GuestIdentity, HostField, Moment, Row};
 use reports::recorded;
 use reports::testing;

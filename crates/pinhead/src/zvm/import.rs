@@ -3,14 +3,14 @@
 use super::args::ImportArgs;
 use super::recording::{Recording, told};
 use crate::making::Making;
-use crate::report::Place;
 use crate::{Error, ZvmError};
 use base::counted;
-use reports::{clock_text, date_text};
+use reports::moment_text;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
+use why::when;
 use zmon::file::{Gap, Reader};
 use zmon::frame::FRAME_BYTES;
 use zvm::Monitor;
@@ -42,14 +42,13 @@ pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {
     recording.end()?;
     making.done()?;
     let now = ::why::now();
-    let zone = Place(&now.zone);
-    let stamp = |ms| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
+    let zone = |at_ms| when::offset_min(at_ms, &now.zone);
     let mut text = format!(
         "{} bytes, {}.\n{moments} from {} to {}, {guests}: {}\n",
         bytes,
         told(monitor.counts()),
-        stamp(first_ms),
-        stamp(last_ms),
+        moment_text(first_ms, &zone),
+        moment_text(last_ms, &zone),
         args.to.display()
     );
     for (path, gaps) in gaps {

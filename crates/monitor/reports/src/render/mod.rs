@@ -16,7 +16,7 @@ pub use text::text;
 
 use crate::fields::Scope;
 use crate::report::{Line, LineKind, Report, Table};
-use crate::time::{Zone, clock_text, date_text, span_text};
+use crate::time::{Zone, clock_text, date_text, moment_text, span_text};
 
 /// Returns the time of a line, marked if the interval is not fully recorded.
 fn time_text(line: &Line, report: &Report, zone: &dyn Zone) -> String {
@@ -35,10 +35,9 @@ fn about(report: &Report, zone: &dyn Zone) -> String {
     if from == to {
         return "nothing is recorded in this time".into();
     }
-    let first = format!("{} {}", date_text(from, zone), clock_text(from, zone));
+    let first = moment_text(from, zone);
     let is_one_day = date_text(from, zone) == date_text(to, zone);
-    let end = clock_text(to, zone);
-    let last = if is_one_day { end } else { format!("{} {end}", date_text(to, zone)) };
+    let last = if is_one_day { clock_text(to, zone) } else { moment_text(to, zone) };
     let chosen = match report.pattern.as_str() {
         "" => String::new(),
         name if report.is_guest => format!(", guest {name}"),

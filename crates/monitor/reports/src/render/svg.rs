@@ -426,15 +426,10 @@ mod tests {
 
     #[test]
     fn times_below_a_chart_are_round_where_they_are_shown() {
-        struct HalfPast;
-        impl Zone for HalfPast {
-            fn offset_min(&self, _: i64) -> i64 {
-                330
-            }
-        }
+        let half_past = |_: i64| 330;
         let times = |from: i64, to: i64| {
-            let times = round_times(from, to, &HalfPast);
-            times.into_iter().map(|at| clock_text(at, &HalfPast)).collect::<Vec<_>>()
+            let times = round_times(from, to, &half_past);
+            times.into_iter().map(|at| clock_text(at, &half_past)).collect::<Vec<_>>()
         };
         // 00:00 to 01:00 UTC are 05:30 to 06:30 local time.
         assert_eq!(
