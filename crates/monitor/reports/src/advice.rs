@@ -40,8 +40,6 @@ pub enum When {
     /// The value differs from 1 by more than the limit while the guest uses at least 5 % of a CPU.
     /// Below 5 % the guest's kernel counts too few ticks for a ratio.
     OffBusy,
-    /// The value is below the limit.
-    Below,
 }
 
 macro_rules! rules {
@@ -118,7 +116,6 @@ impl Rule {
                 (value - 1.0).abs() > self.limit
                     && cpu().is_some_and(|percent| percent >= TICKS_PERCENT)
             }
-            When::Below => value < self.limit,
         }
     }
 
@@ -127,7 +124,6 @@ impl Rule {
         match self.when {
             When::Above | When::AboveIdle | When::AboveBusy => value,
             When::OffBusy => (value - 1.0).abs(),
-            When::Below => -value,
         }
     }
 
@@ -274,7 +270,6 @@ pub(crate) fn limit_text(rule: &Rule) -> String {
         When::AboveIdle => format!("above {limit} while idle"),
         When::AboveBusy => format!("above {limit} while busy"),
         When::OffBusy => format!("differs from 1 by more than {limit} while busy"),
-        When::Below => format!("below {limit}"),
     }
 }
 

@@ -178,11 +178,6 @@ impl Facts<'_> {
         self.guest.a_second(field)
     }
 
-    /// Returns the rate per second of a tier counter.
-    pub(crate) fn t_s(&self, field: TierField) -> Option<f64> {
-        self.tier.a_second(field)
-    }
-
     /// Returns nanoseconds of the guest as a percentage of the recorded time.
     pub(crate) fn g_share(&self, ns: f64) -> Option<f64> {
         share(ns, self.guest.covered_ms)
@@ -196,11 +191,6 @@ impl Facts<'_> {
     /// Returns a count of the guest's events per minute.
     pub(crate) fn g_per_min(&self, count: f64) -> Option<f64> {
         per_min(count, self.guest.covered_ms)
-    }
-
-    /// Returns a count of the host's events per minute.
-    pub(crate) fn h_per_min(&self, count: f64) -> Option<f64> {
-        per_min(count, self.host.covered_ms)
     }
 
     /// Returns the guest's CPU time: its virtual CPUs and the hypervisor's other threads.

@@ -1,5 +1,6 @@
 //! Head of a report: the hosts, gaps in the recordings, and the monitor's own cost.
 
+use crate::facts::per_min;
 use crate::gather::{HostData, end_of};
 use crate::number::shown;
 use crate::plain::plain;
@@ -46,7 +47,7 @@ fn header(host: &HostData, timeline: &Timeline<'_>) -> HostHeader {
         facts: host.facts.iter().take(FACTS_MAX).map(fact).collect(),
         missing_ms,
         gaps,
-        own_ms_per_min: own_ns.and_then(|ns| facts.h_per_min(ns / 1e6)),
+        own_ms_per_min: own_ns.and_then(|ns| per_min(ns / 1e6, facts.host.covered_ms)),
         shed_readings: timeline.total.host.get(HostField::ShedReadings),
         missed_moments: timeline.total.host.get(HostField::MissedMoments),
         own_mib: facts.h(HostField::OwnResident).map(|bytes| bytes / crate::facts::MIB),

@@ -11,8 +11,6 @@ pub enum Measure {
     MsPerMin,
     /// Milliseconds.
     Ms,
-    /// Microseconds.
-    Us,
     /// Seconds.
     Seconds,
     /// Mebibytes.
@@ -40,7 +38,6 @@ impl Measure {
             Measure::Percent => "%",
             Measure::MsPerMin => "ms/min",
             Measure::Ms => "ms",
-            Measure::Us => "µs",
             Measure::Seconds => "s",
             Measure::Mib => "MiB",
             Measure::Kib => "KiB",
@@ -49,25 +46,6 @@ impl Measure {
             Measure::PerS => "/s",
             Measure::PerMin => "/min",
             Measure::Count | Measure::Ratio => "",
-        }
-    }
-
-    /// Returns the suffix of field names in this unit.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Measure::Percent => "_percent",
-            Measure::MsPerMin => "_ms_per_min",
-            Measure::Ms => "_ms",
-            Measure::Us => "_us",
-            Measure::Seconds => "_s",
-            Measure::Mib => "_mib",
-            Measure::Kib => "_kib",
-            Measure::KibPerS => "_kib_per_s",
-            Measure::PagesPerS => "_pages_per_s",
-            Measure::PerS => "_per_s",
-            Measure::PerMin => "_per_min",
-            Measure::Count => "",
-            Measure::Ratio => "_ratio",
         }
     }
 }

@@ -81,8 +81,6 @@ derived! {
         "host_faults_per_s", "Host|faults/s", PerS 1, [guest MajorFaults],
             "page faults of the guest's process for which the host had to read from storage",
             "per second";
-        "minor_faults_per_s", "Minor|/s", PerS 1, [guest MinorFaults],
-            "page faults of the guest's process that needed no read", "per second";
         "reported_mib", "Report|MiB", Mib 0, [guest Reported],
             "free memory that the guest returned by page reporting", "total";
         "wakes_per_min", "Wakes|/min", PerMin 0, [guest HaltWakeups, guest VcpuDispatches],
@@ -121,11 +119,6 @@ derived! {
             "CPU time of the hypervisor's other threads", "per minute";
         "other_wakes_per_min", "VMM|wakes/min", PerMin 0, [guest OtherDispatches],
             "dispatches of the hypervisor's other threads", "per minute";
-        "cpu_wait_ms_per_min", "Steal|ms/min", MsPerMin 1, [guest VcpuDelay],
-            "time in which virtual CPUs were ready but did not run",
-            "run delay of virtual CPUs, per minute";
-        "throttled_ms_per_min", "Limit|ms/min", MsPerMin 1, [guest Throttled],
-            "time in which a CPU limit of the cgroup stopped the guest", "per minute";
     }
 }
 

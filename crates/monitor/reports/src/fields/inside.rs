@@ -33,8 +33,6 @@ derived! {
             "memory of the guest, by its own count", "MemTotal, mean";
         "own_available_mib", "Avail|MiB", Mib 0, [guest OwnAvailable],
             "memory that the guest's kernel could hand out without swapping", "MemAvailable, mean";
-        "own_free_mib", "Free|MiB", Mib 0, [guest OwnFree], "memory that the guest does not use",
-            "MemFree, mean";
         "own_cached_mib", "Cache|MiB", Mib 0, [guest OwnCached], "guest's cache of files", "mean";
         "own_swap_mib", "Swap|size MiB", Mib 0, [guest OwnSwapTotal],
             "size of the guest's swap space", "mean";

@@ -36,6 +36,7 @@ pub fn field(scope: Scope, id: &str) -> Option<&'static Derived> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Measure;
     use crate::facts::Facts;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,10 @@ mod tests {
         let mut seen = BTreeSet::new();
         for field in all() {
             assert!(seen.insert((field.scope, field.id)), "{} twice", field.id);
-            assert!(field.id.ends_with(field.unit.suffix()), "{}", field.id);
+            let unit = field.unit.text().to_lowercase().replace('%', "percent");
+            let unit = if field.unit == Measure::Ratio { "ratio".to_owned() } else { unit };
+            let suffix = format!("_{unit}").replace('/', "_per_").replace("__", "_");
+            assert!(unit.is_empty() || field.id.ends_with(&suffix), "{}", field.id);
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             assert!(field.id.chars().all(plain), "{}", field.id);
             let is_made = field.scope == Scope::Finding || !field.sources.is_empty();

@@ -22,7 +22,7 @@ derived! {
         "page_age_s", "Age|s", Seconds 0, [tier Used, tier WriteBytes],
             "estimated time that a page stays in the tier",
             "used size divided by the bytes written per second",
-            |f| over(f.t(T::Used)?, f.t_s(T::WriteBytes)?);
+            |f| over(f.t(T::Used)?, f.tier.a_second(T::WriteBytes)?);
         "read_ms", "Read|ms", Ms 2, [tier ReadTime, tier Reads], "mean duration of a read request",
             "time of read requests divided by their number",
             |f| service_ms(f, T::ReadTime, T::Reads);
