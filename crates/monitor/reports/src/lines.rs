@@ -107,7 +107,7 @@ impl TableInput<'_> {
         plain(&label(&subject.name, &subject.uuid))
     }
 
-    fn labels_saying(&self, at: usize, what: &str, labels: usize) -> Vec<String> {
+    pub(crate) fn labels_saying(&self, at: usize, what: &str, labels: usize) -> Vec<String> {
         let mut out = vec![self.host_name(at)];
         if labels > 1 {
             out.push(what.to_owned());
@@ -196,7 +196,10 @@ impl TableInput<'_> {
         lines.extend(ranked.into_iter().map(|(_, _, line)| line));
         for (at, timeline) in self.timelines.iter().enumerate() {
             if !left[at].is_empty() {
-                let sums = self.rest(timeline, &left[at]);
+                let is_left = |id: &GuestId, _: &Measured<'_>| {
+                    left[at].binary_search(&id.subject(self.options.by)).is_ok()
+                };
+                let sums = timeline.sum_of(is_left).unwrap_or_default();
                 let what = format!("{} more", left[at].len());
                 let labels = self.labels_saying(at, &what, width);
                 let facts = facts_of(&timeline.total.host, &sums);
@@ -209,24 +212,6 @@ impl TableInput<'_> {
             }
         }
         lines
-    }
-
-    /// Sums the guests that are not among the top rows. `left` is sorted.
-    fn rest(&self, timeline: &Timeline<'_>, left: &[GuestId]) -> Measured<'static> {
-        let mut sum: Option<Measured<'static>> = None;
-        for step in &timeline.steps {
-            let is_left = |id: &GuestId| left.binary_search(&id.subject(self.options.by)).is_ok();
-            let mut left_here = step.guests.iter().filter(|(id, _)| is_left(id)).peekable();
-            if left_here.peek().is_none() {
-                continue;
-            }
-            let here = together(left_here.map(|(_, guest)| guest));
-            match &mut sum {
-                None => sum = Some(here),
-                Some(sum) => sum.then(&here),
-            }
-        }
-        sum.unwrap_or_default()
     }
 
     pub(crate) fn of_tiers(&self) -> Vec<Line> {

@@ -7,7 +7,7 @@
 //! these reports among the processes.
 
 use crate::Facts;
-use crate::gather::{By, GuestId, Measured, together};
+use crate::gather::{By, GuestId, Measured};
 use crate::lines::TableInput;
 use crate::plain::plain;
 use crate::report::{Line, LineKind};
@@ -47,39 +47,18 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
 /// Returns a line for the CPU time of unlisted processes, and a line for all guests that report
 /// processes.
 fn sums(input: &TableInput<'_>, at: usize, listed: f64) -> Vec<Line> {
-    let mut sum: Option<Measured<'_>> = None;
-    for step in &input.timelines[at].steps {
-        let reports = |guest: &&Measured<'_>| guest.over.get(GuestField::OwnBusy).is_some();
-        let mut reporting = step.guests.values().filter(reports).peekable();
-        if reporting.peek().is_none() {
-            continue;
-        }
-        let here = together(reporting);
-        match &mut sum {
-            None => sum = Some(here),
-            Some(sum) => sum.then(&here),
-        }
-    }
-    let Some(sum) = sum else { return Vec::new() };
+    let reports = |_: &GuestId, guest: &Measured<'_>| guest.over.get(GuestField::OwnBusy).is_some();
+    let Some(sum) = input.timelines[at].sum_of(reports) else { return Vec::new() };
     let facts = facts_of(&input.total(at).host, &sum);
     let (Some(own), Some(scale)) = (facts.own_ns(), facts.scale()) else {
         return Vec::new();
     };
     let line = |kind, what: &str, ns: f64| {
-        let labels = sum_labels(input, at, what);
+        let labels = input.labels_saying(at, what, input.process_labels().len());
         input.line(kind, None, at, labels, &Facts { unlisted_ns: Some(ns), ..facts })
     };
     let rest = if scale > 0.0 { (own - listed / scale).max(0.0) } else { 0.0 };
     vec![line(LineKind::Rest, "not listed", rest), line(LineKind::All, "all", own)]
-}
-
-fn sum_labels(input: &TableInput<'_>, at: usize, what: &str) -> Vec<String> {
-    let host = plain(&input.hosts[at].name);
-    match input.options.by {
-        By::Guest => vec![host, what.into(), String::new(), String::new()],
-        By::Class => vec![host, what.into(), String::new()],
-        By::Host => vec![host, what.into()],
-    }
 }
 
 fn labels(input: &TableInput<'_>, at: usize, id: &GuestId, name: &ProcessName) -> Vec<String> {

@@ -124,4 +124,25 @@ impl<'a> Timeline<'a> {
         let id = GuestId::of(who);
         self.successors.get(&id).cloned().unwrap_or(id)
     }
+
+    /// Sums the selected guests of all steps. Returns `None` if no step has such a guest.
+    pub(crate) fn sum_of(
+        &self,
+        is_selected: impl Fn(&GuestId, &Measured<'_>) -> bool,
+    ) -> Option<Measured<'static>> {
+        let mut sum: Option<Measured<'static>> = None;
+        for step in &self.steps {
+            let guests = step.guests.iter().filter(|(id, guest)| is_selected(id, guest));
+            let mut guests = guests.map(|(_, guest)| guest).peekable();
+            if guests.peek().is_none() {
+                continue;
+            }
+            let here = together(guests);
+            match &mut sum {
+                None => sum = Some(here),
+                Some(sum) => sum.then(&here),
+            }
+        }
+        sum
+    }
 }
