@@ -3,6 +3,7 @@
 
 use crate::facts::{Added, Facts};
 use crate::fields::{Scope, field};
+use crate::gather::end_of;
 use model::{Field, GuestField, Interval, Over, ProcessField, TierField};
 
 /// An interval, with the sums of its guests and tiers.
@@ -35,8 +36,7 @@ impl Single {
 
     /// Returns the end of the covered time, in milliseconds since 1970.
     pub fn to_ms(&self) -> i64 {
-        let length_ms = i64::try_from(self.interval.length_ms).unwrap_or(i64::MAX);
-        self.interval.from_ms.saturating_add(length_ms)
+        end_of(&self.interval)
     }
 
     fn facts(&self) -> Facts<'_> {

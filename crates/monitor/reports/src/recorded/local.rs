@@ -1,13 +1,14 @@
 //! Recorded data of this host from its disk.
 
 use crate::HostData;
+use crate::gather::end_of;
 use crate::recorded::{Error, Wanted, dir};
+use base::duration::MINUTE_MS;
 use model::{Interval, Parts};
 use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, Span};
 
-const MINUTE_MS: i64 = 60_000;
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
 
 fn kernel(name: &str) -> Option<String> {
@@ -116,10 +117,6 @@ fn sampled(records: &Records, host: &HostData) -> Result<Option<(i64, i64)>, sto
         }
     };
     Ok(Some((first.unwrap_or(first_ms), last.unwrap_or(end_ms))))
-}
-
-fn end_of(interval: &Interval) -> i64 {
-    interval.from_ms.saturating_add_unsigned(interval.length_ms)
 }
 
 /// Returns both halves of a time range. Each half begins on a whole step.
