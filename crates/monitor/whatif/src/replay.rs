@@ -116,6 +116,14 @@ pub struct HostTally {
     pub total: Option<Bytes>,
 }
 
+impl HostTally {
+    /// Returns the mean available memory; `None` without data.
+    pub fn mean_available(&self) -> Option<Bytes> {
+        let mean = self.available.checked_div(u128::from(self.ms))?;
+        Some(Bytes(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+}
+
 /// Tallies by guests' names. The manager's keys are a faster index into the tallies.
 #[derive(Default)]
 struct Tallies {

@@ -204,7 +204,6 @@ fn table(runs: &[(&str, &Played)]) -> String {
     let mut table = Table::new(&columns);
     for (name, run) in runs {
         let (total, host) = (run.player.total(), run.player.host());
-        let free = host.available.checked_div(u128::from(host.ms)).unwrap_or(0);
         table.row([
             (*name).to_owned(),
             gib_hours(total.had),
@@ -213,7 +212,7 @@ fn table(runs: &[(&str, &Played)]) -> String {
             seconds(total.short_ms),
             total.grows.to_string(),
             total.shrinks.to_string(),
-            (free / u128::from(base::MIB)).to_string(),
+            host.mean_available().unwrap_or(Bytes::ZERO).as_mib().to_string(),
             host.least.map_or_else(|| "-".into(), |least| least.as_mib().to_string()),
             seconds(host.below_ms),
             seconds(host.below_reserve_ms),

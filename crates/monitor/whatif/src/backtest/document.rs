@@ -111,8 +111,6 @@ impl RunDocument {
     pub fn of(policy: &str, played: &Played) -> RunDocument {
         let player = &played.player;
         let host = player.host();
-        let mean = host.available.checked_div(u128::from(host.ms));
-        let mean = mean.map(|mean| u64::try_from(mean).unwrap_or(u64::MAX));
         let guest = |(name, tally): (&str, &Tally)| GuestDocument {
             guest: name.to_owned(),
             tally: TallyDocument::of(tally),
@@ -128,7 +126,7 @@ impl RunDocument {
             total: TallyDocument::of(&player.total()),
             host: HostDocument {
                 seconds: host.ms / 1000,
-                mean_available_bytes: mean,
+                mean_available_bytes: host.mean_available().map(|mean| mean.0),
                 least_available_bytes: host.least.map(|least| least.0),
                 below_set_point_s: host.below_ms / 1000,
                 below_reserve_s: host.below_reserve_ms / 1000,

@@ -110,7 +110,10 @@ pub fn tune(
         player: Some(&player).filter(|player| player.passes() > 0),
         enough_ms,
     };
-    let outcome = |player: Player| Outcome { tally: player.total(), free: mean_free(&player) };
+    let outcome = |player: Player| Outcome {
+        tally: player.total(),
+        free: player.host().mean_available().unwrap_or(Bytes::ZERO),
+    };
     let mut as_it_was = None;
     let mut all = Vec::new();
     for finding in crate::tune(&known) {
@@ -158,12 +161,6 @@ fn swings(
         })?;
     }
     Ok(watch)
-}
-
-fn mean_free(player: &Player) -> Bytes {
-    let host = player.host();
-    let mean = host.available.checked_div(u128::from(host.ms)).unwrap_or(0);
-    Bytes(u64::try_from(mean).unwrap_or(u64::MAX))
 }
 
 fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), Error> {
