@@ -7,15 +7,10 @@ use policy::rivals::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns the plan for a host with this much memory.
-pub type PlanOf = Box<dyn Fn(Bytes) -> Config>;
-/// Returns the limits of the guest with this name and this upper limit.
-pub type LimitsOf = Box<dyn Fn(&str, Bytes) -> Limits>;
-
+/// Changes the plan of a host with this much memory.
+pub type PlanOf = Box<dyn Fn(Config, Bytes) -> Config>;
 /// Changes the limits of the guest with this name.
-pub type Adjust = Box<dyn Fn(&str, Limits) -> Limits>;
-/// Changes the plan of the host.
-pub type Replan = Box<dyn Fn(Config) -> Config>;
+pub type LimitsOf = Box<dyn Fn(&str, Limits) -> Limits>;
 
 /// Differences from the recording. By default there are none.
 #[derive(Default)]
@@ -26,10 +21,6 @@ pub struct Change {
     pub plan: Option<PlanOf>,
     /// Limits of guests.
     pub limits: Option<LimitsOf>,
-    /// Change of the limits, for some guests.
-    pub adjust: Option<Adjust>,
-    /// Change of the plan.
-    pub replan: Option<Replan>,
     /// Memory that the host has, or that guests may use together.
     pub total: Option<Bytes>,
     /// Growth of the memory that each guest's programs use, in thousandths.
@@ -45,8 +36,6 @@ impl Change {
         self.kind.is_none()
             && self.plan.is_none()
             && self.limits.is_none()
-            && self.adjust.is_none()
-            && self.replan.is_none()
             && self.total.is_none()
             && self.growth_permille == 0
             && self.more.is_none()

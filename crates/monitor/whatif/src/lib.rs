@@ -31,7 +31,7 @@ mod swings;
 mod testing;
 mod tune;
 
-pub use change::{Adjust, Change, LimitsOf, PlanOf, Replan};
+pub use change::{Change, LimitsOf, PlanOf};
 pub use compare::{Agreement, Difference, Recorded, compare};
 pub use habits::{GUEST_FIELDS, GuestHabits, Habits, HostHabits, PROCESS_FIELDS, points};
 pub use moves::{Move, Place, Plan, Tenant, moves};

@@ -300,25 +300,16 @@ impl Player {
         if let Some(limits_of) = &self.change.limits {
             for sample in &mut samples {
                 let name = names.get(&sample.key).map_or("", |who| who.name.as_str());
-                sample.limits = limits_of(name, sample.limits.max);
-            }
-        }
-        if let Some(adjust) = &self.change.adjust {
-            for sample in &mut samples {
-                let name = names.get(&sample.key).map_or("", |who| who.name.as_str());
-                sample.limits = adjust(name, sample.limits);
+                sample.limits = limits_of(name, sample.limits);
             }
         }
         if let Some(kind) = self.change.kind {
             host.kind = kind;
         }
         if let (Some(sample), Some(recorded)) = (&host.sample, recorded) {
-            host.config = match &self.change.plan {
-                Some(plan) => plan(sample.total),
-                None => scaled(&host.config, recorded, sample.total),
-            };
-            if let Some(replan) = &self.change.replan {
-                host.config = replan(host.config);
+            host.config = scaled(&host.config, recorded, sample.total);
+            if let Some(plan_of) = &self.change.plan {
+                host.config = plan_of(host.config, sample.total);
             }
         }
         (samples, names)

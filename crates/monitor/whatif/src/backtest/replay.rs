@@ -165,8 +165,8 @@ fn change_of(settings: Settings) -> Change {
     let (for_plan, kind) = (settings.clone(), settings.policy.kind);
     Change {
         kind: Some(kind),
-        plan: Some(Box::new(move |total| for_plan.arbiter(total))),
-        limits: Some(Box::new(move |name, most| settings.limits(name, most).0)),
+        plan: Some(Box::new(move |_, total| for_plan.arbiter(total))),
+        limits: Some(Box::new(move |name, limits| settings.limits(name, limits.max).0)),
         ..Change::default()
     }
 }

@@ -187,7 +187,7 @@ fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
     let kind = Some(kind);
     let limited = |change: fn(Limits, Bytes) -> Limits, size: Bytes| Change {
         kind,
-        adjust: Some(Box::new(
+        limits: Some(Box::new(
             move |name: &str, limits: Limits| {
                 if name == who { change(limits, size) } else { limits }
             },
@@ -205,7 +205,7 @@ fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
         )),
         Remedy::SetPoint(size) => Some(Change {
             kind,
-            replan: Some(Box::new(move |config: Config| Config { set_point: size, ..config })),
+            plan: Some(Box::new(move |config, _| Config { set_point: size, ..config })),
             ..Change::default()
         }),
         Remedy::Memory(_)
