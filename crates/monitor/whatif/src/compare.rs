@@ -23,8 +23,6 @@ pub struct Recorded {
     pub from: Bytes,
     /// Target.
     pub to: Bytes,
-    /// Reason, as a sentence.
-    pub reason: String,
 }
 
 /// A decision that differs.

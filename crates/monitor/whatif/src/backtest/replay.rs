@@ -118,7 +118,6 @@ impl Replay {
                     action,
                     from: Bytes(decision.from_bytes),
                     to: Bytes(decision.to_bytes),
-                    reason: decision.reason(),
                 });
             }
             ControlFlow::Continue(())
@@ -132,13 +131,10 @@ impl Replay {
 impl Played {
     /// Refuses a pattern that matches no guest's name.
     pub fn must_have(&self, pattern: &str) -> Result<(), Error> {
-        match self.player.guests().any(|(name, _)| glob::matches(pattern, name)) {
-            true => Ok(()),
-            false => {
-                let pattern = base::plain(pattern, 60).to_string();
-                Err(Error::NoGuest { pattern, near: String::new() })
-            }
+        if self.player.guests().any(|(name, _)| glob::matches(pattern, name)) {
+            return Ok(());
         }
+        Err(Error::NoGuest { pattern: base::plain(pattern, 60), near: String::new() })
     }
 }
 
@@ -150,7 +146,7 @@ pub fn policy(name: &str) -> Result<Change, Error> {
     let path = Path::new(name);
     if !path.exists() {
         let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        let name = base::plain(name, 100).to_string();
+        let name = base::plain(name, 100);
         return Err(Error::NoPolicy { name, names: names.join(", ") });
     }
     let loaded = manager::config::load(Some(path), &Place::of_this_process(None))?;

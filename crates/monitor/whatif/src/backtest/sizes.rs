@@ -71,7 +71,7 @@ impl Sizes {
                 Some(name) => format!("; did you mean {}?", base::plain(name, 60)),
                 None => String::new(),
             };
-            return Err(Error::NoGuest { pattern: base::plain(nobody, 60).to_string(), near });
+            return Err(Error::NoGuest { pattern: base::plain(nobody, 60), near });
         }
         let fits = |name: &str| guests.iter().any(|pattern| glob::matches(pattern, name));
         past.retain(|guest| guests.is_empty() || fits(&guest.name));

@@ -85,7 +85,6 @@ impl Decides for Ours {
             action: decision.action.told(decision.clause),
             from: decision.from,
             to: decision.to,
-            reason: decision.to_string(),
         })
         .collect()
     }
