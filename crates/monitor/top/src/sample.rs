@@ -2,9 +2,7 @@
 
 use crate::error::{Error, Trouble};
 use manager::control::{Answer, Ask, GuestRow, GuestRunState, Ps, Whose};
-use model::{
-    GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName, TierField,
-};
+use model::{GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName};
 use reports::Single;
 
 /// Function that sends a request to the manager.
@@ -23,7 +21,7 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
 /// of this time.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    single: Single,
+    pub(super) single: Single,
     pub(super) ps: Ps,
     /// Time that the monitor needed to take the sample. Missing in a recording.
     pub(super) round_us: Option<u64>,
@@ -65,16 +63,6 @@ impl Sample {
         };
         let used_mib = all_mib.zip(free_mib).map(|(all, free)| (all - free).max(0.0));
         Bound { is_budget: budget.is_some(), all_mib, free_mib, used_mib }
-    }
-
-    /// Returns a report field of the sum of all guests.
-    pub(super) fn all_guests(&self, id: &str) -> Option<f64> {
-        self.single.all_guests(id)
-    }
-
-    /// Returns a report field of a tier of memory.
-    pub(super) fn tier(&self, tier: &Over<TierField>, id: &str) -> Option<f64> {
-        self.single.tier(tier, id)
     }
 
     pub(super) fn raw(&self, field: HostField) -> Option<u64> {

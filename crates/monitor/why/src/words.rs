@@ -18,7 +18,7 @@ pub const SENTENCE_WIDTH: usize = 300;
 /// as current.
 const SHOWN_AGE_MS: f64 = 1_000.0;
 
-fn mib(bytes: u64) -> i64 {
+pub fn mib(bytes: u64) -> i64 {
     quantity::mib(bytes as f64)
 }
 

@@ -110,7 +110,7 @@ fn tiers(sample: &Sample, room: &Room<'_>) -> Vec<String> {
     let head = cells(heads.map(str::to_owned).to_vec());
     let mut lines = vec![format!("{:<TIER$}{head}", "TIER")];
     for (path, tier) in &sample.interval().tiers {
-        let text = |(id, decimals): &(&str, u8)| shown(sample.tier(tier, id), *decimals);
+        let text = |(id, decimals): &(&str, u8)| shown(sample.single.tier(tier, id), *decimals);
         lines.push(format!("{}{}", name(path, TIER), cells(ids.iter().map(text).collect())));
     }
     if sample.interval().tiers.is_empty() {

@@ -165,7 +165,7 @@ fn swap(sample: &Sample) -> String {
 
 fn tiers(sample: &Sample) -> String {
     let each = sample.interval().tiers.iter().map(|(path, tier)| {
-        let value = |id| sample.tier(tier, id);
+        let value = |id| sample.single.tier(tier, id);
         let ratio = value("compression_ratio").map_or(String::new(), |x| format!(" at {x:.1}"));
         let (used, whole) = (size(value("used_mib")), size(value("size_mib")));
         format!("{} {used}/{whole} MiB{ratio}", name(path, 16).trim_end())
@@ -185,6 +185,7 @@ fn inhabitants(sample: &Sample) -> String {
         rows.iter().filter_map(|row| row.actual_bytes).reduce(u64::saturating_add);
     let each = rows.iter().filter_map(|row| sample.seen(row).known(row.memory_bytes));
     let of: Option<u64> = each.reduce(u64::saturating_add);
+    let all = |id| sample.single.all_guests(id);
     format!(
         "Guests   {}: {running} running, {asleep} asleep, {stand}{} other   have {} of {} MiB, \
          resident {}",
@@ -192,6 +193,6 @@ fn inhabitants(sample: &Sample) -> String {
         rows.len() - running - asleep - parked,
         size_of(has),
         size_of(of),
-        size(sample.all_guests("private_mib").or(sample.all_guests("resident_mib"))),
+        size(all("private_mib").or_else(|| all("resident_mib"))),
     )
 }

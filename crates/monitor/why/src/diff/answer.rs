@@ -3,7 +3,7 @@
 use super::timeline::{Parting, Target, Total};
 use crate::when::{Now, rfc3339, show};
 use crate::who::Chosen;
-use crate::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH};
+use crate::words::{NAME_WIDTH, SENTENCE_WIDTH, WORD_WIDTH, mib};
 use base::duration::show as span;
 use base::plain;
 use serde_json::{Value, json};
@@ -135,8 +135,4 @@ fn summary(guest: &Chosen, total: &Total) -> String {
         span(total.parted_ms),
         total.mib_hours
     )
-}
-
-fn mib(bytes: u64) -> i64 {
-    (bytes as f64 / (1 << 20) as f64).round() as i64
 }
