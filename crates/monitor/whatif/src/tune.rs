@@ -194,7 +194,7 @@ impl Finding {
                 format!("# in {guest}: pkill -x {}   # if nobody needs it", shell_word(name))
             }
             Remedy::Slower if !has_exec => format!(
-                "# in {guest}: set UPDATE=\"30\" in /etc/pinhead.conf, then run \
+                "# in {guest}: set UPDATE=\"30\" in /etc/pinheadd.conf, then run \
                  kill -HUP $(pidof pinheadd)"
             ),
             Remedy::Stop(name) => format!(
@@ -276,7 +276,7 @@ pub fn tune(known: &Known<'_>) -> Vec<Finding> {
 }
 
 fn settings(line: &str) -> String {
-    format!("systemctl reload pinhead   # first set {line} in /etc/pinhead/host.toml")
+    format!("systemctl reload pinhead-host   # first set {line} in /etc/pinhead/host.toml")
 }
 
 fn mib(size: Bytes) -> String {

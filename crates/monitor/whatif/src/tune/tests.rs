@@ -16,7 +16,17 @@ fn command_fits_the_source_of_the_guest() {
     let stop = |source| command(Remedy::Stop("poller".into()), source);
     assert!(stop(Source::Farm).starts_with("pinhead exec 'web 1' -- pkill -x poller"));
     assert!(stop(Source::Libvirt).starts_with("# in 'web 1': pkill -x poller"));
-    assert!(command(Remedy::Slower, Source::Other).starts_with("# in 'web 1': set UPDATE="));
+    // The package of the guest daemon and a farm have different rules files.
+    let slower = |source| command(Remedy::Slower, source);
+    for source in [Source::Libvirt, Source::Other] {
+        let wanted = "# in 'web 1': set UPDATE=\"30\" in /etc/pinheadd.conf, ";
+        assert!(slower(source).starts_with(wanted), "{}", slower(source));
+    }
+    assert!(slower(Source::Farm).contains(" /etc/pinhead.conf && kill -HUP "));
+    for remedy in [Remedy::SetPoint(Bytes::mib(96)), Remedy::NoKsm, Remedy::NoPageOut] {
+        let text = command(remedy, Source::Libvirt);
+        assert!(text.starts_with("systemctl reload pinhead-host   # first set ["), "{text}");
+    }
     let max = command(Remedy::Max(Bytes::mib(96)), Source::Libvirt);
     assert_eq!(max, "pinhead set 'web 1' max \"96 MiB\"");
 }
