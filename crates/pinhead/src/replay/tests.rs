@@ -231,6 +231,8 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!(error.contains("No change given"), "{error}");
     let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
     assert!(error.contains("No guest web* was recorded"), "{error}");
+    let error = simulated(&["--more", "1", "--like", "g11"]).unwrap_err().to_string();
+    assert!(error.contains("No guest g11 was recorded in this time; did you mean g1?"), "{error}");
     let error = simulated(&["--fit", "--like", "g1"]).unwrap_err().to_string();
     assert!(error.contains("Passes were recorded for only 2 min 59 s"), "{error}");
     assert!(error.contains("1 h is needed") && error.contains("--enough"), "{error}");

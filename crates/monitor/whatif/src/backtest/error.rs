@@ -1,6 +1,10 @@
 //! Errors of replays and sizes.
 
+use base::plain;
 use std::path::PathBuf;
+
+/// Maximum width of a name in a message.
+const NAME_MAX: usize = 60;
 
 /// Reason why a question cannot be answered.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +76,17 @@ pub enum Error {
     /// A time range with more steps than memory allows.
     #[error("the time is longer than the maximum of 200 days: begin the time later")]
     TooLong,
+}
+
+impl Error {
+    /// Creates the error about a name or pattern of no guest, with the nearest known name.
+    pub(crate) fn no_guest<'a>(pattern: &str, known: impl Iterator<Item = &'a str>) -> Error {
+        let near = match base::nearest(pattern, known).first() {
+            Some(name) => format!("; did you mean {}?", plain(name, NAME_MAX)),
+            None => String::new(),
+        };
+        Error::NoGuest { pattern: plain(pattern, NAME_MAX), near }
+    }
 }
 
 impl From<settings::LoadError> for Error {

@@ -134,7 +134,7 @@ impl Played {
         if self.player.guests().any(|(name, _)| glob::matches(pattern, name)) {
             return Ok(());
         }
-        Err(Error::NoGuest { pattern: base::plain(pattern, 60), near: String::new() })
+        Err(Error::no_guest(pattern, self.player.guests().map(|(name, _)| name)))
     }
 }
 

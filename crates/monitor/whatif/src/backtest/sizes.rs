@@ -67,11 +67,7 @@ impl Sizes {
             |pattern: &&String| !past.guests().any(|guest| glob::matches(pattern, &guest.name));
         if let Some(nobody) = guests.iter().find(unknown) {
             let names = past.guests().map(|guest| guest.name.as_str());
-            let near = match base::nearest(nobody, names).first() {
-                Some(name) => format!("; did you mean {}?", base::plain(name, 60)),
-                None => String::new(),
-            };
-            return Err(Error::NoGuest { pattern: base::plain(nobody, 60), near });
+            return Err(Error::no_guest(nobody, names));
         }
         let fits = |name: &str| guests.iter().any(|pattern| glob::matches(pattern, name));
         past.retain(|guest| guests.is_empty() || fits(&guest.name));
