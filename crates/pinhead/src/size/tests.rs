@@ -28,12 +28,17 @@ fn args(dir: &Path, typed: &[&str]) -> SizeArgs {
 
 /// Records a number of minutes of guests of 256 MiB. Each guest needs the given memory in MiB.
 fn record(dir: &Path, minutes: i64, guests: &[(&str, u64)]) {
+    record_with_ends(dir, minutes, &guests.iter().map(|one| (*one, minutes)).collect::<Vec<_>>());
+}
+
+/// Records guests of which each ends after a number of minutes.
+fn record_with_ends(dir: &Path, minutes: i64, guests: &[((&str, u64), i64)]) {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     for at in 0..=minutes * 6 {
         let mut host = Row::default();
         host.set(HostField::Total, Some(8 << 30));
         let mut moment = Moment { at_ms: BEGIN_MS + at * 10_000, host, ..Moment::default() };
-        for (name, need) in guests {
+        for ((name, need), _) in guests.iter().filter(|(_, end)| at <= end * 6) {
             let mut row = Row::default();
             row.extend([
                 (G::Memory, Some(256 << 20)),
@@ -75,6 +80,19 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["guests"][1]["memory_bytes"]["size"], 220u64 << 20);
     assert_eq!(json["rules"][0]["rule"], "pinhead");
+}
+
+#[test]
+fn guest_that_ended_has_no_size() {
+    let dir = Dir::new("ended");
+    record_with_ends(&dir.0, 240, &[(("web1", 100), 240), (("old", 200), 120)]);
+    let found = answer(&args(&dir.0, &[]), &now(240)).unwrap();
+    let text = show::show(&found, SizeFormat::Text, &now(240)).unwrap();
+    assert!(text.contains("\nweb1") && !text.contains("\nold"), "{text}");
+    assert!(text.contains("Left out: 1 guest no longer ran at the end.\n"), "{text}");
+    assert!(text.contains("The sizes of all guests add up to 112 MiB."), "{text}");
+    let csv = show::show(&found, SizeFormat::Csv, &now(240)).unwrap();
+    assert!(csv.lines().count() == 2 && !csv.contains("old,"), "{csv}");
 }
 
 /// The present is a month after the end of the recordings.
