@@ -3,8 +3,9 @@
 use super::words::NAME_WIDTH;
 use crate::Error;
 use base::duration::MINUTE_MS;
-use base::{glob, plain};
+use base::{glob, natural, plain};
 use model::{has_uuid, label};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use store::{Found, GuestKey, GuestRow, Range, kinds};
 
@@ -43,6 +44,11 @@ pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
     Ok(found)
 }
 
+/// Compares guests in the natural order of their names, then by UUID.
+fn by_name(a: &Chosen, b: &Chosen) -> Ordering {
+    natural(&a.name, &b.name).then_with(|| a.uuid.cmp(&b.uuid))
+}
+
 /// Returns all guests of a journal, sorted by name.
 pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     let mut all: BTreeMap<(String, String), Chosen> = BTreeMap::new();
@@ -61,7 +67,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
         chosen.keys.push(row.key);
     }
     let mut all: Vec<Chosen> = all.into_values().collect();
-    all.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    all.sort_by(by_name);
     distinguish(&mut all);
     all
 }
@@ -117,7 +123,7 @@ pub fn within(chosen: Vec<Chosen>, rows: &[GuestRow], range: Range, ends: &Ends)
     let is_named = |guest: &Chosen| in_time.iter().any(|other| other.name == guest.name);
     let alone: Vec<Chosen> = rest.into_iter().filter(|guest| !is_named(guest)).collect();
     in_time.extend(alone);
-    in_time.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    in_time.sort_by(by_name);
     distinguish(&mut in_time);
     in_time
 }
@@ -209,6 +215,17 @@ mod tests {
         check("BB", &[("web2", &[2])]);
         check("mail", &[("mail", &[4])]);
         check("old", &[("new", &[6, 7])]);
+    }
+
+    #[test]
+    fn guests_are_in_natural_order() {
+        let rows = [row(1, "aa", "web10"), row(2, "bb", "web2"), row(3, "cc", "web1")];
+        let names = |all: Vec<Chosen>| all.into_iter().map(|one| one.name).collect::<Vec<_>>();
+        assert_eq!(names(guests(&rows)), ["web1", "web2", "web10"]);
+        let chosen = choose("web*", &rows).unwrap();
+        let time = Range { from_ms: 0, to_ms: 1 };
+        let chosen = within(chosen, &rows, time, &Ends::default());
+        assert_eq!(names(chosen), ["web1", "web2", "web10"]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::who::path_of;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use base::natural;
 use manager::control::GuestRow;
 use maud::{Markup, html};
 use reports::chart::OWNERS;
@@ -252,10 +253,10 @@ fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
 fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
     let text = asked.filter.to_lowercase();
     rows.retain(|row| text.is_empty() || sought(&row.name, &row.class).contains(&text));
-    rows.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    rows.sort_by(|a, b| natural(&a.name, &b.name).then_with(|| a.uuid.cmp(&b.uuid)));
     match asked.sort.as_str() {
         "name" => {}
-        "class" => rows.sort_by(|a, b| a.class.cmp(&b.class)),
+        "class" => rows.sort_by(|a, b| natural(&a.class, &b.class)),
         "state" => rows.sort_by_key(|row| row.state),
         other => {
             let at = GUEST.iter().position(|id| *id == other).unwrap_or(0);

@@ -36,6 +36,10 @@ fn overview_has_every_guest_busiest_first() {
     let sorted = page(&server, "/?sort=name&filter=web1", &cookie);
     assert_eq!(sorted.matches("data-key=").count(), 11);
     assert!(sorted.find("/guest/web1?") < sorted.find("/guest/web10?"));
+    for sort in ["name", "state"] {
+        let sorted = page(&server, &format!("/?sort={sort}"), &cookie);
+        assert!(sorted.find("/guest/web2?") < sorted.find("/guest/web10?"), "{sort}");
+    }
     let by_class = page(&server, "/?filter=db", &cookie);
     assert_eq!(by_class.matches("data-key=").count(), GUESTS / 2);
 }
