@@ -12,7 +12,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use base::{chain, plain};
+use base::duration::parse_seconds;
+use base::{chain, parse_mib, plain};
 use manager::config::Share;
 use manager::control::{Answer, Ask, Change};
 use reports::mib;
@@ -28,9 +29,10 @@ pub(crate) const WHATS: [(&str, &str); 6] = [
     ("release", "Do not manage: the guest gets its maximum"),
     ("manage", "Manage again"),
 ];
-/// Time to wait for memory, and maximum duration of a reservation.
+/// Time to wait for memory, and maximum duration and size of a reservation.
 const WAIT_MS: u64 = 5_000;
 const HOLD_S_MAX: u64 = 3_600;
+const MIB_MAX: u64 = 1 << 24;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct SetForm {
@@ -146,6 +148,16 @@ fn led_to(made: Result<String, Fault>) -> Response {
     }
 }
 
+/// Parses a reservation: its size in MiB, and its duration in seconds. Numbers without a unit have
+/// these units.
+fn room(size: &str, hold: &str) -> Result<(u64, u64), String> {
+    let mib = parse_mib(size).ok().filter(|mib| (1..=MIB_MAX).contains(mib));
+    let mib = mib.ok_or("\"Memory\" must be 1 MiB to 16 TiB, such as 512 MiB or 1G")?;
+    let hold_s = parse_seconds(hold).ok().filter(|hold_s| (1..=HOLD_S_MAX).contains(hold_s));
+    let hold_s = hold_s.ok_or("\"Hold for\" must be 1 second to 1 hour, such as 60 or 10m")?;
+    Ok((mib, hold_s))
+}
+
 /// Reserves memory for a guest that is about to start.
 pub(crate) async fn reserve(
     State(app): State<Arc<App>>,
@@ -154,13 +166,7 @@ pub(crate) async fn reserve(
 ) -> Response {
     let made = app.read(move |app| {
         allowed(app, &visitor, &form.form_key)?;
-        let number =
-            |text: &str, most: u64| text.trim().parse().ok().filter(|n| (1..=most).contains(n));
-        let mib = number(&form.mib, 1 << 24)
-            .ok_or_else(|| Fault::wrong("\"MiB\" must be a whole number of at least 1"))?;
-        let hold_s = number(&form.hold_s, HOLD_S_MAX).ok_or_else(|| {
-            Fault::wrong(format!("\"Hold for, s\" must be 1 to {HOLD_S_MAX} seconds"))
-        })?;
+        let (mib, hold_s) = room(&form.mib, &form.hold_s).map_err(Fault::wrong)?;
         let ask = Ask::Reserve { mib, timeout_ms: WAIT_MS, hold_ms: hold_s * 1_000 };
         app.say(
             &visitor,
@@ -192,5 +198,20 @@ mod tests {
         assert!(change("max", "much").unwrap_err().starts_with("`max` "));
         assert!(change("shares", "0").unwrap_err().contains("whole number of at least 1"));
         assert!(change("format", "").unwrap_err().contains("min, max, shares"));
+    }
+
+    #[test]
+    fn reservation_has_sizes_and_times_with_units() {
+        assert_eq!(room("512", "60"), Ok((512, 60)));
+        assert_eq!(room(" 1G ", "10m"), Ok((1_024, 600)));
+        assert_eq!(room("1.5 GiB", "1h"), Ok((1_536, 3_600)));
+        for size in ["", "0", "much", "1 KiB", "99999999"] {
+            let refused = room(size, "60").unwrap_err();
+            assert!(refused.starts_with("\"Memory\" must be 1 MiB to 16 TiB"), "{size}");
+        }
+        for hold in ["", "0", "long", "2h"] {
+            let refused = room("512", hold).unwrap_err();
+            assert!(refused.starts_with("\"Hold for\" must be 1 second to 1 hour"), "{hold}");
+        }
     }
 }

@@ -124,8 +124,8 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
             h2 { "Make room for a guest that is about to start" }
             form class="row" method="post" action="/reserve" {
                 input type="hidden" name="form_key" value=(visitor.form_key);
-                label { "MiB" input name="mib" inputmode="numeric" required; }
-                label { "Hold for, s" input name="hold_s" inputmode="numeric" value="60"; }
+                label { "Memory" input name="mib" placeholder="512 MiB, 1G" required; }
+                label { "Hold for" input name="hold_s" value="60s"; }
                 button { "Reserve" }
             }
         }

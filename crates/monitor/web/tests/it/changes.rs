@@ -48,14 +48,18 @@ fn allowed_change_reaches_manager_and_refusal_reaches_page() {
     );
     let wrong = set("web1", "what=max&value=much").body;
     assert!(wrong.contains("Not changed: `max` must be a size, not &quot;much&quot;"), "{wrong}");
-    let room = server.post("/reserve", &heads, &format!("form_key={key}&mib=512&hold_s=60"));
-    let room = server.get(&room.heads["location"], &cookie);
-    assert!(room.body.contains("512 MiB are reserved for 60 s"), "{}", room.body);
-    assert_eq!(
-        server.post("/reserve", &heads, &format!("form_key={key}&mib=0&hold_s=60")).status,
-        400
-    );
+    let reserve = |mib: &str, hold: &str| {
+        server.post("/reserve", &heads, &format!("form_key={key}&mib={mib}&hold_s={hold}"))
+    };
+    for (mib, hold, told) in [
+        ("512", "60", "512 MiB are reserved for 60 s"),
+        ("1G", "10m", "1024 MiB are reserved for 600 s"),
+    ] {
+        let room = server.get(&reserve(mib, hold).heads["location"], &cookie).body;
+        assert!(room.contains(told), "{room}");
+    }
+    assert_eq!(reserve("0", "60").status, 400);
     let orders = server.orders.lock().unwrap().clone();
-    assert_eq!(orders.len(), 3, "{orders:?}");
+    assert_eq!(orders.len(), 4, "{orders:?}");
     assert!(orders[0].starts_with("web1 Max(") && orders[2] == "reserve 512", "{orders:?}");
 }
