@@ -206,19 +206,15 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
     }
 }
 
-/// Returns links to the reports for this guest and time range. A name with wildcards gets no links,
-/// because the reports would show other guests, too.
+/// Returns links to the reports for this guest and time range.
 fn links(guest: &str, span: &Span) -> Markup {
-    if guest.contains(['*', '?']) {
-        return html! {};
-    }
-    let class = segment(guest);
+    let guest = segment(guest);
     html! {
         p {
             "Reports of this time: "
             @for report in ["GUEST1", "GUEST2", "STATE", "QUEUE", "STORE2", "PAGE", "GIO", "PROC",
                 "IDLE", "LNXS"] {
-                a href=(format!("/report/{report}?{}&class={class}", span.query())) { (report) } " "
+                a href=(format!("/report/{report}?{}&guest={guest}", span.query())) { (report) } " "
             }
         }
     }

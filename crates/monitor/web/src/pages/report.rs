@@ -31,6 +31,9 @@ pub(crate) struct Asked {
     /// Pattern for the guests' name or class.
     #[serde(default)]
     class: String,
+    /// Name of the only guest.
+    #[serde(default)]
+    guest: String,
     /// Maximum number of rows.
     #[serde(default)]
     top: String,
@@ -103,7 +106,12 @@ fn answer(
             return Err(Fault::wrong(format!("`by` must be guest, class or host, not {other}")));
         }
     };
-    let pattern = Some(asked.class.trim()).filter(|text| !text.is_empty()).map(Pattern::new);
+    let pattern = match (asked.guest.as_str(), asked.class.trim()) {
+        ("", "") => None,
+        ("", class) => Some(Pattern::new(class)),
+        (guest, "") => Some(Pattern::guest(guest)),
+        _ => return Err(Fault::wrong("Only one of `guest` and `class` may be given")),
+    };
     let pattern = pattern.transpose().map_err(|error| Fault::wrong(error.to_string()))?;
     let top = match asked.top.trim() {
         "" => ROWS,
@@ -117,6 +125,7 @@ fn answer(
     let zone = Local(now);
     let detail = if form == Form::Page { Detail::Sums } else { Detail::Each };
     let options = Options { by, pattern: pattern.as_ref(), top, detail, zone: &zone };
+    reports::must_be_found(&hosts, &options).map_err(missing)?;
     let report = reports::build(definition, &hosts, &options)
         .map_err(|error| Fault::wrong(error.to_string()))?;
     Ok(match form {
@@ -129,28 +138,40 @@ fn answer(
     })
 }
 
+/// Returns the fault of a time or a guest that is not recorded.
+fn missing(error: reports::Error) -> Fault {
+    // The hint ends with options of `pinhead report`, which the pages do not have.
+    let text = error.to_string();
+    Fault::missing(text.strip_suffix(" with --from and --to").unwrap_or(&text))
+}
+
 fn page(definition: &Definition, report: &Report, asked: &Asked, span: &Span, now: &Now) -> Markup {
     let path = format!("/report/{}", definition.name);
-    let more: String = [("by", &asked.by), ("class", &asked.class), ("top", &asked.top)]
-        .into_iter()
+    let Asked { by, class, guest, top, .. } = asked;
+    let keep = [("by", by), ("class", class), ("guest", guest), ("top", top)]
+        .map(|(name, value)| (name, value.as_str()));
+    let more: String = keep
+        .iter()
         .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| format!("&{name}={}", segment(value)))
         .collect();
-    let keep =
-        [("by", asked.by.as_str()), ("class", asked.class.as_str()), ("top", asked.top.as_str())];
     let body = html! {
         (time_bar(&path, span, &keep, None, now))
         form class="row" method="get" action=(path) {
             (hidden(&span.pairs()))
             label { "By"
                 select name="by" {
-                    @for by in ["guest", "class", "host"] {
-                        option value=(by) selected[asked.by == by] { (by) }
+                    @for one in ["guest", "class", "host"] {
+                        option value=(one) selected[by == one] { (one) }
                     }
                 }
             }
-            label { "Name or class" input name="class" value=(asked.class) placeholder="web*"; }
-            label { "Rows" input name="top" value=(asked.top) placeholder=(ROWS)
+            @if guest.is_empty() {
+                label { "Name or class" input name="class" value=(class) placeholder="web*"; }
+            } @else {
+                label { "Guest" input name="guest" value=(guest); }
+            }
+            label { "Rows" input name="top" value=(top) placeholder=(ROWS)
                 inputmode="numeric"; }
             button { "Show" }
             span {
@@ -161,4 +182,17 @@ fn page(definition: &Definition, report: &Report, asked: &Asked, span: &Span, no
         (PreEscaped(reports::html_body(report, &Local(now))))
     };
     Page { title: definition.name, place: "/reports", span: Some(span), body }.whole()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_on_a_page_names_no_options() {
+        let hint = "The recording covers a day; choose a part with --from and --to".to_owned();
+        let fault = missing(reports::Error::NothingRecorded { hint });
+        let text = "Nothing is recorded in this time. The recording covers a day; choose a part";
+        assert_eq!((fault.status.as_u16(), fault.message.as_str()), (404, text));
+    }
 }

@@ -29,7 +29,7 @@ fn silent_hosts_come_first_and_each_leads_to_its_own_page() {
     assert!(!one.contains("host=one") && !one.contains("data-events"), "{one}");
     let guest = server.get("/guest/web7?host=two", &cookie);
     assert_eq!(guest.status, 200);
-    assert!(guest.body.contains("/report/GUEST1?last=1h&amp;host=two&amp;class=web7"));
+    assert!(guest.body.contains("/report/GUEST1?last=1h&amp;host=two&amp;guest=web7"));
     let report = server.get("/report/GUEST1.csv?host=two", &cookie).body;
     assert!(report.contains("two,") && !report.contains("one,"), "{report}");
 }

@@ -95,7 +95,7 @@ fn live_data_and_recordings_share_a_page() {
     let minute =
         page(&server, "/guest/web9?from=2026-11-21T10:05:00Z&to=2026-11-21T10:06:00Z", &cookie);
     assert!(minute.contains(
-        "/report/PROC?from=2026-11-21T10:05:00Z&amp;to=2026-11-21T10:06:00Z&amp;class=web9"
+        "/report/PROC?from=2026-11-21T10:05:00Z&amp;to=2026-11-21T10:06:00Z&amp;guest=web9"
     ));
 }
 
@@ -135,6 +135,32 @@ fn every_report_is_a_page_and_csv_and_json() {
         page(&server, "/report/ESAUSR2?from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z", &cookie)
             .contains("GUEST")
     );
+}
+
+#[test]
+fn report_of_what_is_not_recorded_is_missing_with_the_reason() {
+    let server = start(false);
+    let cookie = server.enter();
+    let time = "from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z";
+    let missing = |query: &str| {
+        for form in ["", ".csv", ".json"] {
+            let path = format!("/report/GUEST1{form}?{time}&{query}");
+            assert_eq!(server.get(&path, &cookie).status, 404, "{path}");
+        }
+        server.get(&format!("/report/GUEST1?{time}&{query}"), &cookie).body
+    };
+    let body = missing("class=nosuch");
+    assert!(body.contains("No guest's name or class matches nosuch."), "{body}");
+    let body = missing("guest=web");
+    assert!(body.contains("No guest is called web. Similar names: web"), "a class: {body}");
+    assert!(missing("guest=web*").contains("No guest is called web*."), "a name is no pattern");
+    let both = server.get(&format!("/report/GUEST1?{time}&guest=web7&class=db"), &cookie);
+    assert_eq!(both.status, 400, "{both:?}");
+    // The form and the links keep the guest.
+    let body = page(&server, &format!("/report/GUEST1?{time}&guest=web7&top=9"), &cookie);
+    assert!(body.contains("<input name=\"guest\" value=\"web7\">"), "{body}");
+    assert!(body.contains("/report/GUEST1.csv?") && body.contains("&amp;guest=web7&amp;top=9"));
+    assert!(body.contains(">web7<") && !body.contains(">web70<"), "{body}");
 }
 
 #[test]
