@@ -14,7 +14,7 @@ use reports::recorded::{self, Wanted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use store::Records;
-use whatif::backtest;
+use whatif::{Sources, backtest};
 use why::when::Now;
 
 /// A reason why a source has no data.
@@ -65,6 +65,18 @@ pub trait Source: Send + Sync {
     /// Returns the findings of `tune` for a time range.
     fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<backtest::Findings, Error>> {
         None
+    }
+
+    /// Returns the sources of the guests that run now.
+    fn guest_sources(&self) -> Sources {
+        // Findings are also useful without a manager or a farm.
+        let rows = match self.ask(&Ask::Ps) {
+            Ok(Answer::Ps(ps)) => ps.guests,
+            Ok(_) | Err(_) => Vec::new(),
+        };
+        let farms = self.farms().and_then(Result::ok).unwrap_or_default().farms;
+        let names = farms.iter().flat_map(|table| &table.guests).map(|guest| guest.name.as_str());
+        Sources::new(&rows, names)
     }
 
     /// Returns the running farms.

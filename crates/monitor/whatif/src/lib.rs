@@ -26,6 +26,7 @@ mod past;
 mod replay;
 mod rules;
 mod size;
+mod sources;
 mod swings;
 #[cfg(test)]
 mod testing;
@@ -39,5 +40,6 @@ pub use past::{FIELDS, Guest, Past, Step};
 pub use replay::{HostTally, Player, Replayed, Tally};
 pub use rules::{ENOUGH_MS, Options, Rule};
 pub use size::{Advice, Proof, Sizes, Sizing, Together, Tried, Verdict, size};
+pub use sources::Sources;
 pub use swings::{SwingWatch, Swings};
 pub use tune::{Fault, Finding, Gain, Known, Remedy, Source, tune};

@@ -2,14 +2,13 @@
 
 use super::args::Apply;
 use crate::manage::{SocketArg, ask_manager, unexpected};
-use crate::tune::Sources;
 use crate::{Error, SizeError};
 use base::{Bytes, counted, plain, shell_word};
 use manager::control::{Answer as Told, Ask, Change, GuestRow};
 use settings::Share;
 use std::fmt::Write;
 use whatif::backtest::Sizes;
-use whatif::{Sizing, Source};
+use whatif::{Sizing, Source, Sources};
 
 struct Wanted<'a> {
     name: &'a str,

@@ -12,11 +12,11 @@ mod show;
 pub use args::{Apply, SizeArgs, SizeFormat};
 
 use crate::Error;
-use crate::tune::Sources;
+use crate::tune::present;
 use crate::why::recorded_between;
 use reports::recorded;
-use whatif::Options;
 use whatif::backtest::{MINUTES_MS, Question, Sizes};
+use whatif::{Options, Sources};
 use why::when::{self, Now};
 
 fn question(args: &SizeArgs, now: &Now) -> Result<Question, Error> {
@@ -38,7 +38,7 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
         Some(how) => {
             // Recordings of another host have other guests.
             let sources = if args.dir.is_none() {
-                Sources::present(args.socket.socket.as_deref())
+                present(args.socket.socket.as_deref())
             } else {
                 Sources::default()
             };

@@ -158,8 +158,10 @@ fn virsh_commands_are_for_guests_of_libvirt_only() {
     record(dir.path(), 200, &[("vm1", 100), ("g1", 100)]);
     let answer = answer(&args(dir.path(), &[]), &now(200)).unwrap();
     let socket = SocketArg { socket: None };
-    let applied =
-        |of: &[(&str, Source)]| apply::apply(&answer, Apply::Virsh, &Sources::known(of), &socket);
+    let applied = |of: &[(&str, Source)]| {
+        let sources: Sources = of.iter().map(|(name, of)| ((*name).to_owned(), *of)).collect();
+        apply::apply(&answer, Apply::Virsh, &sources, &socket)
+    };
     let text = applied(&[("vm1", Source::Libvirt), ("g1", Source::Farm)]).unwrap();
     assert!(text.contains("--domain vm1 ") && !text.contains("--domain g1 "), "{text}");
     assert!(text.ends_with("# Left out: 1 guest not of libvirt\n"), "{text}");

@@ -1,9 +1,6 @@
 //! `pinhead tune`: advice from recordings.
 
 mod show;
-mod sources;
-
-pub(crate) use sources::Sources;
 
 use crate::args::Format;
 use crate::quantities::span;
@@ -11,10 +8,11 @@ use crate::why::recorded_between;
 use crate::{Error, TimeError};
 use base::duration;
 use clap::Args;
+use manager::control::{Answer, Ask, ask_manager};
 use reports::recorded;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::Records;
-use whatif::backtest;
+use whatif::{Sources, backtest};
 use why::when::{self, Now};
 
 const USUAL_MS: i64 = 1440 * duration::MINUTE_MS;
@@ -51,8 +49,20 @@ pub struct TuneArgs {
 /// Returns the advice.
 pub fn run(args: &TuneArgs) -> Result<String, Error> {
     // Recordings of another host have other guests.
-    let sources = if args.dir.is_none() { Sources::present(None) } else { Sources::default() };
+    let sources = if args.dir.is_none() { present(None) } else { Sources::default() };
     tune(args, &sources, &::why::now())
+}
+
+/// Returns the sources of the guests that run now.
+pub(crate) fn present(socket: Option<&Path>) -> Sources {
+    // The advice is also useful without a manager or a farm.
+    let rows = match ask_manager(socket, &Ask::Ps) {
+        Ok(Answer::Ps(ps)) => ps.guests,
+        Ok(_) | Err(_) => Vec::new(),
+    };
+    let farms = farm::running::tables().unwrap_or_default().farms;
+    let names = farms.iter().flat_map(|table| &table.guests).map(|guest| guest.name.as_str());
+    Sources::new(&rows, names)
 }
 
 fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> {

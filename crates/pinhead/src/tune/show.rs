@@ -1,13 +1,12 @@
 //! Advice as text and as JSON.
 
-use super::Sources;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use base::plain;
 use serde::Serialize;
 use whatif::backtest::{Advised, Findings, Foretold};
-use whatif::{Finding, Gain, points};
+use whatif::{Finding, Gain, Sources, points};
 use why::when::{self, Now};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -12,8 +12,8 @@ use axum::response::Response;
 use base::{chain, duration::DAY_MS, plain};
 use maud::{Markup, html};
 use std::sync::Arc;
-use whatif::backtest::Advised;
-use whatif::{Finding, points};
+use whatif::backtest::{Advised, Findings};
+use whatif::{Finding, Sources, points};
 use why::when::Now;
 
 pub(crate) async fn tune(State(app): State<Arc<App>>, Values(time): Values<TimeQuery>) -> Response {
@@ -29,13 +29,16 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     let Some(findings) = app.source.tune((from_ms, span.to_ms)) else {
         return Err(Fault::missing("There are no suggestions: they need recordings of this host"));
     };
+    let has_guests = |found: &Findings| found.all.iter().any(|one| !one.finding.guest.is_empty());
+    let needs_sources = findings.as_ref().is_ok_and(has_guests);
+    let sources = if needs_sources { app.source.guest_sources() } else { Sources::default() };
     let body = html! {
         h1 { "Suggestions" }
         (time_bar("/tune", &span, &[], None, now))
         @match &findings {
             Err(error) => p class="notice" { (chain(error)) },
             Ok(found) => {
-                @for one in &found.all { (finding(one)) }
+                @for one in &found.all { (finding(one, &sources)) }
                 @for note in found.notes() { p { (note) } }
             },
         }
@@ -43,7 +46,7 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     Ok(Page { title: "Tune", place: "/tune", span: Some(&span), body }.whole())
 }
 
-fn finding(one: &Advised) -> Markup {
+fn finding(one: &Advised, sources: &Sources) -> Markup {
     let Finding { fault, guest, evidence, chart, gain, .. } = &one.finding;
     let series: Vec<Option<f64>> =
         points(chart).into_iter().map(|value| Some(value as f64)).collect();
@@ -55,7 +58,7 @@ fn finding(one: &Advised) -> Markup {
             p { (spark(&series, "Over time")) }
             dl { @for (what, value) in evidence { dt { (what) } dd { (plain(value,
                 120)) } } }
-            p { code { (plain(&one.finding.command(whatif::Source::Unknown), 400)) } }
+            p { code { (plain(&one.finding.command(sources.of(guest)), 400)) } }
             @if let Some(told) = &one.foretold {
                 p {
                     "Replay with this change: " (told.after.free.as_mib())
@@ -88,7 +91,7 @@ mod tests {
             let tally = Tally { unmet, grows: 3, ..Tally::default() };
             Outcome { tally, free: Bytes::mib(free) }
         };
-        let text = finding(&Advised {
+        let advised = Advised {
             finding: Finding {
                 fault: Fault::TooLarge,
                 guest: "g<1>".into(),
@@ -98,8 +101,8 @@ mod tests {
                 gain: Gain { memory: Bytes::mib(20), cpu_permille: 35, met_permille: 0 },
             },
             foretold: Some(Foretold { before: outcome(100, 7), after: outcome(120, 5) }),
-        });
-        let text = text.into_string();
+        };
+        let text = finding(&advised, &Sources::default()).into_string();
         let has = |part: &str| assert!(text.contains(part), "{part}: {text}");
         has("<h2>g&lt;1&gt;: too large</h2><p>Potential gain: <b>20 MiB, 3.5 % of a CPU</b></p>");
         has("<dt>holds</dt><dd>96 MiB</dd>");

@@ -1,6 +1,7 @@
 //! Generated guests of a generated day, as data of a manager, of recordings and of a metrics
 //! server.
 
+use base::Bytes;
 use jiff::tz::TimeZone;
 use manager::control::{GuestRow, GuestRunState, HostRow, Ps};
 use metrics::fleet::{Fleet, Glance, Host};
@@ -10,6 +11,8 @@ use reports::{HostData, Needs, testing};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use web::SourceError;
+use whatif::backtest::Advised;
+use whatif::{Fault, Finding, Gain, Remedy};
 use why::when::Now;
 
 pub const GUESTS: usize = 100;
@@ -82,6 +85,8 @@ pub fn ps() -> Ps {
         min_bytes: 64 << 20,
         max_bytes: 256 << 20,
         shares: 100,
+        // One guest is libvirt's. web1 and web2 are also guests of a farm.
+        source: if number == 5 { "qemu:///system" } else { "/run/qemu.qmp" }.into(),
         reason: Some("there is no <demand>".into()),
         ..GuestRow::default()
     };
@@ -92,6 +97,19 @@ pub fn ps() -> Ps {
         ..HostRow::default()
     };
     Ps { host, ksm: Default::default(), guests: (0..GUESTS).map(guest).collect() }
+}
+
+/// Returns the finding that a guest has too little memory.
+pub fn small(guest: &str) -> Advised {
+    let finding = Finding {
+        fault: Fault::TooSmall,
+        guest: guest.into(),
+        evidence: Vec::new(),
+        chart: Vec::new(),
+        remedy: Remedy::Memory(Bytes::mib(512)),
+        gain: Gain::default(),
+    };
+    Advised { finding, foretold: None }
 }
 
 pub fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, SourceError> {

@@ -221,6 +221,15 @@ fn a_page_of_many_guests_shows_the_busiest_and_links_to_all() {
 }
 
 #[test]
+fn suggested_commands_fit_the_sources_of_the_guests() {
+    let server = start(false);
+    let body = page(&server, "/tune", &server.enter());
+    let has = |part: &str| assert!(body.contains(part), "{part}: {body}");
+    has("<code>virsh setmaxmem --domain web5 512M --config ");
+    has("<code># memory = &quot;512 MiB&quot; for web1 in FARM.toml, ");
+}
+
+#[test]
 fn a_farm_shows_the_progress_of_its_start_and_its_guests() {
     let server = start(false);
     let body = page(&server, "/farms", &server.enter());

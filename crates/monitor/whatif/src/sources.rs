@@ -1,27 +1,16 @@
 //! Sources of the guests that run now, for commands that change them.
 
-use manager::control::{Answer, Ask, GuestRow, ask_manager};
+use crate::Source;
+use manager::control::GuestRow;
 use std::collections::BTreeMap;
-use std::path::Path;
-use whatif::Source;
 
 /// Sources of guests by their names. Without a manager or a farm every source is unknown.
-#[derive(Debug, Default)]
-pub(crate) struct Sources(BTreeMap<String, Source>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources(BTreeMap<String, Source>);
 
 impl Sources {
-    pub(crate) fn present(socket: Option<&Path>) -> Sources {
-        // The advice is also useful without a manager or a farm.
-        let rows = match ask_manager(socket, &Ask::Ps) {
-            Ok(Answer::Ps(ps)) => ps.guests,
-            Ok(_) | Err(_) => Vec::new(),
-        };
-        let farms = farm::running::tables().unwrap_or_default().farms;
-        let names = farms.iter().flat_map(|table| &table.guests).map(|guest| guest.name.as_str());
-        Sources::of_answers(&rows, names)
-    }
-
-    fn of_answers<'a>(rows: &[GuestRow], farms: impl Iterator<Item = &'a str>) -> Sources {
+    /// Returns the sources of the guests of a manager and of farms.
+    pub fn new<'a>(rows: &[GuestRow], farms: impl Iterator<Item = &'a str>) -> Sources {
         let mut found = BTreeMap::new();
         for row in rows {
             let source = if row.source.contains("://") { Source::Libvirt } else { Source::Other };
@@ -42,13 +31,15 @@ impl Sources {
         Sources(found)
     }
 
-    #[cfg(test)]
-    pub(crate) fn known(all: &[(&str, Source)]) -> Sources {
-        Sources(all.iter().map(|(name, source)| ((*name).to_owned(), *source)).collect())
-    }
-
-    pub(crate) fn of(&self, name: &str) -> Source {
+    /// Returns the source of a guest.
+    pub fn of(&self, name: &str) -> Source {
         self.0.get(name).copied().unwrap_or_default()
+    }
+}
+
+impl FromIterator<(String, Source)> for Sources {
+    fn from_iter<I: IntoIterator<Item = (String, Source)>>(all: I) -> Sources {
+        Sources(all.into_iter().collect())
     }
 }
 
@@ -71,7 +62,7 @@ mod tests {
             row("two", "/run/qemu/two.qmp"),
             row("both", "qemu:///system"),
         ];
-        let sources = Sources::of_answers(&guests, ["g1", "both", "lone"].into_iter());
+        let sources = Sources::new(&guests, ["g1", "both", "lone"].into_iter());
         let of = ["vm1", "g1", "plain", "two", "both", "lone", "none"].map(|name| sources.of(name));
         let expected = [
             Source::Libvirt,
