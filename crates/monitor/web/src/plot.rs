@@ -8,6 +8,7 @@ use base::duration::DAY_MS;
 use maud::{Markup, PreEscaped, html};
 use reports::chart::{Frame, Mark, Series, key};
 use reports::{Scope, Zone, clock_text, date_text, field, shown};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -73,6 +74,7 @@ impl Canvas<'_> {
                 figcaption { (plot.title) }
                 (PreEscaped(picture))
                 (PreEscaped(key(&series)))
+                (key_of_marks(plot.marks))
                 (self.table(&series, &spans, &place))
             }
         }
@@ -113,6 +115,20 @@ impl Canvas<'_> {
                             }
                         }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the legend of a chart's marks: one entry for each kind that occurs.
+fn key_of_marks(marks: &[Mark]) -> Markup {
+    let kinds: BTreeSet<_> = marks.iter().map(|mark| (mark.colour, mark.kind)).collect();
+    html! {
+        @if !kinds.is_empty() {
+            ul class="key" {
+                @for (colour, kind) in kinds {
+                    li { i class=(format!("mark s{colour}")) {} (kind) }
                 }
             }
         }
@@ -175,6 +191,16 @@ fn spark_path(values: &[Option<f64>], most: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn key_has_each_kind_of_mark_once() {
+        let mark = |colour, kind| Mark { at_ms: 0, colour, kind, text: String::new() };
+        let key = key_of_marks(&[mark(5, "shrink"), mark(4, "grow"), mark(5, "shrink")]);
+        let expected = "<ul class=\"key\"><li><i class=\"mark s4\"></i>grow</li>\
+                        <li><i class=\"mark s5\"></i>shrink</li></ul>";
+        assert_eq!(key.into_string(), expected);
+        assert_eq!(key_of_marks(&[]).into_string(), "");
+    }
 
     #[test]
     fn small_line_stops_where_values_are_missing() {

@@ -87,6 +87,8 @@ pub struct Mark {
     pub at_ms: i64,
     /// Index of the colour in the page's style.
     pub colour: usize,
+    /// Kind of the event. Events of one kind have one colour.
+    pub kind: &'static str,
     /// Description of the event.
     pub text: String,
 }

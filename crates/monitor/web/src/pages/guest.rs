@@ -174,21 +174,22 @@ fn wanted(row: &GuestRow) -> Markup {
     }
 }
 
+/// Returns the mark of a decision in the chart of the memory. The marks' colours follow the colours
+/// of the chart's lines.
+fn mark(one: &Told<'_>) -> Option<Mark> {
+    let (place, kind) = match one.action {
+        "grow" => (0, "Decision: grow"),
+        "shrink" => (1, "Decision: shrink"),
+        "stuck" | "let-go" | "release" => (2, "Decision: release, or the balloon is stuck"),
+        _ => return None,
+    };
+    Some(Mark { at_ms: one.at_ms, colour: MEMORY.len() + place, kind, text: one.text.clone() })
+}
+
 fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &Now) -> Markup {
     let zone = Local(now);
     let mut canvas = Canvas { span, zone: &zone, count: 0 };
-    let marks: Vec<Mark> = told
-        .iter()
-        .filter_map(|one| {
-            let colour = match one.action {
-                "grow" => 2,
-                "shrink" => 1,
-                "stuck" | "let-go" | "release" => 3,
-                _ => return None,
-            };
-            Some(Mark { at_ms: one.at_ms, colour, text: one.text.clone() })
-        })
-        .collect();
+    let marks: Vec<Mark> = told.iter().filter_map(mark).collect();
     let plots = [
         ("Virtual CPUs, % of their time", Kind::Stack, STATES),
         ("Memory, MiB: limit, actual, used, on the host; decisions below", Kind::Lines, MEMORY),
@@ -286,6 +287,23 @@ fn processes(host: &PastHost, track: &Track) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_decisions_have_colours_of_their_own() {
+        let lines = reports::chart::colours(&fields(Scope::Guest, MEMORY));
+        let told = |action| Told {
+            at_ms: 0,
+            guest: None,
+            action,
+            to_mib: None,
+            is_earlier: false,
+            text: String::new(),
+        };
+        let marks = ["grow", "shrink", "stuck", "hold"].map(|action| mark(&told(action)));
+        let colours: Vec<usize> = marks.iter().flatten().map(|mark| mark.colour).collect();
+        assert_eq!(colours, [4, 5, 6], "hold has no mark");
+        assert!(lines.iter().all(|line| !colours.contains(line)), "{lines:?}");
+    }
 
     #[test]
     fn a_guest_named_like_a_pattern_shows_only_its_decisions() {
