@@ -138,7 +138,7 @@ impl Seen<'_> {
         let row = |(name, process): (&ProcessName, &Over<ProcessField>)| Process {
             name: name.name.clone(),
             pid: name.pid,
-            own_ms: of(process, "own_cpu_ms_per_min"),
+            cpu_ms: of(process, "own_cpu_ms_per_min"),
             wakes: of(process, "wakes_per_min"),
             wake_ms: of(process, "wake_cpu_ms"),
             mib: of(process, "resident_mib"),
@@ -152,8 +152,9 @@ pub(super) struct Process {
     pub(super) name: String,
     /// Process id in the guest. The id is 0 for a group of all processes with the same name.
     pub(super) pid: u32,
-    /// CPU time by the guest's count, in milliseconds per minute.
-    pub(super) own_ms: Option<f64>,
+    /// CPU time of the process and its ended children by the guest's count, in milliseconds per
+    /// minute.
+    pub(super) cpu_ms: Option<f64>,
     /// Dispatches of the process's threads per minute.
     pub(super) wakes: Option<f64>,
     /// CPU time per dispatch, in milliseconds.

@@ -147,9 +147,11 @@ derived! {
         "faults_per_min", "Faults|/min", PerMin 1, [process MajorFaults],
             "page faults that had to read from a disk", "per minute";
         "threads", "Threads", Count 0, [process Threads], "number of threads", "mean";
-        "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1, [process User, process System, process Run],
-            "CPU time by the guest's count", "user and system time, per minute",
-            |f| f.g_ms_per_min(f.process_ns()?);
+        "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1,
+            [process User, process System, process Run, process ChildUser, process ChildSystem],
+            "CPU time of the process and its ended children, by the guest's count",
+            "user, system and children's time, per minute",
+            |f| f.g_ms_per_min(f.process_and_children_ns()?);
         "of_guest_percent", "Guest|%", Percent 1,
             [process User, process System, process Run, process ChildUser, process ChildSystem,
              guest OwnRun],

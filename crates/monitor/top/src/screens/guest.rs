@@ -209,8 +209,8 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
     [inside, format!("{reported}   reported {} s ago", shown(age, 1))]
 }
 
-/// Returns the largest processes and the most frequent wakers from the daemon's last report. For
-/// single threads use `pinhead idle`, which requests a new report.
+/// Returns the processes with the most CPU time, and the most frequent wakers, from the daemon's
+/// last report. For single threads use `pinhead idle`, which requests a new report.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();
     if all.is_empty() {
@@ -226,10 +226,10 @@ fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
         0 => name(&process.name, NAME),
         pid => name(&format!("{} ({pid})", plain(&process.name, NAME - 8)), NAME),
     };
-    let mut lines = vec![format!("{:<NAME$} {:>10} {:>9}", "PROCESS", "OWN ms/min", "MiB")];
-    all.sort_by(|a, b| number(b.own_ms).total_cmp(&number(a.own_ms)));
+    let mut lines = vec![format!("{:<NAME$} {:>10} {:>9}", "PROCESS", "CPU ms/min", "MiB")];
+    all.sort_by(|a, b| number(b.cpu_ms).total_cmp(&number(a.cpu_ms)));
     let row = |one: &Process| {
-        format!("{} {:>10} {:>9}", named(one), shown(one.own_ms, 1), shown(one.mib, 1))
+        format!("{} {:>10} {:>9}", named(one), shown(one.cpu_ms, 1), shown(one.mib, 1))
     };
     lines.extend(all.iter().take(most.processes).map(row));
     lines.push(format!("{:<NAME$} {:>10} {:>9}", "WAKER", "wakes/min", "us/wake"));

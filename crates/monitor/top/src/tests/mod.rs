@@ -327,6 +327,23 @@ fn unknown_guest_values_have_a_reason() {
 }
 
 #[test]
+fn shell_of_short_commands_is_the_first_process() {
+    let mut model = model();
+    let sample = model.sample.take().unwrap();
+    let mut interval = sample.interval().clone();
+    let times = [P::User, P::System, P::ChildUser, P::ChildSystem].into_iter();
+    let shell = over(60_000, &times.zip([MS, MS, 898 * MS, 100 * MS]).collect::<Vec<_>>());
+    let name = ProcessName { name: "sh".into(), pid: 0 };
+    interval.processes.values_mut().next().unwrap().insert(name, shell);
+    model.take(Sample::new(interval, sample.ps, Some(1)));
+    let lines = draw(&model, &View { open: Some(1), ..on(Shown::Guests) }, (80, 24), &LOOK);
+    let at = lines.iter().position(|line| line.starts_with("PROCESS")).unwrap();
+    assert!(lines[at].contains("CPU ms/min"), "{lines:#?}");
+    assert!(lines[at + 1].starts_with("sh ") && lines[at + 1].contains(" 1000.0 "), "{lines:#?}");
+    assert!(lines[at + 2].starts_with("ngi\u{fffd}nx "), "{lines:#?}");
+}
+
+#[test]
 fn each_virtual_cpu_has_its_own_cell() {
     let mut model = model();
     let root = std::env::temp_dir().join(format!("pinhead-top-{}", std::process::id()));
