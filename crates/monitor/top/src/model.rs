@@ -14,7 +14,7 @@ pub(super) const KEPT: [(Column, &str); 6] = [
     (Column::Cpu, "CPU %"),
     (Column::Has, "HAS MiB"),
     (Column::Available, "AVAIL MiB"),
-    (Column::Resident, "RES MiB"),
+    (Column::Resident, "PRIV MiB"),
     (Column::Pressure, "PSI %"),
     (Column::Wait, "STL %"),
 ];

@@ -28,9 +28,9 @@ impl Column {
         (Column::Ratio, "T:V"),
         (Column::Has, "HAS"),
         (Column::Of, "OF"),
-        (Column::Resident, "RES"),
+        (Column::Resident, "PRIV"),
         (Column::Available, "AVAIL"),
-        (Column::Need, "NEED"),
+        (Column::Need, "NEEDS"),
         (Column::Pressure, "PSI%"),
     ];
 

@@ -193,7 +193,7 @@ const OF_TOP: [(&str, &str); 8] = [
     ("T:V", "t_v_ratio"),
     ("HAS", "actual_mib"),
     ("OF", "memory_mib"),
-    ("RES", "private_mib"),
+    ("PRIV", "private_mib"),
     ("AVAIL", "own_available_mib"),
     ("PSI%", "own_psi_some_percent"),
 ];

@@ -157,7 +157,7 @@ fn memory(guest: &Seen<'_>) -> [String; 3] {
     let known = |bytes| size_of(guest.known(bytes));
     [
         format!(
-            "MEMORY   has {} of {}   target {}   from {} to {}   shares {}   res {}",
+            "MEMORY   has {} of {}   target {}   from {} to {}   shares {}   priv {}",
             bytes(row.actual_bytes),
             known(row.memory_bytes),
             bytes(row.target_bytes),

@@ -150,7 +150,8 @@ fn head(view: &View, layout: &Layout) -> String {
         match column {
             Column::Name => line.push_str(&format!(" {head:<0$}", layout.name_width)),
             Column::State => line.push_str(&format!(" {head:<STATE_WIDTH$}")),
-            _ => line.push_str(&format!(" {head:>0$}", width(*column))),
+            // The sign may take the place of the blank before a wide head.
+            _ => line.push_str(&format!("{head:>0$}", width(*column) + 1)),
         }
     }
     if layout.reasons == Reasons::Beside { line + " LAST" } else { line }

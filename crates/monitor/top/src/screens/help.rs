@@ -38,8 +38,8 @@ const TEXT: &str = "  1 2 3 4      overview, guests, memory, decisions
   STL%         share of virtual CPUs' time spent ready, without a host CPU
   T:V          CPU time of the guest's process, divided by the guest's own
   HAS OF       memory that the balloon leaves to the guest; its memory at start
-  RES          memory of the guest that is in the host's memory
-  AVAIL NEED   memory that the guest can use without swapping; memory it lacks
+  PRIV         memory of the host that only the guest's process uses
+  AVAIL NEEDS  memory that the guest can use without swapping; memory it lacks
   PSI%         time in which a task in the guest waited for memory
   LAST         the last decision about the guest, with its reason
   -            unknown; 0: nothing happened; 0.0: below the resolution";

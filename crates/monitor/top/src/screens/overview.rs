@@ -188,7 +188,7 @@ fn inhabitants(sample: &Sample) -> String {
     let all = |id| sample.single.all_guests(id);
     format!(
         "Guests   {}: {running} running, {asleep} asleep, {stand}{} other   have {} of {} MiB, \
-         resident {}",
+         private {}",
         rows.len(),
         rows.len() - running - asleep - parked,
         size_of(has),

@@ -64,7 +64,7 @@ fn wide_screens_are_filled_with_the_marked_guest() {
             }
         }
         let text = draw(&model, &view, (200, 50), &LOOK).join("\n");
-        for graph in ["AVAIL MiB", "RES MiB", "PSI %", "STL %"] {
+        for graph in ["AVAIL MiB", "PRIV MiB", "PSI %", "STL %"] {
             assert!(text.contains(graph), "{graph}: {text}");
         }
     }
