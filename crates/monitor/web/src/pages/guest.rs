@@ -287,6 +287,32 @@ fn processes(host: &PastHost, track: &Track) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::{GuestField as G, Over, ProcessField as P, ProcessName, Row};
+
+    #[test]
+    fn processes_are_ordered_by_own_and_childrens_time() {
+        let row = |times: [u64; 3]| {
+            let fields = [P::User, P::System, P::ChildUser];
+            let mut row = Row::default();
+            row.extend(fields.into_iter().zip(times.map(|ms| Some(ms * 1_000_000))));
+            Over { covered_ms: 60_000, row }
+        };
+        let process = |name: &str, times| (ProcessName { name: name.into(), pid: 0 }, row(times));
+        let mut whole = Over { covered_ms: 60_000, ..Over::default() };
+        for field in [G::VcpuRun, G::RunThen, G::OwnRun] {
+            whole.row.set(field, Some(2_000_000_000));
+        }
+        let processes = [
+            process("idle", [1, 1, 0]),
+            process("nginx", [500, 200, 0]),
+            process("sh", [1, 1, 800]),
+        ];
+        let track = Track { whole, processes: processes.into(), ..Track::default() };
+        let page = super::processes(&PastHost::default(), &track).into_string();
+        let place = |name: &str| page.find(&format!(">{name}<")).expect(name);
+        assert!(place("sh") < place("nginx") && place("nginx") < place("idle"), "{page}");
+        assert!(page.contains("<td>802.0</td>"), "{page}");
+    }
 
     #[test]
     fn marks_of_decisions_have_colours_of_their_own() {
