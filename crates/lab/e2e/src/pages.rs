@@ -24,6 +24,19 @@ const TALL: f64 = 3_000.0;
 const SMALLEST_LABEL: &str = "Math.min(99, ...[...document.querySelectorAll('svg text')].map(
     (text) => parseFloat(getComputedStyle(text).fontSize) * (text.getScreenCTM()?.d ?? 1)))";
 
+/// Expression for the number of tables that continue beyond the edge of the window.
+pub const CONTINUED: &str = "[...document.querySelectorAll('.wide')].filter(
+    (one) => one.scrollWidth > one.clientWidth).length";
+/// Expression for the number of these tables without a cue. The cue is a shadow at each edge, and a
+/// cover for each shadow that scrolls with the table.
+const WITHOUT_CUE: &str = "[...document.querySelectorAll('.wide')].filter((one) => {
+    const style = getComputedStyle(one);
+    const shades = style.backgroundImage.match(/linear-gradient/g) ?? [];
+    const has = shades.length === 4
+        && style.backgroundAttachment === 'local, local, scroll, scroll';
+    return one.scrollWidth > one.clientWidth && !has;
+}).length";
+
 /// A window's size and color scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
@@ -95,7 +108,7 @@ impl Pages {
     }
 
     /// Opens a page, saves a picture of it, and returns its faults. Faults are findings of axe,
-    /// small labels, and a page that is wider than its window.
+    /// small labels, a page that is wider than its window, and tables that continue without a cue.
     pub fn faults(
         &self,
         browser: &mut Browser,
@@ -111,6 +124,10 @@ impl Pages {
         let across = browser.number("document.documentElement.scrollWidth");
         if across > f64::from(width) {
             faults.push(format!("{look_name} {name}: {across} pixels wide"));
+        }
+        let tables = browser.number(WITHOUT_CUE);
+        if tables > 0.0 {
+            faults.push(format!("{look_name} {name}: {tables} tables continue without a cue"));
         }
         let label = browser.number(SMALLEST_LABEL);
         if label < LABEL {
