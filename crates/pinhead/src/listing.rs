@@ -137,6 +137,16 @@ pub(crate) mod testing {
         }
     }
 
+    /// Checks that no line of an answer is wider than each terminal. A single word may be wider.
+    pub(crate) fn check_widths(answer: impl Fn(usize) -> String) {
+        for width in WIDTHS {
+            let shown = answer(width);
+            let is_wide = |line: &&str| columns(line) > width && line.trim().contains(' ');
+            let wide = shown.lines().find(is_wide);
+            assert_eq!(wide, None, "{width} columns:\n{shown}");
+        }
+    }
+
     /// Checks that no line is wider than the terminal, and that the texts appear with all words
     /// whole and in order.
     pub(crate) fn check_fits<'a>(

@@ -52,8 +52,12 @@ fn main() -> ExitCode {
         Command::Web(_) => Err(web::run(std::env::args_os().skip(2))),
         Command::Fleet(args) => fleet::run(&args).and_then(|text| print(&text)),
         Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
-        Command::Replay(args) => replay::run(&args).and_then(|text| print(&text)),
-        Command::Simulate(args) => replay::simulate(&args).and_then(|text| print(&text)),
+        Command::Replay(args) => {
+            replay::run(&args).and_then(|text| print_in(args.source.format, &text))
+        }
+        Command::Simulate(args) => {
+            replay::simulate(&args).and_then(|text| print_in(args.source.format, &text))
+        }
         Command::Size(args) => size::run(&args).and_then(|text| print(&text)),
         Command::Tune(args) => tune::run(&args).and_then(|text| print_in(args.format, &text)),
         Command::Idle(args) => idle::run(&args).and_then(|text| print(&text)),

@@ -17,6 +17,10 @@ const INDENT: usize = 2;
 
 /// Returns the columns of a terminal; `None` for other output.
 pub fn width(of: impl AsFd) -> Option<usize> {
+    #[cfg(test)]
+    if let Some(columns) = testing::WIDTH.get() {
+        return Some(columns);
+    }
     let size = tcgetwinsize(of).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
@@ -54,6 +58,24 @@ pub fn leave(mut error: clap::Error) -> ! {
         let _ = stdout.write_all(wrapped(&text, width, 0).as_bytes());
     }
     exit(error.exit_code())
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Width of the made-up terminal of this thread's test, if the test has one.
+        pub(super) static WIDTH: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// Returns the result of a function that runs on a terminal of this width.
+    pub(crate) fn on_terminal<T>(width: usize, run: impl FnOnce() -> T) -> T {
+        let before = WIDTH.replace(Some(width));
+        let result = run();
+        WIDTH.set(before);
+        result
+    }
 }
 
 #[cfg(test)]

@@ -142,6 +142,47 @@ pub(crate) fn recorded_between(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::testing::check_widths;
+    use crate::terminal::fitted;
+    use jiff::tz::TimeZone;
+    use model::GuestIdentity;
+    use store::{Decision, Word};
+
+    #[test]
+    fn reasons_fit_every_width() {
+        let dir = std::env::temp_dir().join(format!("pinhead-why-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut journal = Journal::open(&dir.join("journal.db")).unwrap();
+        let guest = GuestIdentity { name: "web1".into(), ..GuestIdentity::default() };
+        let begin_ms = 1_795_500_000_000;
+        let decided =
+            [("shrink", "shortage", 200), ("hold", "unusable", 200), ("grow", "need", 256)];
+        for ((action, clause, mib), minute) in decided.into_iter().zip(0..) {
+            let at_ms = begin_ms + minute * 60_000;
+            let key = journal.guest(&guest, at_ms).unwrap();
+            let decision = Decision {
+                at_ms,
+                policy: Policy::Active,
+                action: Word::from(action),
+                clause: Word::from(clause),
+                detail: "its programs wait for memory more often than those of any other".into(),
+                from_bytes: 256 << 20,
+                to_bytes: mib << 20,
+                bounds: Vec::new(),
+                inputs: Vec::new(),
+                acted: true,
+            };
+            journal.decision(key, &decision).unwrap();
+        }
+        let time = Time::Last("1h".into());
+        let question = Question { guest: "web1".into(), time, policy: Policy::Active };
+        let now = Now { ms: begin_ms + 300_000, zone: TimeZone::UTC };
+        let text = why::answer(&journal, &question, now).unwrap().text();
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(text.contains("wait for memory"), "{text}");
+        check_widths(|width| fitted(&text, Some(width)));
+    }
 
     #[test]
     fn a_missing_journal_is_reported_with_its_path() {

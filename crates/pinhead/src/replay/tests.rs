@@ -1,4 +1,7 @@
 use super::*;
+use crate::listing::testing::check_widths;
+use crate::terminal;
+use crate::terminal::testing::on_terminal;
 use base::MIB;
 use clap::Parser;
 use jiff::tz::TimeZone;
@@ -32,6 +35,17 @@ struct Typed {
 }
 
 fn args(dir: &Scratch, typed: &[&str]) -> ReplayArgs {
+    let path = dir.join("recordings").to_string_lossy().into_owned();
+    let words = [["pinhead", "--dir", path.as_str()].as_slice(), typed].concat();
+    Typed::try_parse_from(words).unwrap().args
+}
+
+fn simulation(dir: &Scratch, typed: &[&str]) -> SimulateArgs {
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: SimulateArgs,
+    }
     let path = dir.join("recordings").to_string_lossy().into_owned();
     let words = [["pinhead", "--dir", path.as_str()].as_slice(), typed].concat();
     Typed::try_parse_from(words).unwrap().args
@@ -191,6 +205,21 @@ fn another_policy_stands_beside_with_the_place_where_they_part() {
 }
 
 #[test]
+fn replays_fit_every_width() {
+    let dir = directory("widths");
+    record(&dir, &[7, 8, 100]);
+    let shown = |width, text: &dyn Fn() -> String| {
+        on_terminal(width, || terminal::fitted_to_stdout(&text()))
+    };
+    let args = args(&dir, &["--policy", "none"]);
+    check_widths(|width| shown(width, &|| replay(&args, &now()).unwrap()));
+    for typed in [["--grow", "50%"], ["--host", "1 GiB"]] {
+        let args = simulation(&dir, &typed);
+        check_widths(|width| shown(width, &|| simulate_at(&args, &now()).unwrap()));
+    }
+}
+
+#[test]
 fn impossible_replay_is_refused_with_remedy() {
     let dir = directory("refused");
     let mut recorder = Recorder::new(&dir.join("recordings"), Keep::USUAL);
@@ -215,17 +244,10 @@ fn impossible_replay_is_refused_with_remedy() {
 fn more_guests_fit_until_a_need_is_not_met() {
     let dir = directory("fit");
     record(&dir, &[]);
-    #[derive(Debug, Parser)]
-    struct Typed {
-        #[command(flatten)]
-        args: SimulateArgs,
-    }
-    let path = dir.join("recordings").to_string_lossy().into_owned();
     let (from, to) = ("2026-11-24 05:00", "2026-11-24 07:00");
     let simulated = |typed: &[&str]| {
-        let usual = ["pinhead", "--dir", path.as_str(), "--from", from, "--to", to];
-        let parsed = Typed::try_parse_from([usual.as_slice(), typed].concat()).unwrap();
-        simulate_at(&parsed.args, &now())
+        let typed = [["--from", from, "--to", to].as_slice(), typed].concat();
+        simulate_at(&simulation(&dir, &typed), &now())
     };
     let error = simulated(&[]).unwrap_err().to_string();
     assert!(error.contains("No change given"), "{error}");
@@ -243,10 +265,8 @@ fn more_guests_fit_until_a_need_is_not_met() {
     assert!((8..=60).contains(&count), "{text}");
     let gone = directory("fit-gone");
     record_until(&gone, &[], 90);
-    let gone = gone.join("recordings").to_string_lossy().into_owned();
-    let usual = ["pinhead", "--dir", gone.as_str(), "--from", from, "--to", to];
-    let parsed = Typed::try_parse_from([usual.as_slice(), &fit].concat()).unwrap();
-    let error = simulate_at(&parsed.args, &now()).unwrap_err().to_string();
+    let typed = [["--from", from, "--to", to].as_slice(), &fit].concat();
+    let error = simulate_at(&simulation(&gone, &typed), &now()).unwrap_err().to_string();
     assert!(error.contains("No guest g1 ran at the end of this time"), "{error}");
     let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
     assert!(text.contains("g1+1") && text.contains("g1+3"), "{text}");

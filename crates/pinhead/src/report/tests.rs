@@ -1,4 +1,5 @@
 use super::*;
+use crate::listing::testing::check_widths;
 use clap::Parser;
 use jiff::tz::TimeZone;
 use model::{GuestField, GuestIdentity, HostField, Moment, Row};
@@ -86,6 +87,14 @@ fn only_some_guests() {
     assert!(text.contains("LNX1001") && !text.contains("LNX1000"), "{text}");
     let text = printed("GUEST1 --from 00:00 --class d* --by class").expect("a report");
     assert!(text.contains("\ndb ") && !text.contains("\nweb "), "{text}");
+}
+
+#[test]
+fn every_report_fits_every_width() {
+    for report in reports::REPORTS {
+        let args = args(&format!("{} --from 12:00 --to 13:00", report.name));
+        check_widths(|width| answer(&made_up, &args, &now(), width).expect("a report"));
+    }
 }
 
 #[test]

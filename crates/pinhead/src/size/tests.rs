@@ -1,5 +1,7 @@
 use super::*;
+use crate::listing::testing::check_widths;
 use crate::manage::SocketArg;
+use crate::terminal::testing::on_terminal;
 use base::duration;
 use clap::Parser;
 use jiff::tz::TimeZone;
@@ -80,6 +82,19 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["guests"][1]["memory_bytes"]["size"], 220u64 << 20);
     assert_eq!(json["rules"][0]["rule"], "pinhead");
+}
+
+#[test]
+fn sizes_fit_every_width() {
+    let dir = Dir::new("widths");
+    let long = "a-guest-with-a-name-that-fills-a-terminal";
+    record_with_ends(&dir.0, 240, &[((long, 100), 240), (("web2", 200), 240), (("old", 9), 60)]);
+    let enough = answer(&args(&dir.0, &[]), &now(240)).unwrap();
+    let young = answer(&args(&dir.0, &["--enough", "1d"]), &now(240)).unwrap();
+    for found in [enough, young] {
+        let shown = || show::show(&found, SizeFormat::Text, &now(240)).unwrap();
+        check_widths(|width| on_terminal(width, shown));
+    }
 }
 
 #[test]

@@ -3,12 +3,15 @@
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
+use crate::terminal;
 use base::plain;
 use serde::Serialize;
 use whatif::backtest::{Advised, Findings, Foretold};
 use whatif::{Finding, Gain, Sources, points};
 use why::when::{self, Now};
 
+/// Indent of the lines of a finding.
+const INDENT: usize = 3;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Maximum length of a name, and of a text in the evidence, in characters.
 const NAME_MAX: usize = 60;
@@ -93,8 +96,13 @@ fn gain(gain: &Gain) -> String {
     format!("Potential gain: {gain}.")
 }
 
+/// Draws a series in one line. A narrow terminal gets fewer points.
 fn chart(series: &[u64]) -> String {
     let points = points(series);
+    let room = terminal::width(std::io::stdout()).map(|width| width.saturating_sub(INDENT));
+    let part = room.map_or(1, |room| points.len().div_ceil(room.max(1))).max(1);
+    let points: Vec<u64> =
+        points.chunks(part).filter_map(|part| part.iter().max().copied()).collect();
     let most = points.iter().copied().max().unwrap_or(0).max(1);
     let level = |value: &u64| {
         let at = u128::from(*value) * (LEVELS.len() as u128 - 1) / u128::from(most);

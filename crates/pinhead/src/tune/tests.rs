@@ -1,4 +1,7 @@
 use super::*;
+use crate::listing::testing::check_widths;
+use crate::terminal;
+use crate::terminal::testing::on_terminal;
 use jiff::tz::TimeZone;
 use model::{
     GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField, ProcessName, Row,
@@ -123,6 +126,37 @@ fn a_guest_that_is_twice_too_large_is_first() {
     assert!(first(&text).starts_with("1. g3: too large. Potential gain: 1"), "{text}");
     assert!(text.contains("\n   pinhead set g3 max \"120 MiB\"\n"), "{text}");
     assert!(!text.contains("\n2. "), "{text}");
+}
+
+#[test]
+fn suggestions_fit_every_width() {
+    let dir = std::env::temp_dir().join(format!("pinhead-tune-widths-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    record(
+        &dir,
+        |second, number, row, host| match number {
+            2 => {
+                row.set(G::VcpuDispatches, Some(second * 100));
+                row.set(G::VcpuRun, Some(second * 30_000_000));
+            }
+            3 => row.set(G::OwnAvailable, Some((150 - second / 600) * MIB)),
+            4 => host.set(H::PsiMemorySome, Some(second * 80_000_000)),
+            _ => {}
+        },
+        Some(("poller", 90)),
+    );
+    let records = Records::open(&dir).unwrap();
+    let (from_ms, to_ms) = (BEGIN_MS, now().ms);
+    let found = backtest::tune(&records, (from_ms, to_ms), 60 * STEP_MS.unsigned_abs()).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(found.all.len() >= 3, "{found:?}");
+    let none = Sources::default();
+    let text = || show::since(&found, &found, from_ms, &none, Format::Text, &now()).unwrap();
+    check_widths(|width| on_terminal(width, || terminal::fitted_to_stdout(&text())));
+    let shown = on_terminal(40, text);
+    let charts: Vec<&str> = shown.lines().filter(|line| line.contains('█')).collect();
+    assert!(!charts.is_empty(), "{shown}");
+    assert!(charts.iter().all(|chart| base::columns(chart) <= 40), "{charts:?}");
 }
 
 #[test]
