@@ -6,7 +6,7 @@ use crate::quantities::span;
 use crate::{Error, RecordingsError, TimeError};
 use clap::{Args, ValueEnum};
 use reports::recorded;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::{Journal, Policy};
 use why::when::{self, Now};
 use why::{Question, Time, diff};
