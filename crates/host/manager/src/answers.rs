@@ -20,6 +20,8 @@ pub(crate) struct View<'a> {
     pub world: World<'a>,
     pub memory: &'a Memory,
     pub ksm: KsmRow,
+    /// Sentence about a manager that changes nothing.
+    pub watching: Option<String>,
     pub now: Now,
 }
 
@@ -45,6 +47,7 @@ fn host_row(view: &View<'_>) -> HostRow {
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
     let rates = host.rates;
     HostRow {
+        watching: view.watching.clone(),
         total_bytes: total.map(|size| size.0),
         available_bytes: host.available(settings, used).map(|size| size.0),
         machine_available_bytes: machine.map(|m| m.available.0),

@@ -35,10 +35,11 @@ pub(crate) fn parts(
 ) -> Result<(Parts, Vec<String>), Error> {
     let clock = Clock::start();
     take_descriptors();
+    let (reader, place, loaded) = load(config_path.as_deref(), options)?;
+    let options = options.with(&loaded.settings);
     if !options.dry_run {
         spare_manager(&Root::default());
     }
-    let (reader, place, loaded) = load(config_path.as_deref(), options)?;
     let total = place.host_total.unwrap_or(Bytes::ZERO);
     let settings = &loaded.settings;
     let total = settings.zvm.host_total().unwrap_or(total);
@@ -105,6 +106,8 @@ pub(crate) fn in_force(
             users: Vec::new(),
         };
         settings.ksm = config::KsmMode::Leave;
+        // `act` is for guests that somebody else started.
+        settings.policy.act = true;
         settings.zvm.mode = config::ZvmMode::Off;
     }
     Ok(loaded)
@@ -149,6 +152,7 @@ pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
     note(old.sources != new.sources, "[sources]");
     note(old.zvm != new.zvm, "[zvm]");
     note(old.control != new.control, "[control]");
+    note(old.policy.act != new.policy.act, "[policy] act");
     note(old.ksm != new.ksm, "[ksm]");
     note(old.journal.path != new.journal.path, "[journal] path");
     note(old.monitor != new.monitor, "[monitor]");
@@ -299,7 +303,8 @@ mod tests {
     fn manager_of_farms_has_only_the_farms_of_its_user() {
         let dir = crate::control::scratch::Scratch::new();
         let file = dir.path().join("host.toml");
-        let text = "[control]\nsocket = \"/named\"\n[sources]\nqmp = [\"/run/vms/*.qmp\"]\n";
+        let text = "[control]\nsocket = \"/named\"\n[policy]\nact = false\n\
+                    [sources]\nqmp = [\"/run/vms/*.qmp\"]\n";
         std::fs::write(&file, text).unwrap();
         let loaded = |is_root: bool, for_farms: bool| {
             let place = Place { is_root, own_dir: Some("/own".into()), ..Place::default() };
@@ -311,6 +316,7 @@ mod tests {
             assert_eq!(settings.sources.qmp, ["/own/up/*/*.qmp"]);
             assert_eq!(settings.sources.libvirt, Libvirt::Uris(Vec::new()));
             assert_eq!(settings.ksm, config::KsmMode::Leave);
+            assert!(settings.policy.act, "the setting is for a `pinhead host`");
         }
         let named = Some(PathBuf::from("/named"));
         assert_eq!(loaded(true, true).settings.control.socket, named);

@@ -425,6 +425,9 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     // libvirt probes each QEMU's capabilities, which takes a minute here.
     host.sh("virsh -q domcapabilities > /dev/null");
     host.sh("dpkg -i /srv/pinhead_*.deb");
+    // The package's settings only watch.
+    host.sh("sed -i 's/^act = false$/act = true/' /etc/pinhead/host.toml");
+    host.sh("systemctl restart pinhead-host");
     host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);

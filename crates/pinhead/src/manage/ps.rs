@@ -72,6 +72,7 @@ fn foot(answer: &Ps) -> String {
         );
     }
     ksm(&mut out, &answer.ksm);
+    watching(&mut out, &answer.host);
     out
 }
 
@@ -162,6 +163,13 @@ fn host(out: &mut String, host: &HostRow) {
     out.push('\n');
 }
 
+/// Formats the sentence about a manager that changes nothing.
+fn watching(out: &mut String, host: &HostRow) {
+    if let Some(text) = &host.watching {
+        let _ = writeln!(out, "{}", plain(text, REASON_MAX));
+    }
+}
+
 fn ksm(out: &mut String, ksm: &KsmRow) {
     let Some(gain) = ksm.gain_bytes else { return };
     let cost = ksm.cost_percent.map_or("an unknown part".into(), |cost| format!("{cost:.1} %"));
@@ -177,14 +185,14 @@ fn ksm(out: &mut String, ksm: &KsmRow) {
 pub fn status(answer: &Status, width: Option<usize>) -> String {
     let mut out = String::new();
     let or_none = |text: &Option<String>| plain(text.as_deref().unwrap_or("none"), 200);
-    let dry = if answer.dry_run { ", without changing anything (--dry-run)" } else { "" };
     let _ = writeln!(
         out,
-        "pinhead {} (process {}), running for {} s{dry}",
+        "pinhead {} (process {}), running for {} s",
         plain(&answer.version, 40),
         answer.pid,
         answer.uptime_ms / 1000
     );
+    watching(&mut out, &answer.host);
     let _ = writeln!(out, "settings: {}", or_none(&answer.config));
     let _ = writeln!(out, "rules: {}", or_none(&answer.rules));
     let _ = writeln!(out, "shadow policy: {}", or_none(&answer.shadow));
@@ -337,5 +345,17 @@ mod tests {
         );
         let row = HostRow { available_bytes: mib(23130), budget_bytes: None, ..row };
         assert_eq!(shown(&row), "host 24105 MiB, 23130 available; set point 48 ± 4, reserve 14\n");
+    }
+
+    #[test]
+    fn manager_that_changes_nothing_is_named_with_the_remedy() {
+        let text =
+            "watching 30 guests, changing nothing; set `act = true` in /etc/pinhead/host.toml";
+        let host = HostRow { watching: Some(text.into()), ..HostRow::default() };
+        let answer = Ps { host: host.clone(), ksm: KsmRow::default(), guests: Vec::new() };
+        let table = show(&answer, &ListingArgs::default(), None);
+        assert!(table.ends_with(&format!("\n{text}\n")), "{table}");
+        let status = status(&Status { host, ..Status::default() }, None);
+        assert_eq!(status.lines().nth(1), Some(text), "{status}");
     }
 }

@@ -9,6 +9,7 @@ use manager::control::{Answer, Ask, Error as ControlError, ask};
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::cell::LazyCell;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -27,11 +28,18 @@ const YIELD_LOOK: Duration = Duration::from_millis(50);
 /// Runs the manager until a signal or its time limit ends it. After that, leftovers of dead farms
 /// are undone, because KSM settings could not be restored while the manager controlled KSM.
 pub fn run(args: &HostArgs) -> Result<(), Error> {
+    let is_dry = is_dry(args);
     let managed = manage(args);
-    if !args.dry_run {
+    if !is_dry {
         leftovers::sweep_all();
     }
     managed
+}
+
+/// Returns true if the options or the settings order a dry run.
+fn is_dry(args: &HostArgs) -> bool {
+    let loaded = || manager::check(args.config.as_deref(), options(args));
+    args.dry_run || loaded().is_ok_and(|loaded| !loaded.settings.policy.act)
 }
 
 fn manage(args: &HostArgs) -> Result<(), Error> {
@@ -69,6 +77,7 @@ pub(super) fn options(args: &HostArgs) -> Options {
 fn start(args: &HostArgs) -> Result<Manager, Error> {
     let mut deadline = Deadline::after(YIELD_MAX);
     let mut asked: Option<Deadline> = None;
+    let is_dry = LazyCell::new(|| is_dry(args));
     loop {
         let error = match Manager::start(args.config.clone(), options(args)) {
             Err(manager::Error::Control(error @ ControlError::Taken { .. })) => error,
@@ -78,7 +87,7 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
         // meanwhile.
         let is_due = asked.as_ref().is_none_or(|wait| wait.remaining().is_none());
         let is_refused = match &error {
-            ControlError::Taken { path, .. } if is_due && !args.dry_run => {
+            ControlError::Taken { path, .. } if is_due && !*is_dry => {
                 asked = Some(Deadline::after(YIELD_AGAIN));
                 match ask(path, &Ask::Yield, YIELD_PATIENCE) {
                     Ok(Answer::Yield {}) => {
@@ -90,7 +99,7 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
                     Ok(_) => true,
                 }
             }
-            _ => args.dry_run,
+            _ => *is_dry,
         };
         if is_refused || deadline.remaining().is_none() {
             return Err(Error::Host(manager::Error::Control(error)));

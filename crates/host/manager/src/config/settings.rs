@@ -126,6 +126,8 @@ settings::table! {
 settings::table! {
     /// Settings of decisions.
     pub struct PolicySettings in "policy" {
+        /// false: decisions are only written to the journal, as with `--dry-run`
+        act: bool = truth, "true";
         /// rules that move memory: pinhead's, or another manager's for comparison
         kind: Kind = policy_kind, "pinhead";
         /// extra cost of idle memory compared with memory in use; a guest with much idle memory

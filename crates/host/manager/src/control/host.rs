@@ -31,6 +31,9 @@ pub struct OwnersRow {
 /// Memory of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
+    /// Sentence about a manager that changes nothing, with the remedy if a setting is the reason.
+    #[serde(default)]
+    pub watching: Option<String>,
     /// MemTotal, with reserved huge pages.
     pub total_bytes: Option<u64>,
     /// Memory available without swapping, within the budget if there is one.

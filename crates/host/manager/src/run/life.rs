@@ -4,7 +4,7 @@ use super::parts::{Options, Parts};
 use super::timers::Timers;
 use super::{Devices, Manager, Run};
 use crate::attach::Attachments;
-use crate::config::Place;
+use crate::config::{DEFAULT_PATH, Place};
 use crate::control::{Answer, Failure, Reloaded};
 use crate::effect::{Effect, GuestEvent, Now};
 use crate::guest::ManagedGuest;
@@ -22,7 +22,7 @@ use crate::scrape::{ScrapeServer, host_name};
 use crate::sources::Sources;
 use crate::{Error, start};
 use base::Bytes;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use store::kinds;
 
 /// Time after the start at which the number of guests is reported.
@@ -40,6 +40,7 @@ impl Manager {
     /// Returns a manager that has read the host's state and has no guests yet.
     pub fn new(parts: Parts) -> Result<Manager, Error> {
         let Parts { clock, options, place, config_path, loaded, .. } = parts;
+        let options = options.with(&loaded.settings);
         let (engine, shadow) = engines(&loaded, !options.dry_run, Bytes::ZERO)?;
         let now_ms = clock.ms();
         let (scrape, trouble) = ScrapeServer::of(&loaded.settings.metrics);
@@ -113,14 +114,30 @@ impl Manager {
                 let places = self.devices.sources.places(&self.settings.sources.qmp);
                 format!("No guest found yet in {places}. Guests are added when they start")
             }
-            count => {
-                let guests = base::counted(count as u64, "guest");
-                match self.run.options.dry_run {
-                    true => format!("Dry run: watching {guests}, changing nothing"),
-                    false => format!("Managing {guests}"),
-                }
-            }
+            count => match self.watching() {
+                Some(text) => format!("Dry run: {text}"),
+                None => format!("Managing {}", base::counted(count as u64, "guest")),
+            },
         });
+    }
+
+    /// Returns a sentence about a manager that changes nothing, with the remedy if a setting is the
+    /// reason.
+    pub(super) fn watching(&self) -> Option<String> {
+        if !self.run.options.dry_run {
+            return None;
+        }
+        let guests = base::counted(self.guests.len() as u64, "guest");
+        let mut text = format!("watching {guests}, changing nothing");
+        if !self.settings.policy.act {
+            let path = self.run.config_in_force.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
+            let restart = match path == Path::new(DEFAULT_PATH) {
+                true => "run `systemctl restart pinhead-host`",
+                false => "start the manager again",
+            };
+            text += &format!("; set `act = true` in {} and {restart}", path.display());
+        }
+        Some(text)
     }
 
     /// Applies the settings to the host's size and to all guests.
@@ -144,7 +161,10 @@ impl Manager {
         self.memory.replace(engine, shadow);
         let mut notes = start::needs_restart(&self.settings, &loaded.settings);
         notes.extend(start::other_rules(&loaded.settings));
+        let act = self.settings.policy.act;
         self.settings = loaded.settings;
+        // A start with the new value decides about the keeper, so a reload keeps the old value.
+        self.settings.policy.act = act;
         self.run.config_in_force = loaded.path;
         let before = self.guests.limits();
         self.configure(now);

@@ -290,7 +290,8 @@ impl Manager {
     }
 
     fn view(&self, now: Now) -> View<'_> {
-        View { world: world!(self), memory: &self.memory, ksm: self.devices.ksm.row(), now }
+        let (ksm, watching) = (self.devices.ksm.row(), self.watching());
+        View { world: world!(self), memory: &self.memory, ksm, watching, now }
     }
 
     fn status(&self, now: Now) -> Status {

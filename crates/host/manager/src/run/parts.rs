@@ -1,7 +1,7 @@
 //! The parts of a manager, and its signals from outside.
 
 use crate::clock::Clock;
-use crate::config::{Loaded, Place, Share};
+use crate::config::{Loaded, Place, Settings, Share};
 use crate::control::Server;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
@@ -17,7 +17,7 @@ use store::Writer;
 /// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// True if decisions are only written to the journal.
+    /// True if decisions are only written to the journal, by an option or by `[policy] act`.
     pub dry_run: bool,
     /// Time after which the manager ends.
     pub for_ms: Option<u64>,
@@ -26,6 +26,14 @@ pub struct Options {
     /// True if the manager is part of a `pinhead up`. Such a manager has only guests of its user's
     /// farms, does not change KSM, and ends when a `pinhead host` starts.
     pub for_farms: bool,
+}
+
+impl Options {
+    /// Returns the options of a run with these settings, which may order a dry run as well.
+    #[must_use]
+    pub fn with(self, settings: &Settings) -> Options {
+        Options { dry_run: self.dry_run || !settings.policy.act, ..self }
+    }
 }
 
 /// Signals that wake the manager from outside.

@@ -52,6 +52,29 @@ fn a_dry_run_decides_and_moves_nothing() {
 }
 
 #[test]
+fn settings_without_act_are_a_dry_run_with_a_remedy() {
+    let mut scene = Scene::new("watch", "[policy]\nact = false\n");
+    let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(20_000);
+    assert_eq!((scene.fake.targets(), scene.actual(hoarder)), (Vec::new(), 4096));
+    let file = scene.dir.join("host.toml");
+    let remedy = format!("set `act = true` in {} and start the manager again", file.display());
+    let text = format!("watching 1 guest, changing nothing; {remedy}");
+    assert!(scene.manager.take_notices().contains(&format!("Dry run: {text}")));
+    let request = r#"{"v":1,"id":1,"do":"status"}"#;
+    let status = scene.ask(&mut scene.client(), request).unwrap();
+    assert_eq!(status["ok"]["host"]["watching"], text, "{status}");
+    // A reload cannot start the keeper, so the new value needs a restart.
+    fs::write(&file, "").unwrap();
+    scene.manager.reload_and_report();
+    let notices = scene.manager.take_notices().join("\n");
+    assert!(notices.contains("[policy] act takes effect when the manager starts"), "{notices}");
+    scene.run(20_000);
+    assert_eq!(scene.actual(hoarder), 4096);
+}
+
+#[test]
 fn unreachable_guest_is_held_and_other_guests_are_served() {
     let mut scene = Scene::new("held", "");
     let paused = scene.guest("paused", FOUR, Bytes::mib(500));

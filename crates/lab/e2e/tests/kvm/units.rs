@@ -2,8 +2,9 @@
 
 use e2e::kvm_host::{KvmHost, LV1};
 
-/// With the package's defaults, a plain QEMU, a libvirt domain and a farm of three guests are
-/// managed. All of them use KVM. The monitor of the plain QEMU is at the manager's default path.
+/// With the package's defaults and `act = true`, a plain QEMU, a libvirt domain and a farm of three
+/// guests are managed. All of them use KVM. The monitor of the plain QEMU is at the manager's
+/// default path.
 #[test]
 fn guests_of_all_kinds_are_managed_with_no_setting() {
     let mut host = KvmHost::installed();

@@ -26,6 +26,17 @@ const EXPOSURE_MAX: f64 = 3.0;
 
 const UNITS: [&str; 2] = ["pinhead-host.service", "pinheadd.service"];
 
+/// Files of the host's package besides its programs and units.
+const CONTENTS: [&str; 7] = [
+    "usr/share/doc/pinhead/docs/host.md",
+    "usr/share/doc/pinhead/examples/FARM.toml",
+    "usr/share/man/man5/host.toml.5.gz",
+    "usr/share/man/man5/FARM.toml.5.gz",
+    "usr/share/bash-completion/completions/pinhead",
+    "usr/share/zsh/vendor-completions/_pinhead",
+    "usr/share/fish/vendor_completions.d/pinhead.fish",
+];
+
 /// Settings that the manager's unit must permit.
 const SETTINGS: &str = "[host]\nset_point = \"11%\"\n[ksm]\nmode = \"off\"\n\
     [sources]\nqmp = [\"/run/monitors/*.qmp\"]\n\
@@ -165,6 +176,18 @@ fn exposure(guest: &mut Session, unit: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number: {said}"))
 }
 
+/// Checks that the first start of the package's manager changes nothing, and that the pages are
+/// off.
+fn the_first_start_only_watches(guest: &mut Session) {
+    let enabled = sh(guest, "systemctl is-enabled pinhead-web || :");
+    assert_eq!(enabled.trim(), "disabled");
+    until(guest, "pinhead ps --status > /dev/null 2>&1");
+    let told = sh(guest, "pinhead ps");
+    let remedy = "; set `act = true` in /etc/pinhead/host.toml and run \
+                  `systemctl restart pinhead-host`";
+    assert!(told.contains(&format!("watching 0 guests, changing nothing{remedy}")), "{told}");
+}
+
 /// Checks that the manager's unit permits everything that the settings request.
 fn the_manager_works(guest: &mut Session) {
     write(guest, "/usr/local/lib/monitor.pl", MONITOR);
@@ -234,7 +257,8 @@ fn nothing_was_refused(guest: &mut Session) {
     assert!(said.is_empty(), "{said}");
 }
 
-/// Checks the packaged `pinhead up`, which includes the daemon for its guests.
+/// Checks the files of the host's package, and its `pinhead up`, which includes the daemon for its
+/// guests.
 fn the_packaged_up_works(scratch: &Path, packages: &Path) {
     let files = fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
     let is_host = |path: &PathBuf| {
@@ -244,6 +268,14 @@ fn the_packaged_up_works(scratch: &Path, packages: &Path) {
     let package = files.into_iter().find(is_host).expect("the host's package");
     let installed = scratch.join("installed");
     run(Command::new("dpkg-deb").arg("-x").args([&package, &installed]));
+    for file in CONTENTS {
+        assert!(installed.join(file).is_file(), "{file}");
+    }
+    let settings = fs::read_to_string(installed.join("etc/pinhead/host.toml")).unwrap();
+    assert!(
+        settings.contains("\n[policy]\n") && settings.contains("\nact = false\n"),
+        "{settings}"
+    );
     let mut up = Command::new(installed.join("usr/bin/pinhead"));
     up.args(["up", "--guests", "1", "--idle", "--for", "1", "--format", "json"]);
     let report = run(up.env_remove("PINHEAD_GUEST_DIR"));
@@ -286,6 +318,7 @@ fn packages_install_work_hardened_upgrade_and_purge() {
         let exposure = exposure(guest, unit);
         assert!(exposure <= EXPOSURE_MAX, "{unit}: {exposure}");
     }
+    the_first_start_only_watches(guest);
     the_manager_works(guest);
     the_daemon_works(guest);
     println!("at work after {:?}", clock.elapsed());

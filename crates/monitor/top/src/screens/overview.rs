@@ -24,6 +24,8 @@ const NEAR_PART: u64 = 20;
 const BUSY_PERCENT: f64 = 90.0;
 /// Share of time with tasks waiting for memory, in percent, from which the host is short of memory.
 const WAITS_PERCENT: f64 = 10.0;
+/// Maximum length of the sentence about a manager that changes nothing, in characters.
+const WATCHING_MAX: usize = 400;
 
 /// Returns the lines: CPU, memory, waits, tiers below memory, guests, and the busiest guests.
 pub(super) fn lines(
@@ -53,6 +55,9 @@ fn host(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<Line> {
     let mut push = |tint, line: String| {
         lines.extend(flowed(line, room.width).into_iter().map(|line| Line::new(line, tint)));
     };
+    if let Some(watching) = &sample.ps.host.watching {
+        push(Tint::Short, base::plain(watching, WATCHING_MAX));
+    }
     push(
         when(is_over("busy_percent", BUSY_PERCENT), Tint::Short),
         host(

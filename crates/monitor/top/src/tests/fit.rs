@@ -71,6 +71,17 @@ fn wide_screens_are_filled_with_the_marked_guest() {
 }
 
 #[test]
+fn manager_that_changes_nothing_is_named() {
+    let mut model = Model::default();
+    let mut sample = sample(1);
+    let text = "watching 2 guests, changing nothing; set `act = true` in /etc/pinhead/host.toml";
+    sample.ps.host.watching = Some(text.into());
+    model.take(sample);
+    let lines = draw(&model, &on(Shown::Overview), (80, 24), &LOOK);
+    assert!(words(&lines).contains(text), "{lines:#?}");
+}
+
+#[test]
 fn budget_is_shown_if_it_bounds_the_guests() {
     let text = draw(&budget(), &on(Shown::Overview), (80, 24), &LOOK);
     let text = words(&text);
