@@ -29,6 +29,8 @@ use crate::Error;
 const LOCK: &str = "lock";
 /// File with the farm's name, if the farm has a name.
 const NAME: &str = "farm";
+/// Mode of the directory above, which other users may enter.
+const ENTERED: u32 = 0o755;
 
 /// The directory of this process, which is removed on drop.
 #[derive(Debug)]
@@ -151,10 +153,14 @@ fn is_dead(path: &Path) -> bool {
 /// Returns the directory that contains the directories of this user's processes. A missing
 /// directory is created.
 pub fn base() -> io::Result<PathBuf> {
-    let top = manager::config::own_dir()?;
-    // Other users may read and enter this directory, because the directories in it are closed to
-    // these users.
-    images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
+    base_in(&manager::config::own_dir()?).map_err(|error| io::Error::other(base::chain(&error)))
+}
+
+/// Creates the directory in `top`. Other users may enter `top`, because it also contains the
+/// manager's socket, and a group may have access to this socket. The directory in `top` is closed.
+/// Otherwise other users could hold its lock.
+fn base_in(top: &Path) -> Result<PathBuf, images::Error> {
+    images::create_dir(&images::create_dir_mode(top, ENTERED)?.join("up"))
 }
 
 #[cfg(test)]
@@ -167,6 +173,18 @@ mod tests {
             std::env::temp_dir().join(format!("pinhead-rundir-{name}-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&path).unwrap();
         path
+    }
+
+    #[test]
+    fn others_may_enter_only_the_directory_of_the_managers_socket() {
+        let place = temporary("modes");
+        let top = place.join("pinhead");
+        let base = base_in(&top).unwrap();
+        let own = RunDir::below(&base, 1).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!([&*top, &base, own.path()].map(mode), [0o755, 0o700, 0o700]);
+        drop(own);
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use files::{by_age, lock_file};
 pub use image::{FirstProcess, GuestFile, Image, ImageSpec};
 pub use inventory::{Kind, OLD_S, Part};
 pub use kernel::{Module, Modules};
-pub use ours::{check_dir, check_file, create_dir};
+pub use ours::{check_dir, check_file, create_dir, create_dir_mode};
 pub use packages::{GuestPackages, WEB_SET};
 pub use qcow2::{Below, DiskFormat, Header};
 pub use record::Record;

@@ -45,7 +45,7 @@ pub fn create_dir(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Does the same as [`create_dir`], for a directory that other users may enter or read.
-pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> {
+pub fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> {
     loop {
         let found = follow(path, own_uid())?;
         let Some(missing) = found.missing.first() else {
