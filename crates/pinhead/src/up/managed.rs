@@ -3,18 +3,25 @@
 
 use farm::fleet::{Fleet, Member, State};
 use manager::control::{Answer, Ask, GuestRow, ask_manager};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 
 /// Interval between two requests. An answer costs the manager about as much as a guest's sample.
 const ASK_MS: u64 = 5_000;
 
+/// Reason of a guest that the manager at the default socket does not have.
+pub(super) const ELSEWHERE: &str = "managed by a `pinhead host` at another socket";
+
 #[derive(Debug, Default)]
 pub(super) struct Managed {
     /// Rows by the process id of the guest's QEMU.
     rows: BTreeMap<u32, GuestRow>,
     open: Option<Receiver<Vec<GuestRow>>>,
+    /// Processes of the managed guests at the time of the last request.
+    asked: BTreeSet<u32>,
+    /// Processes of the last request that its answer lacks.
+    missing: BTreeSet<u32>,
     next_ms: u64,
 }
 
@@ -28,10 +35,11 @@ impl Managed {
             Some(Err(TryRecvError::Empty)) => return,
             None => {}
         }
-        let is_managed = |member: &Member| *member.state() == State::Managed;
-        if now_ms < self.next_ms || !fleet.members().iter().any(is_managed) {
+        let managed: Vec<&Member> = fleet.members().iter().filter(|m| is_managed(m)).collect();
+        if now_ms < self.next_ms || managed.is_empty() {
             return;
         }
+        self.asked = managed.into_iter().filter_map(Member::pid).collect();
         self.next_ms = now_ms + ASK_MS;
         let (sender, receiver) = channel();
         let asking = thread::Builder::new().spawn(move || {
@@ -45,6 +53,8 @@ impl Managed {
 
     fn take(&mut self, rows: Vec<GuestRow>) {
         self.rows = rows.into_iter().filter_map(|row| Some((row.pid?, row))).collect();
+        let has_row = |pid: &u32| self.rows.contains_key(pid);
+        self.missing = self.asked.iter().copied().filter(|pid| !has_row(pid)).collect();
         self.open = None;
     }
 
@@ -56,8 +66,17 @@ impl Managed {
     }
 
     pub(super) fn of(&self, member: &Member) -> Option<&GuestRow> {
-        self.rows.get(&member.pid()?).filter(|_| *member.state() == State::Managed)
+        self.rows.get(&member.pid()?).filter(|_| is_managed(member))
     }
+
+    /// Returns true if a manager at another socket than the default has the guest.
+    pub(super) fn is_elsewhere(&self, member: &Member) -> bool {
+        is_managed(member) && member.pid().is_some_and(|pid| self.missing.contains(&pid))
+    }
+}
+
+fn is_managed(member: &Member) -> bool {
+    *member.state() == State::Managed
 }
 
 /// Returns a guest's current memory in MiB, and the reason for the last decision, or why the
@@ -98,6 +117,10 @@ mod tests {
         assert_eq!(managed.rows.keys().collect::<Vec<_>>(), [&7]);
         assert!(managed.open.is_none(), "without managed guests nothing is asked");
         assert_eq!(managed.others(&fleet), 1, "a guest of another farm");
+        assert!(managed.missing.is_empty());
+        managed.asked = BTreeSet::from([7, 8]);
+        managed.take(vec![row(Some(7))]);
+        assert_eq!(managed.missing, BTreeSet::from([8]), "a manager at another socket has it");
         let (_, failed) = channel();
         managed.open = Some(failed);
         managed.refresh(&fleet, 2_000);

@@ -3,7 +3,6 @@
 use super::managed::{self, Managed};
 use base::{Column, Fitted, Pages, Table, left, prose, right};
 use farm::fleet::{Fleet, Member, State};
-use manager::control::GuestRow;
 use vm::{Accel, WhyEmulation};
 
 const COLUMNS: [Column; 8] = [
@@ -19,7 +18,7 @@ const COLUMNS: [Column; 8] = [
 
 /// Formats the table of all guests, on a terminal within its width.
 pub(super) fn draw(fleet: &Fleet, managed: &Managed, width: Option<usize>) -> Fitted {
-    let rows = fleet.members().iter().map(|member| row(member, managed.of(member)));
+    let rows = fleet.members().iter().map(|member| row(member, managed));
     table(rows).fit(width.unwrap_or(usize::MAX))
 }
 
@@ -30,19 +29,21 @@ fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
 }
 
 /// Returns the cells of a guest. The cells of a managed guest use the manager's row.
-fn row(member: &Member, managed: Option<&GuestRow>) -> [String; 8] {
+fn row(member: &Member, managed: &Managed) -> [String; 8] {
     let spec = member.spec();
     let status = member.status();
     let cpus = match status {
         Some(status) => format!("{}/{}", status.cpus_online, status.cpus_present),
         None => format!("-/{}", spec.cpus),
     };
-    let (has, reason) = match (managed, status) {
+    let is_elsewhere = managed.is_elsewhere(member);
+    let (has, reason) = match (managed.of(member), status) {
         (Some(row), _) => managed::cells(row),
         (None, Some(status)) => {
             let pool_mib = Pages(status.pool_pages).bytes().as_mib();
             (spec.memory_mib.saturating_sub(pool_mib).to_string(), status.reason.clone())
         }
+        (None, None) if is_elsewhere => ("-".into(), managed::ELSEWHERE.into()),
         (None, None) => ("-".into(), String::new()),
     };
     let (cpu, steal) = match member.usage() {
