@@ -134,12 +134,16 @@ fn part(name: &str, size: u64) -> String {
     if size >= 1 << 20 { format!(" + {name} {}", mib(Some(size))) } else { String::new() }
 }
 
-/// Formats the host's memory. If there is a budget, it bounds the guests' memory, although the host
-/// may have more free memory.
+/// Formats the host's memory. A budget is shown only if it bounds the guests' memory, which means
+/// that the host has more free memory than the budget has left.
 fn host(out: &mut String, host: &HostRow) {
     let total = mib(host.total_bytes);
     let available = mib(host.available_bytes);
-    let _ = match host.budget_bytes {
+    let is_bound = match (host.available_bytes, host.machine_available_bytes) {
+        (Some(in_budget), Some(all)) => in_budget < all,
+        _ => true,
+    };
+    let _ = match host.budget_bytes.filter(|_| is_bound) {
         None => write!(out, "host {total} MiB, {available} available"),
         Some(budget) => write!(
             out,
@@ -343,8 +347,11 @@ mod tests {
             "budget 480 MiB, 0 free in it; host 24105 MiB, 23130 available; set point 48 ± 4, \
              reserve 14\n"
         );
-        let row = HostRow { available_bytes: mib(23130), budget_bytes: None, ..row };
-        assert_eq!(shown(&row), "host 24105 MiB, 23130 available; set point 48 ± 4, reserve 14\n");
+        let host_only = "host 24105 MiB, 23130 available; set point 48 ± 4, reserve 14\n";
+        let row = HostRow { available_bytes: mib(23130), ..row };
+        assert_eq!(shown(&row), host_only, "the host has no more than the budget");
+        let row = HostRow { budget_bytes: None, ..row };
+        assert_eq!(shown(&row), host_only);
     }
 
     #[test]
