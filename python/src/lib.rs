@@ -171,7 +171,7 @@ fn fit(
     growth_permille: u64,
 ) -> PyResult<String> {
     let world = world(policy, host, growth_permille, None);
-    let answer = || backtest::search(&Replay::open(&dir, from_ms, to_ms)?, &world, &like);
+    let answer = || backtest::search(&Replay::open(&dir, from_ms, to_ms)?, &world, &like, &|_| ());
     let fit = py.detach(answer).map_err(|error| failed(&error))?;
     json(&FitDocument::of(&fit, &like))
 }

@@ -3,6 +3,7 @@
 use super::DownArgs;
 use super::find;
 use crate::up::leftovers;
+use crate::waiting::Task;
 use crate::{Error, FarmCommandError};
 use base::counted;
 use farm::running::Running;
@@ -36,7 +37,9 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
             return Err(error);
         }
     };
+    let task = Task::new(format!("ending {}", base::plain(&found.name, 40)));
     let ended = end(&found);
+    drop(task);
     if ended.is_ok() {
         leftovers::sweep_all();
     }

@@ -16,6 +16,7 @@ use crate::escape::json;
 use crate::farm_cmds::Beside;
 use crate::listing::ListingArgs;
 use crate::terminal;
+use crate::waiting::Task;
 use crate::why::DiffArgs;
 use crate::{Error, ManageError};
 use base::duration::parse_seconds;
@@ -25,6 +26,7 @@ use manager::config::{NO_BUDGET, Share, is_no_budget};
 use manager::control::{self, Answer, Ask, Change, Inputs, Ps};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// `pinhead host`
 #[derive(Debug, Args)]
@@ -311,7 +313,11 @@ pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
         timeout_ms: args.timeout.saturating_mul(1000),
         hold_ms: args.hold.saturating_mul(1000),
     };
-    match ask_manager(&args.socket, &ask)? {
+    let timeout = Duration::from_secs(args.timeout);
+    let task = Task::within(format!("waiting for {} MiB", args.mib.unwrap_or_default()), timeout);
+    let answered = ask_manager(&args.socket, &ask);
+    drop(task);
+    match answered? {
         Answer::Reserve(held) => Ok(format!(
             "{} MiB are reserved for {} s (reservation {})\n",
             held.mib,

@@ -4,6 +4,7 @@ use super::HostArgs;
 use crate::signals::signal_pipe;
 use crate::tell::tell;
 use crate::up::leftovers;
+use crate::waiting::Task;
 use crate::{Error, ManageError};
 use manager::control::{Answer, Ask, Error as ControlError, ask};
 use manager::keeper::Ended;
@@ -77,6 +78,7 @@ pub(super) fn options(args: &HostArgs) -> Options {
 fn start(args: &HostArgs) -> Result<Manager, Error> {
     let mut deadline = Deadline::after(YIELD_MAX);
     let mut asked: Option<Deadline> = None;
+    let mut task = None;
     let is_dry = LazyCell::new(|| is_dry(args));
     loop {
         let error = match Manager::start(args.config.clone(), options(args)) {
@@ -91,6 +93,8 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
                 asked = Some(Deadline::after(YIELD_AGAIN));
                 match ask(path, &Ask::Yield, YIELD_PATIENCE) {
                     Ok(Answer::Yield {}) => {
+                        let what = "waiting until the manager of `pinhead up` has ended";
+                        task.get_or_insert_with(|| Task::within(what, END_MAX));
                         deadline = Deadline::after(END_MAX);
                         false
                     }

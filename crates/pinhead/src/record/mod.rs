@@ -10,6 +10,7 @@ mod bundle;
 pub use bundle::read as unpack;
 
 use crate::making::Making;
+use crate::waiting::Task;
 use crate::why::{recorded_now, time_between};
 use crate::{Error, RecordingsError};
 use bundle::{JOURNAL, RECORDINGS};
@@ -131,10 +132,12 @@ fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, E
         }
         false => begin(&args.target)?,
     };
+    let task = Task::new("exporting the recordings");
     let names = args.rename.then(Names::default);
     let mut travel = Travel { from_ms, to_ms, names };
     let mut taken = travel.records(&Records::open(&dir)?, &making.path().join(RECORDINGS))?;
     if args.journal.is_some() || journal.exists() {
+        task.is_now("exporting the journal".into());
         let mut to = Journal::open(&making.path().join(JOURNAL))?;
         to.begin()?;
         taken.decisions = travel.journal(&Journal::read_only(&journal)?, &mut to)?;
@@ -144,6 +147,7 @@ fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, E
         return Err(RecordingsError::EmptyTime.into());
     }
     if is_stream {
+        task.is_now("writing the export".into());
         bundle::write(making.path(), out)?;
         return Ok(String::new());
     }
@@ -164,6 +168,7 @@ fn told(taken: &Taken, to: &Path) -> String {
 
 fn import(args: &ImportArgs, now: &Now, input: &mut dyn Read) -> Result<String, Error> {
     let making = begin(&args.to)?;
+    let task = Task::new("unpacking the export");
     if args.from == Path::new(STREAM) {
         bundle::read(input, making.path())?;
     } else if args.from.is_dir() {
@@ -172,6 +177,7 @@ fn import(args: &ImportArgs, now: &Now, input: &mut dyn Read) -> Result<String, 
         let failed = |source| Error::Read { path: args.from.clone(), source };
         bundle::read(&mut fs::File::open(&args.from).map_err(failed)?, making.path())?;
     }
+    task.is_now("checking the import".into());
     let (taken, extent) = look_through(&making)?;
     if taken == Taken::default() {
         return Err(RecordingsError::EmptyImport.into());

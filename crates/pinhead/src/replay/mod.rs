@@ -10,11 +10,13 @@ mod show;
 
 use crate::args::Format;
 use crate::quantities::span;
+use crate::waiting::Task;
 use crate::why::recorded_between;
 use crate::{Error, RecordingsError};
-use base::{Bad, Bytes, duration, parse_percent, parse_size};
+use base::{Bad, Bytes, counted, duration, parse_percent, parse_size};
 use clap::Args;
 use reports::recorded;
+use std::cell::Cell;
 use std::path::PathBuf;
 use whatif::backtest::{self, Played, Replay, World};
 use whatif::{Agreement, Change};
@@ -119,16 +121,21 @@ pub fn run(args: &ReplayArgs) -> Result<String, Error> {
 fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
     let world = World { policy: args.policy.clone(), host: args.host, ..World::default() };
     let change = world.change()?;
+    let task = Task::new("reading the passes");
     let source = source(&args.source, USUAL_MS, now)?;
+    task.is_now("replaying the passes".into());
     let played = source.play(Change::default(), usize::MAX)?;
+    task.is_now("comparing the decisions with the journal".into());
     let agreement = agreement(args, &played)?;
     let other = match change.is_none() {
         false => {
             let name = args.policy.clone().unwrap_or_else(|| "another host".into());
+            task.is_now(format!("replaying the passes with {}", base::plain(&name, 40)));
             Some((name, source.play(change, DECISIONS_MAX)?))
         }
         true => None,
     };
+    drop(task);
     show::replay(&played, agreement.as_ref(), other.as_ref(), args.source.format, now)
 }
 
@@ -162,14 +169,26 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     }
     // A search needs an hour of passes. The last hour may lack some passes at both ends.
     let usual_ms = if args.fit { 2 * USUAL_MS } else { USUAL_MS };
+    let task = Task::new("reading the passes");
     let source = source(&args.source, usual_ms, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {
         let source = source.with_enough(when::span(&args.enough)?.unsigned_abs());
-        return show::fit(&backtest::search(&source, &world, like)?, like, args.source.format);
+        let tries = Cell::new(0_u32);
+        let fit = backtest::search(&source, &world, like, &|guests| {
+            task.is_now(tried(&tries, guests));
+        })?;
+        return show::fit(&fit, like, args.source.format);
     }
+    task.is_now("replaying the passes".into());
     let played = source.play(Change::default(), 0)?;
     args.like.as_deref().map_or(Ok(()), |pattern| played.must_have(pattern))?;
     show::simulate(&played, &source.play(change, 0)?, args.source.format, now)
+}
+
+/// Counts a try of a search, and returns its description.
+fn tried(tries: &Cell<u32>, guests: u32) -> String {
+    tries.set(tries.get() + 1);
+    format!("try {}: {}", tries.get(), counted(guests.into(), "more guest"))
 }
 
 #[cfg(test)]

@@ -241,6 +241,13 @@ fn impossible_replay_is_refused_with_remedy() {
 }
 
 #[test]
+fn tries_of_a_search_are_counted() {
+    let tries = std::cell::Cell::new(0);
+    assert_eq!(tried(&tries, 1), "try 1: 1 more guest");
+    assert_eq!(tried(&tries, 2), "try 2: 2 more guests");
+}
+
+#[test]
 fn more_guests_fit_until_a_need_is_not_met() {
     let dir = directory("fit");
     record(&dir, &[]);

@@ -13,6 +13,7 @@ pub use args::{Apply, SizeArgs, SizeFormat};
 
 use crate::Error;
 use crate::tune::present;
+use crate::waiting::Task;
 use crate::why::recorded_between;
 use reports::recorded;
 use whatif::backtest::{MINUTES_MS, Question, Sizes};
@@ -50,6 +51,7 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
 fn answer(args: &SizeArgs, now: &Now) -> Result<Sizes, Error> {
     let question = question(args, now)?;
     let path = recorded::dir(args.dir.as_deref())?;
+    let _task = Task::new("reading the recordings");
     Ok(Sizes::of(&path, question, &args.guests)?)
 }
 

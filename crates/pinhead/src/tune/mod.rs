@@ -4,6 +4,7 @@ mod show;
 
 use crate::args::Format;
 use crate::quantities::span;
+use crate::waiting::Task;
 use crate::why::recorded_between;
 use crate::{Error, TimeError};
 use base::duration;
@@ -78,7 +79,10 @@ fn tune(args: &TuneArgs, sources: &Sources, now: &Now) -> Result<String, Error> 
     }
     let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let enough_ms = when::span(&args.enough)?.unsigned_abs();
-    let found = |from_ms, to_ms| backtest::tune(&records, (from_ms, to_ms), enough_ms);
+    let found = |from_ms, to_ms| {
+        let _task = Task::new("reading the recordings");
+        backtest::tune(&records, (from_ms, to_ms), enough_ms)
+    };
     let Some((since_ms, minute_ms)) = since_ms.zip(minute_ms) else {
         return show::show(&found(from_ms, to_ms)?, sources, args.format);
     };

@@ -39,8 +39,13 @@ named! {
 }
 
 /// Returns the number of further guests that fit into a world. The further guests copy the guests
-/// that match the pattern `like`.
-pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
+/// that match the pattern `like`. Before each try, `tried` gets its number of further guests.
+pub fn search(
+    replay: &Replay,
+    world: &World,
+    like: &str,
+    tried: &dyn Fn(u32),
+) -> Result<Fit, Error> {
     let played = replay.play(Change::default(), 0)?;
     played.must_have(like)?;
     if !played.player.present().any(|name| glob::matches(like, name)) {
@@ -49,6 +54,7 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     replay.must_last(&played)?;
     let kind = played.player.kind();
     let play = |count: u32| {
+        tried(count);
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
         // Because a policy is set here, the replay without further guests is an estimate, too. The
