@@ -4,6 +4,8 @@
 use crate::args::Format;
 use crate::cells::{number, percent};
 use crate::escape::json;
+use crate::listing::{OTHER_OUTPUT, fitted_table};
+use crate::terminal::{self, fitted};
 use crate::{Error, ZvmError};
 use base::{Table, left, plain, right};
 use clap::Args;
@@ -78,7 +80,7 @@ pub fn run(args: &CapacityArgs) -> Result<String, Error> {
         return Err(ZvmError::NoLevel { path: read.unwrap_or(&args.sysinfo).clone() }.into());
     }
     match args.format {
-        Format::Text => Ok(shown(&found)),
+        Format::Text => Ok(shown(&found, terminal::width(std::io::stdout()))),
         Format::Json => json(&document(&found)),
     }
 }
@@ -97,18 +99,19 @@ fn text(path: &Path) -> Result<String, Error> {
     })
 }
 
-fn shown(levels: &[Level]) -> String {
+/// Formats the levels, on a terminal within its width.
+fn shown(levels: &[Level], width: Option<usize>) -> String {
     let columns = [
         left("LEVEL").most(NAME_MAX),
         left("NAME").most(NAME_MAX),
         right("CPUS"),
-        right("CONFIGURED"),
-        right("STANDBY"),
-        right("RESERVED"),
-        right("DEDICATED"),
-        right("SHARED"),
-        right("AT MOST %"),
-        right("CAP"),
+        right("CONFIGURED").rank(3),
+        right("STANDBY").rank(6),
+        right("RESERVED").rank(7),
+        right("DEDICATED").rank(5),
+        right("SHARED").rank(4),
+        right("AT MOST %").rank(2),
+        right("CAP").rank(1),
     ];
     let mut table = Table::new(&columns);
     for level in levels {
@@ -125,7 +128,7 @@ fn shown(levels: &[Level]) -> String {
             level.cap.map_or_else(|| "-".into(), cpus),
         ]);
     }
-    let mut text = table.text();
+    let mut text = String::new();
     if let Some(bound) = bound(levels) {
         let (called, most) = (called(bound.level), cpus(bound.cpus));
         let cores = match bound.level.threads {
@@ -153,7 +156,7 @@ fn shown(levels: &[Level]) -> String {
             text.push_str(&format!("{called} is capped by its weight: --sthyi shows the limit.\n"));
         }
     }
-    text
+    fitted_table(&table, width, OTHER_OUTPUT) + &fitted(&text, width)
 }
 
 /// Formats thousandths of CPUs: "2", "2.5".
@@ -194,5 +197,28 @@ fn document(levels: &[Level]) -> Document<'_> {
         cpus: bound.map(|bound| bound.cpus as f64 / 1000.0),
         because: bound.map(|bound| bound.level.what.as_str()),
         capped: bound.map(|bound| bound.is_capped),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::testing::{WIDTHS, check_fits};
+
+    #[test]
+    fn levels_fit_every_width() {
+        let level = |what: &str, name: &str, configured: u64| Level {
+            what: what.into(),
+            name: Some(name.into()),
+            total: Some(configured),
+            configured: Some(configured),
+            ..Level::default()
+        };
+        let machine = Level { is_general_only: true, ..level("machine", "8561", 12) };
+        let levels = [machine, level("LPAR", "LP1", 6), level("z/VM    7.3.0", "LINUX01", 3)];
+        for width in WIDTHS {
+            let why = "At most 3 CPUs, because LINUX01 under z/VM 7.3.0 has no more";
+            check_fits(&shown(&levels, Some(width)), width, ["LP1", why]);
+        }
     }
 }

@@ -74,6 +74,9 @@ impl ListingArgs {
     }
 }
 
+/// Advice about columns that do not fit, for a command that always shows the same columns.
+pub(crate) const OTHER_OUTPUT: &str = " (other output has all columns)";
+
 /// Formats a table, with a last line about columns that do not fit.
 pub(crate) fn fitted_table(table: &Table, width: Option<usize>, advice: &str) -> String {
     let Some(width) = width else { return table.text() };
@@ -90,7 +93,7 @@ pub(crate) fn fitted_table(table: &Table, width: Option<usize>, advice: &str) ->
 /// Formats a table below an empty line, on a terminal within its width.
 pub(crate) fn below_line(table: &Table) -> String {
     let width = crate::terminal::width(std::io::stdout());
-    format!("\n{}", fitted_table(table, width, " (other output has all columns)"))
+    format!("\n{}", fitted_table(table, width, OTHER_OUTPUT))
 }
 
 fn is_of(wanted: &str, name: &str, uuid: &str) -> bool {

@@ -15,9 +15,11 @@ pub use age::warning;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
+use crate::listing::{OTHER_OUTPUT, fitted_table};
+use crate::terminal;
 use crate::up::progress::{Progress, Step};
 use base::duration::parse_seconds;
-use base::{Bytes, Table, duration, left, nearest, right, size_text};
+use base::{Bytes, Table, duration, left, nearest, prose, right, size_text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use vm::images::rootfs::Software;
@@ -112,8 +114,18 @@ fn answer(cache: &Cache, parts: &[Part], format: Format, none: &str) -> Result<S
     if parts.is_empty() {
         return Ok(base::plain(&format!("{none}: {root}"), 400) + "\n");
     }
-    let columns =
-        [left("KIND"), left("NAME"), left("ARCH"), right("SIZE"), right("AGE"), left("PACKAGES")];
+    Ok(fitted_table(&table(parts, now_s), terminal::width(std::io::stdout()), OTHER_OUTPUT))
+}
+
+fn table(parts: &[Part], now_s: u64) -> Table {
+    let columns = [
+        left("KIND").least(8),
+        left("NAME"),
+        left("ARCH").rank(2),
+        right("SIZE"),
+        right("AGE").rank(1),
+        prose("PACKAGES"),
+    ];
     let mut table = Table::new(&columns);
     for part in parts {
         table.row([
@@ -125,7 +137,7 @@ fn answer(cache: &Cache, parts: &[Part], format: Format, none: &str) -> Result<S
             &shown_packages(part),
         ]);
     }
-    Ok(table.text())
+    table
 }
 
 fn to_json(part: &Part, now_s: u64) -> Value {

@@ -1,6 +1,7 @@
 //! Tests of refresh, removal and messages.
 
 use super::*;
+use crate::listing::testing::{WIDTHS, check_fits};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -136,6 +137,10 @@ fn the_list_is_for_people_and_for_programs() {
     let row = text.lines().nth(1).unwrap();
     for part in ["packages", "x86_64-web", "40 d", "nginx 1.22.1-9, libc6", "and 1 more"] {
         assert!(row.contains(part), "{row}");
+    }
+    for width in WIDTHS {
+        let shown = table(&cache.parts().unwrap(), time_of_day().as_secs()).fit(width).text();
+        check_fits(&shown, width, ["nginx 1.22.1-9, libc6", "and 1 more"]);
     }
     let all: Value = serde_json::from_str(&list(&cache, Format::Json).unwrap()).unwrap();
     let part = &all["parts"][0];

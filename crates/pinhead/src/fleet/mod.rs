@@ -17,7 +17,7 @@ mod watch;
 pub use args::{FleetArgs, FleetCommand};
 pub use watch::WatchArgs;
 
-use crate::{Error, FleetError, TimeError};
+use crate::{Error, FleetError, TimeError, terminal};
 use base::{Bytes, duration};
 use metrics::Url;
 use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
@@ -44,7 +44,7 @@ pub fn run(args: &FleetArgs) -> Result<String, Error> {
     }
     let now = ::why::now();
     let answer = ask(args, &now)?;
-    show::show(&answer, args, &now)
+    show::show(&answer, args, &now, terminal::width(std::io::stdout()))
 }
 
 fn ask(args: &FleetArgs, now: &Now) -> Result<Answer, Error> {

@@ -3,6 +3,8 @@
 use super::args::FleetArgs;
 use crate::args::Format;
 use crate::escape::json;
+use crate::listing::{OTHER_OUTPUT, fitted_table};
+use crate::terminal::fitted;
 use crate::{Error, FleetError};
 use base::{Bytes, Table, counted, left, plain, right, shell_word};
 use metrics::fleet::Steps;
@@ -15,6 +17,8 @@ use why::when::{self, Now};
 
 const NAME_MAX: usize = 24;
 const NAMES_MAX: usize = 10;
+/// Beginning of a move's command.
+const COMMAND: &str = "virsh --connect ";
 
 pub(super) struct Answer {
     pub(super) hosts: Vec<Shown>,
@@ -33,26 +37,32 @@ pub(super) struct Shown {
     pub(super) loudest: Option<(String, Option<f64>)>,
 }
 
-pub(super) fn show(answer: &Answer, args: &FleetArgs, now: &Now) -> Result<String, Error> {
+/// Formats the answer, on a terminal within its width.
+pub(super) fn show(
+    answer: &Answer,
+    args: &FleetArgs,
+    now: &Now,
+    width: Option<usize>,
+) -> Result<String, Error> {
     match args.format {
-        Format::Text => Ok(text(answer, args, now)),
+        Format::Text => Ok(text(answer, args, now, width)),
         Format::Json => json(&Document::of(answer)),
     }
 }
 
-fn text(answer: &Answer, args: &FleetArgs, now: &Now) -> String {
+fn text(answer: &Answer, args: &FleetArgs, now: &Now, width: Option<usize>) -> String {
     let columns = [
         left("HOST").most(NAME_MAX),
         left("STATE"),
-        right("GUESTS"),
-        right("CPU%"),
-        right("CAPT%"),
-        right("WAIT CPU%"),
-        right("WAIT MEM%"),
-        right("SPARE"),
-        right("WANT"),
-        left("LOUDEST").most(NAME_MAX),
-        right("CPU%"),
+        right("GUESTS").rank(5),
+        right("CPU%").rank(1),
+        right("CAPT%").rank(7),
+        right("WAIT CPU%").rank(6),
+        right("WAIT MEM%").rank(2),
+        right("SPARE").rank(3),
+        right("WANT").rank(4),
+        left("LOUDEST").most(NAME_MAX).rank(8),
+        right("CPU%").rank(9),
     ];
     let mut table = Table::new(&columns);
     for host in &answer.hosts {
@@ -75,11 +85,17 @@ fn text(answer: &Answer, args: &FleetArgs, now: &Now) -> String {
             cpu,
         ]);
     }
-    let mut out = table.text();
-    let _ = writeln!(out, "\nOf the last {}; sizes in MiB.", args.last);
+    let mut told = format!("\nOf the last {}; sizes in MiB.\n", args.last);
     if args.moves > 0 {
-        moves(answer, &mut out);
+        moves(answer, &mut told);
     }
+    let mut out = fitted_table(&table, width, OTHER_OUTPUT);
+    // A command stays in one line, so that it can be copied.
+    let is_command = |line: &str| line.trim_start().starts_with(COMMAND);
+    out.extend(told.split_inclusive('\n').map(|line| match is_command(line) {
+        true => line.to_owned(),
+        false => fitted(line, width),
+    }));
     out
 }
 
@@ -178,7 +194,7 @@ fn command(one: &Move) -> Result<String, FleetError> {
     };
     let at = |host: &str| shell_word(&format!("qemu+ssh://{host}/system"));
     Ok(format!(
-        "virsh --connect {} migrate --live --persistent --undefinesource --domain {} --desturi {}",
+        "{COMMAND}{} migrate --live --persistent --undefinesource --domain {} --desturi {}",
         at(&one.from),
         shell_word(guest),
         at(&one.to)

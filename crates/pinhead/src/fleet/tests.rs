@@ -1,5 +1,6 @@
 use super::*;
 use crate::args::Format;
+use crate::listing::testing::{WIDTHS, check_fits};
 use jiff::tz::TimeZone;
 use model::Row;
 use whatif::Move;
@@ -26,10 +27,35 @@ fn answer(plan: Plan) -> Answer {
 }
 
 fn text(plan: Plan) -> String {
+    text_in(None, plan)
+}
+
+fn text_in(width: Option<usize>, plan: Plan) -> String {
     let args =
         FleetArgs { command: None, from: None, last: "1h".into(), moves: 5, format: Format::Text };
     let now = Now { ms: 3_600_000, zone: TimeZone::UTC };
-    show::show(&answer(plan), &args, &now).unwrap()
+    show::show(&answer(plan), &args, &now, width).unwrap()
+}
+
+#[test]
+fn hosts_and_moves_fit_every_width() {
+    let names = |count: usize| (0..count).map(|n| format!("h{n}")).collect::<Vec<_>>();
+    let plan = || Plan {
+        moves: vec![one()],
+        stuck: vec!["c".into()],
+        later: names(3),
+        unknown: names(12),
+    };
+    for width in WIDTHS {
+        let shown = text_in(Some(width), plan());
+        let (command, fitted): (Vec<&str>, Vec<&str>) =
+            shown.lines().partition(|line| line.starts_with("   virsh --connect "));
+        assert_eq!(command.len(), 1, "{shown}");
+        let why = "g7; reboot needed at most 300 MiB in that time.";
+        check_fits(&fitted.join("\n"), width, [why]);
+    }
+    let hidden = "not shown in 80 columns: CPU%, LOUDEST";
+    assert!(text_in(Some(80), plan()).contains(hidden), "{}", text_in(Some(80), plan()));
 }
 
 fn one() -> Move {

@@ -5,8 +5,10 @@
 //! ```
 
 use crate::cells::{mib, number};
+use crate::listing::{OTHER_OUTPUT, fitted_table};
 use crate::quantities::span;
 use crate::tell::say;
+use crate::terminal::{self, fitted};
 use crate::{Error, FleetError, TimeError};
 use base::{Bytes, Table, chain, duration, left, plain, right};
 use clap::Args;
@@ -84,7 +86,8 @@ fn once(mut hosts: Vec<Host>) -> Result<String, Error> {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
-    let text = if told.is_empty() { String::new() } else { show(&told) };
+    let width = terminal::width(std::io::stdout());
+    let text = if told.is_empty() { String::new() } else { show(&told, width) };
     if silent.is_empty() {
         return Ok(text);
     }
@@ -92,13 +95,13 @@ fn once(mut hosts: Vec<Host>) -> Result<String, Error> {
     Err(FleetError::Silent { hosts: silent }.into())
 }
 
-fn show(told: &[(&str, Moment)]) -> String {
+fn show(told: &[(&str, Moment)], width: Option<usize>) -> String {
     let columns = [
         left("HOST").most(NAME_MAX),
-        right("GUESTS"),
-        right("CPUS"),
+        right("GUESTS").rank(2),
+        right("CPUS").rank(1),
         right("MEMORY"),
-        right("FREE"),
+        right("FREE").rank(3),
         right("AVAILABLE"),
     ];
     let mut table = Table::new(&columns);
@@ -113,14 +116,14 @@ fn show(told: &[(&str, Moment)]) -> String {
             mib(row.get(H::Available).map(Bytes)),
         ]);
     }
-    let mut text = table.text();
+    let mut text = fitted_table(&table, width, OTHER_OUTPUT);
     let columns = [
         left("GUEST").most(NAME_MAX),
-        left("HOST").most(NAME_MAX),
-        right("VCPUS"),
-        right("MEMORY"),
+        left("HOST").most(NAME_MAX).rank(1),
+        right("VCPUS").rank(4),
+        right("MEMORY").rank(3),
         right("HAS"),
-        right("IN HOST"),
+        right("IN HOST").rank(2),
         right("AVAILABLE"),
     ];
     let mut table = Table::new(&columns);
@@ -138,10 +141,11 @@ fn show(told: &[(&str, Moment)]) -> String {
         }
     }
     text.push('\n');
-    text.push_str(&table.text());
-    text.push_str(
+    text.push_str(&fitted_table(&table, width, OTHER_OUTPUT));
+    text.push_str(&fitted(
         "\nSizes are in MiB. Use --to to push the values to a metrics server repeatedly.\n",
-    );
+        width,
+    ));
     text
 }
 
@@ -212,5 +216,25 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
             due_ms = clock() + left_ms.clamp(0, wait_ms);
         }
         thread::sleep(Duration::from_millis(left_ms.clamp(0, wait_ms).unsigned_abs()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listing::testing::{WIDTHS, check_fits};
+    use model::{GuestIdentity, Row};
+
+    #[test]
+    fn hosts_and_guests_fit_every_width() {
+        let who = GuestIdentity { name: "a guest of 20 letters".into(), ..Default::default() };
+        let mut row = Row::default();
+        row.set(G::Memory, Some(1 << 40));
+        let moment = Moment { guests: [(who, row)].into(), ..Moment::default() };
+        let told = [("host1.a-domain.example", moment)];
+        for width in WIDTHS {
+            let words = ["host1.a-domain.example", "a guest of 20 letters"];
+            check_fits(&show(&told, Some(width)), width, words);
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::args::Format;
 use crate::escape::json;
 use crate::manage::{SocketArg, ask_manager, unexpected};
 use crate::quantities::seconds;
+use crate::terminal::width;
 use crate::waiting::Waiting;
 use clap::Args;
 use manager::control::{Answer, Ask, Scanned};
@@ -56,7 +57,7 @@ pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let wakers = Wakers::between(&first, &second)?;
     match args.format {
         Format::Json => json(&wakers),
-        Format::Text => Ok(table::show(&wakers, args.top)),
+        Format::Text => Ok(table::show(&wakers, args.top, width(std::io::stdout()))),
     }
 }
 

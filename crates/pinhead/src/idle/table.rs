@@ -1,10 +1,12 @@
 //! Table of the tasks that wake a guest.
 
 use super::{Kind, Waker, Wakers};
-use base::{Table, left, plain, right};
+use crate::listing::{OTHER_OUTPUT, fitted_table};
+use crate::terminal::fitted;
+use base::{Table, plain, prose, right};
 use std::fmt::Write as _;
 
-/// Width of the column of names, so that lines fit into 80 columns.
+/// Maximum length of a name.
 const NAME: usize = 34;
 
 /// Formats a number: `-` for an unknown number, `0` for none, and `0.0` for a number below the
@@ -17,19 +19,26 @@ fn number(value: Option<f64>) -> String {
     }
 }
 
-/// Formats the table with at most `top` rows. The remaining rows are summed.
-pub(super) fn show(wakers: &Wakers, top: usize) -> String {
-    let mut out = String::new();
+/// Formats the table with at most `top` rows, on a terminal within its width. The remaining rows
+/// are summed.
+pub(super) fn show(wakers: &Wakers, top: usize, width: Option<usize>) -> String {
+    let [head, foot] = [head(wakers), foot(wakers)].map(|text| fitted(&text, width));
+    head + &fitted_table(&table(wakers, top), width, OTHER_OUTPUT) + &foot
+}
+
+fn head(wakers: &Wakers) -> String {
     let seconds = wakers.window_ms as f64 / 1000.0;
-    let _ = writeln!(
-        out,
-        "{}: {} wake-ups a minute, watched for {seconds:.1} s",
+    format!(
+        "{}: {} wake-ups a minute, watched for {seconds:.1} s\n",
         plain(&wakers.guest, 40),
         number(Some(wakers.wakes_a_minute)),
-    );
+    )
+}
+
+fn table(wakers: &Wakers, top: usize) -> Table {
     let heads = ["wakes/min", "us/wake", "ms/min", "saves ms"];
     let [wakes, us, ms, saves] = heads.map(|head| right(head).least(9).gap(1));
-    let mut table = Table::new(&[wakes, us, ms, saves, left("who")]);
+    let mut table = Table::new(&[wakes, us, ms, saves, prose("who")]);
     let named = wakers.rows.iter().filter(|row| row.kind != Kind::Unknown).count();
     let shown = named.min(top);
     let (rows, others) = wakers.rows.split_at(shown);
@@ -42,7 +51,11 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     unknown.into_iter().for_each(|row| line(&mut table, row, &who(row)));
     let all: Vec<&Waker> = wakers.rows.iter().collect();
     line(&mut table, &sum(&all), "all");
-    out.push_str(&table.text());
+    table
+}
+
+fn foot(wakers: &Wakers) -> String {
+    let mut out = String::new();
     let how = if wakers.counted { "" } else { " (estimated: not counted by its kernel)" };
     let _ = writeln!(
         out,
@@ -58,7 +71,7 @@ pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     );
     let _ = writeln!(
         out,
-        "on the host, a minute: the guest's virtual CPUs are dispatched {} times; the\n\
+        "on the host, a minute: the guest's virtual CPUs are dispatched {} times; the \
          other threads of its QEMU {} times, and they use {} ms of CPU",
         number(wakers.vcpu_wakes_a_minute),
         number(wakers.other_wakes_a_minute),
@@ -119,6 +132,7 @@ fn sum(rows: &[&Waker]) -> Waker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::testing::{WIDTHS, check_fits};
 
     fn row(kind: Kind, name: &str, wakes: f64) -> Waker {
         Waker {
@@ -156,7 +170,7 @@ mod tests {
             ],
             ..Wakers::default()
         };
-        let text = show(&wakers, 1);
+        let text = show(&wakers, 1, Some(80));
         assert!(!text.contains('\x1b'), "{text}");
         let lines: Vec<&str> = text.lines().skip(2).take(4).collect();
         assert_eq!(
@@ -168,7 +182,10 @@ mod tests {
                 "    700.0      49.5      69.3      86.6  all",
             ]
         );
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for width in WIDTHS {
+            let fitted = show(&wakers, 1, Some(width));
+            check_fits(&fitted, width, ["the other threads of its QEMU", "2 others"]);
+        }
         assert_eq!(
             (number(Some(0.0)), number(Some(0.01)), number(None)),
             ("0".into(), "0.0".into(), "-".into())
