@@ -33,7 +33,7 @@ const SHELL: &str = "p=/run/pinhead-console.pid; kill -0 $(cat $p 2>/dev/null) 2
 /// Attaches the terminal to a guest's console until Ctrl-], or prints the kept part of the console.
 pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     if args.log {
-        return logs(&LogsArgs { guest: args.guest.clone() });
+        return logs(&LogsArgs { guest: args.guest.clone(), follow: false });
     }
     let at = find::guest(&args.guest)?;
     let (stream, _) = service::open(&at.socket, &Ask::Console { guest: at.guest.clone() })?;

@@ -7,12 +7,14 @@ mod console;
 mod down;
 pub mod filter;
 mod find;
+mod logs;
 mod park;
 mod ps;
 
 pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, guest};
+pub use logs::logs;
 pub use park::{park, wake};
 pub(crate) use ps::{Beside, beside, is_any};
 pub use ps::{ps, shown};
@@ -24,7 +26,6 @@ use crate::{Error, FarmCommandError, quantities};
 use base::chain;
 use clap::Args;
 use farm::service;
-use manager::control::{Answer, Ask, ConsoleLog};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -73,6 +74,9 @@ pub struct ExecArgs {
 pub struct LogsArgs {
     /// Guest, or FARM/GUEST with the farm's name or process id
     pub guest: String,
+    /// Print further output as it arrives, until Ctrl-C or the farm's end
+    #[arg(short, long)]
+    pub follow: bool,
 }
 
 /// `pinhead park` and `pinhead wake`
@@ -91,27 +95,6 @@ pub struct ParkArgs {
 /// Returns the control socket of the farm with this name, or of the only farm.
 pub fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
     Ok(find::farm(named)?.socket)
-}
-
-/// Prints the kept part of a guest's console.
-pub fn logs(args: &LogsArgs) -> Result<String, Error> {
-    let at = find::guest(&args.guest)?;
-    let answer = service::ask(&at.socket, &Ask::Logs { guest: at.guest.clone() })?;
-    let Answer::Logs(ConsoleLog { text, lost_bytes }) = answer else {
-        return Err(farm::Error::other(&at.socket).into());
-    };
-    let mut out = Vec::new();
-    if lost_bytes > 0 {
-        let kib = lost_bytes / 1024;
-        out.extend(format!("[{kib} KiB of earlier output are no longer kept]\n").bytes());
-    }
-    let mut lines = Lines::new(&mut out);
-    let written = lines.write_all(text.as_bytes()).and_then(|()| lines.finish());
-    written.map_err(|e| Error::step("The log cannot be shown", e))?;
-    if !out.ends_with(b"\n") && !out.is_empty() {
-        out.push(b'\n');
-    }
-    Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 /// Runs a command in a guest, and returns the command's exit status.
