@@ -7,20 +7,22 @@ use clap::{Command, ValueEnum};
 use clap_complete::Shell;
 use std::fmt::Write;
 
-/// Arguments that are names: command, argument, kind of name.
-const NAMED: [(&str, &str, NamesOf); 18] = [
+/// Arguments that are names: command with its subcommand, argument, kind of name.
+const NAMED: [(&str, &str, NamesOf); 20] = [
     ("check", "files", NamesOf::Presets),
     ("console", "guest", NamesOf::Guests),
     ("down", "farm", NamesOf::Farms),
     ("exec", "guest", NamesOf::Guests),
     ("explain", "file", NamesOf::Presets),
     ("explain", "guest", NamesOf::Guests),
+    ("host diff", "guest", NamesOf::Guests),
     ("idle", "guest", NamesOf::Guests),
     ("logs", "guest", NamesOf::Guests),
     ("park", "guests", NamesOf::Guests),
     ("presets", "name", NamesOf::Presets),
     ("ps", "farm", NamesOf::Farms),
     ("ps", "guests", NamesOf::Guests),
+    ("report", "guest", NamesOf::Guests),
     ("report", "name", NamesOf::Reports),
     ("set", "guest", NamesOf::Guests),
     ("size", "guests", NamesOf::Guests),
@@ -91,9 +93,12 @@ pub(crate) fn script(shell: Shell, mut cli: Command) -> String {
     }
 }
 
+fn found<'a>(cli: &'a Command, command: &str) -> Option<&'a Command> {
+    command.split(' ').try_fold(cli, |above, name| above.find_subcommand(name))
+}
+
 fn is_option(cli: &Command, command: &str, argument: &str) -> bool {
-    let command = cli.find_subcommand(command);
-    let argument = command.and_then(|command| {
+    let argument = found(cli, command).and_then(|command| {
         command.get_arguments().find(|found| found.get_id().as_str() == argument)
     });
     argument.is_some_and(|argument| argument.get_long().is_some())
@@ -105,10 +110,11 @@ fn bash(script: &str, cli: &Command) -> String {
         let kind = name(kind);
         if is_option(cli, command, argument) {
             let offer = format!("_pinhead_offer {kind} \"$2\"");
+            let command = command.split(' ').next().unwrap_or_default();
             let _ = writeln!(options, "        \"{command} --{argument}\") {offer}; return ;;");
             continue;
         }
-        let known = cli.find_subcommand(command).into_iter().flat_map(Command::get_opts);
+        let known = found(cli, command).into_iter().flat_map(Command::get_opts);
         let values = known.filter(|option| option.get_action().takes_values());
         let values = values.filter_map(|option| option.get_long());
         let values: String = values.map(|long| format!("--{long} ")).collect();
@@ -142,7 +148,7 @@ fn zsh(script: &str) -> String {
             // Options that exclude this option are in parentheses before it.
             let excluding = line.starts_with("'(") && line.contains(&format!(")--{argument}=["));
             let is_here = excluding || starts.iter().any(|start| line.starts_with(start));
-            *of == command && is_here
+            of.split(' ').next_back() == Some(command) && is_here
         });
         let ends = ["_default' \\", "_files' \\"];
         let cut = ends.iter().find_map(|end| line.strip_suffix(end));
@@ -167,6 +173,7 @@ fn fish(mut script: String, cli: &Command) -> String {
             true => format!(" -l {argument} -r"),
             false => String::new(),
         };
+        let command = command.replacen(' ', "; and __fish_seen_subcommand_from ", 1);
         let files = if kind == NamesOf::Presets { "" } else { " -f" };
         let _ = writeln!(
             script,
@@ -193,16 +200,29 @@ mod tests {
     fn every_guest_argument_is_completed_and_exists() {
         let cli = Cli::command();
         for (command, argument, _) in NAMED {
-            let found = cli.find_subcommand(command).and_then(|command| {
+            let found = found(&cli, command).and_then(|command| {
                 command.get_arguments().find(|found| found.get_id().as_str() == argument)
             });
             assert!(found.is_some(), "{command} {argument}");
         }
-        for command in cli.get_subcommands() {
-            let guests = command.get_positionals().map(|argument| argument.get_id().as_str());
-            for argument in guests.filter(|id| ["guest", "guests"].contains(id)) {
-                let name = command.get_name();
-                assert!(NAMED.iter().any(|row| (row.0, row.1) == (name, argument)), "{name}");
+        let below = |command: &Command| -> Vec<String> {
+            let names = command.get_subcommands().map(|below| below.get_name().to_owned());
+            names.map(|name| format!("{} {name}", command.get_name())).collect()
+        };
+        let commands = cli
+            .get_subcommands()
+            .flat_map(|command| [vec![command.get_name().to_owned()], below(command)].concat());
+        for name in commands {
+            let arguments = found(&cli, &name).into_iter().flat_map(Command::get_arguments);
+            // `up --guests` is a number.
+            let guests = arguments.filter(|argument| match argument.get_id().as_str() {
+                "guest" => true,
+                "guests" => argument.is_positional(),
+                _ => false,
+            });
+            for argument in guests.map(|argument| argument.get_id().as_str()) {
+                let is_named = NAMED.iter().any(|row| (row.0, row.1) == (&*name, argument));
+                assert!(is_named, "{name} {argument}");
             }
         }
     }
@@ -235,6 +255,8 @@ mod tests {
             (&["exec", "--timeout", "5", "guests-2"], &["guests-2"]),
             (&["park", "guests-1", ""], &["guests-1", "guests-2"]),
             (&["report", "r"], &["reports-1", "reports-2"]),
+            (&["report", "GUEST1", "--guest", "g"], &["guests-1", "guests-2"]),
+            (&["host", "diff", "--guest", ""], &["guests-1", "guests-2"]),
             (&["up", "--rules", "p"], &["presets-1", "presets-2"]),
             (&["ps", "--farm", ""], &["farms-1", "farms-2"]),
         ] {
@@ -258,5 +280,7 @@ mod tests {
         let fish = completions(Shell::Fish);
         let exec = "using_subcommand exec\" -f -a \"(pinhead names guests 2>/dev/null)\"";
         assert!(fish.contains(exec), "{fish}");
+        let diff = "host; and __fish_seen_subcommand_from diff\" -l guest -r -f -a ";
+        assert!(fish.contains(diff), "{fish}");
     }
 }
