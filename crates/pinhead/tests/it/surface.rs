@@ -40,7 +40,7 @@ fn surface() -> BTreeSet<String> {
     cli::surface("pinhead", &Cli::command(), &mut found);
     listed(&["report"], "report", &mut found);
     listed(&["schema"], "column", &mut found);
-    listed(&["presets"], "preset", &mut found);
+    listed(&["names", "presets"], "preset", &mut found);
     found
 }
 
