@@ -24,10 +24,10 @@ pub enum Error {
          the version of pinhead that wrote the file, or a later version"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
-    /// A statement failed, for example because of a full disk, a lock or a damaged file.
     /// The recordings are in a directory below the named one.
     #[error("The recordings are in {}, not in {}", below.display(), path.display())]
     Below { path: PathBuf, below: PathBuf },
+    /// A statement failed, for example because of a full disk, a lock or a damaged file.
     #[error("The store cannot {action}")]
     Statement { action: &'static str, source: rusqlite::Error },
     #[error("Row {id} of {table}: {reason}")]

@@ -24,7 +24,8 @@ const MUTE_QUESTIONS: u32 = 10;
 
 /// Message about a mute balloon, with advice.
 pub(crate) const MUTE: &str = "its balloon reports no statistics: load virtio_balloon in the \
-                               guest, start BLNSVR in Windows, or run `pinhead set NAME release`";
+                               guest, start BLNSVR in Windows, or release the guest with \
+                               `pinhead set`";
 /// Message about a missing balloon, with advice.
 pub(crate) const NO_BALLOON: &str = "it has no balloon: add a virtio-balloon device (libvirt: \
                                      <memballoon model='virtio'/>)";
