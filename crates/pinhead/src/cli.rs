@@ -197,6 +197,17 @@ mod tests {
     }
 
     #[test]
+    fn options_of_an_executed_command_need_no_separator() {
+        for words in [["exec", "g1", "ls", "-l"].as_slice(), &["exec", "g1", "--", "ls", "-l"]] {
+            let words = ["pinhead"].iter().chain(words);
+            let Command::Exec(args) = Cli::try_parse_from(words).unwrap().command else {
+                panic!("another command");
+            };
+            assert_eq!((&*args.guest, args.command), ("g1", vec!["ls".into(), "-l".into()]));
+        }
+    }
+
+    #[test]
     fn help_command_describes_a_command() {
         let shown = |words: &[&str]| {
             let words = ["pinhead"].iter().chain(words);

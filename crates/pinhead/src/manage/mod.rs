@@ -344,3 +344,19 @@ pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error
 pub(crate) fn unexpected() -> Error {
     ManageError::OtherAnswer.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_of_a_guest_needs_a_unit() {
+        let refused = |value| base::chain(&change(What::Pin, value).unwrap_err());
+        let text = refused(Some("128"));
+        assert!(text.starts_with("`pin` cannot be `128`: "), "{text}");
+        assert!(text.contains("\"25%\"") && text.contains("\"256M\""), "{text}");
+        assert!(refused(None).contains("512M or 25%"), "{}", refused(None));
+        let size = |value| change(What::Pin, Some(value)).unwrap();
+        assert_eq!(size("128M"), size("128 MiB"));
+    }
+}
