@@ -176,6 +176,21 @@ fn live_view_shows_guests_and_decisions_in_a_terminal() {
     terminal.presses("Escape");
     terminal.until_shown(">g1");
 
+    // Keys act on the marked guest: they show its decisions, and fix its size until the next key.
+    terminal.types("w");
+    terminal.until_shown("pinhead  decisions about g1");
+    terminal.presses("Escape");
+    terminal.until_shown("i pin");
+    terminal.types("i");
+    terminal.until_shown("Fix the memory of g1 at: ");
+    terminal.presses("Enter");
+    terminal.until_shown("g1: pinned to ");
+    terminal.types("k");
+    terminal.until_shown("i unpin");
+    terminal.types("i");
+    terminal.until_shown("g1: managed, min ");
+    terminal.types("k");
+
     // The guest has two virtual CPUs, and one of them is busy.
     terminal.presses("Enter");
     terminal.until_shown("GUEST    g1");
