@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Command, Decoder, Error, Failure, Message, Reply, Timestamp, Value, Version};
+use crate::{Command, Decoder, Error, Failure, Message, Reply, Value};
 
 /// The most commands that may be open at once. QEMU answers them in order, so more open commands
 /// mean that QEMU hangs. Without a limit, each tick of a manager would make the queue longer.
@@ -25,7 +25,7 @@ pub struct Ticket(u64);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
     /// The negotiation is complete.
-    Ready(Version),
+    Ready,
     /// A command was answered.
     Reply {
         /// The ticket of the command.
@@ -40,8 +40,6 @@ pub enum Incoming {
         name: String,
         /// The event's data; null for events without any.
         data: Value,
-        /// The time of the event by the host's clock.
-        timestamp: Timestamp,
     },
 }
 
@@ -49,7 +47,7 @@ pub enum Incoming {
 enum State {
     #[default]
     Greeting,
-    Negotiating(Version),
+    Negotiating,
     Ready,
     /// The negotiation failed. The connection is unusable.
     Refused,
@@ -109,11 +107,8 @@ impl Client {
     /// Returns the next result of the bytes fed so far.
     pub fn poll(&mut self) -> Option<Result<Incoming, Error>> {
         loop {
-            let message = match self.decoder.next()? {
-                Ok(message) => message,
-                Err(error) => return Some(Err(error)),
-            };
-            if let Some(incoming) = self.step(message).transpose() {
+            let message = self.decoder.next()?;
+            if let Some(incoming) = message.and_then(|message| self.step(message)).transpose() {
                 return Some(incoming);
             }
         }
@@ -121,20 +116,18 @@ impl Client {
 
     fn step(&mut self, message: Message) -> Result<Option<Incoming>, Error> {
         match message {
-            Message::Greeting(version) => {
+            Message::Greeting => {
                 // A second greeting is ignored, because QEMU greets only once per connection.
                 if matches!(self.state, State::Greeting) {
                     self.output.extend(Command::Capabilities.encode(CAPABILITIES_ID));
-                    self.state = State::Negotiating(version);
+                    self.state = State::Negotiating;
                 }
                 Ok(None)
             }
-            Message::Event { name, data, timestamp } => {
-                Ok(Some(Incoming::Event { name, data, timestamp }))
-            }
+            Message::Event { name, data } => Ok(Some(Incoming::Event { name, data })),
             Message::Return { id: Some(CAPABILITIES_ID), .. } => Ok(self.negotiated()),
             Message::Failure { id: Some(CAPABILITIES_ID), failure }
-                if matches!(self.state, State::Negotiating(_)) =>
+                if matches!(self.state, State::Negotiating) =>
             {
                 self.state = State::Refused;
                 Err(Error::Refused { desc: failure.desc })
@@ -156,11 +149,10 @@ impl Client {
     }
 
     fn negotiated(&mut self) -> Option<Incoming> {
-        let State::Negotiating(version) = &self.state else { return None };
-        let version = version.clone();
+        let State::Negotiating = &self.state else { return None };
         self.state = State::Ready;
         self.output.append(&mut self.held_back);
-        Some(Incoming::Ready(version))
+        Some(Incoming::Ready)
     }
 
     /// Finds the command that an answer belongs to. No command is sent before the end of the

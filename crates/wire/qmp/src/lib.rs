@@ -34,7 +34,7 @@ pub use client::{Client, Incoming, PENDING_MAX, Ticket};
 pub use command::Command;
 pub use decoder::{Decoder, MESSAGE_BYTES_MAX};
 pub use error::Error;
-pub use message::{Failure, Message, Timestamp, Version};
+pub use message::{Failure, Message};
 pub use reply::{
     BlockStats, Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
 };

@@ -8,7 +8,7 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// The first line of a connection.
-    Greeting(Version),
+    Greeting,
     /// A command succeeded.
     Return {
         /// The command's id.
@@ -29,22 +29,7 @@ pub enum Message {
         name: String,
         /// The event's data; null for events without any.
         data: Value,
-        /// The time of the event by the host's clock.
-        timestamp: Timestamp,
     },
-}
-
-/// QEMU's version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    /// The 7 of 7.2.22.
-    pub major: u64,
-    /// The 2 of 7.2.22.
-    pub minor: u64,
-    /// The 22 of 7.2.22.
-    pub micro: u64,
-    /// The distribution's version, such as `Debian 1:7.2+dfsg-7`.
-    pub package: String,
 }
 
 /// The error of a failed command.
@@ -61,15 +46,6 @@ impl Failure {
     /// The class of a malformed answer, which QEMU itself never sends. With this class the caller
     /// gets a result, and does not wait for an answer that has already arrived.
     pub const MISSHAPEN: &'static str = "Misshapen";
-}
-
-/// Wall-clock time of an event. QEMU sends -1 for both fields if its clock could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timestamp {
-    /// Seconds since 1970.
-    pub seconds: i64,
-    /// Microseconds past the second.
-    pub microseconds: i64,
 }
 
 impl Message {
@@ -94,8 +70,8 @@ impl Message {
         if object.contains_key("event") {
             return event(object);
         }
-        if let Some(qmp) = object.get("QMP") {
-            return Ok(Message::Greeting(version(qmp)?));
+        if object.contains_key("QMP") {
+            return Ok(Message::Greeting);
         }
         Err(Error::Shape { member: "return, error, event or QMP" })
     }
@@ -105,30 +81,9 @@ fn event(mut object: Map<String, Value>) -> Result<Message, Error> {
     let Some(Value::String(name)) = object.remove("event") else {
         return Err(Error::Shape { member: "event" });
     };
-    let stamp = object.get("timestamp").ok_or(Error::Shape { member: "timestamp" })?;
-    let timestamp = Timestamp {
-        seconds: integer(stamp, "seconds")?,
-        microseconds: integer(stamp, "microseconds")?,
-    };
-    Ok(Message::Event { name, data: object.remove("data").unwrap_or(Value::Null), timestamp })
-}
-
-fn version(qmp: &Value) -> Result<Version, Error> {
-    let version = qmp.get("version").ok_or(Error::Shape { member: "version" })?;
-    let qemu = version.get("qemu").ok_or(Error::Shape { member: "qemu" })?;
-    let number = |member| qemu.get(member).and_then(Value::as_u64).ok_or(Error::Shape { member });
-    Ok(Version {
-        major: number("major")?,
-        minor: number("minor")?,
-        micro: number("micro")?,
-        package: string(version, "package")?,
-    })
+    Ok(Message::Event { name, data: object.remove("data").unwrap_or(Value::Null) })
 }
 
 fn string(value: &Value, member: &'static str) -> Result<String, Error> {
     value.get(member).and_then(Value::as_str).map(str::to_owned).ok_or(Error::Shape { member })
-}
-
-fn integer(value: &Value, member: &'static str) -> Result<i64, Error> {
-    value.get(member).and_then(Value::as_i64).ok_or(Error::Shape { member })
 }

@@ -363,7 +363,7 @@ impl Member {
         }
         while let Some(incoming) = self.running.as_mut().and_then(|running| running.qmp.next()) {
             match incoming {
-                Incoming::Ready(_) => {
+                Incoming::Ready => {
                     self.qemu_listens();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {

@@ -185,7 +185,7 @@ impl Link {
         let mut last_error = None;
         while let Some(incoming) = self.client.poll() {
             match incoming {
-                Ok(Incoming::Ready(_)) => out.push(Received::Ready),
+                Ok(Incoming::Ready) => out.push(Received::Ready),
                 Ok(Incoming::Reply { ticket, outcome }) => {
                     let place = self.open.iter().position(|open| open.ticket == ticket);
                     let open = place.map(|place| self.open.remove(place));

@@ -36,7 +36,7 @@ fn ready() -> Client {
     greet(&mut client);
     assert_eq!(sent(&mut client), [json!({ "execute": "qmp_capabilities", "id": 0 })]);
     let incoming = feed(&mut client, json!({ "return": {}, "id": 0 }));
-    assert!(matches!(incoming.as_slice(), [Ok(Incoming::Ready(version))] if version.major == 7));
+    assert_eq!(incoming, [Ok(Incoming::Ready)]);
     client
 }
 

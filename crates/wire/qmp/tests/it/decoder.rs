@@ -1,6 +1,6 @@
 //! The decoder with QEMU's messages, and with input that QEMU never sends.
 
-use qmp::{Decoder, Error, Failure, MESSAGE_BYTES_MAX, Message, Timestamp, Version};
+use qmp::{Decoder, Error, Failure, MESSAGE_BYTES_MAX, Message};
 use serde_json::json;
 
 const GREETING: &str = concat!(
@@ -28,17 +28,8 @@ fn the_four_messages() {
         r#"{"id": 4, "error": {"class": "GenericError", "desc": "No balloon"}}"#
     );
     let expected = vec![
-        Ok(Message::Greeting(Version {
-            major: 7,
-            minor: 2,
-            micro: 22,
-            package: "Debian 1:7.2".into(),
-        })),
-        Ok(Message::Event {
-            name: "BALLOON_CHANGE".into(),
-            data: json!({ "actual": 67_108_864 }),
-            timestamp: Timestamp { seconds: 1_700_000_000, microseconds: 5 },
-        }),
+        Ok(Message::Greeting),
+        Ok(Message::Event { name: "BALLOON_CHANGE".into(), data: json!({ "actual": 67_108_864 }) }),
         Ok(Message::Return { id: Some(3), value: json!({}) }),
         Ok(Message::Failure {
             id: Some(4),
