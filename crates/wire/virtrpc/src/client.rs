@@ -113,11 +113,8 @@ impl Client {
     /// Returns the next result of the bytes fed so far.
     pub fn poll(&mut self) -> Option<Result<Incoming, Error>> {
         loop {
-            let message = match self.decoder.next()? {
-                Ok(message) => message,
-                Err(error) => return Some(Err(error)),
-            };
-            if let Some(incoming) = self.step(message).transpose() {
+            let message = self.decoder.next()?;
+            if let Some(incoming) = message.and_then(|message| self.step(message)).transpose() {
                 return Some(incoming);
             }
         }

@@ -34,6 +34,6 @@ pub use domain::{DOMAINS_MAX, Domain, NAME_BYTES_MAX, Uuid};
 pub use error::Error;
 pub use event::{Event, Lifecycle};
 pub use reply::{
-    Auth, Control, DomainStats, Failure, Info, LISTED_MAX, MemoryStat, NodeInfo, Reply,
-    TEXT_BYTES_MAX, Value,
+    Auth, DomainStats, Failure, Info, LISTED_MAX, MemoryStat, NodeInfo, Reply, TEXT_BYTES_MAX,
+    Value,
 };

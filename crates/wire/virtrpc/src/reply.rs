@@ -43,23 +43,12 @@ pub enum Auth {
 /// The state of a domain: `domain_get_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// libvirt's number of the state.
-    pub state: u8,
     /// The maximum memory.
     pub max_memory_kib: u64,
     /// The current memory.
     pub memory_kib: u64,
     /// Number of virtual CPUs.
     pub vcpus: u32,
-}
-
-/// The state of the connection to a domain's hypervisor: `domain_get_control_info`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Control {
-    /// 0 if the connection is free, 1 or 2 if a command is open, 3 if the monitor is lost.
-    pub state: u32,
-    /// Time since the state began.
-    pub state_ms: u64,
 }
 
 /// A statistic of a domain's memory.
@@ -119,7 +108,10 @@ pub enum Reply {
         reason: i32,
     },
     /// The state of the connection to a domain's hypervisor.
-    Control(Control),
+    Control {
+        /// 0 if the connection is free, 1 or 2 if a command is open, 3 if the monitor is lost.
+        state: u32,
+    },
     /// Statistics of a domain's memory.
     MemoryStats(Vec<MemoryStat>),
     /// A host's CPUs and memory.
@@ -163,9 +155,8 @@ impl Call {
                 Reply::State { state: reader.i32("state")?, reason: reader.i32("reason")? }
             }
             Call::Info(_) => {
-                let state = reader.u32("state")?;
+                reader.u32("state")?;
                 let info = Info {
-                    state: u8::try_from(state).map_err(|_| reader.wrong("state"))?,
                     max_memory_kib: reader.u64("maxMem")?,
                     memory_kib: reader.u64("memory")?,
                     vcpus: reader.u32("nrVirtCpu")?,
@@ -176,7 +167,8 @@ impl Call {
             Call::Control(_) => {
                 let state = reader.u32("state")?;
                 reader.u32("details")?;
-                Reply::Control(Control { state, state_ms: reader.u64("stateTime")? })
+                reader.u64("stateTime")?;
+                Reply::Control { state }
             }
             Call::MemoryStats(_) => Reply::MemoryStats(items(&mut reader, STATS_MAX, |reader| {
                 Ok(MemoryStat { tag: reader.i32("tag")?, value: reader.u64("val")? })

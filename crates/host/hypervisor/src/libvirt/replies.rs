@@ -31,7 +31,7 @@ impl Libvirt {
         }
         if guest.reach.is_stuck {
             match &outcome {
-                Ok(Reply::Control(control)) if control.state > CONTROL_JOB => {
+                Ok(Reply::Control { state }) if *state > CONTROL_JOB => {
                     guest.due_ms = Some(now_ms + PROBE_MS);
                 }
                 Ok(_) => self.answers_again(id),
