@@ -72,9 +72,7 @@ impl ProcFile {
             ProcFile::Meminfo => 2,
             ProcFile::Vmstat => 3,
             ProcFile::OnlineCpus => 4,
-            ProcFile::Pressure(PsiResource::Cpu) => 5,
-            ProcFile::Pressure(PsiResource::Memory) => 6,
-            ProcFile::Pressure(PsiResource::Io) => 7,
+            ProcFile::Pressure(resource) => 5 + resource as usize,
         }
     }
 

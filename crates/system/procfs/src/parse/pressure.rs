@@ -24,12 +24,7 @@ impl Pressure {
             PsiLine::Some => self.some,
             PsiLine::Full => self.full,
         }?;
-        Some(match field {
-            PsiField::Avg10 => fields[0],
-            PsiField::Avg60 => fields[1],
-            PsiField::Avg300 => fields[2],
-            PsiField::Total => fields[3],
-        })
+        Some(fields[field as usize])
     }
 }
 
