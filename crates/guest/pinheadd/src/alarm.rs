@@ -4,16 +4,13 @@
 //! while the guest is stopped.
 
 use crate::cron::{Minute, Times};
+use crate::plug::fsio::{self, entries};
 use crate::sys;
 use procfs::Root;
-use std::fs::{self, DirEntry, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of files read from one directory.
 const FILES_MAX: usize = 256;
-/// Maximum number of bytes read from a file.
-const BYTES_MAX: u64 = 64 * 1024;
 /// Maximum number of entries of /proc that are searched.
 const PROCESSES_MAX: usize = 8_192;
 /// Time span that is searched for due lines, in minutes. The host sends its next request before
@@ -38,11 +35,11 @@ pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
 
 /// Returns true if a cron daemon runs. Without a cron daemon, cron's tables have no effect.
 fn runs_cron(root: &Root) -> bool {
-    let is_cron = |process: &DirEntry| {
-        let comm = text(&process.path().join("comm"));
+    let is_cron = |process: &PathBuf| {
+        let comm = text(&process.join("comm"));
         // A cron that is part of busybox is recognised by the arguments of its process.
         let is_busybox = || {
-            let words = text(&process.path().join("cmdline"));
+            let words = text(&process.join("cmdline"));
             words.split('\0').any(|word| word.ends_with("crond"))
         };
         match comm.trim_end() {
@@ -56,7 +53,7 @@ fn runs_cron(root: &Root) -> bool {
 fn lines(root: &Root) -> Vec<Times> {
     let mut files: Vec<PathBuf> = vec![root.join("etc/crontab")];
     for dir in TABLES {
-        files.extend(entries(&root.join(dir), FILES_MAX).iter().map(DirEntry::path));
+        files.extend(entries(&root.join(dir), FILES_MAX));
     }
     let texts: Vec<String> = files.iter().map(|file| text(file)).collect();
     texts.iter().flat_map(|text| times(text)).collect()
@@ -111,7 +108,7 @@ fn systemd_ms(root: &Root) -> Option<u64> {
         return None;
     }
     let infos = entries(&init.join("fdinfo"), PROCESSES_MAX);
-    let left = |info: &DirEntry| timer_ms(&text(&info.path()));
+    let left = |info: &PathBuf| timer_ms(&text(info));
     infos.iter().filter_map(left).min().map(|ms| ms.min(MS_MAX))
 }
 
@@ -131,18 +128,9 @@ pub fn timer_ms(info: &str) -> Option<u64> {
     (seconds > 0 || ns > 0).then_some(ms)
 }
 
-fn entries(dir: &Path, most: usize) -> Vec<DirEntry> {
-    let entries = fs::read_dir(dir).map(|entries| entries.filter_map(Result::ok).take(most));
-    entries.map(Iterator::collect).unwrap_or_default()
-}
-
+/// Returns a file's text, which is empty if the file cannot be read.
 fn text(path: &Path) -> String {
-    let mut bytes = Vec::new();
-    if let Ok(file) = File::open(path) {
-        // After an error, the bytes that were already read are used.
-        let _ = file.take(BYTES_MAX).read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&fsio::read(path).unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]

@@ -3,27 +3,15 @@
 
 use crate::config::Loaded;
 use crate::link::Link;
+use crate::plug::fsio;
 use procfs::Root;
-use std::fs::File;
-use std::io::Read;
 use wire::{Capture, Chunk, MAX_CHUNK, ToHost};
-
-/// Maximum number of bytes sent from a file.
-const MAX_BYTES: u64 = 64 * 1024;
 
 /// Sends the requested file in pieces. A missing file is sent as empty.
 pub fn answer(root: &Root, loaded: &Loaded, request: Capture, link: &mut Link) {
     let text = match request.file.path() {
         None => loaded.text.clone(),
-        Some(path) => {
-            let mut text = Vec::new();
-            if let Ok(file) = File::open(root.join(path))
-                && file.take(MAX_BYTES).read_to_end(&mut text).is_err()
-            {
-                text.clear();
-            }
-            text
-        }
+        Some(path) => fsio::read(&root.join(path)).unwrap_or_default(),
     };
     let mut offset = 0;
     loop {

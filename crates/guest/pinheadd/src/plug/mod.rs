@@ -15,7 +15,7 @@ mod balloon;
 mod conflicts;
 mod cpus;
 mod error;
-mod fsio;
+pub(crate) mod fsio;
 mod pool;
 mod undo;
 
