@@ -160,7 +160,8 @@ fn run(args: Args) -> Result<(), Failed> {
             return Err(told(daemon.log(), failed));
         }
     }
-    daemon.run().map_err(|error| told(daemon.log(), cannot_wait(error)))
+    let ended = daemon.run();
+    ended.map_err(|e| told(daemon.log(), Failed(format!("Cannot wait for events: {e}"))))
 }
 
 fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
@@ -177,7 +178,7 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
     }
     let last_words = log.another();
     let ended = monitor::run(&args, devices, every, log, signals);
-    ended.map_err(|error| told(&last_words, cannot_go_on(error)))
+    ended.map_err(|e| told(&last_words, Failed(format!("Cannot continue: {e}"))))
 }
 
 /// Logs a failure of a daemon in the background, where no user sees the returned error.
@@ -194,14 +195,6 @@ fn detach() -> Result<sys::Starter, Failed> {
 
 fn cannot_collect(error: io::Error) -> Failed {
     Failed(format!("Cannot collect signals: {error}"))
-}
-
-fn cannot_go_on(error: io::Error) -> Failed {
-    Failed(format!("Cannot continue: {error}"))
-}
-
-fn cannot_wait(error: io::Error) -> Failed {
-    Failed(format!("Cannot wait for events: {error}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! System calls that the standard library lacks.
 #![allow(unsafe_code)]
 
+use crate::cron::{DAYS, MONTHS};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -307,9 +308,6 @@ pub fn local_time(epoch_s: i64) -> Option<libc::tm> {
 /// Formats a time as C's `ctime` does, in the local time zone, without the newline. C's own
 /// function would add all of `printf` to the program.
 pub fn ctime(epoch_s: f64) -> String {
-    const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let Some(tm) = local_time(epoch_s as i64) else { return String::new() };
     let name = |names: &[&'static str], at: i32| {
         usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or("???")
