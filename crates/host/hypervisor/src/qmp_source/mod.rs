@@ -262,27 +262,27 @@ fn not_searched(glob: &Glob, dir: &Path) -> String {
 
 /// Formats one sentence for all directories without read permission, which are often many.
 fn cannot_look(denied: &[PathBuf]) -> Option<String> {
-    let (first, others) = denied.split_first()?;
-    let more = match others.len() {
-        0 => String::new(),
-        count => format!(" and {count} more directories"),
-    };
-    let first = first.display();
-    Some(format!("No permission to search {first}{more} for QMP sockets: run as root"))
+    let dirs = listed(denied)?;
+    Some(format!("No permission to search {dirs} for QMP sockets: run as root"))
 }
 
 /// Formats one sentence for all directories that any user may write to.
 fn open_to_all(open: &[PathBuf]) -> Option<String> {
-    let (first, others) = open.split_first()?;
-    let more = match others.len() {
-        0 => String::new(),
-        count => format!(" and {count} more directories"),
-    };
+    let dirs = listed(open)?;
     Some(format!(
-        "Other users can create sockets in {}{more}, so guests there are not managed: remove their \
-         write permission (chmod go-w)",
-        first.display()
+        "Other users can create sockets in {dirs}, so guests there are not managed: remove their \
+         write permission (chmod go-w)"
     ))
+}
+
+/// Returns the first directory and the number of the others.
+fn listed(dirs: &[PathBuf]) -> Option<String> {
+    let (first, others) = dirs.split_first()?;
+    let first = first.display();
+    Some(match others.len() {
+        0 => first.to_string(),
+        count => format!("{first} and {count} more directories"),
+    })
 }
 
 impl Hypervisor for QmpSource {
