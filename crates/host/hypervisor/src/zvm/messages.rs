@@ -14,11 +14,12 @@ use super::name::UserId;
 use crate::Id;
 use base::plain;
 use procfs::{Chance, Work};
+use reactor::{PollFlags, PollSet};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -88,8 +89,11 @@ impl Messages {
         self.waiting.retain(|message| message.guest != guest);
     }
 
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.running.as_ref()?.descriptor.as_ref()?.as_fd())
+    /// Adds the descriptor of the running program.
+    pub(crate) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        if let Some(descriptor) = self.running.as_ref().and_then(|one| one.descriptor.as_ref()) {
+            set.add(0, descriptor.as_fd(), PollFlags::IN);
+        }
     }
 
     /// Returns the time at which a turn is due even without readiness.
@@ -221,8 +225,6 @@ fn first_words<T: Read + AsFd>(output: Option<T>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reactor::PollSet;
-    use rustix::event::PollFlags;
 
     fn user(name: &str) -> UserId {
         UserId::of(name).unwrap()
@@ -231,7 +233,8 @@ mod tests {
     /// Waits until the program has ended.
     fn wait(messages: &Messages) {
         let mut set = PollSet::new();
-        set.add(0, messages.fd().expect("it runs"), PollFlags::IN);
+        messages.fds(&mut set);
+        assert!(!set.is_empty(), "it runs");
         set.wait(30_000).unwrap();
     }
 

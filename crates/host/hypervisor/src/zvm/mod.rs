@@ -21,7 +21,7 @@ use crate::{Capabilities, Event, Found, HostMemory, Hypervisor, Id, IdSource, Ow
 use base::{Bytes, KIB, PAGE_BYTES, glob};
 use messages::{Answer, Messages};
 use name::UserId;
-use reactor::{PollFlags, PollSet};
+use reactor::PollSet;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -221,9 +221,7 @@ impl Hypervisor for Zvm {
     }
 
     fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        if let Some(descriptor) = self.messages.fd() {
-            set.add(0, descriptor, PollFlags::IN);
-        }
+        self.messages.fds(set);
     }
 
     fn next_ms(&self) -> u64 {

@@ -3,7 +3,7 @@
 use super::messages::Messages;
 use super::name::UserId;
 use crate::Id;
-use reactor::{PollFlags, PollSet};
+use reactor::PollSet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -62,9 +62,7 @@ impl ZvmRelease {
 
     /// Adds the descriptors to poll.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        if let Some(descriptor) = self.messages.fd() {
-            set.add(0, descriptor, PollFlags::IN);
-        }
+        self.messages.fds(set);
     }
 
     /// Returns the time of the next turn.
