@@ -120,9 +120,7 @@ mod tests {
     const NOW: f64 = 1_700_000_000.0;
 
     fn written(pages: u64, sequence: u32, reason: &str) -> String {
-        let name = format!("pinheadd-balloon-{}-{pages}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).unwrap();
+        let dir = procfs::testing::Tree::create();
         let mut file = BalloonFile::new(&dir);
         let grant = |reason: &str| Grant { sequence, pages, reason: reason.into() };
         file.write(grant(reason), Some(Pages(131_072)), NOW - 60.0).unwrap();
@@ -131,7 +129,6 @@ mod tests {
         let shown = show(&dir, NOW).unwrap();
         file.remove();
         assert_eq!(show(&dir, NOW).unwrap(), "No host has reported a balloon to this guest.\n");
-        fs::remove_dir_all(&dir).unwrap();
         shown
     }
 

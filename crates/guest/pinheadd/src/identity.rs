@@ -112,11 +112,10 @@ mod tests {
 
     #[test]
     fn guest_with_an_identity_keeps_it() {
-        let dir = std::env::temp_dir().join(format!("pinheadd-identity-{}", std::process::id()));
+        let dir = procfs::testing::Tree::create();
         fs::create_dir_all(dir.join("etc")).unwrap();
-        let refusal = take_on(&Root::at(&dir), &identity()).unwrap_err();
+        let refusal = take_on(&Root::at(dir.path()), &identity()).unwrap_err();
         assert!(refusal.contains("has its own identity already"), "{refusal}");
         assert!(!dir.join("etc/hostname").exists());
-        fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -76,8 +76,7 @@ mod tests {
 
     #[test]
     fn written_status_is_read_back() {
-        let dir = std::env::temp_dir().join(format!("pinheadd-status-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = procfs::testing::Tree::create();
         let mut file = StatusFile::new(&dir);
         assert_eq!(rules(&dir), None);
         file.write(&Summary {
@@ -100,6 +99,5 @@ mod tests {
         assert_eq!(rules(&dir), Some(read));
         file.remove();
         assert_eq!(rules(&dir), None);
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

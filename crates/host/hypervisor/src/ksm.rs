@@ -177,30 +177,12 @@ fn cpu_us(thread: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
     use base::Pages;
+    use procfs::testing::Tree;
 
     fn tree() -> Tree {
-        let tree = Tree::new();
-        let files = [
-            ("run", "0\n"),
-            ("pages_to_scan", "77\n"),
-            ("sleep_millisecs", "200\n"),
-            ("advisor_mode", "none [scan-time]\n"),
-            ("pages_shared", "10\n"),
-            ("pages_sharing", "512\n"),
-            ("general_profit", "-4096\n"),
-        ];
-        for (name, text) in files {
-            tree.file(&format!("{DIR}/{name}"), text);
-        }
-        let stat = |pid: u32, parent: u32| {
-            let text = format!("{pid} (ksmd) S {parent} 0 0 0 -1 0 0 0 0 0 7 5 0 0 25 5 1 0 33\n");
-            tree.file(&format!("proc/{pid}/stat"), &text);
-        };
-        stat(40, 1);
-        stat(41, 2);
-        tree.file("proc/uptime", "1 1\n");
+        let tree = Tree::create();
+        tree.ksm();
         tree
     }
 
@@ -252,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_ksm_has_no_statistics() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let files = KsmFiles::at(tree.path());
         assert_eq!((files.run(), files.is_advised()), (None, false));
         assert!(files.settings().is_empty());

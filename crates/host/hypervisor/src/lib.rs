@@ -33,8 +33,6 @@ mod ram;
 mod stats_question;
 mod stranger;
 mod sys;
-#[cfg(test)]
-mod testing;
 mod vcpu;
 mod zvm;
 

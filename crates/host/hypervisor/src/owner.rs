@@ -358,7 +358,7 @@ impl PortAccess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixListener;
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn finding_07_port_of_another_user_is_never_connected_to() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let (secret, path) = listen(&tree, "secret/root.sock");
         tree.file("run/README", "");
         let dir = tree.path().join("run");
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn port_next_to_monitor_opens_for_any_qemu_user() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let (_listener, port) = listen(&tree, "run/g1.port");
         let dir = tree.path().join("run");
         let access = |dir: &Path| PortAccess {
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn place_belongs_to_the_only_user_in_control() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let (_listener, path) = listen(&tree, "a/b/g.qmp");
         assert_eq!(of_socket(&path).unwrap(), Owner::own());
         let mode = |dir: &str, mode| {

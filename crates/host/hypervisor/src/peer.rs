@@ -60,13 +60,13 @@ fn runs_as(process: ProcessId, owner: Owner, root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
     use std::os::unix::net::UnixListener;
     use std::process::{Command, Stdio};
 
     #[test]
     fn finding_14_number_of_an_ended_listener_is_not_trusted() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let path = tree.path().join("a.qmp");
         let listener = UnixListener::bind(&path).unwrap();
         // The kernel reports the process that called listen last.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_listener_that_lives_is_known() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let path = tree.path().join("a.qmp");
         let _listener = UnixListener::bind(&path).unwrap();
         let stream = reactor::connect(&path).unwrap();

@@ -304,12 +304,12 @@ fn open_pressure(root: &Path, pid: u32) -> Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
 
     const PID: ProcessId = ProcessId { pid: 42, start_ticks: 777 };
 
     fn tree() -> Tree {
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.process(42, "qemu) S (x", 'S', 777);
         tree.file("proc/42/statm", "90000 2500 800 1 0 70000 0\n");
         tree.file("proc/42/status", "Name:\tVmSwap: 9 kB\nVmRSS:\t  10000 kB\nVmSwap:\t   64 kB\n");

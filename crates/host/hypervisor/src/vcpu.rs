@@ -108,11 +108,11 @@ fn sum(all: impl IntoIterator<Item = ThreadRan>) -> Option<Schedstat> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
 
     #[test]
     fn threads_are_added_up_and_those_that_are_gone_left_out() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.file("proc/7/task/8/schedstat", "1000000 0 1\n");
         tree.file("proc/7/task/9/schedstat", "0 0 1\n");
         // A thread of two vCPUs is counted once.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn usage_is_what_grew_over_the_window() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.file("proc/7/task/8/schedstat", "1000000 0 1\n");
         let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8]);
         assert_eq!(vcpus.usage(1000), None);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn threads_that_cannot_be_read_did_not_use_nothing() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8, 9]);
         assert_eq!([vcpus.usage(1000), vcpus.usage(2000)], [None, None]);
     }

@@ -34,11 +34,11 @@ pub fn number_in(list: &str, name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::scratch::Scratch;
+    use procfs::testing::Tree;
 
     #[test]
     fn list_that_is_too_long_is_refused_and_not_cut() {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let filler = "#".repeat((LIST_MAX as usize) - "\npinhead:x:10".len());
         let list = dir.file("group", &format!("{filler}\npinhead:x:107:\n"));
         let error = number(&list, "pinhead").unwrap_err().to_string();

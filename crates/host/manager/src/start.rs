@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn manager_of_farms_has_only_the_farms_of_its_user() {
-        let dir = crate::control::scratch::Scratch::new();
+        let dir = procfs::testing::Tree::create();
         let file = dir.path().join("host.toml");
         let text = "[control]\nsocket = \"/named\"\n[policy]\nact = false\n\
                     [sources]\nqmp = [\"/run/vms/*.qmp\"]\n";

@@ -57,11 +57,11 @@ impl Users {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::scratch::Scratch;
+    use procfs::testing::Tree;
 
     #[test]
     fn users_are_found_by_name_or_number_and_unknown_ones_refused() {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let list = dir.file("passwd", "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n");
         let find = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn file_longer_than_a_piece_is_read_whole_and_endless_one_not() {
-        let path = std::env::temp_dir().join(format!("pinhead-kept-{}", std::process::id()));
+        let tree = crate::testing::Tree::create();
         let long = "x".repeat(3 * PIECE + 5);
-        std::fs::write(&path, &long).unwrap();
+        let path = tree.file("long", &long);
         let mut buffer = Buffer::default();
         let kept = Kept::open(&path);
         std::fs::remove_file(&path).unwrap();

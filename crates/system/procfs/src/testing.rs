@@ -17,6 +17,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -57,24 +58,99 @@ pub const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276
 /// The fake boot id.
 pub const BOOT_ID: &str = "0e0e9a3c-7f6b-4a58-9d5e-5d2f3a1b7c44";
 
-/// A directory with the parts of /proc and /sys that pinhead reads. The directory is removed when
-/// this value is dropped. Its files do not react to writes. [`FakeKernel::settle`] does what a
-/// kernel does after a CPU's `online` file was written.
+/// A new directory for a test's files, removed when this value is dropped.
+#[derive(Debug)]
+pub struct Tree(PathBuf);
+
+impl Tree {
+    /// Creates an empty directory.
+    pub fn create() -> Tree {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pinhead-test-{}-{serial}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        // A killed run with the same process id may have left a tree behind.
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Tree(dir)
+    }
+
+    /// Returns the directory's path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file, and creates its directories. Returns the file's path.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(self)).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Returns a file's text. Panics if it does not exist.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.join(name)).unwrap()
+    }
+
+    /// Writes the /proc/PID/stat of a process with 12 major faults.
+    pub fn process(&self, pid: u32, name: &str, state: char, start_ticks: u64) {
+        let stat = format!(
+            "{pid} ({name}) {state} 1 1 1 0 -1 4194560 900 0 12 0 50 60 0 0 20 0 3 0 \
+             {start_ticks} 300000000 2500 18446744073709551615\n"
+        );
+        self.file(&format!("proc/{pid}/stat"), &stat);
+    }
+
+    /// Writes the files of KSM, and two processes named ksmd. The second is the kernel's thread.
+    pub fn ksm(&self) {
+        for (name, text) in [
+            ("run", "0\n"),
+            ("pages_to_scan", "77\n"),
+            ("sleep_millisecs", "200\n"),
+            ("advisor_mode", "none [scan-time]\n"),
+            ("pages_shared", "10\n"),
+            ("pages_sharing", "512\n"),
+            ("general_profit", "-4096\n"),
+        ] {
+            self.file(&format!("sys/kernel/mm/ksm/{name}"), text);
+        }
+        for (pid, parent) in [(40, 1), (41, 2)] {
+            let text =
+                format!("{pid} (ksmd) S {parent} 0 0 0 -1 0 0 0 0 0 7 5 0 0 25 5 1 0 33 0 0\n");
+            self.file(&format!("proc/{pid}/stat"), &text);
+        }
+        self.file("proc/uptime", "1 1\n");
+    }
+}
+
+impl Deref for Tree {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // A remaining tree does no harm, and a panic here would hide the test's own result.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A directory with the parts of /proc and /sys that pinhead reads. Its files do not react to
+/// writes. [`FakeKernel::settle`] does what a kernel does after a CPU's `online` file was written.
 #[derive(Debug)]
 pub struct FakeKernel {
-    dir: PathBuf,
+    dir: Tree,
 }
 
 impl FakeKernel {
     /// Creates a kernel with `present` CPUs of which the first `online` are online. As on x86, cpu0
     /// has no `online` file; there are no files `configure` and `dispatching`.
     pub fn new(online: u32, present: u32) -> FakeKernel {
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pinhead-fake-kernel-{}-{serial}", std::process::id());
-        let kernel = FakeKernel { dir: std::env::temp_dir().join(name) };
-        // A killed run with the same process id may have left a tree behind.
-        let _ = fs::remove_dir_all(&kernel.dir);
+        let kernel = FakeKernel { dir: Tree::create() };
         kernel.write("proc/loadavg", "1.26 1.14 1.01 9/186 25839\n");
         kernel.write("proc/meminfo", MEMINFO);
         kernel.write("proc/vmstat", VMSTAT);
@@ -112,7 +188,7 @@ impl FakeKernel {
 
     /// Returns the root for the tested code.
     pub fn root(&self) -> Root {
-        Root::at(&self.dir)
+        Root::at(self.dir.path())
     }
 
     /// Returns the path of `relative`.
@@ -122,9 +198,7 @@ impl FakeKernel {
 
     /// Writes a file, and creates its directories.
     pub fn write(&self, relative: &str, text: &str) {
-        let path = self.path(relative);
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
-        fs::write(&path, text).unwrap();
+        self.dir.file(relative, text);
     }
 
     /// Writes a file of a CPU: `online`, `configure`.
@@ -134,7 +208,7 @@ impl FakeKernel {
 
     /// Returns a file's text. Panics if it does not exist.
     pub fn read(&self, relative: &str) -> String {
-        fs::read_to_string(self.path(relative)).unwrap()
+        self.dir.read(relative)
     }
 
     /// Removes a file or a directory with its content.
@@ -191,13 +265,6 @@ impl FakeKernel {
     fn is_online(&self, cpu: u32) -> bool {
         let file = self.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
         fs::read(file).map_or(true, |text| text.starts_with(b"1"))
-    }
-}
-
-impl Drop for FakeKernel {
-    fn drop(&mut self) {
-        // A remaining tree does no harm, and a panic here would hide the test's own result.
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

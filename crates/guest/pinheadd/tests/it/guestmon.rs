@@ -5,8 +5,8 @@
 
 use pinheadd::guestmon::{FileSystems, Now, Processes, Rules, own};
 use procfs::Root;
+use procfs::testing::Tree;
 use std::fs;
-use std::path::PathBuf;
 use zmon::fsstatd::{self, FileSystem};
 use zmon::monwriter::{Function, Head};
 use zmon::pinhead::{HAS_RULES, IS_SETTLED, UNKNOWN};
@@ -14,14 +14,12 @@ use zmon::procd::{self, Record, Summary, Task};
 
 const PAGE_KIB: u64 = 4;
 
-/// A directory with a fake system, removed on drop.
-struct Fake(PathBuf);
+/// A directory with a fake system.
+struct Fake(Tree);
 
 impl Fake {
-    fn new(name: &str) -> Fake {
-        let dir = std::env::temp_dir().join(format!("guestmon-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let fake = Fake(dir);
+    fn new() -> Fake {
+        let fake = Fake(Tree::create());
         fake.write("proc/uptime", "3605.27 7000.00\n");
         fake.write("proc/loadavg", "0.15 10.25 0.00 2/80 4711\n");
         fake.write("proc/stat", "cpu  100 0 100 700 50 10 20 20 0 0\ncpu0 1 1\n");
@@ -38,13 +36,11 @@ impl Fake {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.0.file(path, text);
     }
 
     fn root(&self) -> Root {
-        Root::at(&self.0)
+        Root::at(self.0.path())
     }
 
     /// Writes a task with a given run time in ticks.
@@ -64,12 +60,6 @@ impl Fake {
 
     fn end(&self, pid: u32) {
         fs::remove_dir_all(self.0.join(format!("proc/{pid}"))).unwrap();
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -101,7 +91,7 @@ fn round(processes: &mut Processes, seconds: u64) -> Round {
 
 #[test]
 fn a_system_is_told_with_its_tasks() {
-    let fake = Fake::new("told");
+    let fake = Fake::new();
     fake.task(7, "a (b) c", 'S', 100, 250);
     fake.task(9, "busy", 'R', 1_000, 2_500);
     let mut processes = Processes::new(fake.root(), PAGE_KIB);
@@ -155,7 +145,7 @@ fn a_system_is_told_with_its_tasks() {
 
 #[test]
 fn hundred_largest_tasks_are_written_and_all_are_counted() {
-    let fake = Fake::new("many");
+    let fake = Fake::new();
     for pid in 1..=130 {
         fake.task(pid, "t", 'S', 0, if pid > 125 { 2_500 } else { 25 });
     }
@@ -189,7 +179,7 @@ fn a_system_without_files_is_told_as_one_without_tasks() {
 
 #[test]
 fn file_systems_that_lie_on_something_are_told() {
-    let fake = Fake::new("mounts");
+    let fake = Fake::new();
     let mounts = "rootfs / ext4 rw 0 0\nproc /proc proc rw 0 0\ntmpfs /run tmpfs rw 0 0\n\
                   /dev/dasdb1 /a\\040b xfs rw 0 0\nover /o overlay rw 0 0\nnfs:/x /x nfs rw 0 0\n";
     fake.write("proc/self/mounts", mounts);
@@ -220,7 +210,7 @@ fn file_systems_that_lie_on_something_are_told() {
 
 #[test]
 fn our_own_record_has_what_is_known_and_no_more() {
-    let fake = Fake::new("own");
+    let fake = Fake::new();
     let told = own(&fake.root(), None);
     assert_eq!((told.numbers.cpus, told.numbers.present), (2, 4));
     assert_eq!((told.numbers.available, told.numbers.killed), (60_000, 1));

@@ -31,12 +31,10 @@ fn other_programs_output_is_the_daemons() {
 
 #[test]
 fn missing_other_program_is_reported_by_the_daemon() {
-    let dir = std::env::temp_dir().join(format!("pinheadd-alone-{}", std::process::id()));
-    fs::create_dir_all(&dir).expect("a directory");
+    let dir = procfs::testing::Tree::create();
     let alone = dir.join("pinheadd");
     fs::copy(env!("CARGO_BIN_EXE_pinheadd"), &alone).expect("a copy");
     let output = Command::new(&alone).args(["--monwriter", "/nowhere/monwriter"]).output();
-    fs::remove_dir_all(&dir).expect("it was there");
     let output = output.expect("pinheadd");
     assert!(said(&output).contains("Cannot run pinheadd-monwriter: No such file"), "{output:?}");
     assert!(!output.status.success());

@@ -153,7 +153,7 @@ fn parse_uuid(text: &[u8]) -> Option<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
 
     const UUID: &str = "00112233-4455-6677-8899-aabbccddeeff";
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_file_is_believed_only_if_the_process_agrees() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         process(&tree, 10, "ffffffff-4455-6677-8899-aabbccddeeff");
         let is = Outcome::Is(process(&tree, 20, UUID));
         tree.file("run/web1.pid", "10\n");
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn without_a_file_all_are_looked_at_but_not_often() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let mut search = search(&tree);
         assert_eq!(search.find("web1", uuid(), 100, 100), Outcome::Nobody);
         let is = Outcome::Is(process(&tree, 20, UUID));
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_uuid_that_two_processes_claim_is_nobodys() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         for pid in [20, 30, 40] {
             process(&tree, pid, UUID);
         }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn threads_of_cpus_come_in_the_cpus_order() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let process = process(&tree, 20, UUID);
         assert_eq!(search(&tree).vcpu_tids(process), [22, 21]);
     }

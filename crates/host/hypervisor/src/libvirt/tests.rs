@@ -8,8 +8,8 @@ use base::Bytes;
 use model::GuestField as G;
 
 use super::Libvirt;
-use crate::testing::Tree;
 use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState, balloon_row};
+use procfs::testing::Tree;
 
 const URI: &str = "qemu:///system";
 const XML: &str = "<memory>SIZE</memory><vcpu current='1'>2</vcpu><devices><memballoon \
@@ -96,7 +96,7 @@ mod lists;
 
 impl Scene {
     fn new(domains: &[(u8, i32)]) -> Scene {
-        let tree = Tree::new();
+        let tree = Tree::create();
         let socket = tree.path().join("sock");
         let listener = UnixListener::bind(&socket).unwrap();
         listener.set_nonblocking(true).unwrap();

@@ -295,7 +295,7 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
     use std::os::unix::net::UnixListener;
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn only_sockets_are_found() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.file("up/1/notes.qmp", "");
         tree.file("up/2/x", "");
         let bind = |name: &str| UnixListener::bind(tree.path().join(name)).unwrap();
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_user_cannot_make_a_search_long() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         for file in 0..200 {
             tree.file(&format!("other/{file}"), "");
         }
@@ -386,7 +386,7 @@ mod tests {
             base::skipped!("only root can give a directory away");
             return;
         }
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.file("7/pinhead/up/1/notes", "");
         let _socket = UnixListener::bind(tree.path().join("7/pinhead/up/1/g1.qmp")).unwrap();
         tree.file("11/pinhead/up/.lock", "");

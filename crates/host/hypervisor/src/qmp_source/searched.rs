@@ -57,11 +57,11 @@ impl Searched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use procfs::testing::Tree;
 
     #[test]
     fn search_is_skipped_until_its_directories_change() {
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.file("up/1/a.qmp", "");
         let directories = || vec![tree.path().to_path_buf(), tree.path().join("up/1")];
         let mut first = Searched::after(None, directories()).unwrap();

@@ -1,43 +1,38 @@
 //! Tests of z/VM's users, with a file of counters written by the test.
 
 use super::*;
+use procfs::testing::Tree;
 use std::fs;
 use zmon::hypfs::guests_bytes;
 use zmon::{Tod, to_ebcdic};
 
 struct Scene {
-    path: PathBuf,
+    tree: Tree,
     zvm: Zvm,
 }
 
 impl Scene {
-    fn new(name: &str, managed: &[&str]) -> Scene {
-        let path = std::env::temp_dir().join(format!("pinhead-2fc-{}-{name}", std::process::id()));
+    fn new(managed: &[&str]) -> Scene {
+        let tree = Tree::create();
         let options = ZvmOptions {
-            counters: path.clone(),
+            counters: tree.join("diag_2fc"),
             program: "true".into(),
             managed: managed.iter().map(|one| (*one).to_owned()).collect(),
             own: Some("LINUX09".to_owned()),
             memory: Some(Bytes::mib(4_096)),
             interval_ms: 1_000,
         };
-        Scene { path, zvm: Zvm::new(options, IdSource::new()) }
+        Scene { tree, zvm: Zvm::new(options, IdSource::new()) }
     }
 
     fn write(&self, guests: &[Guest]) {
-        fs::write(&self.path, guests_bytes(guests, Tod(1))).unwrap();
+        fs::write(self.tree.join("diag_2fc"), guests_bytes(guests, Tod(1))).unwrap();
     }
 
     fn turn(&mut self, now_ms: u64) -> Vec<Event> {
         let mut events = Vec::new();
         self.zvm.turn(None, now_ms, &mut events);
         events
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -53,7 +48,7 @@ fn guest(name: &str, used_mib: u64, seconds: u64) -> Guest {
 
 #[test]
 fn users_are_found_counted_and_gone() {
-    let mut scene = Scene::new("life", &["LINUX*"]);
+    let mut scene = Scene::new(&["LINUX*"]);
     assert_eq!(scene.zvm.host_memory(), HostMemory::Unknown);
     scene.write(&[guest("LINUX01", 900, 10), guest("MAINT", 50, 10), guest("LINUX01", 1, 1)]);
     let events = scene.turn(0);
@@ -98,7 +93,7 @@ fn users_are_found_counted_and_gone() {
 
 #[test]
 fn pool_size_is_sent_and_its_effect_is_seen_in_the_counters() {
-    let mut scene = Scene::new("pool", &["*"]);
+    let mut scene = Scene::new(&["*"]);
     scene.write(&[guest("LINUX01", 1_000, 1), guest("bad-one", 1_000, 1)]);
     scene.turn(0);
     let id = scene.zvm.names["LINUX01"];
@@ -129,14 +124,14 @@ fn pool_size_is_sent_and_its_effect_is_seen_in_the_counters() {
 
 #[test]
 fn unreadable_file_is_reported_once_and_data_is_unknown() {
-    let mut scene = Scene::new("gone", &["*"]);
+    let mut scene = Scene::new(&["*"]);
     let events = scene.turn(0);
     assert!(matches!(events.as_slice(), [Event::Trouble(text)] if text.contains("2fc")));
     assert_eq!(scene.turn(1_000), []);
     scene.write(&[guest("LINUX01", 1, 1)]);
     scene.turn(2_000);
     let id = scene.zvm.names["LINUX01"];
-    fs::write(&scene.path, "short").unwrap();
+    scene.tree.file("diag_2fc", "short");
     let events = scene.turn(3_000);
     assert!(
         matches!(events.as_slice(), [Event::Answers(one, false), Event::Trouble(_)] if *one == id)
@@ -150,7 +145,7 @@ fn unreadable_file_is_reported_once_and_data_is_unknown() {
 
 #[test]
 fn finding2_16_zvm_users_beyond_the_bound_are_told_once() {
-    let mut scene = Scene::new("many", &[]);
+    let mut scene = Scene::new(&[]);
     let all: Vec<_> = (0..=USERS_MAX).map(|number| guest(&format!("L{number}"), 1, 1)).collect();
     scene.write(&all);
     let events = scene.turn(0);

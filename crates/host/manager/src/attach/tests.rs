@@ -1,13 +1,13 @@
 use super::*;
-use crate::control::scratch::Scratch;
 use crate::control::{Failure, encode_answer};
+use procfs::testing::Tree;
 use std::io::Read;
 use std::os::unix::net::UnixListener;
 
 /// Returns a directory like that of `pinhead up`, with a listening control socket, and a guest
 /// there.
-fn listen() -> (Scratch, UnixListener, Found) {
-    let scratch = Scratch::new();
+fn listen() -> (Tree, UnixListener, Found) {
+    let scratch = Tree::create();
     let dir = scratch.path().join("pinhead/up/4711");
     std::fs::create_dir_all(&dir).unwrap();
     let listener = UnixListener::bind(dir.join(SOCKET)).unwrap();

@@ -100,13 +100,13 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::scratch::Scratch;
+    use procfs::testing::Tree;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     #[test]
     fn own_directory_without_a_session_is_the_users_alone() {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let own = temporary(dir.path()).unwrap();
         assert!(own.ends_with(format!("pinhead-{}", rustix::process::geteuid().as_raw())));
         assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn own_directory_names_its_owner_when_another_user_made_it() {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let own = temporary(dir.path()).unwrap();
         match chown(&own, Some(65_534), None) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn own_directory_is_named_when_it_cannot_be_made() {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let error = temporary(&dir.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("none/pinhead-") && error.contains("cannot be made"), "{error}");
         let error = crate::Error::NoPlace { why: error }.to_string();

@@ -229,7 +229,7 @@ fn sources_are_checked() {
 
 #[test]
 fn shadow_is_read_relative_to_its_file_and_has_no_shadow_itself() {
-    let dir = crate::control::scratch::Scratch::new();
+    let dir = procfs::testing::Tree::create();
     let main = dir.file("host.toml", "[policy]\nshadow = 'other.toml'\nrules = 'r'\n");
     dir.file("other.toml", "[host]\nset_point = '20%'\n");
     let loaded = load(Some(&main), &place()).unwrap();
@@ -282,12 +282,10 @@ fn a_part_is_of_a_user_whose_guests_are_looked_for() {
 
 #[test]
 fn report_e05_the_usual_file_is_named_while_it_is_in_force() {
-    let dir = std::env::temp_dir().join(format!("pinhead-usual-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = procfs::testing::Tree::create();
     let usual = dir.join("host.toml");
     let in_force = || load_or(None, &usual, &Place::default()).unwrap().path;
     assert_eq!(in_force(), None);
-    std::fs::write(&usual, "").unwrap();
+    dir.file("host.toml", "");
     assert_eq!(in_force(), Some(usual.clone()));
-    std::fs::remove_dir_all(dir).unwrap();
 }

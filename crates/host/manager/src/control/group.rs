@@ -18,11 +18,11 @@ pub(super) fn find(list: &Path, group: &str) -> Result<u32, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::scratch::Scratch;
+    use procfs::testing::Tree;
 
     #[test]
     fn by_name_and_by_number() {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let list = dir.file("group", "root:x:0:\npin:x:x:\npinhead:x:107:a,b\n");
         assert_eq!(find(&list, "pinhead").unwrap(), 107);
         assert_eq!(find(&list, "42").unwrap(), 42);

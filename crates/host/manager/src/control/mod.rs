@@ -21,8 +21,6 @@ mod levers;
 mod live;
 mod permission;
 mod scanned;
-#[cfg(test)]
-pub(crate) mod scratch;
 mod server;
 pub(crate) mod socket;
 #[cfg(test)]

@@ -1,8 +1,8 @@
-use super::scratch::Scratch;
 use super::*;
 use crate::config::Share;
 use policy::arbiter::Clause;
 use policy::ksm::Phase;
+use procfs::testing::Tree;
 use rustix::event::PollFlags;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 struct House {
-    dir: Scratch,
+    dir: Tree,
     server: Server,
 }
 
@@ -21,7 +21,7 @@ impl House {
     }
 
     fn within(bounds: Bounds) -> House {
-        let dir = Scratch::new();
+        let dir = Tree::create();
         let server = Server::open(&dir.path().join("host.sock"), None, bounds).unwrap();
         House { dir, server }
     }
@@ -348,7 +348,7 @@ fn socket_has_one_manager_and_is_replaced_after_its_death() {
 
 #[test]
 fn errors_of_the_command_line_explain_what_is_wrong() {
-    let dir = Scratch::new();
+    let dir = Tree::create();
     let path = dir.path().join("host.sock");
     let soon = Duration::from_millis(50);
     let asked = |path: &PathBuf| ask(path, &Ask::Ps, soon).unwrap_err();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::control::scratch::Scratch;
+use procfs::testing::Tree;
 
 const DIR: &str = "sys/kernel/mm/ksm";
 
@@ -20,31 +20,14 @@ fn turn_of(ksm: &mut Ksm, owners: usize, now_ms: u64) {
     ksm.drive(&sample, now_ms);
 }
 
-fn tree() -> Scratch {
-    let tree = Scratch::new();
-    let files = [
-        ("run", "0\n"),
-        ("pages_to_scan", "77\n"),
-        ("sleep_millisecs", "200\n"),
-        ("advisor_mode", "none [scan-time]\n"),
-        ("pages_shared", "10\n"),
-        ("pages_sharing", "512\n"),
-        ("full_scans", "0\n"),
-        ("general_profit", "-4096\n"),
-    ];
-    for (name, text) in files {
-        tree.file(&format!("{DIR}/{name}"), text);
-    }
-    let stat = |pid: u32, name: &str, parent: u32| {
-        format!("{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 7 5 0 0 25 5 1 0 33 0 0\n")
-    };
-    tree.file("proc/40/stat", &stat(40, "ksmd", 1));
-    tree.file("proc/41/stat", &stat(41, "ksmd", 2));
-    tree.file("proc/uptime", "1 1\n");
+fn tree() -> Tree {
+    let tree = Tree::create();
+    tree.ksm();
+    tree.file(&format!("{DIR}/full_scans"), "0\n");
     tree
 }
 
-fn driven(tree: &Scratch) -> [String; 4] {
+fn driven(tree: &Tree) -> [String; 4] {
     let names = ["advisor_mode", "pages_to_scan", "sleep_millisecs", "run"];
     names.map(|name| tree.read(&format!("{DIR}/{name}")))
 }
@@ -106,7 +89,7 @@ fn another_program_that_drives_it_has_it() {
 
 #[test]
 fn a_kernel_without_ksm_is_reported_once() {
-    let tree = Scratch::new();
+    let tree = Tree::create();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
     assert!(ksm.take_note().unwrap().contains("no KSM"));
     turn(&mut ksm, 0);

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn passes_of_one_second_are_kept_in_their_order() {
-        let dir = std::env::temp_dir().join(format!("pinhead-passes-{}", std::process::id()));
+        let dir = procfs::testing::Tree::create();
         let mut recording = Recording::new(&dir, Keep::USUAL);
         let at_ms = 1_795_500_001_000;
         assert_eq!(recording.record(&Moment { at_ms, ..Moment::default() }), None);
@@ -92,7 +92,6 @@ mod tests {
             ControlFlow::Continue(())
         };
         Records::open(&dir).unwrap().passes(0, i64::MAX, visit).unwrap();
-        std::fs::remove_dir_all(&dir).unwrap();
         assert_eq!(numbers, [0, 1, 2]);
     }
 }

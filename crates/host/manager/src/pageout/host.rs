@@ -85,26 +85,21 @@ fn row(reader: Option<&mut Reader>) -> Option<[f64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use procfs::testing::Tree;
 
     #[test]
     fn swap_its_memory_and_pressure_are_read_and_the_fuller_counts() {
-        let root = std::env::temp_dir().join(format!("pinhead-pageout-{}", std::process::id()));
-        let file = |name: &str, text: &str| {
-            let path = root.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        file("proc/meminfo", "SwapTotal: 1000 kB\nSwapFree: 900 kB\n");
+        let tree = Tree::create();
+        tree.file("proc/meminfo", "SwapTotal: 1000 kB\nSwapFree: 900 kB\n");
         let psi = "some avg10=0.05 avg60=0.12 avg300=0.00 total=5\n\
                    full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
-        file("proc/pressure/memory", psi);
+        tree.file("proc/pressure/memory", psi);
         let swaps = "Filename Type Size Used Priority\n/dev/zram0 partition 1000 100 5\n\
                      /dev/zram1 partition 10 0 5\n/swapfile file 10 0 -2\n";
-        file("proc/swaps", swaps);
-        file("sys/block/zram0/mm_stat", " 8192 2048 3000 4000 3000 0 0 0 0\n");
-        file("sys/block/zram1/mm_stat", "4096 1024 3000 0 3000 0 0 0 0\n");
-        let sample = HostReader::open(&root).read(Bytes(7));
+        tree.file("proc/swaps", swaps);
+        tree.file("sys/block/zram0/mm_stat", " 8192 2048 3000 4000 3000 0 0 0 0\n");
+        tree.file("sys/block/zram1/mm_stat", "4096 1024 3000 0 3000 0 0 0 0\n");
+        let sample = HostReader::open(&tree).read(Bytes(7));
         assert_eq!(
             sample,
             HostSample {
@@ -114,12 +109,11 @@ mod tests {
                 lack: Bytes(7),
             }
         );
-        let compressed = Compressed::read(&root, &mut Buffer::default()).unwrap();
+        let compressed = Compressed::read(&tree, &mut Buffer::default()).unwrap();
         assert_eq!((compressed.stored, compressed.takes), (Bytes(12_288), Bytes(3072)));
-        file("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 1 5\n");
-        assert_eq!(Compressed::read(&root, &mut Buffer::default()), None);
-        fs::remove_dir_all(&root).unwrap();
-        let nothing = HostReader::open(&root).read(Bytes::ZERO);
+        tree.file("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 1 5\n");
+        assert_eq!(Compressed::read(&tree, &mut Buffer::default()), None);
+        let nothing = HostReader::open(&tree.join("none")).read(Bytes::ZERO);
         assert_eq!(nothing, HostSample::default(), "unknown is not 0");
     }
 }

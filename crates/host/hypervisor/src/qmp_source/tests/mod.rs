@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use qemu::Qemu;
 
 use super::*;
-use crate::testing::Tree;
 use crate::{Found, ProcessId};
+use procfs::testing::Tree;
 
 /// A source for a directory of sockets, and its events.
 struct World {
@@ -23,7 +23,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let tree = Tree::new();
+        let tree = Tree::create();
         tree.file("run/README", "");
         let pattern = format!("{}/run/*.qmp", tree.path().display());
         let root = tree.path().to_path_buf();

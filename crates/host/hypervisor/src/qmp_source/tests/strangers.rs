@@ -45,7 +45,7 @@ fn reported(source: &mut QmpSource, now_ms: &mut u64) -> Vec<Event> {
 
 #[test]
 fn finding_04_a_guest_of_a_user_who_is_not_named_is_none() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     let Some(mut nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
         base::skipped!("only root can be somebody else");
         return;
@@ -64,7 +64,7 @@ fn finding_04_a_guest_of_a_user_who_is_not_named_is_none() {
 
 #[test]
 fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
         base::skipped!("only root can be somebody else");
         return;
@@ -83,7 +83,7 @@ fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
 
 #[test]
 fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     tree.file("user/a/README", "");
     tree.file("server/README", "");
     for number in 0..4_096 {
@@ -112,7 +112,7 @@ fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
 
 #[test]
 fn finding2_16_sockets_beyond_the_bound_are_told_once() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     tree.file("server/README", "");
     let bind = |name| UnixListener::bind(tree.path().join("server").join(name)).unwrap();
     let _listeners = ["1.qmp", "2.qmp", "3.qmp", "4.qmp"].map(bind);
@@ -132,9 +132,9 @@ fn finding2_16_sockets_beyond_the_bound_are_told_once() {
 
 #[test]
 fn finding2_16_directory_with_too_many_entries_is_told_once() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     tree.file("server/README", "");
-    (0..4).for_each(|number| tree.file(&format!("server/{number}"), ""));
+    (0..4).for_each(|number| drop(tree.file(&format!("server/{number}"), "")));
     let mut source = source(&tree, Trust::default());
     source.globs[1].entries_max = 4;
     let mut events = Vec::new();
@@ -145,7 +145,7 @@ fn finding2_16_directory_with_too_many_entries_is_told_once() {
 
 #[test]
 fn finding_08_full_directory_of_named_user_delays_no_other() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
         base::skipped!("only root can be somebody else");
         return;
@@ -177,7 +177,7 @@ fn finding_08_full_directory_of_named_user_delays_no_other() {
 
 #[test]
 fn finding_08_a_link_of_another_user_leads_nowhere() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
         base::skipped!("only root can be somebody else");
         return;
@@ -202,7 +202,7 @@ fn finding_08_a_link_of_another_user_leads_nowhere() {
 
 #[test]
 fn finding_07_a_directory_that_anybody_may_write_is_nobodys() {
-    let tree = Tree::new();
+    let tree = Tree::create();
     tree.file("server/README", "");
     let dir = tree.path().join("server");
     let _listener = UnixListener::bind(dir.join("a.qmp")).unwrap();
