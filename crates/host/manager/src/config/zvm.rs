@@ -15,26 +15,15 @@ use super::kinds::absolute;
 /// delay memory for a guest that needs it.
 const INTERVAL_MS: RangeInclusive<u64> = 1_000..=10_000;
 
-/// Treatment of z/VM's users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ZvmMode {
-    /// Users are ignored.
-    Off,
-    /// Users are shown and recorded.
-    Watch,
-    /// Users are shown and recorded, and their memory is moved.
-    Manage,
-}
-
-impl ZvmMode {
-    const ALL: &[ZvmMode] = &[ZvmMode::Off, ZvmMode::Watch, ZvmMode::Manage];
-
-    fn name(self) -> &'static str {
-        match self {
-            ZvmMode::Off => "off",
-            ZvmMode::Watch => "watch",
-            ZvmMode::Manage => "manage",
-        }
+base::named! {
+    /// Treatment of z/VM's users.
+    pub enum ZvmMode {
+        /// Users are ignored.
+        Off = "off",
+        /// Users are shown and recorded.
+        Watch = "watch",
+        /// Users are shown and recorded, and their memory is moved.
+        Manage = "manage",
     }
 }
 
@@ -169,7 +158,6 @@ fn users_of(path: &Path, text: &str) -> Result<Vec<String>, LoadError> {
 mod tests {
     use super::*;
     use crate::config::{Libvirt, Place, load, parse};
-    use std::fs;
 
     fn faults(text: &str) -> String {
         let faults = parse(text, &Place::default()).unwrap_err();
@@ -237,17 +225,14 @@ mod tests {
 
     #[test]
     fn vmrm_notify_adds_users_and_its_faults_name_the_file() {
-        let dir = std::env::temp_dir().join(format!("pinhead-vmrm-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("host.toml");
+        let dir = procfs::testing::Tree::create();
         let text = "[zvm]\nmode = 'manage'\nmemory = '64 GiB'\nusers = ['A']\nnotify = 'vmrm'\n";
-        fs::write(&path, text).unwrap();
-        fs::write(dir.join("vmrm"), "NOTIFY MEMORY b c*\n").unwrap();
+        let path = dir.file("host.toml", text);
+        dir.file("vmrm", "NOTIFY MEMORY b c*\n");
         let load = || load(Some(&path), &Place::default());
         assert_eq!(load().unwrap().settings.zvm.managed(), ["A", "B", "C*"]);
-        fs::write(dir.join("vmrm"), "\nNOTIFY MEMORY b c.d\n").unwrap();
+        dir.file("vmrm", "\nNOTIFY MEMORY b c.d\n");
         let faults = load().unwrap_err().faults().unwrap();
         assert!(faults.contains("vmrm:2:17: NOTIFY: `c.d` is no user's name ("), "{faults}");
-        fs::remove_dir_all(&dir).unwrap();
     }
 }
