@@ -31,9 +31,7 @@ struct Scene {
 
 fn scene() -> Scene {
     let ((seen_at, seen), (go, go_at)) = (channel(), channel());
-    let sink = Box::new(Slow { seen: seen_at, go: go_at });
-    let root = std::env::temp_dir().join("pinhead-no-such-tree");
-    Scene { monitor: Monitor::start(&root, Some(sink)).unwrap(), seen, go }
+    Scene { monitor: monitor(Slow { seen: seen_at, go: go_at }), seen, go }
 }
 
 /// Returns the values of a second with a guest, and perhaps with a report of its processes.
@@ -96,20 +94,27 @@ fn live_data_is_the_last_two_moments() {
     assert_eq!(init.get(ProcessField::Run), Some(250), "of the last two reports");
 }
 
+/// A sink that panics.
+struct Broken;
+
+impl Sink for Broken {
+    fn record(&mut self, _: &Moment) -> Option<String> {
+        panic!("a fault of the sink");
+    }
+
+    fn finish(&mut self) -> Option<String> {
+        None
+    }
+}
+
+fn monitor(sink: impl Sink + 'static) -> Monitor {
+    let root = std::env::temp_dir().join("pinhead-no-such-tree");
+    Monitor::start(&root, Some(Box::new(sink))).unwrap()
+}
+
 #[test]
 fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
-    struct Broken;
-    impl Sink for Broken {
-        fn record(&mut self, _: &Moment) -> Option<String> {
-            panic!("a fault of the sink");
-        }
-
-        fn finish(&mut self) -> Option<String> {
-            None
-        }
-    }
-    let root = std::env::temp_dir().join("pinhead-no-such-tree");
-    let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
+    let mut monitor = monitor(Broken);
     (0..100).for_each(|_| monitor.send(Known::default()));
     let notices = monitor.finish();
     assert!(notices.iter().any(|text| text.contains("failed")), "{notices:?}");
@@ -117,18 +122,7 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
 
 #[test]
 fn finding_16_dead_monitor_is_reported_at_once() {
-    struct Broken;
-    impl Sink for Broken {
-        fn record(&mut self, _: &Moment) -> Option<String> {
-            panic!("a fault of the sink");
-        }
-
-        fn finish(&mut self) -> Option<String> {
-            None
-        }
-    }
-    let root = std::env::temp_dir().join("pinhead-no-such-tree");
-    let mut monitor = Monitor::start(&root, Some(Box::new(Broken))).unwrap();
+    let mut monitor = monitor(Broken);
     monitor.send(Known::default());
     let clock = Clock::start();
     while monitor.failure().is_none() {

@@ -22,7 +22,7 @@ fn shrunk(scene: &mut Scene) -> Id {
 
 #[test]
 fn report_h10_unexplained_rises_of_a_balloon_keep_the_lease() {
-    let mut scene = Scene::kept("lease-foreign", "");
+    let mut scene = Scene::kept("");
     let guest = shrunk(&mut scene);
     let size = Bytes::mib(scene.actual(guest) + 200);
     scene.fake.set_actual(guest, size);
@@ -40,7 +40,7 @@ fn report_h10_unexplained_rises_of_a_balloon_keep_the_lease() {
 
 #[test]
 fn a_guest_is_held_until_it_has_all_its_memory() {
-    let mut scene = Scene::kept("lease-grow", "");
+    let mut scene = Scene::kept("");
     let guest = shrunk(&mut scene);
     scene.fake.set_balloon(guest, Balloon::Slow(Bytes::mib(20)));
     let request = r#"{"v":1,"id":1,"do":"set","guest":"web","what":"release"}"#;
@@ -60,7 +60,7 @@ fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
     let class = |max: &str| {
         format!("[[class]]\nname = \"web\"\nmatch = [\"web\"]\nmin = \"1 GiB\"\nmax = \"{max}\"\n")
     };
-    let mut scene = Scene::kept("lease-max", &class("2 GiB"));
+    let mut scene = Scene::kept(&class("2 GiB"));
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     scene.run(10_000);
     assert_eq!((scene.actual(guest), scene.held()), (2048, 0), "the guest has its maximum");
@@ -74,7 +74,7 @@ fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
 
 #[test]
 fn waiting_client_is_answered_when_its_reservation_is_cancelled() {
-    let mut scene = Scene::new("unreserve", "");
+    let mut scene = Scene::new("");
     scene.guest("web", FOUR, Bytes::mib(3900));
     write_meminfo(&scene.dir, GIB);
     scene.run(5_000);
@@ -91,7 +91,7 @@ fn waiting_client_is_answered_when_its_reservation_is_cancelled() {
 
 #[test]
 fn reservation_ends_when_its_client_has_left() {
-    let mut scene = Scene::new("reserve-gone", "");
+    let mut scene = Scene::new("");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     scene.run(5_000);
     let mut waits = scene.client();
@@ -112,7 +112,7 @@ fn reservation_ends_when_its_client_has_left() {
 
 #[test]
 fn a_guest_that_boots_without_end_does_not_fill_the_journal() {
-    let mut scene = Scene::new("boots", "[journal]\nmax_size = \"1 MiB\"\n");
+    let mut scene = Scene::new("[journal]\nmax_size = \"1 MiB\"\n");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     let other = scene.guest("quiet", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
@@ -130,12 +130,10 @@ fn a_guest_that_boots_without_end_does_not_fill_the_journal() {
 
 #[test]
 fn guarding_rule_forbids_shrinking_before_its_history_is_full() {
-    let dir = std::env::temp_dir().join(format!("pinhead-host-{}-guard", std::process::id()));
-    fs::create_dir_all(&dir).unwrap();
-    let rules = dir.join("guard.rules");
-    fs::write(&rules, "MAYSHRINK=\"max(guest.swapin, 30) == 0\"\n").unwrap();
+    let dir = procfs::testing::Tree::create();
+    let rules = dir.file("guard.rules", "MAYSHRINK=\"max(guest.swapin, 30) == 0\"\n");
     let settings = format!("[policy]\nrules = \"{}\"\n", rules.display());
-    let mut scene = Scene::new("guarded", &settings);
+    let mut scene = Scene::new(&settings);
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(20_000);
@@ -147,12 +145,11 @@ fn guarding_rule_forbids_shrinking_before_its_history_is_full() {
     write_meminfo(&scene.dir, GIB / 2);
     scene.run(5_000);
     assert_eq!(scene.actual(guest), before, "new rules have no history");
-    fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
 fn manager_takes_no_memory_without_a_keeper() {
-    let mut scene = Scene::kept_by("keeperless", "", "true");
+    let mut scene = Scene::kept_by("", "true");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     for _ in 0..20 {

@@ -17,6 +17,7 @@ use base::Bytes;
 use hypervisor::ProcessId;
 use manager::keeper::{Held, Lease, Limits, Options, Place, run};
 use procfs::Root;
+use procfs::testing::Tree;
 use rustix::event::{Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -97,7 +98,7 @@ fn converse(mut stream: UnixStream, name: &str, dir: &Path) {
 }
 
 struct Scene {
-    dir: PathBuf,
+    dir: Tree,
     qemus: Vec<Child>,
     manager: Child,
     keeper: ProcessId,
@@ -106,23 +107,14 @@ struct Scene {
 
 impl Scene {
     /// Returns a manager with two guests that have given up memory, and its keeper.
-    fn new(name: &str, available_mib: u64) -> Scene {
-        Scene::at(Scene::dir(name), available_mib)
+    fn new(available_mib: u64) -> Scene {
+        Scene::at(Tree::create(), available_mib)
     }
 
-    fn dir(name: &str) -> PathBuf {
-        let dir =
-            std::env::temp_dir().join(format!("pinhead-keeper-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a directory");
-        dir
-    }
-
-    fn at(dir: PathBuf, available_mib: u64) -> Scene {
-        fs::create_dir_all(dir.join("root/proc")).expect("a directory");
-        fs::create_dir_all(dir.join("root/sys/kernel/mm/ksm")).expect("a directory");
-        fs::write(dir.join("root/sys/kernel/mm/ksm/run"), "1").expect("a file");
+    fn at(dir: Tree, available_mib: u64) -> Scene {
+        dir.file("root/sys/kernel/mm/ksm/run", "1");
         let meminfo = format!("MemAvailable:   {} kB\n", available_mib * 1024);
-        fs::write(dir.join("root/proc/meminfo"), meminfo).expect("a file");
+        dir.file("root/proc/meminfo", &meminfo);
         let (sender, told) = channel();
         let mut qemus = Vec::new();
         for name in GUESTS {
@@ -200,7 +192,6 @@ impl Drop for Scene {
             let _ = qemu.kill();
             let _ = qemu.wait();
         }
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -311,37 +302,36 @@ fn a_keeper() {
 
 #[test]
 fn guests_of_a_killed_manager_get_their_memory_back() {
-    let scene = Scene::new("kill", 4096);
+    let scene = Scene::new(4096);
     assert!(scene.told.try_recv().is_err(), "no guest gets a connection while the manager lives");
     scene.signal(Signal::KILL);
     let all = BTreeMap::from(GUESTS.map(|name| (name, RESTORE.0)));
     // The keeper may notice the manager's end before the kernel has closed all of its connections.
     assert_eq!(scene.targets(), all);
-    let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
-    assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
+    assert_eq!(scene.dir.read("root/sys/kernel/mm/ksm/run"), "0");
     scene.end();
 }
 
 #[test]
 fn finding2_18_keeper_leaves_written_down_what_it_has_not_woken() {
-    let dir = Scene::dir("parked");
-    fs::write(dir.join(PAUSED), "").expect("a file");
+    let dir = Tree::create();
+    dir.file(PAUSED, "");
     let mut scene = Scene::at(dir, 4096);
     scene.signal(Signal::KILL);
     scene.wait();
-    let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
+    let written = scene.dir.read(PARKED);
     assert_eq!(written, NOT_FOUND, "a guest still unknown to its manager stays listed");
 }
 
 #[test]
 fn report_h10_keeper_strikes_out_only_restored_guests() {
     for (name, available_mib, is_left) in [("enough", 4096, false), ("few", 100, true)] {
-        let dir = Scene::dir(name);
-        fs::write(dir.join(SHRUNK), "").expect("a file");
+        let dir = Tree::create();
+        dir.file(SHRUNK, "");
         let mut scene = Scene::at(dir, available_mib);
         scene.signal(Signal::KILL);
         scene.wait();
-        let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
+        let written = scene.dir.read(PARKED);
         let lines = if is_left { 3 } else { 1 };
         assert_eq!(written.lines().count(), lines, "{name}: {written}");
         assert!(written.starts_with(NOT_FOUND));
@@ -352,8 +342,8 @@ fn report_h10_keeper_strikes_out_only_restored_guests() {
 /// wakes.
 #[test]
 fn keeper_leaves_a_parked_guest_to_its_farm() {
-    let dir = Scene::dir("hidden");
-    fs::write(dir.join(SHRUNK), "").expect("a file");
+    let dir = Tree::create();
+    dir.file(SHRUNK, "");
     let mut scene = Scene::at(dir, 4096);
     for name in GUESTS {
         let socket = scene.dir.join(format!("{name}.qmp"));
@@ -362,13 +352,13 @@ fn keeper_leaves_a_parked_guest_to_its_farm() {
     scene.signal(Signal::KILL);
     scene.wait();
     assert!(scene.told.try_recv().is_err(), "no guest gets a connection");
-    let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
+    let written = scene.dir.read(PARKED);
     assert_eq!(written, NOT_FOUND, "nothing is left to do");
 }
 
 #[test]
 fn a_hanging_manager_is_ended_first() {
-    let mut scene = Scene::new("stop", 4096);
+    let mut scene = Scene::new(4096);
     scene.signal(Signal::STOP);
     assert_eq!(scene.targets_after_its_end().len(), 2);
     let status = scene.manager.wait().expect("its end");
@@ -378,7 +368,7 @@ fn a_hanging_manager_is_ended_first() {
 
 #[test]
 fn short_host_memory_is_divided_among_guests() {
-    let scene = Scene::new("short", 100);
+    let scene = Scene::new(100);
     scene.signal(Signal::KILL);
     // Of 100 MiB of free memory, 40 MiB are the reserve.
     let each = HELD.0 + (30 << 20);
@@ -388,20 +378,19 @@ fn short_host_memory_is_divided_among_guests() {
 
 #[test]
 fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
-    let mut scene = Scene::new("finish", 4096);
-    fs::write(scene.dir.join("finish"), "").expect("a file");
+    let mut scene = Scene::new(4096);
+    scene.dir.file("finish", "");
     assert_eq!(scene.targets().len(), 2);
     assert!(scene.manager.wait().expect("its end").success());
-    let messages = fs::read_to_string(scene.dir.join("messages")).expect("its messages");
+    let messages = scene.dir.read("messages");
     assert!(messages.contains("has ended") && messages.contains("memory: 2"), "{messages}");
     scene.end();
 }
 
 #[test]
 fn keeper_killed_with_its_manager_is_replaced_for_the_end() {
-    let mut scene = Scene::new("both", 4096);
-    let how = scene.dir.join("how");
-    fs::write(&how, "without").expect("a file");
+    let mut scene = Scene::new(4096);
+    let how = scene.dir.file("how", "without");
     fs::rename(&how, scene.dir.join("finish")).expect("a name");
     assert_eq!(scene.targets().len(), 2);
     assert!(scene.manager.wait().expect("its end").success());

@@ -14,7 +14,7 @@ use store::{Fate, Journal, Range, kinds};
 
 #[test]
 fn host_below_its_set_point_takes_idle_memory_with_a_reason() {
-    let mut scene = Scene::new("setpoint", "");
+    let mut scene = Scene::new("");
     let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
     let busy = scene.guest("busy", FOUR, Bytes::mib(3900));
     scene.run(5_000);
@@ -35,7 +35,7 @@ fn host_below_its_set_point_takes_idle_memory_with_a_reason() {
 #[test]
 fn a_dry_run_decides_and_moves_nothing() {
     let options = Options { dry_run: true, ..Options::default() };
-    let mut scene = Scene::with("dry", "", options);
+    let mut scene = Scene::with("", options);
     let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(20_000);
@@ -76,7 +76,7 @@ fn settings_without_act_are_a_dry_run_with_a_remedy() {
 
 #[test]
 fn unreachable_guest_is_held_and_other_guests_are_served() {
-    let mut scene = Scene::new("held", "");
+    let mut scene = Scene::new("");
     let paused = scene.guest("paused", FOUR, Bytes::mib(500));
     let silent = scene.guest("silent", FOUR, Bytes::mib(500));
     let bare = scene.guest("bare", FOUR, Bytes::mib(500));
@@ -108,7 +108,7 @@ fn unreachable_guest_is_held_and_other_guests_are_served() {
 
 #[test]
 fn report_of_a_guest_that_hangs_is_told_as_too_old() {
-    let mut scene = Scene::new("hung", "");
+    let mut scene = Scene::new("");
     let hung = scene.guest("hung", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(10_000);
@@ -124,7 +124,7 @@ fn report_of_a_guest_that_hangs_is_told_as_too_old() {
 
 #[test]
 fn a_stuck_balloon_is_left_out_within_its_time_and_reported() {
-    let mut scene = Scene::new("stuck", "");
+    let mut scene = Scene::new("");
     let stuck = scene.guest("stuck", FOUR, Bytes::mib(500));
     scene.fake.set_balloon(stuck, Balloon::Stuck);
     write_meminfo(&scene.dir, GIB);
@@ -138,7 +138,7 @@ fn a_stuck_balloon_is_left_out_within_its_time_and_reported() {
 
 #[test]
 fn guest_gone_in_mid_move_leaves_an_outcome_and_no_state() {
-    let mut scene = Scene::new("gone", "");
+    let mut scene = Scene::new("");
     let first = scene.guest("web", FOUR, Bytes::mib(500));
     scene.fake.set_balloon(first, Balloon::Slow(Bytes::mib(1)));
     write_meminfo(&scene.dir, GIB);
@@ -156,7 +156,7 @@ fn guest_gone_in_mid_move_leaves_an_outcome_and_no_state() {
 
 #[test]
 fn guest_moved_by_another_manager_is_noticed_and_left_alone() {
-    let mut scene = Scene::new("foreign", "");
+    let mut scene = Scene::new("");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     scene.run(5_000);
     for size in [3000, 2500, 2000] {
@@ -177,7 +177,7 @@ fn guest_moved_by_another_manager_is_noticed_and_left_alone() {
 
 #[test]
 fn process_found_twice_is_managed_once() {
-    let mut scene = Scene::new("twice", "");
+    let mut scene = Scene::new("");
     let process = Some(hypervisor::ProcessId { pid: 4_000_000, start_ticks: 7 });
     for source in ["/run/a.qmp", "qemu:///system"] {
         let found = Fake::found("web", FOUR);
@@ -189,8 +189,7 @@ fn process_found_twice_is_managed_once() {
 
 #[test]
 fn settings_are_read_again_all_or_nothing() {
-    let mut scene =
-        Scene::new("reload", "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"3 GiB\"\n");
+    let mut scene = Scene::new("[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"3 GiB\"\n");
     let guest = scene.guest("web1", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(15_000);
@@ -214,7 +213,7 @@ fn settings_are_read_again_all_or_nothing() {
 
 #[test]
 fn a_guest_in_need_gets_what_its_neighbour_has_to_spare() {
-    let mut scene = Scene::new("need", "");
+    let mut scene = Scene::new("");
     let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
     let starved = scene.guest("starved", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
@@ -234,7 +233,7 @@ fn a_guest_in_need_gets_what_its_neighbour_has_to_spare() {
 
 #[test]
 fn a_rebooted_guest_is_another_one_in_the_journal() {
-    let mut scene = Scene::new("reboot", "");
+    let mut scene = Scene::new("");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(8_000);
@@ -249,7 +248,7 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
 /// The guest's process has too little resident memory to support a claim above its actual size.
 #[test]
 fn ordered_minimum_is_given_by_the_manager() {
-    let mut scene = Scene::kept("ordered", "");
+    let mut scene = Scene::kept("");
     let process = ProcessId::of(std::process::id());
     let found = Found { process, actual: Bytes::mib(1024), ..Fake::found("web", FOUR) };
     let guest = scene.fake.add(found);
@@ -267,7 +266,7 @@ fn ordered_minimum_is_given_by_the_manager() {
 /// A DIMM plugged by the operator counts as guest memory, whatever the balloon's target is.
 #[test]
 fn report_h02_a_guest_has_what_was_plugged_into_it() {
-    let mut scene = Scene::kept("plugged", "");
+    let mut scene = Scene::kept("");
     let guest = scene.guest("hot", Bytes::mib(256), Bytes::mib(100));
     scene.run(3_000);
     let mut client = scene.client();
@@ -299,7 +298,7 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
 
 #[test]
 fn report_h09_guest_without_a_process_counts_in_a_budget() {
-    let mut scene = Scene::kept("unseen", "[host]\nbudget = \"6 GiB\"\n");
+    let mut scene = Scene::kept("[host]\nbudget = \"6 GiB\"\n");
     let first = scene.guest("one", FOUR, Bytes::mib(500));
     let second = scene.guest("two", FOUR, Bytes::mib(500));
     scene.run(2_000);
@@ -314,7 +313,7 @@ fn report_h09_guest_without_a_process_counts_in_a_budget() {
 /// Guests of one image, in containers and without a UUID, differ in the paths of their monitors.
 #[test]
 fn report_h13_namesakes_are_named_by_their_monitors() {
-    let mut scene = Scene::kept("twins", "");
+    let mut scene = Scene::kept("");
     let at =
         |path: &str| Found { source: path.into(), uuid: [0; 16], ..Fake::found("windows", FOUR) };
     let first = scene.fake.add(at("/run/a/windows.qmp"));
@@ -343,7 +342,7 @@ fn report_h13_namesakes_are_named_by_their_monitors() {
 
 #[test]
 fn report_h04_attached_balloon_is_used() {
-    let mut scene = Scene::kept("attached", "");
+    let mut scene = Scene::kept("");
     let found = Fake::found("web", FOUR);
     let can = found.can;
     let guest = scene.fake.add(Found { can: Capabilities::default(), ..found });
@@ -360,7 +359,7 @@ fn report_h04_attached_balloon_is_used() {
 
 #[test]
 fn manager_that_ends_writes_a_journal_that_is_locked() {
-    let mut scene = Scene::new("locked-end", "");
+    let mut scene = Scene::new("");
     scene.run(2_000);
     let path = scene.dir.join("journal.db");
     let mut other = Journal::open(&path).unwrap();

@@ -11,8 +11,8 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 /// Returns a scene with a keeper and a guest.
-fn scene(name: &str) -> (Scene, Id) {
-    let mut scene = Scene::kept(name, "");
+fn scene() -> (Scene, Id) {
+    let mut scene = Scene::kept("");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     // The keeper must be alive before a guest can be parked.
     scene.run(5_000);
@@ -35,7 +35,7 @@ fn state(scene: &mut Scene) -> String {
 
 #[test]
 fn park_and_wake_are_answered_when_they_are_done() {
-    let (mut scene, guest) = scene("park");
+    let (mut scene, guest) = scene();
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
     let parked = asked(&mut scene, "park");
     assert_eq!(parked["ok"]["guest"], "web");
@@ -50,7 +50,7 @@ fn park_and_wake_are_answered_when_they_are_done() {
 
 #[test]
 fn guest_paused_or_resumed_by_others_is_left_alone() {
-    let (mut scene, guest) = scene("hands");
+    let (mut scene, guest) = scene();
     scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
     assert_eq!(state(&mut scene), "paused");
@@ -69,7 +69,7 @@ fn guest_paused_or_resumed_by_others_is_left_alone() {
 
 #[test]
 fn report_h14_full_disk_is_named_when_park_or_wake_is_refused() {
-    let (mut scene, guest) = scene("full");
+    let (mut scene, guest) = scene();
     scene.fake.set_state(guest, RunState::Paused(Pause::DiskError));
     scene.run(500);
     let ps = scene.ask(&mut scene.client(), r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
@@ -86,7 +86,7 @@ fn report_h14_full_disk_is_named_when_park_or_wake_is_refused() {
 /// The guest's farm parks and wakes the guest. The manager only reports the guest's state.
 #[test]
 fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
-    let mut scene = Scene::kept("farms", "");
+    let mut scene = Scene::kept("");
     let source = "/run/pinhead/up/77/web.qmp".into();
     let guest = scene.fake.add(Found { source, ..Fake::found("web", FOUR) });
     scene.run(5_000);
@@ -103,7 +103,7 @@ fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
 
 #[test]
 fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
-    let (mut scene, guest) = scene("refuses");
+    let (mut scene, guest) = scene();
     scene.fake.set_balloon(guest, Balloon::Refuses("not now".into()));
     assert_eq!(refusal(&asked(&mut scene, "park")), "The guest's hypervisor refuses: not now");
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
@@ -119,7 +119,7 @@ fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
 /// A late stop is undone, because no guest may stay stopped after a failed request.
 #[test]
 fn a_guest_that_stops_after_its_time_is_woken() {
-    let (mut scene, guest) = scene("late");
+    let (mut scene, guest) = scene();
     scene.fake.set_balloon(guest, Balloon::Silent);
     let mut client = scene.client();
     park(&mut client);
@@ -145,7 +145,7 @@ fn a_guest_that_stops_after_its_time_is_woken() {
 /// libvirt refuses to resume a running guest, and such a guest must not count as parked.
 #[test]
 fn a_guest_that_was_never_stopped_is_not_parked() {
-    let (mut scene, guest) = scene("never");
+    let (mut scene, guest) = scene();
     scene.fake.set_balloon(guest, Balloon::Silent);
     let mut client = scene.client();
     park(&mut client);
@@ -162,7 +162,7 @@ fn a_guest_that_was_never_stopped_is_not_parked() {
 
 #[test]
 fn waiting_client_is_answered_when_the_guest_goes() {
-    let (mut scene, guest) = scene("goes");
+    let (mut scene, guest) = scene();
     scene.fake.set_balloon(guest, Balloon::Silent);
     let mut client = scene.client();
     park(&mut client);
@@ -175,7 +175,7 @@ fn waiting_client_is_answered_when_the_guest_goes() {
 /// The guest runs on its new host. A second copy here would destroy its disks.
 #[test]
 fn a_parked_guest_that_moves_away_is_not_let_run_here() {
-    let (mut scene, guest) = scene("moves");
+    let (mut scene, guest) = scene();
     asked(&mut scene, "park");
     scene.fake.set_state(guest, RunState::Migrating);
     scene.run(500);
@@ -189,7 +189,7 @@ fn a_parked_guest_that_moves_away_is_not_let_run_here() {
 /// A guest with a lost monitor is not gone.
 #[test]
 fn guest_is_still_parked_when_its_monitor_is_back() {
-    let mut scene = Scene::kept("back", "");
+    let mut scene = Scene::kept("");
     let process = Sleeper::start();
     let found = Found { process: ProcessId::of(process.pid()), ..Fake::found("web", FOUR) };
     let guest = scene.fake.add(found.clone());
@@ -206,7 +206,7 @@ fn guest_is_still_parked_when_its_monitor_is_back() {
 
 #[test]
 fn finding2_18_parked_guests_are_written_down_until_they_run() {
-    let mut scene = Scene::after("written", "");
+    let mut scene = Scene::after("");
     let process = Sleeper::start();
     let of = ProcessId::of(process.pid());
     let guest = scene.fake.add(Found { process: of, ..Fake::found("web", FOUR) });
@@ -224,7 +224,7 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let process = Sleeper::start();
     let of = ProcessId::of(process.pid());
     let line = format!("{} {}\n", process.pid(), of.unwrap().start_ticks);
-    let mut scene = Scene::after("killed", &line);
+    let mut scene = Scene::after(&line);
     let notices = scene.manager.take_notices();
     assert!(
         notices.iter().any(|text| text.contains("their manager and its keeper were killed: 1.")),
@@ -243,10 +243,10 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
 
 /// Returns the next manager's requests to stop (false) or resume (true) a stopped guest. The killed
 /// manager had recorded the CPU time of the virtual CPUs at the stop.
-fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
+fn after_a_kill(process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let of = ProcessId::of(process.pid());
     let line = format!("{} {} ran {ran_ns}\n", process.pid(), of.unwrap().start_ticks);
-    let mut scene = Scene::after(name, &line);
+    let mut scene = Scene::after(&line);
     let found = Found { process: of, vcpu_tids: vec![process.pid()], ..Fake::found("web", FOUR) };
     scene.fake.add(Found { state: RunState::Paused(Pause::ByHand), ..found });
     scene.run(10_000);
@@ -263,17 +263,17 @@ fn finding2_18_guest_that_has_run_since_it_was_parked_stays() {
         text.split(' ').next().unwrap().parse().unwrap()
     };
     while ran_ns() < 50_000_000 {}
-    assert_eq!(after_a_kill("by-hand", &process, 0), [false; 0], "paused by others");
-    assert_eq!(after_a_kill("stood", &Sleeper::start(), 0), [true]);
+    assert_eq!(after_a_kill(&process, 0), [false; 0], "paused by others");
+    assert_eq!(after_a_kill(&Sleeper::start(), 0), [true]);
 }
 
 #[test]
 fn manager_parks_no_guest_in_a_dry_run_or_without_a_keeper() {
-    let mut dry = Scene::with("dry-park", "", Options { dry_run: true, ..Options::default() });
+    let mut dry = Scene::with("", Options { dry_run: true, ..Options::default() });
     dry.guest("web", FOUR, Bytes::mib(500));
     dry.run(5_000);
     assert!(refusal(&asked(&mut dry, "park")).contains("--dry-run"));
-    let mut dead = Scene::kept_by("dead-park", "", "true");
+    let mut dead = Scene::kept_by("", "true");
     dead.guest("web", FOUR, Bytes::mib(500));
     let status = r#"{"v":1,"id":1,"do":"status"}"#;
     let mut has_keeper = || {

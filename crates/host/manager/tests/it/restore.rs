@@ -41,7 +41,7 @@ fn line(process: &Sleeper, size: Bytes) -> String {
 
 #[test]
 fn report_h10_guest_that_was_found_small_is_left_so() {
-    let (mut scene, process) = (Scene::after("small", ""), Sleeper::start());
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let guest = add(&mut scene, &process, TWO);
     scene.run(5_000);
     assert_eq!(scene.held(), 0, "nothing was taken from the guest");
@@ -53,7 +53,7 @@ fn report_h10_guest_that_was_found_small_is_left_so() {
 
 #[test]
 fn report_h10_guest_is_to_have_what_it_was_found_with() {
-    let (mut scene, process) = (Scene::after("taken", ""), Sleeper::start());
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let guest = add(&mut scene, &process, TWO);
     scene.run(3_000);
     pin(&mut scene, "1 GiB");
@@ -77,7 +77,7 @@ fn report_h10_guest_is_to_have_what_it_was_found_with() {
 
 #[test]
 fn report_h10_size_that_others_set_is_not_exceeded() {
-    let (mut scene, process) = (Scene::after("set", ""), Sleeper::start());
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let guest = add(&mut scene, &process, FOUR);
     scene.run(3_000);
     pin(&mut scene, "1 GiB");
@@ -90,7 +90,7 @@ fn report_h10_size_that_others_set_is_not_exceeded() {
 #[test]
 fn report_h10_next_manager_restores_what_a_killed_one_took() {
     let process = Sleeper::start();
-    let mut scene = Scene::after("next", &line(&process, FOUR));
+    let mut scene = Scene::after(&line(&process, FOUR));
     let guest = add(&mut scene, &process, TWO);
     scene.run(500);
     let targets: Vec<_> = scene.fake.targets().iter().map(|(_, id, to)| (*id, *to)).collect();
@@ -106,7 +106,7 @@ fn report_h10_next_manager_restores_what_a_killed_one_took() {
 
 #[test]
 fn report_h10_plugged_memory_is_kept_with_what_a_guest_had() {
-    let (mut scene, process) = (Scene::after("dimm", ""), Sleeper::start());
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let guest = add(&mut scene, &process, TWO);
     scene.run(3_000);
     let plug = |scene: &mut Scene, actual, memory| {
@@ -124,7 +124,7 @@ fn report_h10_plugged_memory_is_kept_with_what_a_guest_had() {
 
 #[test]
 fn report_h10_driver_that_was_away_changes_nothing() {
-    let (mut scene, process) = (Scene::after("driver", ""), Sleeper::start());
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let plain = Fake::found("web", FOUR);
     let can = Capabilities { deflate_on_oom: Some(false), ..plain.can };
     let process_id = ProcessId::of(process.pid());
@@ -144,7 +144,7 @@ fn report_h10_driver_that_was_away_changes_nothing() {
 
 #[test]
 fn report_h10_maximum_bounds_only_what_is_given() {
-    let (mut scene, process) = (Scene::after("maximum", ""), Sleeper::start());
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let guest = add(&mut scene, &process, FOUR);
     scene.run(3_000);
     set(&mut scene, "max", "1 GiB");
@@ -158,7 +158,7 @@ fn report_h10_maximum_bounds_only_what_is_given() {
 
 #[test]
 fn report_h10_guest_without_a_process_is_known_again() {
-    let mut scene = Scene::after("unseen", "");
+    let mut scene = Scene::after("");
     let guest = add_found(&mut scene, Fake::found("web", FOUR));
     scene.run(3_000);
     pin(&mut scene, "1 GiB");
@@ -180,8 +180,8 @@ fn come_back(scene: &mut Scene, process: &Sleeper, is_restored: bool, state: Run
 }
 
 /// Returns a scene with a guest of this size that was pinned to 1 GiB and then saved.
-fn saved(name: &str, size: Bytes) -> Scene {
-    let (mut scene, process) = (Scene::after(name, ""), Sleeper::start());
+fn saved(size: Bytes) -> Scene {
+    let (mut scene, process) = (Scene::after(""), Sleeper::start());
     let guest = add(&mut scene, &process, size);
     scene.run(3_000);
     pin(&mut scene, "1 GiB");
@@ -194,7 +194,7 @@ fn saved(name: &str, size: Bytes) -> Scene {
 
 #[test]
 fn guest_that_is_restored_has_its_memory_again() {
-    let mut scene = saved("restored", FOUR);
+    let mut scene = saved(FOUR);
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
     scene.run(500);
@@ -213,7 +213,7 @@ fn guest_that_is_restored_has_its_memory_again() {
 
 #[test]
 fn guest_that_is_restored_is_held_when_the_host_is_full() {
-    let mut scene = saved("restored-full", TWO);
+    let mut scene = saved(TWO);
     write_meminfo(&scene.dir, GIB / 4);
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
@@ -228,7 +228,7 @@ fn guest_that_is_restored_is_held_when_the_host_is_full() {
 
 #[test]
 fn guest_that_was_booted_is_no_saved_one() {
-    let mut scene = saved("booted", FOUR);
+    let mut scene = saved(FOUR);
     write_meminfo(&scene.dir, GIB / 4);
     let process = Sleeper::start();
     come_back(&mut scene, &process, false, RunState::Running);
@@ -239,7 +239,7 @@ fn guest_that_was_booted_is_no_saved_one() {
 #[test]
 fn guest_of_an_unknown_past_has_what_its_configuration_has() {
     for (is_restored, state) in [(true, RunState::Running), (false, RunState::Migrating)] {
-        let mut scene = Scene::after(&format!("configured-{is_restored}"), "");
+        let mut scene = Scene::after("");
         write_meminfo(&scene.dir, GIB / 4);
         let process = Sleeper::start();
         let guest = come_back(&mut scene, &process, is_restored, state);

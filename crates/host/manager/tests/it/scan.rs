@@ -3,99 +3,53 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use crate::scene::Sleeper;
+use crate::scene::{Scene as Host, Sleeper};
 use base::Bytes;
-use hypervisor::{Fake, Found, Id, IdSource, Pause, ProcessId, RunState, balloon_row};
-use manager::config::Place;
-use manager::control::{
-    Answer, Ask, Bounds, POOL, Request, Scanned, Server, decode_answer, encode_request,
-};
-use manager::ksm::Ksm;
-use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
+use hypervisor::{Fake, Found, Id, Pause, ProcessId, RunState, balloon_row};
+use manager::control::{Answer, Ask, POOL, Request, Scanned, decode_answer, encode_request};
 use model::{GuestField, Row};
-use std::cell::Cell;
-use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
-use store::Writer;
 use wire::{
     Chunk, Decoder, File, Hello, Memory, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals,
 };
 
 struct Scene {
-    dir: PathBuf,
-    hand: Rc<Cell<u64>>,
-    manager: Manager,
-    stop: (UnixStream, UnixStream),
+    host: Host,
     daemon: UnixStream,
     decoder: Decoder<ToGuest>,
     client: BufReader<UnixStream>,
-    fake: Fake,
     guest: Id,
 }
 
 impl Scene {
     /// Returns a manager of one guest with a daemon that has sent its hello.
-    fn new(name: &str) -> Scene {
-        Scene::with(name, Fake::found("g1", Bytes::mib(512)), None)
+    fn new() -> Scene {
+        Scene::with(Fake::found("g1", Bytes::mib(512)), None)
     }
 
     /// Returns a manager of this guest. The guest's balloon reported `told` before the daemon
     /// started.
-    fn with(name: &str, found: Found, told: Option<Row<GuestField>>) -> Scene {
-        let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(dir.join("proc")).unwrap();
-        let free = "MemTotal: 16000000 kB\nMemFree: 8000000 kB\nMemAvailable: 8000000 kB\n";
-        fs::write(dir.join("proc/meminfo"), free).unwrap();
-        fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
-        let place = Place { host_total: Some(Bytes::mib(16_000)), ..Place::default() };
-        fs::write(dir.join("host.toml"), "").unwrap();
-        let loaded = manager::config::load(Some(&dir.join("host.toml")), &place).unwrap();
-        let hand = Rc::new(Cell::new(0));
-        let fake = Fake::new("fake", IdSource::new());
-        let port = dir.join("g1.port");
+    fn with(found: Found, told: Option<Row<GuestField>>) -> Scene {
+        let host = Host::new("");
+        let port = host.dir.join("g1.port");
         let listener = UnixListener::bind(&port).unwrap();
-        let guest = fake.add(Found { port: Some(port), ..found });
-        fake.set_stats(guest, told);
-        fake.add(Fake::found("mute", Bytes::mib(512)));
-        let manager = Manager::new(Parts {
-            clock: Clock::by_hand(Rc::clone(&hand)),
-            options: Options::default(),
-            place,
-            config_path: None,
-            loaded,
-            users: manager::Users::default(),
-            sources: vec![Box::new(fake.clone())],
-            reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
-            journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
-            lease: Lease::none(),
-            ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
-            page_out: manager::PageOutWorker::none("no test hands memory of this machine over"),
-            monitor: None,
-        });
-        let client = UnixStream::connect(dir.join("host.sock")).unwrap();
+        let guest = host.fake.add(Found { port: Some(port), ..found });
+        host.fake.set_stats(guest, told);
+        host.fake.add(Fake::found("mute", Bytes::mib(512)));
+        let client = UnixStream::connect(host.dir.join("host.sock")).unwrap();
         client.set_nonblocking(true).unwrap();
-        let stop = UnixStream::pair().unwrap();
         let mut scene = Scene {
-            dir,
-            hand,
-            manager: manager.unwrap(),
-            stop,
+            host,
             // A placeholder until the manager has connected.
             daemon: UnixStream::pair().unwrap().0,
             decoder: Decoder::new(),
             client: BufReader::new(client),
-            fake,
             guest,
         };
         // Time enough for the balloon's report.
-        scene.run(3_000);
+        scene.host.run(3_000);
         (scene.daemon, _) = listener.accept().unwrap();
         scene.daemon.set_nonblocking(true).unwrap();
         scene.send(&ToHost::Hello(Hello {
@@ -106,17 +60,8 @@ impl Scene {
             reply: true,
             version: "0".into(),
         }));
-        scene.run(500);
+        scene.host.run(500);
         scene
-    }
-
-    fn run(&mut self, ms: u64) {
-        let end = self.hand.get() + ms;
-        while self.hand.get() < end {
-            self.hand.set(self.hand.get() + 50);
-            let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
-            assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
-        }
     }
 
     fn send(&mut self, message: &ToHost) {
@@ -147,7 +92,7 @@ impl Scene {
     fn request(&mut self, id: u64, ask: Ask) {
         let line = encode_request(&Request { id, ask });
         self.client.get_mut().write_all(&line).unwrap();
-        self.run(100);
+        self.host.run(100);
     }
 
     /// Returns the received response, if any: its number, and the scan or the failure's text.
@@ -174,23 +119,17 @@ impl Scene {
 
     fn part(&mut self, sequence: u32, part: u8, tid: u32, last: bool) {
         let task = Task { tid, pid: tid, dispatches: Some(u64::from(tid)), ..Task::default() };
-        let totals = Totals { uptime_ms: Some(self.hand.get()), ..Totals::default() };
+        let totals = Totals { uptime_ms: Some(self.host.hand.get()), ..Totals::default() };
         let tasks = vec![task];
         let part = Processes { sequence, previous: 0, part, last, totals, tasks };
         self.send(&ToHost::Processes(part));
-        self.run(100);
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
+        self.host.run(100);
     }
 }
 
 #[test]
 fn parts_are_joined_and_all_waiting_clients_are_answered() {
-    let mut scene = Scene::new("parts");
+    let mut scene = Scene::new();
     assert_eq!(scene.asked(), [], "there was no request");
     scene.ask(1, "g1");
     scene.ask(2, "g1");
@@ -210,16 +149,16 @@ fn parts_are_joined_and_all_waiting_clients_are_answered() {
     scene.ask(3, "g1");
     assert_eq!(scene.answer().unwrap().1.unwrap().sequence, asked[0].sequence);
     assert_eq!(scene.asked(), []);
-    scene.run(11_000);
+    scene.host.run(11_000);
     scene.ask(4, "g1");
     assert_eq!(scene.asked().len(), 1);
-    scene.run(120_000);
+    scene.host.run(120_000);
     assert_eq!(scene.asked(), [], "without a record there are no regular requests");
 }
 
 #[test]
 fn silent_daemon_is_reported_after_a_timeout() {
-    let mut scene = Scene::new("silent");
+    let mut scene = Scene::new();
     scene.ask(1, "mute");
     let (_, answer) = scene.answer().unwrap();
     assert!(answer.unwrap_err().contains("No daemon in mute is connected"));
@@ -229,9 +168,9 @@ fn silent_daemon_is_reported_after_a_timeout() {
     let sequence = scene.asked()[0].sequence;
     // This is a response to another request, out of order.
     scene.part(sequence + 1, 0, 7, true);
-    scene.run(4_000);
+    scene.host.run(4_000);
     assert_eq!(scene.answer(), None);
-    scene.run(2_000);
+    scene.host.run(2_000);
     let (id, answer) = scene.answer().unwrap();
     assert_eq!(id, 3);
     assert!(answer.unwrap_err().contains("has not responded for 5000 ms"));
@@ -241,7 +180,7 @@ fn silent_daemon_is_reported_after_a_timeout() {
 
 #[test]
 fn files_that_rules_read_are_requested_for_a_client() {
-    let mut scene = Scene::new("files");
+    let mut scene = Scene::new();
     let capture = |guest: &str| Ask::Capture { guest: guest.to_owned() };
     scene.request(1, capture("mute"));
     let (_, refused) = scene.response().unwrap();
@@ -255,9 +194,9 @@ fn files_that_rules_read_are_requested_for_a_client() {
         let (sequence, file, bytes) = (one.sequence, one.file, b"some text".to_vec());
         scene.send(&ToHost::Chunk(Chunk { sequence, file, offset: 0, last: true, bytes }));
     }
-    scene.run(4_000);
+    scene.host.run(4_000);
     assert_eq!(scene.response(), None, "a file is missing");
-    scene.run(2_000);
+    scene.host.run(2_000);
     let (id, answer) = scene.response().unwrap();
     let Ok(Answer::Capture(captured)) = answer else { panic!("{answer:?}") };
     let files = &captured.files;
@@ -265,27 +204,27 @@ fn files_that_rules_read_are_requested_for_a_client() {
     assert_eq!((files["rules"].as_str(), files[POOL].as_str()), ("some text", "0\n"));
     assert!(!files.contains_key("proc/stat"), "the file never came");
     scene.request(3, capture("g1"));
-    scene.fake.remove(scene.guest, "it has ended");
-    scene.run(1_000);
+    scene.host.fake.remove(scene.guest, "it has ended");
+    scene.host.run(1_000);
     let (id, answer) = scene.response().unwrap();
     assert_eq!((id, answer), (3, Err("The guest is gone".to_owned())));
 }
 
 #[test]
 fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
-    let mut scene = Scene::new("clock");
+    let mut scene = Scene::new();
     let clocks = |scene: &mut Scene| {
         let heard = scene.heard().into_iter();
         heard.filter_map(|m| if let ToGuest::Clock(time) = m { Some(time) } else { None }).collect()
     };
     for state in [RunState::Migrating, RunState::Running, RunState::Paused(Pause::ByHand)] {
-        scene.fake.set_state(scene.guest, state);
-        scene.run(1_000);
+        scene.host.fake.set_state(scene.guest, state);
+        scene.host.run(1_000);
     }
     let told: Vec<Duration> = clocks(&mut scene);
     assert_eq!(told, [], "the guest's clock runs");
-    scene.fake.set_state(scene.guest, RunState::Running);
-    scene.run(1_000);
+    scene.host.fake.set_state(scene.guest, RunState::Running);
+    scene.host.run(1_000);
     let told: Vec<Duration> = clocks(&mut scene);
     assert_eq!(told.len(), 1, "{told:?}");
 }
@@ -299,8 +238,8 @@ fn daemon_after_a_balloons_sample_gets_a_request_in_its_sleep() {
         ..Fake::found("g1", Bytes::mib(512))
     };
     let told = balloon_row(1, Bytes::mib(512), [(GuestField::BalloonFree, Some(100 << 20))]);
-    let mut scene = Scene::with("late", found, Some(told));
-    scene.run(2_000);
+    let mut scene = Scene::with(found, Some(told));
+    scene.host.run(2_000);
     let questions = |scene: &mut Scene| {
         let heard = scene.heard().into_iter();
         let all = heard.filter_map(|m| if let ToGuest::Sample(it) = m { Some(it) } else { None });
@@ -310,6 +249,6 @@ fn daemon_after_a_balloons_sample_gets_a_request_in_its_sleep() {
     assert!(!asked.is_empty(), "only the balloon has reported so far");
     let sequence = *asked.last().unwrap();
     scene.send(&ToHost::Memory(Memory { sequence, ..Memory::default() }));
-    scene.run(5_000);
+    scene.host.run(5_000);
     assert_eq!(questions(&mut scene), [0; 0], "the guest sleeps, and the sample holds");
 }

@@ -4,7 +4,7 @@
 
 use base::Bytes;
 use hypervisor::{Fake, Id, IdSource, balloon_row};
-use manager::config::{Loaded, Place};
+use manager::config::Place;
 use manager::control::{Bounds, Server};
 use manager::ksm::Ksm;
 use manager::{
@@ -12,6 +12,7 @@ use manager::{
     keeper,
 };
 use model::GuestField as G;
+use procfs::testing::Tree;
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +20,7 @@ use std::net::Shutdown;
 use std::ops::{ControlFlow, Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::rc::Rc;
 use store::{Decided, Journal, Query, Range, Writer};
@@ -28,7 +29,7 @@ pub const GIB: u64 = 1 << 30;
 
 /// A host of 16 GiB with a meminfo written by the test, and a manager of fake guests.
 pub struct Scene {
-    pub dir: SceneDir,
+    pub dir: Tree,
     pub hand: Rc<Cell<u64>>,
     pub fake: Fake,
     pub manager: Manager,
@@ -39,69 +40,48 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub fn new(name: &str, settings: &str) -> Scene {
-        Scene::with(name, settings, Options::default())
+    pub fn new(settings: &str) -> Scene {
+        Scene::with(settings, Options::default())
     }
 
-    pub fn with(name: &str, settings: &str, options: Options) -> Scene {
-        Scene::leased(name, settings, options, Lease::none())
+    pub fn with(settings: &str, options: Options) -> Scene {
+        Scene::of(settings, |parts, _| Parts { options, ..parts })
     }
 
     /// Returns a scene with a keeper that reads all its input and does nothing else.
-    pub fn kept(name: &str, settings: &str) -> Scene {
-        Scene::kept_by(name, settings, "cat")
+    pub fn kept(settings: &str) -> Scene {
+        Scene::kept_by(settings, "cat")
     }
 
     /// Returns a scene with this program as the keeper.
-    pub fn kept_by(name: &str, settings: &str, program: &str) -> Scene {
+    pub fn kept_by(settings: &str, program: &str) -> Scene {
         let keeper = keeper::Lease::start(program.into(), Vec::new(), 0).unwrap();
-        Scene::leased(name, settings, Options::default(), Lease::of(keeper))
+        Scene::of(settings, |parts, _| Parts { lease: Lease::of(keeper), ..parts })
     }
 
     /// Returns a scene with a keeper and the list of guests that a dead manager has left.
-    pub fn after(name: &str, written: &str) -> Scene {
-        let dir = dir(name);
-        fs::write(dir.join("host.sock.1.parked"), written).unwrap();
-        let keeper = keeper::Lease::start("cat".into(), Vec::new(), 0).unwrap();
-        let lease = Lease::of(keeper).written_beside(&dir.join("host.sock"));
-        Scene::at(dir, "", Options::default(), lease)
+    pub fn after(written: &str) -> Scene {
+        Scene::of("", |parts, dir| {
+            fs::write(dir.join("host.sock.1.parked"), written).unwrap();
+            let keeper = keeper::Lease::start("cat".into(), Vec::new(), 0).unwrap();
+            let lease = Lease::of(keeper).written_beside(&dir.join("host.sock"));
+            Parts { lease, ..parts }
+        })
     }
 
-    fn leased(name: &str, settings: &str, options: Options, lease: Lease) -> Scene {
-        Scene::at(dir(name), settings, options, lease)
-    }
-
-    fn at(dir: PathBuf, settings: &str, options: Options, lease: Lease) -> Scene {
-        fs::create_dir_all(dir.join("proc")).unwrap();
-        let config_path = dir.join("host.toml");
-        fs::write(&config_path, settings).unwrap();
+    /// Returns a scene in which the test replaces parts of the manager.
+    pub fn of(settings: &str, replace: impl FnOnce(Parts, &Path) -> Parts) -> Scene {
+        let dir = Tree::create();
+        dir.file("host.toml", settings);
+        dir.file("proc/vmstat", "pswpin 0\npswpout 0\n");
         write_meminfo(&dir, 8 * GIB);
-        fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
         let place = Place { host_total: Some(Bytes(16 * GIB)), ..Place::default() };
-        let loaded: Loaded = manager::config::load(Some(&config_path), &place).unwrap();
-        let named = &loaded.settings.sources.users;
         let hand = Rc::new(Cell::new(0));
         let fake = Fake::new("fake", IdSource::new());
-        let root = procfs::Root::at(&dir);
-        let manager = Manager::new(Parts {
-            clock: Clock::by_hand(Rc::clone(&hand)),
-            options,
-            place,
-            config_path: Some(config_path),
-            users: Users::find(named, Path::new("/etc/passwd"), Bytes(16 * GIB)).unwrap(),
-            loaded: loaded.clone(),
-            sources: vec![Box::new(fake.clone())],
-            reader: MachineReader::open(&root).unwrap(),
-            journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
-            lease,
-            ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
-            page_out: PageOutWorker::none("no test hands memory of this machine over"),
-            monitor: None,
-        })
-        .unwrap();
+        let parts = Parts { sources: vec![Box::new(fake.clone())], ..parts(&dir, &hand, place) };
+        let manager = Manager::new(replace(parts, &dir)).unwrap();
         let stop = UnixStream::pair().unwrap();
-        Scene { dir: SceneDir(dir), hand, fake, manager, stop, guests: Vec::new() }
+        Scene { dir, hand, fake, manager, stop, guests: Vec::new() }
     }
 
     /// Adds a guest that uses `used` of its memory. The rest is free in the guest.
@@ -131,8 +111,7 @@ impl Scene {
                 let stats = balloon_row(now / 1000 + 1, actual, values);
                 self.fake.set_stats(*id, Some(stats));
             }
-            let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
-            assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
+            turn(&mut self.manager, &self.stop.0);
         }
     }
 
@@ -169,31 +148,65 @@ impl Scene {
 
     /// Returns the lines of the files that list guests.
     pub fn written(&self) -> Vec<String> {
-        let entries = fs::read_dir(&*self.dir).unwrap().map(|entry| entry.unwrap().path());
+        let entries = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().path());
         let files = entries.filter(|path| path.extension().is_some_and(|end| end == "parked"));
         let text: String = files.map(|path| fs::read_to_string(path).unwrap()).collect();
         text.lines().map(str::to_owned).collect()
     }
 
     pub fn decisions(&self, name: &str) -> Vec<Decided> {
-        let journal = Journal::read_only(&self.dir.join("journal.db")).unwrap();
-        let guests = journal.guests().unwrap();
-        let of = guests.iter().filter(|row| row.guest.name == name).map(|row| row.key).collect();
-        let range = Range { from_ms: 0, to_ms: i64::MAX };
-        let mut all = Vec::new();
-        let query = Query { guests: of, range, policy: None };
-        journal
-            .decisions(&query, |decided| {
-                all.push(decided);
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        all
+        decisions(&self.dir, name)
     }
 
     pub fn clauses(&self, name: &str) -> Vec<String> {
         self.decisions(name).iter().map(|d| d.decision.clause.to_string()).collect()
     }
+}
+
+/// Returns the parts of a manager without sources, with files in this directory.
+pub fn parts(dir: &Path, hand: &Rc<Cell<u64>>, place: Place) -> Parts {
+    let config_path = dir.join("host.toml");
+    let loaded = manager::config::load(Some(&config_path), &place).unwrap();
+    let named = &loaded.settings.sources.users;
+    Parts {
+        clock: Clock::by_hand(Rc::clone(hand)),
+        options: Options::default(),
+        place,
+        config_path: Some(config_path),
+        users: Users::find(named, Path::new("/etc/passwd"), Bytes(16 * GIB)).unwrap(),
+        loaded,
+        sources: Vec::new(),
+        reader: MachineReader::open(&procfs::Root::at(dir)).unwrap(),
+        journal: Writer::new(&dir.join("journal.db")),
+        control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
+        lease: Lease::none(),
+        ksm: Ksm::open(dir, manager::config::KsmMode::Leave),
+        page_out: PageOutWorker::none("no test hands memory of this machine over"),
+        monitor: None,
+    }
+}
+
+/// Gives the manager one turn without a signal.
+pub fn turn(manager: &mut Manager, stop: &UnixStream) {
+    let signals = Signals { stop: stop.as_fd(), reload: stop.as_fd() };
+    assert_eq!(manager.turn(&signals).unwrap(), Turn::On);
+}
+
+/// Returns the decisions about a guest in the journal of a manager.
+pub fn decisions(dir: &Path, name: &str) -> Vec<Decided> {
+    let journal = Journal::read_only(&dir.join("journal.db")).unwrap();
+    let guests = journal.guests().unwrap();
+    let of = guests.iter().filter(|row| row.guest.name == name).map(|row| row.key).collect();
+    let range = Range { from_ms: 0, to_ms: i64::MAX };
+    let mut all = Vec::new();
+    let query = Query { guests: of, range, policy: None };
+    journal
+        .decisions(&query, |decided| {
+            all.push(decided);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    all
 }
 
 /// A connection to the control socket. Dropping it ends the connection at once. Closing the
@@ -219,31 +232,6 @@ impl Drop for Client {
     fn drop(&mut self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
-}
-
-/// A scene's directory, removed with the scene.
-pub struct SceneDir(PathBuf);
-
-impl Deref for SceneDir {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for SceneDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Returns an empty directory of a test.
-fn dir(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("pinhead-host-{}-{name}", std::process::id()));
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).unwrap();
-    dir
 }
 
 /// A sleeping process of the host, killed when dropped.

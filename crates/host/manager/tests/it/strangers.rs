@@ -18,7 +18,7 @@ fn of_alice(name: &str, memory: Bytes) -> Found {
 
 #[test]
 fn finding_04_fake_with_a_guests_name_and_uuid_stays_apart() {
-    let mut scene = Scene::new("names", NAMED);
+    let mut scene = Scene::new(NAMED);
     let own = scene.guest("web", FOUR, Bytes::mib(500));
     scene.fake.add(of_alice("web", FOUR));
     scene.run(2_000);
@@ -39,7 +39,7 @@ fn finding_04_fake_with_a_guests_name_and_uuid_stays_apart() {
 
 #[test]
 fn finding_04_claims_of_a_fake_are_cut_to_its_users_part() {
-    let mut scene = Scene::new("parts", NAMED);
+    let mut scene = Scene::new(NAMED);
     scene.guest("web", FOUR, Bytes::mib(500));
     for number in 0..3 {
         scene.fake.add(of_alice(&format!("g{number}"), Bytes(64 * GIB)));
@@ -59,7 +59,7 @@ fn finding_04_claims_of_a_fake_are_cut_to_its_users_part() {
 fn finding_04_starving_fake_takes_nothing_from_a_real_guest() {
     // The fake can hide its process. A visible process has hardly any resident memory.
     for process in [None, ProcessId::of(std::process::id())] {
-        let mut scene = Scene::new("starves", NAMED);
+        let mut scene = Scene::new(NAMED);
         let real = scene.guest("web", FOUR, Bytes::mib(500));
         // The host is at its set point, a tenth of its memory.
         write_meminfo(&scene.dir, 17 * GIB / 10);

@@ -3,25 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use crate::scene::{decisions, parts, turn};
 use base::Bytes;
 use hypervisor::{Event, HostMemory, Hypervisor, Id, IdSource, Zvm, ZvmOptions};
 use manager::config::Place;
-use manager::control::{Bounds, Server};
-use manager::ksm::Ksm;
-use manager::{
-    Clock, Lease, MachineReader, Manager, Options, PageOutWorker, Parts, Signals, Turn, Users,
-};
+use manager::{Manager, Parts};
+use procfs::testing::Tree;
 use reactor::PollSet;
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::Write;
-use std::ops::ControlFlow;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
-use store::{Decided, Journal, Query, Range, Writer};
 use zmon::hypfs::{Guest, guests_bytes};
 use zmon::{Tod, to_ebcdic};
 
@@ -101,7 +96,7 @@ impl Hypervisor for Shared {
 }
 
 struct Scene {
-    dir: PathBuf,
+    dir: Tree,
     hand: Rc<Cell<u64>>,
     zvm: Rc<RefCell<Zvm>>,
     manager: Manager,
@@ -130,55 +125,36 @@ fn script(path: &Path) {
 }
 
 impl Scene {
-    fn new(name: &str, programs_mib: u64) -> Scene {
-        let dir = std::env::temp_dir().join(format!("pinhead-smsg-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(dir.join("proc")).unwrap();
+    fn new(programs_mib: u64) -> Scene {
+        let dir = Tree::create();
         // The memory of this machine does not count.
-        let meminfo = "MemTotal: 1024 kB\nMemFree: 512 kB\nMemAvailable: 512 kB\n";
-        fs::write(dir.join("proc/meminfo"), meminfo).unwrap();
-        fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
+        dir.file("proc/meminfo", "MemTotal: 1024 kB\nMemFree: 512 kB\nMemAvailable: 512 kB\n");
+        dir.file("proc/vmstat", "pswpin 0\npswpout 0\n");
         script(&dir.join("vmcp"));
-        fs::write(dir.join("vmcp.log"), "").unwrap();
-        fs::write(dir.join("vmrm"), "* VMRM's\nNOTIFY MEMORY linux1* LINUX0*\n").unwrap();
+        dir.file("vmcp.log", "");
+        dir.file("vmrm", "* VMRM's\nNOTIFY MEMORY linux1* LINUX0*\n");
         let settings = format!(
             "[zvm]\nmode = \"manage\"\nmemory = \"{ALL_MIB} MiB\"\nnotify = \"vmrm\"\n\
              counters = \"{0}/diag_2fc\"\nprogram = \"{0}/vmcp\"\n\
              [[class]]\nname = \"all\"\nmatch = [\"*\"]\nmin = \"256 MiB\"\n",
             dir.display()
         );
-        let config_path = dir.join("host.toml");
-        fs::write(&config_path, settings).unwrap();
-        let place = Place::default();
-        let loaded = manager::config::load(Some(&config_path), &place).unwrap();
-        assert_eq!(loaded.settings.zvm.managed(), ["LINUX1*", "LINUX0*"]);
+        dir.file("host.toml", &settings);
+        let hand = Rc::new(Cell::new(0));
+        let parts = parts(&dir, &hand, Place::default());
+        let settings = &parts.loaded.settings.zvm;
+        assert_eq!(settings.managed(), ["LINUX1*", "LINUX0*"]);
         let options = ZvmOptions {
-            counters: loaded.settings.zvm.counters.clone(),
-            program: loaded.settings.zvm.program.clone(),
-            managed: loaded.settings.zvm.managed().to_vec(),
+            counters: settings.counters.clone(),
+            program: settings.program.clone(),
+            managed: settings.managed().to_vec(),
             own: None,
-            memory: loaded.settings.zvm.memory,
-            interval_ms: loaded.settings.zvm.interval_ms,
+            memory: settings.memory,
+            interval_ms: settings.interval_ms,
         };
         let zvm = Rc::new(RefCell::new(Zvm::new(options, IdSource::new())));
-        let hand = Rc::new(Cell::new(0));
-        let manager = Manager::new(Parts {
-            clock: Clock::by_hand(Rc::clone(&hand)),
-            options: Options::default(),
-            place,
-            config_path: Some(config_path),
-            users: Users::find(&[], Path::new("/etc/passwd"), Bytes::mib(ALL_MIB)).unwrap(),
-            loaded,
-            sources: vec![Box::new(Shared(Rc::clone(&zvm)))],
-            reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
-            journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
-            lease: Lease::none(),
-            ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
-            page_out: PageOutWorker::none("no test hands memory of this machine over"),
-            monitor: None,
-        })
-        .unwrap();
+        let sources: Vec<Box<dyn Hypervisor>> = vec![Box::new(Shared(Rc::clone(&zvm)))];
+        let manager = Manager::new(Parts { sources, ..parts }).unwrap();
         let users = vec![Linux { programs_mib, ..Linux::default() }; USERS];
         let stop = UnixStream::pair().unwrap();
         let scene = Scene { dir, hand, zvm, manager, users, heard: 0, stop };
@@ -203,8 +179,7 @@ impl Scene {
     }
 
     fn messages(&self) -> Vec<String> {
-        let log = fs::read_to_string(self.dir.join("vmcp.log")).unwrap();
-        log.lines().map(str::to_owned).collect()
+        self.dir.read("vmcp.log").lines().map(str::to_owned).collect()
     }
 
     /// Delivers new messages, and records four times a second which users wait.
@@ -233,8 +208,7 @@ impl Scene {
         while self.hand.get() < end {
             self.hand.set(self.hand.get() + 50);
             self.live();
-            let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
-            assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
+            turn(&mut self.manager, &self.stop.0);
             // A started program must end before the clock moves.
             let zvm = self.zvm.borrow();
             let mut set = PollSet::new();
@@ -248,33 +222,11 @@ impl Scene {
     fn free_mib(&self) -> u64 {
         ALL_MIB.saturating_sub(self.users.iter().map(Linux::used_mib).sum())
     }
-
-    fn decisions(&self, name: &str) -> Vec<Decided> {
-        let journal = Journal::read_only(&self.dir.join("journal.db")).unwrap();
-        let guests = journal.guests().unwrap();
-        let of = guests.iter().filter(|row| row.guest.name == name).map(|row| row.key).collect();
-        let range = Range { from_ms: 0, to_ms: i64::MAX };
-        let mut all = Vec::new();
-        let query = Query { guests: of, range, policy: None };
-        journal
-            .decisions(&query, |decided| {
-                all.push(decided);
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        all
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
 }
 
 #[test]
 fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
-    let mut scene = Scene::new("twenty", 200);
+    let mut scene = Scene::new(200);
     assert_eq!(scene.free_mib(), 0, "users have more than z/VM");
     scene.run(60_000);
     // The set point is a tenth of all memory, and the hysteresis is a hundredth.
@@ -287,7 +239,7 @@ fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
     assert!(scene.messages().len() <= quiet + 5, "sizes have come to rest");
     let least = scene.users.iter().map(Linux::left_mib).min().unwrap();
     assert!(least >= 256, "{least} MiB are below the minimum");
-    let shrink = scene.decisions("LINUX00");
+    let shrink = decisions(&scene.dir, "LINUX00");
     let shrink = shrink.iter().find(|d| d.decision.action == "shrink").expect("a shrink");
     assert!(
         shrink.decision.acted && shrink.outcomes.iter().any(|o| o.fate == store::Fate::Reached)
@@ -297,7 +249,7 @@ fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
     assert!(scene.users[7].lacks(), "{:?}", scene.users[7]);
     scene.run(20_000);
     assert!(!scene.users[7].lacks(), "{:?}", scene.users[7]);
-    let grows = scene.decisions("LINUX07");
+    let grows = decisions(&scene.dir, "LINUX07");
     let needs = grows.iter().filter(|d| d.decision.action == "grow" && d.decision.clause == "need");
     assert!(needs.count() > 0, "{grows:?}");
     scene.run(60_000);
@@ -308,11 +260,11 @@ fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
 
 #[test]
 fn deaf_kernel_is_left_alone_and_other_kernels_give() {
-    let mut scene = Scene::new("deaf", 200);
+    let mut scene = Scene::new(200);
     scene.users[3].is_deaf = true;
     scene.run(60_000);
     assert!(scene.free_mib() >= ALL_MIB * 9 / 100, "{} MiB are free", scene.free_mib());
-    let clauses = scene.decisions("LINUX03");
+    let clauses = decisions(&scene.dir, "LINUX03");
     let clauses: Vec<String> = clauses.iter().map(|d| d.decision.clause.to_string()).collect();
     assert!(clauses.iter().any(|clause| clause == "stuck"), "{clauses:?}");
     let told = scene.messages().iter().filter(|message| message.contains("LINUX03")).count();
@@ -321,7 +273,7 @@ fn deaf_kernel_is_left_alone_and_other_kernels_give() {
 
 #[test]
 fn nothing_is_moved_while_z_vm_cannot_be_read() {
-    let mut scene = Scene::new("blind", 200);
+    let mut scene = Scene::new(200);
     scene.run(1_000);
     // No decision has been made so far.
     let said = scene.messages().len();
@@ -329,8 +281,7 @@ fn nothing_is_moved_while_z_vm_cannot_be_read() {
     for _ in 0..200 {
         scene.hand.set(scene.hand.get() + 50);
         let _ = fs::remove_file(&counters);
-        let signals = Signals { stop: scene.stop.0.as_fd(), reload: scene.stop.0.as_fd() };
-        scene.manager.turn(&signals).unwrap();
+        turn(&mut scene.manager, &scene.stop.0);
     }
     assert_eq!((said, scene.messages().len()), (0, 0));
 }
