@@ -213,26 +213,16 @@ impl Lease {
         self.held.guests.len()
     }
 
-    /// Ends the keeper after the manager has restored everything. The wait is short, because the
-    /// keeper has nothing to do. A lease that is dropped without this call makes the keeper restore
-    /// the guests.
-    pub fn done(self) -> io::Result<ExitStatus> {
-        self.end(true)
-    }
-
     /// Ends the manager's side, so that the keeper restores everything. The exit status shows
     /// whether the keeper succeeded. The manager must have closed its connections before, because a
     /// QEMU monitor serves only one client.
-    pub fn finish(self) -> io::Result<ExitStatus> {
-        self.end(false)
-    }
-
-    /// Ends the manager's side. If the keeper was killed, for example by `killall` with the name
-    /// that the manager and the keeper share, another keeper restores the guests.
-    fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
+    ///
+    /// If the keeper was killed, for example by `killall` with the name that the manager and the
+    /// keeper share, another keeper restores the guests.
+    pub fn finish(mut self) -> io::Result<ExitStatus> {
         let mut tries = 1..ENDS_MAX;
         loop {
-            let ended = self.try_end(is_done);
+            let ended = self.try_end();
             let is_lost = match &ended {
                 Ok(status) => status.signal().is_some(),
                 Err(error) => error.kind() == io::ErrorKind::BrokenPipe,
@@ -243,12 +233,12 @@ impl Lease {
         }
     }
 
-    fn try_end(&mut self, is_done: bool) -> io::Result<ExitStatus> {
+    fn try_end(&mut self) -> io::Result<ExitStatus> {
         if self.keeper.is_none() {
             self.spawn()?;
         }
         self.fill();
-        self.out.extend(encode(&Order::Done(is_done)));
+        self.out.extend(encode(&Order::Done(false)));
         let Some((mut child, mut pipe)) = self.keeper.take() else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
