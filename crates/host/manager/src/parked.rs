@@ -159,9 +159,7 @@ impl ParkedFile {
 
 /// Returns the path of the file of a manager with this process ID.
 pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
-    let mut name = socket.as_os_str().to_owned();
-    name.push(format!(".{pid}{SUFFIX}"));
-    name.into()
+    socket.with_added_extension(format!("{pid}{SUFFIX}"))
 }
 
 /// Removes `woken` and `restored` guests from a dead manager's file. A guest with a larger size to

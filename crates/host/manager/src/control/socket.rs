@@ -50,7 +50,7 @@ impl Socket {
             }
             _ => {}
         }
-        let fresh = with_suffix(path, ".new");
+        let fresh = path.with_added_extension("new");
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(step("remove", &fresh)(error));
@@ -77,7 +77,7 @@ impl Drop for Socket {
 }
 
 fn lock(socket: &Path) -> Result<File, Error> {
-    let path = with_suffix(socket, ".lock");
+    let path = socket.with_added_extension("lock");
     let wrap = |source| Error::Step { step: "lock", path: path.clone(), source };
     let mut file = File::options()
         .read(true)
@@ -112,10 +112,4 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
