@@ -160,16 +160,6 @@ pub(crate) enum ParkEvent {
     Second,
 }
 
-impl ParkEvent {
-    pub(crate) fn park(to: Return, peer: Peer, guest: String) -> ParkEvent {
-        ParkEvent::Asked { to, peer, guest, parks: true }
-    }
-
-    pub(crate) fn wake(to: Return, peer: Peer, guest: String) -> ParkEvent {
-        ParkEvent::Asked { to, peer, guest, parks: false }
-    }
-}
-
 /// Event for the owner of scans of tasks.
 #[derive(Debug)]
 pub(crate) enum ScanEvent {

@@ -278,8 +278,14 @@ impl Manager {
                 return self
                     .step_requests(RequestEvent::Reserve { to, mib, timeout_ms, hold_ms }, now);
             }
-            Ask::Park { guest } => return self.step_parking(ParkEvent::park(to, peer, guest), now),
-            Ask::Wake { guest } => return self.step_parking(ParkEvent::wake(to, peer, guest), now),
+            Ask::Park { guest } => {
+                let asked = ParkEvent::Asked { to, peer, guest, parks: true };
+                return self.step_parking(asked, now);
+            }
+            Ask::Wake { guest } => {
+                let asked = ParkEvent::Asked { to, peer, guest, parks: false };
+                return self.step_parking(asked, now);
+            }
             Ask::Unreserve { reservation } => {
                 return self.step_requests(RequestEvent::Unreserve { to, reservation }, now);
             }
