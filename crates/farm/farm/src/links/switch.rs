@@ -5,9 +5,9 @@
 //! dropped.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -19,6 +19,7 @@ use vm::{Clock, Error, NetLink};
 
 use super::Link;
 use super::router::{Route, Router};
+use crate::news::{News, Teller, news};
 
 /// Longest frame of a guest: 1,500 bytes of payload and the header.
 const FRAME_MAX: usize = 1514;
@@ -43,7 +44,7 @@ pub struct Switch(Option<Arc<Handle>>);
 #[derive(Debug)]
 struct Handle {
     changes: Sender<(u32, Option<NetLink>)>,
-    wake: UnixStream,
+    wake: Teller,
 }
 
 impl Switch {
@@ -53,13 +54,12 @@ impl Switch {
             return Ok(Switch::default());
         }
         let failed = |source| Error::Channel { channel: "switch", source };
-        let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        woken.set_nonblocking(true).map_err(failed)?;
+        let (woken, wake) = news().map_err(failed)?;
         let (changes, receiver) = mpsc::channel();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from);
         let epoll = epoll.map_err(failed)?;
         let data = epoll::EventData::new_u64(WAKE);
-        let added = epoll::add(&epoll, &woken, data, epoll::EventFlags::IN);
+        let added = epoll::add(&epoll, woken.fd(), data, epoll::EventFlags::IN);
         added.map_err(|error| failed(error.into()))?;
         let ports = Ports {
             router: Router::new(links),
@@ -69,7 +69,7 @@ impl Switch {
             clock: Clock::new(),
         };
         let thread = thread::Builder::new().name("switch".to_owned());
-        thread.spawn(move || ports.run(woken)).map_err(failed)?;
+        thread.spawn(move || ports.run(&woken)).map_err(failed)?;
         Ok(Switch(Some(Arc::new(Handle { changes, wake }))))
     }
 
@@ -87,7 +87,7 @@ impl Switch {
         let Some(handle) = &self.0 else { return };
         // An ended switch links no guests, which is the safe state.
         if handle.changes.send((number, link)).is_ok() {
-            let _ = (&handle.wake).write_all(&[0]);
+            handle.wake.tell();
         }
     }
 }
@@ -132,7 +132,7 @@ impl Port {
 }
 
 impl Ports {
-    fn run(mut self, mut woken: UnixStream) {
+    fn run(mut self, woken: &News) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             events.clear();
@@ -146,12 +146,9 @@ impl Ports {
                 match u32::try_from(number) {
                     Ok(number) => self.forward(number),
                     Err(_) if number != WAKE => self.deliver((number & !NETWORK) as u32),
-                    Err(_) => match woken.read(&mut [0; 64]) {
-                        Ok(1..) => self.take_changes(),
-                        Err(error) if is_passing(&error) => {}
-                        // The last handle was dropped.
-                        Ok(0) | Err(_) => return,
-                    },
+                    Err(_) if woken.drain() => self.take_changes(),
+                    // The last handle was dropped.
+                    Err(_) => return,
                 }
             }
             if has_paused {
