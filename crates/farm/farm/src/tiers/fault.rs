@@ -34,9 +34,3 @@ pub(super) fn unless_gone(result: io::Result<()>) -> io::Result<()> {
         _ => Err(error),
     })
 }
-
-/// Formats a failure for the operator.
-pub(super) fn sentence(error: &Error) -> String {
-    let source = std::error::Error::source(error);
-    source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
-}

@@ -9,7 +9,7 @@ use base::Bytes;
 use hypervisor::KsmFiles;
 use policy::ksm::{Sample, Settings};
 
-use super::fault::{KSM, TierContext, refused, sentence};
+use super::fault::{KSM, TierContext, refused};
 use super::machine::Machine;
 use super::record::Record;
 use super::step::{Done, Undo};
@@ -91,7 +91,7 @@ impl Ksm {
         add("run", u8::from(runs).to_string());
         self.write(record, new).err().map(|error| {
             self.is_driven = false;
-            format!("The farm does not control KSM any more: {}", sentence(&error))
+            format!("The farm does not control KSM any more: {}", base::chain(&error))
         })
     }
 

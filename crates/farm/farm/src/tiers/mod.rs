@@ -182,7 +182,7 @@ impl Tiers {
         if self.machine.check_root().is_ok()
             && let Err(error) = self.try_separating()
         {
-            let note = format!("Guests have no cgroup of their own: {}", fault::sentence(&error));
+            let note = format!("Guests have no cgroup of their own: {}", base::chain(&error));
             self.notes.push(note);
         }
     }

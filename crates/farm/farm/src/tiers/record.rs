@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::fault::{RECORD, TierContext, refused, sentence, unless_gone};
+use super::fault::{RECORD, TierContext, refused, unless_gone};
 use super::machine::{Places, read};
 use super::step::Undo;
 use crate::Error;
@@ -154,7 +154,7 @@ impl Record {
                 }
             }
         } else if let Err(error) = self.save() {
-            faults.push(sentence(&error));
+            faults.push(base::chain(&error));
         }
         faults
     }

@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
-use super::fault::{RECORD, TierContext, refused, sentence};
+use super::fault::{RECORD, TierContext, refused};
 use super::machine::{Calls, Live, Machine, Places, names};
 use super::record::{Record, load, lock_file};
 use super::step::Done;
@@ -91,7 +91,7 @@ pub(super) fn undo_all(mut record: Record, machine: &Machine) -> Vec<String> {
             Ok(Done::Undone) => {}
             Ok(Done::Later) => kept.push(step),
             Err(error) => {
-                faults.push(sentence(&error));
+                faults.push(base::chain(&error));
                 kept.push(step);
             }
         }
