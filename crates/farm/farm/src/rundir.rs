@@ -168,13 +168,6 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn temporary(name: &str) -> PathBuf {
-        let path =
-            std::env::temp_dir().join(format!("pinhead-rundir-{name}-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&path).unwrap();
-        path
-    }
-
     #[test]
     fn others_may_enter_only_the_directory_of_the_managers_socket() {
         let place = temporary("modes");
@@ -189,20 +182,19 @@ mod tests {
 
     #[test]
     fn abandoned_directories_are_removed_and_live_ones_kept() {
-        let base = temporary("sweep");
-        let living = RunDir::below(&base, 1).unwrap();
+        let base = vm::Scratch::new("rundir").unwrap();
+        let living = RunDir::below(base.path(), 1).unwrap();
         for dead in ["2", "3", "not-a-pid"] {
             fs::create_dir(base.join(dead)).unwrap();
         }
         fs::write(base.join("2/lock"), "").unwrap();
         fs::write(base.join("2/g1.qmp"), "").unwrap();
-        let next = RunDir::below(&base, 2).unwrap();
+        let next = RunDir::below(base.path(), 2).unwrap();
         assert!(living.path().exists() && !base.join("3").exists());
         assert!(base.join("not-a-pid").exists() && !next.path().join("g1.qmp").exists());
-        assert!(RunDir::below(&base, 1).is_err(), "another process holds it");
+        assert!(RunDir::below(base.path(), 1).is_err(), "another process holds it");
         assert_eq!(fs::metadata(next.path()).unwrap().mode() & 0o777, 0o700);
         drop((living, next));
         assert!(!base.join("1").exists() && !base.join("2").exists());
-        fs::remove_dir_all(base).unwrap();
     }
 }

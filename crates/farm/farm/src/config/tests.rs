@@ -161,7 +161,8 @@ fn quoted_text_is_escaped_and_cut() {
 fn a_file_that_is_none_is_refused() {
     let missing = load(Path::new("/no/such/FARM.toml")).unwrap_err();
     assert!(missing.to_string().contains("/no/such/FARM.toml"), "{missing}");
-    let path = std::env::temp_dir().join(format!("farm-config-{}.toml", std::process::id()));
+    let dir = vm::Scratch::new("farm-config").unwrap();
+    let path = dir.join("FARM.toml");
     std::fs::write(&path, b"name = '\xff'").unwrap();
     assert!(matches!(load(&path), Err(LoadError::Utf8 { offset: 8, .. })));
     std::fs::write(&path, vec![b'#'; FILE_MAX as usize + 1]).unwrap();
@@ -170,7 +171,6 @@ fn a_file_that_is_none_is_refused() {
     let wrong = load(&path).unwrap_err();
     assert_eq!(wrong.faults().unwrap().lines().count(), 2, "{wrong}");
     assert!(wrong.to_string().ends_with(", and 1 more"), "{wrong}");
-    std::fs::remove_file(path).unwrap();
 }
 
 const LINKED: &str = "[[class]]\nname = 'db'\nimage = 'debian-postgres'\ncount = 2\n\

@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn finding_06_full_queue_of_listener_does_not_block() {
-        let path = std::env::temp_dir().join(format!("pinhead-full-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
+        let dir = vm::Scratch::new("full").unwrap();
+        let path = dir.join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let mut kept = Vec::new();
@@ -124,7 +124,6 @@ mod tests {
             assert!(kept.len() < 10_000);
         }
         let asked = ask_within(&path, &Ask::Farm, Duration::from_millis(200));
-        std::fs::remove_file(&path).unwrap();
         let error = asked.unwrap_err().to_string();
         assert!(error.contains("accepts no connections"), "{error}");
     }

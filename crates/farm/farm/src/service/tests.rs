@@ -29,9 +29,9 @@ fn farm(scratch: &Scratch) -> (Service, Fleet) {
     (service, Fleet::of(configs, 1))
 }
 
-fn asking(scratch: &Scratch) -> UnixStream {
+fn asking(scratch: &Scratch, ask: Ask) -> UnixStream {
     let mut client = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
-    client.write_all(&encode_request(&Request { id: 1, ask: Ask::Farm })).unwrap();
+    client.write_all(&encode_request(&Request { id: 1, ask })).unwrap();
     client
 }
 
@@ -39,13 +39,14 @@ fn asking(scratch: &Scratch) -> UnixStream {
 fn finding_15_clients_that_do_not_read_hold_nobody_up() {
     let scratch = Scratch::new("service-slow").unwrap();
     let (mut service, mut fleet) = farm(&scratch);
-    let silent: Vec<UnixStream> = (0..reactor::ACCEPTS_A_TURN).map(|_| asking(&scratch)).collect();
+    let asking = || asking(&scratch, Ask::Farm);
+    let silent: Vec<UnixStream> = (0..reactor::ACCEPTS_A_TURN).map(|_| asking()).collect();
     turn(&mut service, &mut fleet);
     // No client reads before this turn is over. A service that waited for a reader would time out,
     // and send only half an answer. Here each client gets its table when it reads, while the next
     // client is served.
     turn(&mut service, &mut fleet);
-    for client in [asking(&scratch)].into_iter().chain(silent) {
+    for client in [asking()].into_iter().chain(silent) {
         client.set_nonblocking(true).unwrap();
         let mut reader = BufReader::new(client);
         let mut line = Vec::new();
@@ -65,8 +66,7 @@ fn finding_15_clients_that_do_not_read_hold_nobody_up() {
 fn a_service_that_is_left_out_lets_go_of_its_manager() {
     let scratch = Scratch::new("service-left").unwrap();
     let (mut service, mut fleet) = farm(&scratch);
-    let mut manager = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
-    manager.write_all(&encode_request(&Request { id: 1, ask: Ask::Lend })).unwrap();
+    let mut manager = asking(&scratch, Ask::Lend);
     turn(&mut service, &mut fleet);
     turn(&mut service, &mut fleet);
     assert!(service.manager.is_some());
@@ -82,8 +82,7 @@ fn manager_waits_until_the_own_one_has_ended() {
     let scratch = Scratch::new("service-waits").unwrap();
     let (mut service, mut fleet) = farm(&scratch);
     let lend = |service: &mut Service, fleet: &mut Fleet| {
-        let mut manager = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
-        manager.write_all(&encode_request(&Request { id: 1, ask: Ask::Lend })).unwrap();
+        let manager = asking(&scratch, Ask::Lend);
         manager.set_nonblocking(true).unwrap();
         (0..2).for_each(|_| turn(service, fleet));
         manager

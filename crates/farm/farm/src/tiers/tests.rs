@@ -3,6 +3,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
+use vm::Scratch;
 
 const KSM_DIR: &str = "sys/kernel/mm/ksm";
 const GROUP: &str = "sys/fs/cgroup/memory/api/07";
@@ -11,6 +12,7 @@ const GROUP: &str = "sys/fs/cgroup/memory/api/07";
 struct Tree {
     places: Places,
     calls: Fake,
+    _scratch: Scratch,
 }
 
 /// The fake kernel, with the calls that it refuses.
@@ -103,14 +105,14 @@ impl Calls for Fake {
 
 impl Tree {
     fn new(name: &str) -> Tree {
-        let base = std::env::temp_dir();
+        let scratch = Scratch::new(&format!("tiers-{name}")).unwrap();
         // The kernel shows the path of a swap file with all links resolved.
-        let base = base.canonicalize().unwrap();
-        let dir = base.join(format!("pinhead-tiers-{name}-{}", std::process::id()));
+        let dir = scratch.path().canonicalize().unwrap();
         let root = dir.join("root");
         let calls = Fake { root, log: Arc::default(), refuses: Arc::default() };
         let (records, swap_dir) = (dir.join("records"), dir.join("swap"));
-        let tree = Tree { places: Places { root: calls.root.clone(), records, swap_dir }, calls };
+        let places = Places { root: calls.root.clone(), records, swap_dir };
+        let tree = Tree { places, calls, _scratch: scratch };
         tree.file("proc/swaps", "Filename Type Size Used Priority\n/swap.img file 1048 0 -2\n");
         tree.file("proc/self/cgroup", "4:memory:/api/07\n0::/\n");
         tree.file("proc/sys/kernel/osrelease", "6.3.0\n");
@@ -173,12 +175,6 @@ impl Tree {
         assert_eq!(self.ksm()[1..], ["77", "200", "0"]);
         assert!(self.ksm()[0].contains("scan-time"));
         assert_eq!(self.count(&self.places.records), 1, "the lock of the directory stays");
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(self.places.records.parent().unwrap());
     }
 }
 
