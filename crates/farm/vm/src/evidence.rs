@@ -290,13 +290,12 @@ mod tests {
 
     #[test]
     fn the_oldest_are_removed() {
-        let root = std::env::temp_dir().join(format!("vm-hangs-{}", std::process::id()));
+        let root = crate::Scratch::new("vm-hangs").unwrap();
         for number in 0..KEPT + 3 {
             fs::create_dir_all(root.join(number.to_string())).unwrap();
         }
-        remove_old(&root);
-        assert_eq!(fs::read_dir(&root).unwrap().count(), KEPT - 1);
-        fs::remove_dir_all(root).unwrap();
+        remove_old(root.path());
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), KEPT - 1);
     }
 
     #[test]

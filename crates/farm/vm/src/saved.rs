@@ -147,8 +147,7 @@ mod tests {
 
     #[test]
     fn least_used_states_and_remains_of_killed_makers_are_removed() {
-        let dir = std::env::temp_dir().join(format!("vm-saved-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = crate::Scratch::new("vm-saved").unwrap();
         let make = |name: &str| {
             fs::write(dir.join(name), name).unwrap();
             dir.join(name)
@@ -165,21 +164,20 @@ mod tests {
         let next = found(&dir.join("1.state"), true).unwrap();
         let long_ago = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
         next.state.file.set_times(long_ago).unwrap();
-        remove_old(&dir).unwrap();
+        remove_old(dir.path()).unwrap();
         assert!(left.iter().all(|path| !path.exists()), "{left:?}");
         assert!(oldest.state.path().exists() && memory_of(oldest.state.path()).exists());
         assert!(!next.state.path().exists() && !memory_of(next.state.path()).exists());
         let mut text = String::new();
         next.memory.unwrap().reopen().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "1.memory", "an open file stays readable");
-        fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
     fn a_state_without_its_memory_is_none() {
-        let state = std::env::temp_dir().join(format!("vm-saved-{}.state", std::process::id()));
+        let dir = crate::Scratch::new("vm-saved").unwrap();
+        let state = dir.join("0.state");
         fs::write(&state, "x").unwrap();
         assert!(found(&state, false).is_some() && found(&state, true).is_none());
-        fs::remove_file(state).unwrap();
     }
 }

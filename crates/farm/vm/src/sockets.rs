@@ -73,8 +73,7 @@ mod tests {
 
     #[test]
     fn socket_replaces_an_earlier_one_and_goes_with_its_owner() {
-        let dir = std::env::temp_dir().join(format!("vm-sockets-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = crate::Scratch::new("vm-sockets").unwrap();
         let path = dir.join("g1.port");
         fs::write(&path, "left by a guest that was killed").unwrap();
         let (listener, mut file) = listen(path.clone()).unwrap();
@@ -87,9 +86,8 @@ mod tests {
         UnixStream::connect(&path).unwrap();
         file.hide().unwrap();
         drop((listener, file));
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         let error = listen(dir.join("n".repeat(200))).unwrap_err();
         assert!(error.to_string().starts_with("Cannot listen on "), "{error}");
-        fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -53,13 +53,12 @@ mod tests {
 
     #[test]
     fn a_group_is_private_if_nobody_else_is_in_it() {
-        let etc = std::env::temp_dir().join(format!("images-etc-{}", std::process::id()));
-        fs::create_dir_all(&etc).unwrap();
+        let etc = crate::Scratch::new("images-etc").unwrap();
         let users = "root:x:0:0::/root:/bin/sh\nme:x:1000:1000::/home/me:/bin/sh\n";
         let check = |users: &str, groups: &str, expected: bool| {
             fs::write(etc.join("passwd"), users).unwrap();
             fs::write(etc.join("group"), groups).unwrap();
-            assert_eq!(is_private_group(&etc, 1000, 1000), expected, "{users}{groups}");
+            assert_eq!(is_private_group(etc.path(), 1000, 1000), expected, "{users}{groups}");
         };
         check(users, "root:x:0:\nme:x:1000:\n", true);
         check(users, "me:x:1000:me\n", true);
@@ -79,7 +78,6 @@ mod tests {
         }
         check("me:x:1000:100::/:/bin/sh\n", "me:x:1000:\n", false);
         check("me:x:1001:1000::/:/bin/sh\n", "me:x:1000:\n", false);
-        fs::remove_dir_all(&etc).unwrap();
-        assert!(!is_private_group(&etc, 1000, 1000), "there are no lists");
+        assert!(!is_private_group(&etc.join("none"), 1000, 1000), "there are no lists");
     }
 }

@@ -348,7 +348,7 @@ mod tests {
     /// The user that runs the download could replace the file after apt has checked it.
     #[test]
     fn finding_12_package_that_differs_from_signed_list_is_refused() {
-        let root = std::env::temp_dir().join(format!("images-listed-{}", std::process::id()));
+        let root = crate::Scratch::new("images-listed").unwrap();
         let (from, into) = (root.join("from"), root.join("into"));
         for path in [&from, &into] {
             create_dir(path).unwrap();
@@ -367,6 +367,5 @@ mod tests {
         fs::remove_file(from.join("b.deb")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", from.join("b.deb")).unwrap();
         assert!(file.copy(&from, &into).unwrap_err().to_string().contains("Cannot open"));
-        fs::remove_dir_all(root).unwrap();
     }
 }

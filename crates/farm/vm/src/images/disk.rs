@@ -234,8 +234,7 @@ mod tests {
 
     #[test]
     fn an_overlay_takes_its_size_from_the_image_and_leaves_it_alone() {
-        let root = std::env::temp_dir().join(format!("images-disk-{}", std::process::id()));
-        std::fs::create_dir_all(&root).unwrap();
+        let root = crate::Scratch::new("images-disk").unwrap();
         let image = root.join("base.img");
         std::fs::write(&image, vec![7; 1 << 20]).unwrap();
         let overlay = root.join("o.qcow2");
@@ -255,6 +254,5 @@ mod tests {
             let error = disk.prepare("g1").unwrap_err().to_string();
             assert!(error.contains("does not begin like a qcow2 image"), "{error}");
         }
-        std::fs::remove_dir_all(root).unwrap();
     }
 }

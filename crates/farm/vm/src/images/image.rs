@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn equal_archives_share_a_file_and_old_ones_go() {
-        let root = std::env::temp_dir().join(format!("images-image-{}", std::process::id()));
-        let cache = Cache::at(&root).unwrap();
+        let root = crate::Scratch::new("images-image").unwrap();
+        let cache = Cache::at(root.path()).unwrap();
         let first = store(&cache, Arch::S390x, b"first").unwrap();
         let changed = || fs::metadata(&first).unwrap().modified().unwrap();
         let ages_ago = SystemTime::UNIX_EPOCH;
@@ -317,6 +317,5 @@ mod tests {
         fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
         assert_eq!(store(&cache, Arch::X86_64, &large).unwrap(), packed);
         assert_eq!(fs::read(&packed).unwrap(), bytes, "a cut archive is made again");
-        fs::remove_dir_all(root).unwrap();
     }
 }

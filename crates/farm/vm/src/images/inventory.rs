@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_part_is_listed_with_what_belongs_to_it() {
-        let root = std::env::temp_dir().join(format!("images-parts-{}", std::process::id()));
+        let root = crate::Scratch::new("images-parts").unwrap();
         let file = |path: &str, content: &str| {
             let path = root.join(path);
             create_dir(path.parent().unwrap()).unwrap();
@@ -247,7 +247,7 @@ mod tests {
         file("templates/x86_64/lock", "");
         file("work/apt-s390x.lock", "");
         file("work/apt-s390x/apt.conf", "");
-        let cache = Cache::at(&root).unwrap();
+        let cache = Cache::at(root.path()).unwrap();
         let parts = cache.parts().unwrap();
         let shown = |part: &Part| {
             let arch = part.arch.map_or("-", Arch::name);
@@ -277,7 +277,6 @@ mod tests {
         parts[5].remove().unwrap();
         let left = cache.parts().unwrap();
         assert_eq!(left.len(), parts.len() - 2);
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

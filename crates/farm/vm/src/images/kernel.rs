@@ -138,7 +138,8 @@ mod tests {
             0x65, 0xd0, 0x64, 0x9c, 0x0, 0x1, 0x24, 0x10, 0xe9, 0x44, 0xd9, 0xcc, 0x90, 0x42, 0x99,
             0xd, 0x1, 0x0, 0x0, 0x0, 0x0, 0x1, 0x59, 0x5a,
         ];
-        let path = std::env::temp_dir().join(format!("images-{}.ko.xz", std::process::id()));
+        let dir = crate::Scratch::new("images-module").unwrap();
+        let path = dir.join("module.ko.xz");
         fs::write(&path, PACKED).unwrap();
         match read_module(&path) {
             Ok(bytes) => assert_eq!(bytes, b"depends=zsmalloc"),
@@ -146,12 +147,11 @@ mod tests {
         }
         fs::write(&path, b"not xz").unwrap();
         assert!(read_module(&path).is_err());
-        fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn modules_load_after_what_they_need() {
-        let root = std::env::temp_dir().join(format!("images-modules-{}", std::process::id()));
+        let root = crate::Scratch::new("images-modules").unwrap();
         let write = |path: &str, bytes: &[u8]| {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         write("kernel/c/legacy-dev.ko", &elf("depends=\0", false));
         write("kernel/c/unneeded.ko", b"not even ELF");
 
-        let modules = Modules::open(&root).unwrap();
+        let modules = Modules::open(root.path()).unwrap();
         let order = modules.load_order(&["virtio", "virtio_pci", "crc32"]).unwrap();
         let names: Vec<_> = order.iter().map(|module| module.name.as_str()).collect();
         assert_eq!(names, ["virtio_ring", "virtio", "legacy_dev", "virtio_pci"]);
@@ -173,6 +173,5 @@ mod tests {
         let error = modules.load_order(&["absent"]).unwrap_err();
         assert!(matches!(&error, Error::Module { module, .. } if module.ends_with("absent")));
         assert!(matches!(modules.load_order(&["unneeded"]), Err(Error::Module { .. })));
-        fs::remove_dir_all(root).unwrap();
     }
 }

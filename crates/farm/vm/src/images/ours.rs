@@ -232,15 +232,14 @@ fn not_ours(path: &Path, reason: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
     use std::os::unix::fs::{chown, symlink};
 
-    struct Place(PathBuf);
+    struct Place(Scratch);
 
     impl Place {
         fn new(name: &str) -> Place {
-            let path = std::env::temp_dir().join(format!("images-{name}-{}", std::process::id()));
-            DirBuilder::new().mode(0o700).create(&path).unwrap();
-            Place(path)
+            Place(Scratch::new(&format!("images-{name}")).unwrap())
         }
 
         fn dir(&self, path: &str, mode: u32) -> PathBuf {
@@ -248,12 +247,6 @@ mod tests {
             fs::create_dir_all(&path).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             path
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -265,7 +258,7 @@ mod tests {
     fn missing_directories_are_created_private() {
         let place = Place::new("made");
         let made = create_dir(&place.0.join("a/./b")).unwrap();
-        assert_eq!(made, fs::canonicalize(&place.0).unwrap().join("a/b"));
+        assert_eq!(made, fs::canonicalize(place.0.path()).unwrap().join("a/b"));
         for path in ["a", "a/b"] {
             assert_eq!(fs::metadata(place.0.join(path)).unwrap().mode() & 0o777, 0o700);
         }
@@ -279,7 +272,7 @@ mod tests {
         let place = Place::new("modes");
         let modes = [0o770, 0o707, 0o777];
         // A private group of this user.
-        let data = fs::metadata(&place.0).unwrap();
+        let data = fs::metadata(place.0.path()).unwrap();
         let skipped =
             usize::from(own_uid() != 0 && is_private_group(Path::new(ETC), data.uid(), data.gid()));
         for mode in modes.into_iter().skip(skipped) {
@@ -360,7 +353,7 @@ mod tests {
             assert!(refusal(check_file(&file)).contains("it belongs to user 65534"));
             assert!(!dir.join("x").exists());
         }
-        assert!(refusal(check_file(&place.0)).contains("no ordinary file"));
+        assert!(refusal(check_file(place.0.path())).contains("no ordinary file"));
     }
 
     #[test]

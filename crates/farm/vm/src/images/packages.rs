@@ -228,14 +228,14 @@ mod tests {
     /// A cache that has the packages must not need apt, sources or a network.
     #[test]
     fn unpacked_packages_are_used_as_they_are() {
-        let root = std::env::temp_dir().join(format!("images-cache-{}", std::process::id()));
+        let root = crate::Scratch::new("images-cache").unwrap();
         let tree = root.join("packages/s390x");
         let error = find_parts(Arch::S390x, &tree).unwrap_err();
         assert!(error.to_string().contains("vmlinuz"), "{error}");
         for directory in ["boot", "usr/lib/modules/6.1-s390x", "bin"] {
             create_dir(&tree.join(directory)).unwrap();
         }
-        let cache = Cache::at(&root).unwrap();
+        let cache = Cache::at(root.path()).unwrap();
         let missing = cache.packages(Arch::S390x).unwrap_err();
         assert!(missing.to_string().contains("vmlinuz"), "{missing}");
         fs::write(tree.join("boot/vmlinuz-6.1-s390x"), "k").unwrap();
@@ -251,7 +251,6 @@ mod tests {
         fs::set_permissions(&tree, fs::Permissions::from_mode(0o777)).unwrap();
         let error = cache.packages(Arch::S390x).unwrap_err().to_string();
         assert!(error.contains("s390x is not safe to use"), "{error}");
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -88,24 +88,13 @@ impl Header {
     }
 }
 
-/// Layout of a disk's content in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskFormat {
-    /// Uncompressed blocks without a header.
-    Raw,
-    /// QEMU's own format, which may refer to a backing image.
-    Qcow2,
-}
-
-impl DiskFormat {
-    pub(crate) const ALL: [DiskFormat; 2] = [DiskFormat::Raw, DiskFormat::Qcow2];
-
-    /// Returns QEMU's name for the format.
-    pub fn name(self) -> &'static str {
-        match self {
-            DiskFormat::Raw => "raw",
-            DiskFormat::Qcow2 => "qcow2",
-        }
+base::named! {
+    /// Layout of a disk's content in its file, with QEMU's name.
+    pub enum DiskFormat {
+        /// Uncompressed blocks without a header.
+        Raw = "raw",
+        /// QEMU's own format, which may refer to a backing image.
+        Qcow2 = "qcow2",
     }
 }
 
@@ -143,9 +132,7 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
             );
             return Err(wrong(&checked, reason));
         }
-        let format = header.format.as_deref();
-        let Some(format) = DiskFormat::ALL.into_iter().find(|all| Some(all.name()) == format)
-        else {
+        let Some(format) = header.format.as_deref().and_then(DiskFormat::from_name) else {
             let reason = "it does not name the format of its backing file, raw or qcow2; add the \
                           format with `qemu-img rebase -u -F FORMAT -b BELOW IMAGE`";
             return Err(wrong(&checked, reason));
@@ -235,6 +222,7 @@ fn wrong(image: &Path, reason: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
     use crate::images::disk::Writes;
     use crate::images::files::create_dir;
     use crate::images::{Disk, DiskFormat};
@@ -294,12 +282,11 @@ mod tests {
         }
     }
 
-    struct Place(PathBuf);
+    struct Place(Scratch);
 
     impl Place {
         fn new(name: &str) -> Place {
-            let path = std::env::temp_dir().join(format!("images-{name}-{}", std::process::id()));
-            Place(create_dir(&path).expect("a directory"))
+            Place(Scratch::new(&format!("images-{name}")).expect("a directory"))
         }
 
         fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -307,12 +294,6 @@ mod tests {
             fs::write(&path, bytes).expect("a file");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("a mode");
             path
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -327,8 +308,10 @@ mod tests {
         place.file("middle.qcow2", &image_over("base.img", "raw", 0));
         let top = image(place.0.join("middle.qcow2").to_str().unwrap(), 0);
         let below = check_image(&place.file("top.qcow2", &top)).unwrap();
-        let below: Vec<_> =
-            below.iter().map(|at| (at.path.strip_prefix(&place.0).unwrap(), at.format)).collect();
+        let below: Vec<_> = below
+            .iter()
+            .map(|at| (at.path.strip_prefix(place.0.path()).unwrap(), at.format))
+            .collect();
         let expected = [("middle.qcow2", DiskFormat::Qcow2), ("base.img", DiskFormat::Raw)];
         assert_eq!(below, expected.map(|(name, format)| (Path::new(name), format)));
         let round = place.file("round.qcow2", &image("round.qcow2", 0));
@@ -426,7 +409,7 @@ mod tests {
             let error = disk.prepare("g1").unwrap_err().to_string();
             assert!(error.contains("theirs is not safe to use"), "{error}");
         }
-        assert!(refusal(&place.0).contains("neither an ordinary file nor a block device"));
+        assert!(refusal(place.0.path()).contains("neither an ordinary file nor a block device"));
     }
 
     /// A name written into the header by another user would be opened with this user's rights.

@@ -242,15 +242,14 @@ mod tests {
 
     #[test]
     fn a_system_without_debian_says_where_it_looked() {
-        let root = std::env::temp_dir().join(format!("images-sources-{}", std::process::id()));
+        let root = crate::Scratch::new("images-sources").unwrap();
         fs::create_dir_all(root.join("sources.list.d")).unwrap();
         fs::write(root.join("sources.list.d/x.list"), "deb http://a.example/u b main\n").unwrap();
-        let error = debian_sources(&root).unwrap_err();
+        let error = debian_sources(root.path()).unwrap_err();
         assert!(matches!(&error, Error::NoDebianSources { searched } if searched.len() == 2));
         fs::write(root.join("sources.list"), "deb http://m.example/debian b main\n").unwrap();
-        let files = debian_sources(&root).unwrap();
+        let files = debian_sources(root.path()).unwrap();
         let expected = "deb http://m.example/debian b main\n";
         assert_eq!(files, [("debian.list".to_owned(), expected.to_owned())]);
-        fs::remove_dir_all(root).unwrap();
     }
 }

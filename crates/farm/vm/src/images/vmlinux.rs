@@ -186,8 +186,7 @@ mod tests {
 
     #[test]
     fn unwrapped_kernel_is_made_once_beside_the_original() {
-        let directory = std::env::temp_dir().join(format!("images-vmlinux-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+        let directory = crate::Scratch::new("images-vmlinux").unwrap();
         let (kernel, other) = (directory.join("vmlinuz-6.1"), directory.join("vmlinuz-6.2"));
         let content = elf(&note(b"Xen\0", 18));
         fs::write(&kernel, wrapped(&content)).unwrap();
@@ -198,7 +197,6 @@ mod tests {
         fs::write(&kernel, b"gone").unwrap();
         assert_eq!(beside(&kernel).unwrap(), made);
         assert_eq!(beside(&other).unwrap(), other);
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), 3);
-        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
     }
 }

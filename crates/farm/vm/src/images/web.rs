@@ -130,15 +130,14 @@ mod tests {
 
     #[test]
     fn loader_is_that_of_the_packages_and_not_this_machines() {
-        let root = std::env::temp_dir().join(format!("images-web-{}", std::process::id()));
+        let root = crate::Scratch::new("images-web").unwrap();
         for directory in ["proc", "lib64"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
         // A file with the name of the link's target also exists on this machine.
         std::os::unix::fs::symlink("/proc/version", root.join("lib64/loader")).unwrap();
         fs::write(root.join("proc/version"), "the packages'").unwrap();
-        let read = file_of(&root, "lib64/loader").unwrap().bytes;
-        fs::remove_dir_all(&root).unwrap();
+        let read = file_of(root.path(), "lib64/loader").unwrap().bytes;
         assert_eq!(read, b"the packages'");
     }
 

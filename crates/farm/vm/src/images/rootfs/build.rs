@@ -316,8 +316,8 @@ mod tests {
     #[test]
     fn cached_image_is_used_as_it_is_and_old_images_go() {
         let Some(arch) = Arch::host() else { return };
-        let root = std::env::temp_dir().join(format!("images-rootfs-{}", std::process::id()));
-        let cache = Cache::at(&root).unwrap();
+        let root = crate::Scratch::new("images-rootfs").unwrap();
+        let cache = Cache::at(root.path()).unwrap();
         let software = Software::Nginx;
         let directory = root.join("disks").join(arch.name());
         create_dir(&directory).unwrap();
@@ -342,7 +342,6 @@ mod tests {
         remove_old(&path, "debian-nginx").unwrap();
         assert!(path.exists() && other.exists());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]
