@@ -20,4 +20,9 @@ impl Clock {
     pub fn ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
+
+    /// Returns the microseconds since the start.
+    pub fn us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
 }

@@ -1,7 +1,8 @@
 //! Targets for the load: servers' answers, guests' reports of a job, and targets that a user types.
 
 use lab::load::http::Answer;
-use lab::load::{ExecOutput, job, parse_targets};
+use lab::load::{job, parse_targets};
+use vm::Output;
 
 /// Parses a server's answer, split into pieces of any size. The answer must always end at the same
 /// byte, or be refused for the same reason. The body must never be longer than the input.
@@ -26,7 +27,7 @@ pub(crate) fn answer(data: &[u8]) {
 /// round, or be a failure.
 pub(crate) fn rounds(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
-    let output = ExecOutput { code: 0, text };
+    let output = Output { code: 0, text };
     if let Ok(rounds) = job::read(&output, 3) {
         assert!(rounds.len() == 3 && rounds.iter().all(|seconds| *seconds >= 0.0));
     }

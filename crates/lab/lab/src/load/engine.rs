@@ -6,7 +6,6 @@
 //!          too late ─► failed
 //! ```
 
-use crate::load::clock::Clock;
 use crate::load::connection::{Exchange, Step};
 use crate::load::schedule::{Next, Schedule, micros};
 use crate::load::{Error, Failure, Outcome, Pattern, Plan, Reuse, Target, http};
@@ -15,6 +14,7 @@ use rustix::io::Errno;
 use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use vm::Clock;
 
 /// Size of a read. A page has some tens of kilobytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -73,7 +73,7 @@ pub fn run(
         kept: plan.targets.iter().map(|_| Vec::new()).collect(),
         kept_count: 0,
         outcome: Outcome::new(plan)?,
-        clock: Clock::start(),
+        clock: Clock::new(),
     };
     engine.run(watch)?;
     engine.outcome.elapsed_us = engine.clock.us();

@@ -8,10 +8,10 @@
 //! /proc/uptime, in hundredths of a second.
 
 use crate::load::Error;
-use crate::load::clock::Clock;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use vm::{Clock, Output};
 
 /// Maximum size of a claim, more than any guest has.
 const CLAIM_MIB_MAX: u64 = 1 << 20;
@@ -27,15 +27,6 @@ const THREADS_MAX: usize = 48;
 const WATCH: Duration = Duration::from_millis(200);
 const MARK: &str = "pinhead-load ";
 
-/// A command's output and its exit status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecOutput {
-    /// Exit status. Values of 128 and more are signals.
-    pub code: i32,
-    /// Standard output and standard error.
-    pub text: String,
-}
-
 /// The reason why a command could not be run.
 pub type ExecError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -43,7 +34,7 @@ pub type ExecError = Box<dyn std::error::Error + Send + Sync>;
 pub trait Exec: Sync {
     /// Runs one line in the guest's shell and waits for its end. This method may be called for
     /// several guests at once.
-    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError>;
+    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<Output, ExecError>;
 }
 
 /// Contents of claimed memory.
@@ -248,7 +239,7 @@ pub fn run(
             let _ = sender.send((n, Report { guest: guest.clone(), rounds_s }));
         }
     };
-    let clock = Clock::start();
+    let clock = Clock::new();
     let mut reports = Vec::with_capacity(guests.len());
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
@@ -272,7 +263,7 @@ pub fn run(
 }
 
 /// Parses the rounds in a guest's output, which is untrusted like all guest data.
-pub fn read(output: &ExecOutput, rounds: usize) -> Result<Vec<f64>, JobFailure> {
+pub fn read(output: &Output, rounds: usize) -> Result<Vec<f64>, JobFailure> {
     /// Maximum length of a failed command's output in the error.
     const SHOWN_CHARS: usize = 400;
     if output.code != 0 {
@@ -306,8 +297,8 @@ fn round(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn said(code: i32, text: &str) -> ExecOutput {
-        ExecOutput { code, text: text.to_owned() }
+    fn said(code: i32, text: &str) -> Output {
+        Output { code, text: text.to_owned() }
     }
 
     #[test]

@@ -13,7 +13,6 @@
 //! count, and not only the wait of one request. The latencies of a closed loop can be corrected in
 //! the same way, if the usual interval of its requests is known.
 
-mod clock;
 mod connection;
 mod engine;
 mod error;
@@ -27,7 +26,7 @@ mod target;
 
 pub use engine::{Progress, run};
 pub use error::Error;
-pub use job::{Exec, ExecError, ExecOutput, Job};
+pub use job::{Exec, ExecError, Job};
 pub use outcome::{Outcome, Row};
 pub use plan::{CLIENTS_MAX, DURATION_MAX, Pattern, Plan, RATE_MAX, Reuse};
 pub use tally::{Failure, Latency, Tally};

@@ -23,7 +23,7 @@ pub use manager::{ASLEEP_AFTER, Manager, NO_PAGE_OUT, RIVALS, Settings, has_page
 
 use crate::Error;
 use crate::clock::wait;
-use crate::load::{self, ExecError, ExecOutput, Target};
+use crate::load::{self, ExecError, Target};
 use child::Child;
 use farm::service::{self, SOCKET};
 use std::fs;
@@ -164,11 +164,9 @@ impl Site {
         }
     }
 
-    fn run(&self, guest: &str, line: &str, limit: Duration) -> Result<ExecOutput, Error> {
-        let deadline = Deadline::after(limit);
-        let output = service::run(&self.socket, guest, line, deadline);
-        let Output { code, text } = output.map_err(|e| Error::Failed(base::chain(&e)))?;
-        Ok(ExecOutput { code, text })
+    fn run(&self, guest: &str, line: &str, limit: Duration) -> Result<Output, Error> {
+        let output = service::run(&self.socket, guest, line, Deadline::after(limit));
+        output.map_err(|e| Error::Failed(base::chain(&e)))
     }
 
     /// Reboots a guest from inside, and waits until it serves its page again. The reboot runs in
@@ -215,7 +213,7 @@ impl Site {
 }
 
 impl load::Exec for Site {
-    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
+    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<Output, ExecError> {
         Ok(self.run(guest, line, timeout)?)
     }
 }

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use lab::load::job::{self, Claim, Exec, ExecError, ExecOutput, Job, JobFailure, Report};
+use lab::load::job::{self, Claim, Exec, ExecError, Job, JobFailure, Report};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use vm::Output;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -12,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct Shell;
 
 impl Exec for Shell {
-    fn exec(&self, guest: &str, line: &str, _: Duration) -> Result<ExecOutput, ExecError> {
+    fn exec(&self, guest: &str, line: &str, _: Duration) -> Result<Output, ExecError> {
         if guest == "gone" {
             return Err("there is no such guest".into());
         }
@@ -20,7 +21,7 @@ impl Exec for Shell {
         let text =
             String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let code = output.status.code().unwrap_or(255);
-        Ok(ExecOutput { code, text: text.into_owned() })
+        Ok(Output { code, text: text.into_owned() })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::args::TargetArgs;
 use crate::Error;
 use farm::service;
-use lab::load::{ExecError, ExecOutput, Target};
+use lab::load::{ExecError, Target};
 use manager::control::FarmGuest;
 use pinhead::farm_cmds::{self, GRACE};
 use std::path::PathBuf;
@@ -67,13 +67,12 @@ fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
 }
 
 impl lab::load::Exec for Farm {
-    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
+    fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<Output, ExecError> {
         // The command must end by itself, because the host cannot end a command in a guest.
         let seconds = timeout.as_secs().max(1);
         let command = format!("timeout -s KILL {seconds} sh -c {}", base::shell_word(line));
         let deadline = Deadline::after(timeout + GRACE);
-        let Output { code, text } = service::run(&self.socket, guest, &command, deadline)?;
-        Ok(ExecOutput { code, text })
+        Ok(service::run(&self.socket, guest, &command, deadline)?)
     }
 }
 
