@@ -72,7 +72,7 @@ fn findings(out: &mut String, findings: &[Finding]) {
             Verdict::Refuted => "refuted",
             Verdict::NotShown | Verdict::NotMeasured => "open",
         };
-        let word = verdict.word();
+        let word = verdict.name();
         let (promise, measured) = (escaped(promise), escaped(measured));
         let _ = writeln!(
             out,

@@ -22,7 +22,7 @@ pub fn text(outcome: &Outcome, view: &View, width: Option<usize>) -> String {
         let _ = writeln!(out, "\n{}\n", summary(&view.findings));
         for Finding { promise, measured, verdict, why } in &view.findings {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            let _ = writeln!(out, "{:12}  {promise}: {measured}{why}", verdict.word());
+            let _ = writeln!(out, "{:12}  {promise}: {measured}{why}", verdict.name());
         }
     }
     for table in &view.tables {

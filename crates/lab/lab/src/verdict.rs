@@ -8,17 +8,18 @@ use crate::figure::figure;
 use base::Spread;
 use std::fmt::Write;
 
-/// The verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The interval supports the claim.
-    Shown,
-    /// The interval includes the bound, or there are too few rounds.
-    NotShown,
-    /// The interval excludes the claim.
-    Refuted,
-    /// There is no figure.
-    NotMeasured,
+base::named! {
+    /// The verdict on a claim.
+    pub enum Verdict {
+        /// The interval supports the claim.
+        Shown = "shown",
+        /// The interval includes the bound, or there are too few rounds.
+        NotShown = "not shown",
+        /// The interval excludes the claim.
+        Refuted = "refuted",
+        /// There is no figure.
+        NotMeasured = "not measured",
+    }
 }
 
 /// A claim and its verdict.
@@ -32,22 +33,6 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The reason if the claim is not shown.
     pub why: String,
-}
-
-impl Verdict {
-    /// All verdicts, in the order of their output.
-    pub const ALL: [Verdict; 4] =
-        [Verdict::Shown, Verdict::NotShown, Verdict::Refuted, Verdict::NotMeasured];
-
-    /// Returns the verdict's word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Shown => "shown",
-            Verdict::NotShown => "not shown",
-            Verdict::Refuted => "refuted",
-            Verdict::NotMeasured => "not measured",
-        }
-    }
 }
 
 impl Finding {
@@ -71,7 +56,7 @@ impl Finding {
             (_, false) => Verdict::Shown,
         };
         let measured = match verdict {
-            Verdict::NotMeasured => Verdict::NotMeasured.word().to_owned(),
+            Verdict::NotMeasured => Verdict::NotMeasured.name().to_owned(),
             _ => format!("{} in {} phases", figure(sum), counts.len()),
         };
         Finding { promise: promise.to_owned(), measured, verdict, why: String::new() }
@@ -86,7 +71,7 @@ impl Finding {
     ) -> Finding {
         let promise = promise.to_owned();
         let Some(interval) = measured else {
-            let measured = Verdict::NotMeasured.word().to_owned();
+            let measured = Verdict::NotMeasured.name().to_owned();
             let verdict = Verdict::NotMeasured;
             return Finding { promise, measured, verdict, why: String::new() };
         };
@@ -124,7 +109,7 @@ fn told(interval: Spread, unit: &str) -> String {
 /// Summarizes the findings and their reasons in one paragraph.
 pub fn summary(findings: &[Finding]) -> String {
     let mut out = String::new();
-    for verdict in Verdict::ALL {
+    for &verdict in Verdict::ALL {
         let of_it: Vec<String> = findings
             .iter()
             .filter(|finding| finding.verdict == verdict)
@@ -137,7 +122,7 @@ pub fn summary(findings: &[Finding]) -> String {
         if of_it.is_empty() {
             continue;
         }
-        let mut word = verdict.word().to_owned();
+        let mut word = verdict.name().to_owned();
         if let Some(first) = word.get_mut(..1) {
             first.make_ascii_uppercase();
         }
