@@ -299,8 +299,7 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Er
         measures.note("CPU of the farm's own", "% of a core", own_s / usage.seconds() * 100.0);
         let dispatches = usage.rate(|reading| reading.vcpu_dispatches * 60.0);
         measures.note(measure::DISPATCHES, "1/min", dispatches);
-        let busy = usage.ratio(|reading| reading.host_busy_s, |reading| reading.host_all_s);
-        measures.note("host busy", "%", busy.map(|part| part * 100.0));
+        measures.note("host busy", "%", usage.host_busy_percent());
         Ok(())
     })?;
     Ok(())

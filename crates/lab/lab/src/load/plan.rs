@@ -112,7 +112,7 @@ impl Plan {
     }
 
     /// Returns the maximum number of requests in progress.
-    pub(crate) fn slots(&self) -> usize {
+    pub fn slots(&self) -> usize {
         match self.pattern {
             Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
             Pattern::Open { in_flight_max, .. } | Pattern::Random { in_flight_max, .. } => {

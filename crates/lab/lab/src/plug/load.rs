@@ -205,8 +205,7 @@ pub(super) fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) 
     let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
     measures.note("steal", "%", steal.map(|part| part * 100.0));
     // The host's busy time includes other processes, so it shows disturbances to the reader.
-    let busy = usage.ratio(|reading| reading.host_busy_s, |reading| reading.host_all_s);
-    measures.note("host busy", "%", busy.map(|part| part * 100.0));
+    measures.note("host busy", "%", usage.host_busy_percent());
 }
 
 fn note_memory(measures: &mut Measures, samples: &[Views], seconds: f64) {

@@ -63,9 +63,7 @@ pub fn load(
     pattern: Pattern,
     duration: Duration,
 ) -> Result<Outcome, Error> {
-    let outcome = run(targets, pattern, duration, TIMEOUT, &NEVER)?;
-    note(measures, &outcome);
-    Ok(outcome)
+    load_until(measures, targets, pattern, duration, &NEVER)
 }
 
 /// Runs a load until a flag is set, and for at most this long.

@@ -133,7 +133,8 @@ impl Usage<'_> {
         self.ratio(|reading| reading.cpu_s, |reading| reading.vcpu_s)
     }
 
-    fn host_busy_percent(&self) -> Option<f64> {
+    /// Returns the host's busy part, in percent of all CPUs.
+    pub fn host_busy_percent(&self) -> Option<f64> {
         self.ratio(|reading| reading.host_busy_s * 100.0, |reading| reading.host_all_s)
     }
 

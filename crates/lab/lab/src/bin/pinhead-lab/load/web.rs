@@ -90,14 +90,8 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
 /// Raises the limit of open files to the number of files that the load needs, if this user may.
 /// Otherwise some requests fail, and are counted as `exhausted`.
 fn make_room(plan: &Plan) {
-    let connections = match plan.pattern {
-        Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
-        Pattern::Open { in_flight_max, .. } | Pattern::Random { in_flight_max, .. } => {
-            in_flight_max
-        }
-    };
     let kept = if plan.reuse == Reuse::KeepAlive { plan.targets.len() } else { 0 };
-    let files = (connections + kept) as u64 + FILES_BESIDE;
+    let files = (plan.slots() + kept) as u64 + FILES_BESIDE;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < files) {
         let current = Some(maximum.map_or(files, |maximum| maximum.min(files)));
