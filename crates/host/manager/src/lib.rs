@@ -53,6 +53,7 @@ mod world;
 pub use accounts::number_in;
 pub use clock::Clock;
 pub use error::Error;
+pub use guest::sample::memory_of;
 pub use lease::Lease;
 pub use machine::{Machine, MachineReader};
 pub use monitor::{Live, Monitor, Sink};

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use clap::{Parser, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -85,6 +85,12 @@ pub fn guest_dir() -> Result<PathBuf, Error> {
 
 pub fn program() -> Result<PathBuf, Error> {
     given("PINHEAD_PROGRAM", "pinhead is")
+}
+
+/// Returns the path of this program.
+pub fn this_program() -> Result<PathBuf, Error> {
+    let us = Path::new("/proc/self/exe");
+    std::fs::read_link(us).map_err(|source| Error::file(us, source))
 }
 
 fn given(variable: &str, what: &str) -> Result<PathBuf, Error> {

@@ -4,11 +4,12 @@
 //! with one `pread`, and then sleeps until the next second. A program that reads these files once a
 //! second cannot do less.
 
+use crate::args;
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,9 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the command of a process that reads these files.
 pub fn command(files: &[PathBuf]) -> Result<Command, Error> {
-    let us = Path::new("/proc/self/exe");
-    let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
-    let mut command = Command::new(us);
+    let mut command = Command::new(args::this_program()?);
     command.arg("--preads").args(files);
     Ok(command)
 }

@@ -6,6 +6,7 @@
 //! Without pauses a round would find everything in the CPU's caches, and would cost only a fifth.
 //! The recorded counters grow by a different amount each second, like the counters of busy guests.
 
+use crate::args;
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};
 use crate::meter::{self, Used};
@@ -80,8 +81,7 @@ pub fn be_guest(threads: usize) -> ! {
 }
 
 pub fn rows() -> Result<Vec<Row>, Error> {
-    let us = Path::new("/proc/self/exe");
-    let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
+    let us = args::this_program()?;
     vm::raise_files().map_err(|source| Error::file(Path::new("RLIMIT_NOFILE"), source))?;
     let mut guests = Vec::new();
     for _ in 0..GUESTS {

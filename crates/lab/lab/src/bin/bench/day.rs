@@ -12,6 +12,7 @@
 //! process to its end. The fastest of several runs counts, because other load only slows a run
 //! down.
 
+use crate::args;
 use crate::clock::now;
 use crate::error::{Error, scratch};
 use crate::passes::Passes;
@@ -142,9 +143,7 @@ struct Took {
 
 /// Returns the path of `pinhead` in the directory of this program.
 pub fn program() -> Result<PathBuf, Error> {
-    let us = Path::new("/proc/self/exe");
-    let us = std::fs::read_link(us).map_err(|source| Error::file(us, source))?;
-    Ok(us.with_file_name("pinhead"))
+    Ok(args::this_program()?.with_file_name("pinhead"))
 }
 
 fn reports(dir: &Path) -> Result<Vec<Row>, Error> {
@@ -239,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_day_of_recorded_guests_is_small() {
-        let scratch = std::env::temp_dir().join(format!("pinhead-day-{}", std::process::id()));
-        let moments = recorded(&scratch).expect("read");
+        let scratch = scratch("day").expect("a directory");
+        let moments = recorded(scratch.path()).expect("read");
         assert!(moments.len() > 200, "{}", moments.len());
         let day = Day::new(&moments, GUESTS, MIDNIGHT_MS).expect("enough to follow");
         assert_eq!(day.followed(), FOLLOWED);
@@ -256,7 +255,6 @@ mod tests {
             ControlFlow::Continue(())
         };
         records.visit(span, model::Parts::ALL, visit).expect("read");
-        let _ = std::fs::remove_dir_all(&scratch);
         assert_eq!(minutes, 15);
         println!("{rows} bytes in 1/{PART} of a day");
         assert!(rows * PART <= 60_000_000, "{rows} bytes in 1/{PART} of a day");

@@ -60,23 +60,8 @@ impl Passes {
 fn sample(key: u64, row: &Row<G>, told_ms: u64) -> GuestSample {
     let size = |field| row.get(field).map(Bytes);
     let max = size(G::Memory).unwrap_or(Bytes::ZERO);
-    let memory = Memory {
-        at_ms: told_ms,
-        clock_ms: told_ms,
-        actual: size(G::Actual).unwrap_or(max),
-        free: size(G::OwnFree),
-        available: size(G::OwnAvailable),
-        cached: size(G::OwnCached),
-        active_file: size(G::OwnActiveFile),
-        swap_free: size(G::OwnSwapFree),
-        swap_in: row.get(G::OwnSwapIn),
-        swap_out: row.get(G::OwnSwapOut),
-        refaults: row.get(G::OwnRefaultFile),
-        stalls: row.get(G::OwnStalls),
-        major_faults: row.get(G::OwnMajorFaults),
-        oom_kills: row.get(G::OwnOomKills),
-        psi_some_us: row.get(G::OwnPsiSome).map(|ns| ns / 1000),
-    };
+    let actual = size(G::Actual).unwrap_or(max);
+    let memory = Memory { clock_ms: told_ms, ..manager::memory_of(row, actual, told_ms) };
     GuestSample {
         key: Key(key),
         limits: Limits {

@@ -157,14 +157,9 @@ fn flip(count: usize) -> String {
 /// Builds an image with the daemon under the default preset.
 fn image(arch: Arch, guest_dir: &Path, cache: &Cache) -> Result<Image, Error> {
     let rules = rules::preset("default").ok_or(Error::Preset("is not there"))?.text();
-    let file = |path: &str, text: &str| GuestFile {
-        path: path.to_owned(),
-        mode: 0o644,
-        bytes: text.as_bytes().to_vec(),
-    };
     let files = vec![
-        file("/etc/pinhead.conf", &rules),
-        file("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
+        GuestFile::text("/etc/pinhead.conf", &rules),
+        GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
     ];
     let daemon = Some(guest_dir.join(arch.name()).join("pinheadd"));
     Ok(ImageSpec { arch, daemon, files }.build(cache)?)

@@ -90,24 +90,24 @@ mod tests {
 
     #[test]
     fn early_end_is_reported_with_the_last_words() {
-        let log = std::env::temp_dir().join(format!("bench-subject-{}", std::process::id()));
+        let dir = crate::error::scratch("subject").unwrap();
+        let log = dir.join("log");
         let mut command = Command::new("sh");
         command.args(["-c", "echo one >&2; echo no pool >&2; exit 3"]);
         let mut subject = Subject::start("sh", &mut command, &log).unwrap();
         subject.child.wait().unwrap();
         let error = subject.used().unwrap_err().to_string();
-        std::fs::remove_file(&log).unwrap();
         assert!(error.contains("exit status: 3; no pool"), "{error}");
     }
 
     #[test]
     fn a_process_ends_when_its_value_is_dropped() {
-        let log = std::env::temp_dir().join(format!("bench-ends-{}", std::process::id()));
+        let dir = crate::error::scratch("ends").unwrap();
+        let log = dir.join("log");
         let subject = Subject::start("cat", Command::new("sleep").arg("600"), &log).unwrap();
         let proc = PathBuf::from(format!("/proc/{}", subject.child.id()));
         assert!(proc.exists());
         drop(subject);
-        std::fs::remove_file(&log).unwrap();
         assert!(!proc.exists());
     }
 }
