@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn sizes_of_another_result_are_used_only_if_complete() {
-        let dir = std::env::temp_dir().join(format!("lab-sizes-{}", std::process::id()));
+        let dir = vm::Scratch::new("lab-sizes").unwrap();
         let large = |class| vec![Size { class, cpus: 4, memory_mib: 512 }];
         let other_machine = Machine { cpus: 64, ..Machine::default() };
         let cases = [
@@ -417,7 +417,8 @@ mod tests {
             (true, Machine::default(), "comboa", "no finished search"),
         ];
         for (finished, machine, class, why) in cases {
-            let path = shelf::save(&searched(finished), &crate::View::default(), &dir).unwrap();
+            let path =
+                shelf::save(&searched(finished), &crate::View::default(), dir.path()).unwrap();
             match of_another(&path, &machine, &large(class)) {
                 Ok((run, _)) => assert!(why.is_empty() && run.case == SIZES, "{why}"),
                 Err(error) => {
@@ -427,7 +428,6 @@ mod tests {
                 }
             }
         }
-        let _ = std::fs::remove_dir_all(&dir);
     }
 
     #[test]

@@ -2,17 +2,8 @@
 //! values.
 
 use lab::{Outcome, catalog, shelf};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// A directory for the result, removed at the end of the test.
-struct Out(PathBuf);
-
-impl Drop for Out {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -25,16 +16,16 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
         return None;
     }
     let _alone = e2e::alone();
-    let out = Out(std::env::temp_dir().join(format!("e2e-{name}-{}", std::process::id())));
+    let out = e2e::scratch(name);
     let run = Command::new(Path::new(e2e::program()).with_file_name("pinhead-lab"))
         .args(["experiment", name, "--quick", "--out"])
-        .arg(&out.0)
+        .arg(out.path())
         .args(more)
         .output()
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.success(), "{name}: {stderr}");
-    let found = shelf::list(&out.0).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let found = shelf::list(out.path()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let [(path, Ok(outcome))] = found.as_slice() else { panic!("{name}: {found:?}") };
     assert!(outcome.quick && outcome.failures().is_empty(), "{name}: {stderr}");
     has_page(path, outcome);
