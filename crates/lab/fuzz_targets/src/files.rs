@@ -6,9 +6,9 @@ use base::is_plain;
 use pinhead::escape::plain_lines;
 use pinhead::sql::{SqlArgs, SqlFormat};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use store::{GuestKey, Journal, Policy, Query, Range};
+use vm::Scratch;
 
 /// Maximum size of an input. The memory limit holds for files up to this size.
 const FILE_MAX: usize = 100 << 10;
@@ -21,19 +21,14 @@ const QUESTIONS: [&str; 4] = [
 ];
 
 /// Runs `look` on a directory with this file.
-fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
+pub(crate) fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     if bytes.len() > FILE_MAX {
         return;
     }
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let own = format!("pinhead-fuzz-file-{}-{number}", std::process::id());
-    let dir: PathBuf = std::env::temp_dir().join(own);
-    let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(name), bytes));
-    if made.is_ok() {
-        bounded(|| look(&dir));
+    let Ok(dir) = Scratch::new("fuzz-file") else { return };
+    if std::fs::write(dir.join(name), bytes).is_ok() {
+        bounded(|| look(dir.path()));
     }
-    let _ = std::fs::remove_dir_all(&dir);
 }
 
 /// Checks that text of a foreign file contains no control characters.

@@ -2,8 +2,7 @@
 //! command, files of /proc, patterns of sockets, and the tasks that a guest reports.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use base::{Bytes, glob as patterns};
 use collect::{Care, Collector, GuestProcess};
@@ -11,6 +10,7 @@ use hypervisor::{DomainParts, ProcessId, ProcessView, describe_domain};
 use manager::control::{Scanned, TaskRow};
 use model::{GuestIdentity, Moment, Row};
 use pinhead::idle::wakers::Wakers;
+use vm::Scratch;
 
 use crate::input::texts;
 
@@ -83,17 +83,13 @@ const FILES: [&str; 18] = [
 ];
 const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
 
-/// Lock on the file tree, which the tests of one process use in turn.
-static TREE: Mutex<()> = Mutex::new(());
-
 /// Writes the files of a host, two sets one after the other. No text may make the monitor or the
 /// view of a process fail.
 pub(crate) fn collect(data: &[u8]) {
-    let _alone = TREE.lock();
-    let tree = std::env::temp_dir().join(format!("pinhead-fuzz-{}", std::process::id()));
+    let Ok(tree) = Scratch::new("fuzz-collect") else { return };
     put(&tree, "proc/7/stat", STAT.as_bytes());
     let process = ProcessId { pid: 7, start_ticks: 777 };
-    let mut collector = Collector::open(&tree, 1000);
+    let mut collector = Collector::open(tree.path(), 1000);
     let mut collect = |now_ms| {
         let guest = GuestProcess {
             id: 1,
@@ -113,7 +109,7 @@ pub(crate) fn collect(data: &[u8]) {
             put(&tree, file, text);
         }
         collect(60_000 * (1 + round as u64));
-        if let Some(view) = ProcessView::open_under(&tree, process) {
+        if let Some(view) = ProcessView::open_under(tree.path(), process) {
             let known = (view.stat(), view.resident(), view.swap(), view.pressure_us());
             let ram = view.find_ram(Bytes(1 + round as u64), &[]);
             let held = ram.and_then(|ram| ram.held(&b"1-ffffffffffffffff rw-p 0 0:0 0"[..]));
@@ -121,11 +117,10 @@ pub(crate) fn collect(data: &[u8]) {
             assert!(known.0.is_none_or(|stat| stat.start_ticks == 777));
         }
     }
-    let _ = fs::remove_dir_all(&tree);
 }
 
-fn put(tree: &Path, file: &str, text: &[u8]) {
-    let path: PathBuf = tree.join(file);
+fn put(tree: &Scratch, file: &str, text: &[u8]) {
+    let path = tree.join(file);
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
     let written = made.and_then(|()| fs::write(&path, text));
     assert!(written.is_ok(), "{}: {written:?}", path.display());

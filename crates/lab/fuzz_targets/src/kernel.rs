@@ -4,6 +4,7 @@ use std::io;
 
 use base::Kib;
 use model::counters::KernelNames;
+use procfs::testing::{MEMINFO, PRESSURE, VMSTAT};
 use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 
@@ -14,17 +15,6 @@ const STAT: &str = "cpu  200 20 100 2000 40 10 10 6 4 2\n\
                     cpu0 100 10 50 1000 20 5 5 3 2 1\n\
                     cpu1 100 10 50 1000 20 5 5 3 2 1\n\
                     intr 219532 0 0\n";
-const MEMINFO: &str = "MemTotal:         524288 kB\n\
-                       MemFree:           59903 kB\n\
-                       Active(anon):     157286 kB\n\
-                       SwapFree:        1044922 kB\n\
-                       HugePages_Total:       0\n";
-const VMSTAT: &str = "nr_free_pages 14975\n\
-                      pswpin 335996\n\
-                      pswpout 641887\n\
-                      pgsteal_direct 1200\n";
-const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276\n\
-                        full avg10=0.01 avg60=0.02 avg300=0.03 total=4711\n";
 
 /// Returns a file of a healthy kernel.
 fn sample(file: ProcFile) -> &'static [u8] {

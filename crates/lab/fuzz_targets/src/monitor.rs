@@ -5,12 +5,12 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Bytes;
 use hypervisor::{Event, Hypervisor, Id, IdSource, QmpSource, Trust};
 use model::GuestField as G;
 use qmp::Value;
+use vm::Scratch;
 
 use crate::input::texts;
 
@@ -56,14 +56,10 @@ const HEALTHY: [(&str, &str); 19] = [
 /// two rounds. A text `COMMAND JSON` replaces the answer of a healthy QEMU. No guest may be listed
 /// twice, and a guest's values must be within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("pinhead-fuzz-qmp-{}-{number}", std::process::id());
-    let tree = std::env::temp_dir().join(name);
-    if fs::create_dir_all(tree.join("run")).is_ok() {
-        let _ = converse(&tree, data);
+    let Ok(tree) = Scratch::new("fuzz-qmp") else { return };
+    if fs::create_dir(tree.join("run")).is_ok() {
+        let _ = converse(tree.path(), data);
     }
-    let _ = fs::remove_dir_all(tree);
 }
 
 fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {

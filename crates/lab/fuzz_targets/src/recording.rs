@@ -1,17 +1,14 @@
 //! Targets for recordings: blocks of raw samples, and day files that are damaged or foreign.
 
-use crate::bounded;
+use crate::files::beside;
 use model::{Moment, Parts, PassInput};
 use policy::rivals::Kind;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use store::pack::{Damaged, Decoder, Encoder, block, chain};
 use store::{Records, Span, pass_codec};
+use vm::Scratch;
 use whatif::{Change, Player};
-
-/// Maximum size of an input. The memory limit holds for files up to this size.
-const FILE_MAX: usize = 100 << 10;
 
 fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
     let mut moments = Vec::new();
@@ -68,29 +65,14 @@ pub(crate) fn passes(data: &[u8]) {
 /// Reads a day file or a file of samples. The first byte selects the file. The file must be
 /// accepted or refused, and steps must be in order.
 pub(crate) fn day_file(data: &[u8]) {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let Some((kind, bytes)) = data.split_first() else { return };
-    if bytes.len() > FILE_MAX {
-        return;
-    }
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("pinhead-fuzz-{}-{number}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
-    let file = dir.join(if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" });
-    let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(file, bytes));
-    if made.is_ok() {
-        bounded(|| read(&dir));
-    }
-    let _ = std::fs::remove_dir_all(&dir);
+    beside(if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" }, bytes, read);
 }
 
 /// Unpacks a stream of recordings. Whatever it contains, only files of recordings may be created,
 /// and only in their directory.
 pub(crate) fn record_tar(data: &[u8]) {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("pinhead-fuzz-tar-{}-{number}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
+    let Ok(dir) = Scratch::new("fuzz-tar") else { return };
     let recordings = dir.join("to").join("recordings");
     if std::fs::create_dir_all(&recordings).is_ok() {
         let _ = pinhead::record::unpack(&mut &*data, &dir.join("to"));
@@ -98,12 +80,11 @@ pub(crate) fn record_tar(data: &[u8]) {
             let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
         };
-        assert_eq!(names(&dir), ["to"]);
+        assert_eq!(names(dir.path()), ["to"]);
         let known = ["recordings", "journal.db"];
         assert!(names(&dir.join("to")).iter().all(|name| known.contains(&name.as_str())));
         assert!(names(&recordings).iter().all(|name| name.ends_with(".db")));
     }
-    let _ = std::fs::remove_dir_all(&dir);
 }
 
 fn read(dir: &Path) {

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use metrics::remote::{Host, Uri};
 use model::{GuestField as G, HostField as H, Moment};
 use virtrpc::{Call, Client, DOMAINS_MAX, Domain};
+use vm::Scratch;
 
 use crate::virtrpc::reply_to;
 
@@ -31,16 +31,13 @@ const HOST: &str = "cat \"$0\"; exec cat > /dev/null 2>&1";
 /// call's result, two bytes with the length of the body, and the body. The sums of a guest that
 /// stays must never fall.
 pub(crate) fn remote_rounds(data: &[u8]) {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("pinhead-fuzz-host-{}-{number}", std::process::id());
-    let file = std::env::temp_dir().join(name);
+    let Ok(dir) = Scratch::new("fuzz-host") else { return };
+    let file = dir.join("answers");
     if fs::write(&file, answers(data)).is_ok() {
         let mut program = Command::new("sh");
         program.args(["-c", HOST]).arg(&file);
         rounds(program);
     }
-    let _ = fs::remove_file(file);
 }
 
 fn rounds(program: Command) {
