@@ -1,5 +1,7 @@
 //! Check that each constant named like a deadline has a row in the table of ARCHITECTURE.md.
 
+use crate::lexer::code_only;
+use crate::modules::without_tests;
 use crate::tree::{File, in_crate};
 
 const TABLE: &str = "ARCHITECTURE.md";
@@ -24,7 +26,8 @@ pub fn complaints(files: &[File]) -> Vec<String> {
         if TESTS.contains(&of) {
             continue;
         }
-        for name in outside_tests(&file.text).filter_map(deadline) {
+        let code = without_tests(&code_only(&file.text));
+        for name in code.lines().filter_map(deadline) {
             let (link, name) = (format!("[`{path}`]"), format!("`{name}`"));
             if !rows.iter().any(|row| row.contains(&link) && row.contains(&name)) {
                 found.push(format!(
@@ -44,24 +47,6 @@ fn source(path: &str) -> Option<(&str, &str)> {
     let is_code = rest.starts_with("src/") && rest.ends_with(".rs");
     let path = &path[path.len() - rest.len() - 1 - of.len()..];
     (is_code && !rest.contains("/tests")).then_some((of, path))
-}
-
-/// Returns the lines of a file before its module of tests, which is at its end. Of any other
-/// test-only item, only the line below `#[cfg(test)]` is left out.
-fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
-    let is_for_tests = |line: &str| line.trim() == "#[cfg(test)]";
-    let starts_tests = move |(line, next): &(&str, &str)| {
-        let is_module = next.starts_with("mod ") || next.starts_with("pub(crate) mod ");
-        is_for_tests(line) && is_module && next.ends_with('{')
-    };
-    let pairs = text.lines().zip(text.lines().skip(1).chain([""]));
-    let before = pairs.take_while(move |pair| !starts_tests(pair));
-    before
-        .scan(false, move |is_skipped, (line, _)| {
-            let skips = std::mem::replace(is_skipped, is_for_tests(line));
-            Some((!skips).then_some(line))
-        })
-        .flatten()
 }
 
 /// Returns the constant in a line, if it is named like a deadline.
