@@ -118,9 +118,7 @@ impl Up {
 
     /// Sends a signal to the process.
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let done = Command::new("kill").args(["-s", name, &pid]).status().expect("kill");
-        assert!(done.success());
+        crate::manager::signal(self.child.id(), name);
     }
 
     /// Reads the output until the process ends.
@@ -211,6 +209,13 @@ impl Farm {
         let all = self.succeed(&["ps", "--farm", &self.name, "--format", "json"]);
         let all: Value = serde_json::from_str(&all).unwrap();
         all["farms"][0].clone()
+    }
+
+    /// Returns the states of the guests.
+    pub fn states(&self) -> Vec<String> {
+        let table = self.table();
+        let guests = table["guests"].as_array().unwrap().iter();
+        guests.map(|guest| guest["state"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Returns the process ids of the farm and of its guests.

@@ -188,6 +188,11 @@ pub fn scratch(name: &str) -> Scratch {
     Scratch::new(&format!("e2e-{name}")).unwrap_or_else(|e| panic!("a directory: {e}"))
 }
 
+/// Returns the deadline of a step of a test.
+pub fn soon() -> Deadline {
+    Deadline::after(PATIENCE)
+}
+
 /// Returns true if a program is on the path.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

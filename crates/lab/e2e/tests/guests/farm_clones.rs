@@ -1,6 +1,7 @@
 //! Guests that resume the state of one template. Each guest has its own identity, and its changes
 //! affect neither the other guests nor the template.
 
+use e2e::soon;
 use qmp::{Command, Reply};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -31,10 +32,6 @@ const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin
                        /lib/*/libcrypto.so.3 /dev/shm/own | md5sum";
 const MAKE_OWN: &str = "for i in 1 2 3 4; do cat /usr/sbin/nginx /etc/machine-id; done \
                         > /dev/shm/own";
-
-pub(super) fn soon() -> Deadline {
-    Deadline::after(e2e::PATIENCE)
-}
 
 /// Returns a free port of the loopback.
 fn free_port() -> u16 {

@@ -181,9 +181,9 @@ fn impossible_start_is_refused_with_a_reason() {
     assert!(refused("--rules no-such-preset").contains("`pinhead presets` lists them"));
     assert!(refused("--guests 0").contains("--guests"));
     assert!(refused("--arch vax").contains("s390x"));
-    let file = std::env::temp_dir().join(format!("pinhead-bad-rules-{}", std::process::id()));
+    let dir = e2e::scratch("rules");
+    let file = dir.join("bad");
     std::fs::write(&file, "UPDATE=\"1\"\nHOTPLUG=\"idel > 1\"\n").expect("a file");
     let text = refused(&format!("--rules {}", file.display()));
-    std::fs::remove_file(&file).expect("its end");
     assert!(text.contains("did you mean `idle`?"), "{text}");
 }

@@ -4,6 +4,7 @@
 
 use base::Bytes;
 use e2e::PATIENCE;
+use e2e::manager::signal;
 use hypervisor::{
     Event, Found, Hypervisor, Id, IdSource, ProcessView, QmpSource, RunState, Trust, Vcpus,
 };
@@ -11,7 +12,7 @@ use model::GuestField as G;
 use qmp::{Command, Reply};
 use reactor::PollSet;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use vm::images::{Arch, Cache, ImageSpec};
 use vm::{Clock, Deadline, GuestSpec, Session, probe_kvm};
@@ -82,23 +83,6 @@ impl Watch {
     }
 }
 
-/// A directory for sockets, removed at the end of the test.
-struct RunDir(PathBuf);
-
-impl RunDir {
-    fn new() -> RunDir {
-        let path = std::env::temp_dir().join(format!("e2e-hypervisor-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        RunDir(path)
-    }
-}
-
-impl Drop for RunDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn spec(run_dir: &Path) -> GuestSpec {
     let cache = Cache::from_environment().unwrap();
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: Vec::new() }.build(&cache);
@@ -119,18 +103,12 @@ fn interval(session: &mut Session) -> Reply {
     session.monitor.call(command, Deadline::after(SOON)).unwrap()
 }
 
-fn signal(session: &Session, signal: &str) {
-    let pid = session.process.id().to_string();
-    let status = std::process::Command::new("kill").args([signal, &pid]).status().unwrap();
-    assert!(status.success());
-}
-
 #[test]
 fn a_plain_qemu_is_found_moved_lost_and_found_again() {
     let _share = e2e::share(1);
-    let run_dir = RunDir::new();
-    let mut watch = Watch::new(&format!("{}/*.qmp", run_dir.0.display()));
-    let spec = spec(&run_dir.0);
+    let run_dir = e2e::scratch("hypervisor");
+    let mut watch = Watch::new(&format!("{}/*.qmp", run_dir.path().display()));
+    let spec = spec(run_dir.path());
     let mut session = boot(&spec);
     let (id, found) = watch.found();
 
@@ -202,10 +180,10 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
 }
 
 fn hangs_and_returns(watch: &mut Watch, id: Id, session: &Session) {
-    signal(session, "-STOP");
+    signal(session.process.id(), "STOP");
     watch.source.set_target(id, Bytes(110 * MIB), watch.clock.ms());
     watch.until("silence", SOON, |event| (*event == Event::Answers(id, false)).then_some(()));
-    signal(session, "-CONT");
+    signal(session.process.id(), "CONT");
     watch.until("answer", SOON, |event| (*event == Event::Answers(id, true)).then_some(()));
     watch.until_actual(id, Bytes(110 * MIB));
 }

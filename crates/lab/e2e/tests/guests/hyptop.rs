@@ -3,21 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
+use e2e::soon;
 use model::{GuestField as G, Interval, Moment};
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 use vm::images::{Arch, Cache, GuestFile, ImageSpec};
-use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
+use vm::{Accel, GuestSpec, Session, WhyEmulation};
 use zmon::hypfs::{
     Guest, LogicalCpu, Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes,
 };
 use zmon::{Tod, to_ebcdic};
 use zvm::Hypervisor;
 
-/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual five
-/// seconds.
-const PATIENCE: Duration = Duration::from_secs(180);
 /// Packages of hyptop and its libraries, by their names in Debian 12.
 const PACKAGES: [&str; 5] = ["s390-tools", "libc6", "libncurses6", "libtinfo6", "ncurses-base"];
 const LIBRARIES: [&str; 5] =
@@ -26,10 +23,6 @@ const LIBRARIES: [&str; 5] =
 const TABLES: [&str; 4] =
     ["EBCDIC-US.so", "ISO8859-1.so", "gconv-modules", "gconv-modules.d/gconv-modules-extra.conf"];
 const LOOK_US: u64 = 4_000_000;
-
-fn soon() -> Deadline {
-    Deadline::after(PATIENCE)
-}
 
 /// Returns a user with this CPU use, in permille. `look` is the number of the sample.
 fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest {

@@ -5,15 +5,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
+use e2e::{PATIENCE, soon};
 use qmp::Reply;
 use vm::images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
-use vm::{Accel, Console, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
-
-/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual four
-/// seconds.
-const PATIENCE: Duration = Duration::from_secs(180);
+use vm::{Accel, Console, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,10 +18,6 @@ const FAKE_DAEMON: &str = "#!/bin/sh\n\
     exec 3<> /dev/virtio-ports/org.pinhead.0\n\
     echo \"hello $*\" >&3\n\
     while read -r line <&3; do echo \"got $line\" >&3; done\n";
-
-fn soon() -> Deadline {
-    Deadline::after(PATIENCE)
-}
 
 fn cache() -> Cache {
     Cache::from_environment().unwrap()
@@ -41,12 +33,12 @@ fn spec(name: &str, image: Image) -> GuestSpec {
 
 /// Boots a guest with the fake daemon and one additional file.
 fn boot(name: &str, arch: Arch) -> Session {
-    let daemon = std::env::temp_dir().join(format!("farm-daemon-{name}-{}", std::process::id()));
+    let dir = e2e::scratch("daemon");
+    let daemon = dir.join("pinheadd");
     std::fs::write(&daemon, FAKE_DAEMON).unwrap();
     let files =
         vec![GuestFile { path: "/etc/extra/note".into(), mode: 0o600, bytes: b"note".into() }];
-    let image = ImageSpec { arch, daemon: Some(daemon.clone()), files }.build(&cache()).unwrap();
-    std::fs::remove_file(daemon).unwrap();
+    let image = ImageSpec { arch, daemon: Some(daemon), files }.build(&cache()).unwrap();
     let clock = soon();
     let session =
         Session::boot(&spec(name, image), clock).unwrap_or_else(|error| panic!("{error}"));

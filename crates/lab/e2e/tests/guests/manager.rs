@@ -41,11 +41,10 @@ fn greet(dir: &std::path::Path) -> Port {
 
 #[test]
 fn manager_is_met_at_once_and_unrequested_change_is_kept() {
-    let dir = std::env::temp_dir().join(format!("pinhead-e2e-manager-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory");
+    let dir = e2e::scratch("manager");
     let mut plan = Plan::new(Arch::X86_64, "-f -V -c /etc/pinhead.conf --pace host");
     plan.rules = HOLDING.into();
-    plan.run_dir = Some(dir.clone());
+    plan.run_dir = Some(dir.path().into());
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     let balloon_status = |guest: &mut e2e::Guest<'_>| guest.sh("/sbin/pinheadd --balloon");
@@ -58,7 +57,7 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
     // Without a manager the daemon settles. After that, only the port can wake it in time.
     let settled = "grep -c settled=1 /run/pinheadd.status || true";
     guest.until_sh(settled, PATIENCE, |text| text == "1");
-    let mut port = greet(&dir);
+    let mut port = greet(dir.path());
     let is_hello = |m: &ToHost| matches!(m, ToHost::Hello(_));
     let (_, met) = receive(&mut port, Duration::from_secs(1), is_hello);
     println!("a manager was met after {met:?}");
@@ -116,7 +115,6 @@ fn manager_is_met_at_once_and_unrequested_change_is_kept() {
     let log = host.seen(0).status.map(|status| status.reason);
     assert_eq!(log.as_deref().unwrap_or_default(), "", "no task ran out of memory");
     drop(host);
-    let left: Vec<_> = std::fs::read_dir(&dir).expect("the directory").collect();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("the directory").collect();
     assert!(left.is_empty(), "{left:?}");
-    std::fs::remove_dir_all(&dir).expect("its end");
 }

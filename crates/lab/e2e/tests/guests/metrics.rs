@@ -2,7 +2,7 @@
 //! are read back to the last digit.
 
 use e2e::engines::{Engine, Kind};
-use e2e::is_there;
+use e2e::{is_there, scratch};
 use manager::{Listen, ScrapeServer};
 use metrics::read::{Ask, pasts};
 use metrics::text::{Format, render};
@@ -14,7 +14,7 @@ use model::{
 use reactor::{PollSet, Ready};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,22 +124,6 @@ fn recorded(dir: &Path, moments: &[Moment], ask: &Ask) -> Vec<Interval> {
     records.intervals(ask.from_ms, ask.to_ms, ask.step_ms).expect("intervals")
 }
 
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Dir {
-        let dir = std::env::temp_dir().join(format!("pinhead-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory");
-        Dir(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn intervals(
     url: &metrics::Url,
     ask: &Ask,
@@ -173,8 +157,8 @@ fn difference(ours: &[Interval], theirs: &[Interval]) -> Option<String> {
 
 fn pushed_is_read_back(kind: Kind) {
     let Some(mut engine) = Engine::start(kind, None) else { return };
-    let dir = Dir::new(&format!("metrics-{kind:?}"));
-    let begin_ms = begin_ms(&dir.0);
+    let dir = scratch("metrics");
+    let begin_ms = begin_ms(dir.path());
     let end_ms = begin_ms + MINUTES * MINUTE_MS;
     let steps = [MINUTE_MS, 2 * MINUTE_MS];
     let asks = steps.map(|step_ms| Ask {
@@ -187,7 +171,7 @@ fn pushed_is_read_back(kind: Kind) {
     let mut expected = Vec::new();
     for (index, host) in HOSTS.into_iter().enumerate() {
         let moments = moments(index, begin_ms);
-        let dir = dir.0.join(index.to_string());
+        let dir = dir.join(index.to_string());
         std::fs::create_dir_all(&dir).expect("a directory");
         expected.push((host.to_owned(), moments, dir));
     }
@@ -315,8 +299,8 @@ fn expressions() -> Vec<String> {
 
 fn dashboard_shows_something_everywhere(kind: Kind) {
     let Some(mut engine) = Engine::start(kind, None) else { return };
-    let dir = Dir::new(&format!("dashboard-{kind:?}"));
-    let begin_ms = begin_ms(&dir.0);
+    let dir = scratch("dashboard");
+    let begin_ms = begin_ms(dir.path());
     let pusher = Pusher::start(engine.write_url(), "h".into(), "1".into()).expect("a thread");
     let mut at_ms = begin_ms;
     for second in (0..120).step_by(5) {
@@ -394,8 +378,8 @@ impl Drop for Served {
 }
 
 fn scraped_is_read_back(kind: Kind) {
-    let dir = Dir::new(&format!("scrape-{kind:?}"));
-    let begin_ms = begin_ms(&dir.0) + (MINUTES + 4) * MINUTE_MS;
+    let dir = scratch("scrape");
+    let begin_ms = begin_ms(dir.path()) + (MINUTES + 4) * MINUTE_MS;
     let mut moment = moments(0, begin_ms).remove(0);
     // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point. A push contains the
     // full value separately. The numbers in this test are short enough.

@@ -1,8 +1,9 @@
 //! Every byte of the host's memory has exactly one owner. The manager's counts for clones of a
 //! template must match the kernel's walk over their pages.
 
-use super::farm_clones::{Web, soon, web_spec};
+use super::farm_clones::{Web, web_spec};
 use e2e::manager::{Manager, Place, Size};
+use e2e::soon;
 use manager::control::Ps;
 use vm::images::Cache;
 use vm::{Clones, GuestSpec, Template};

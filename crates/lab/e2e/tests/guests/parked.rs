@@ -26,14 +26,8 @@ const CLOCK_S: u64 = 2;
 /// Time longer than the time for which a silent client keeps a guest awake.
 const STARED_AT: Duration = Duration::from_secs(13);
 
-fn states(farm: &Farm) -> Vec<String> {
-    let table = farm.table();
-    let guests = table["guests"].as_array().unwrap().iter();
-    guests.map(|guest| guest["state"].as_str().unwrap().to_owned()).collect()
-}
-
 fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
-    let found = wait_until(PATIENCE, || so(&states(farm)));
+    let found = wait_until(PATIENCE, || so(&farm.states()));
     if found.is_some() {
         return;
     }
@@ -105,7 +99,7 @@ fn guest_is_parked_by_hand_unless_a_client_is_connected() {
     drop(client);
     let parked = || farm.run(&["park", &web1]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps nothing awake");
-    assert_eq!(states(&farm), ["parked", "up"]);
+    assert_eq!(farm.states(), ["parked", "up"]);
 
     // The date is set as if the guest had been parked for an hour with its clock stopped.
     let clock = |command: &str| farm.succeed(&["exec", &web2, "--", "sh", "-c", command]);
@@ -117,9 +111,9 @@ fn guest_is_parked_by_hand_unless_a_client_is_connected() {
         clock("date +%s").trim().parse::<u64>().unwrap().abs_diff(now) <= CLOCK_S
     };
     assert!(wait_until(PATIENCE, right).is_some(), "its clock is an hour late");
-    assert_eq!(states(&farm), ["parked", "up"]);
+    assert_eq!(farm.states(), ["parked", "up"]);
     assert_eq!(farm.succeed(&["exec", &web1, "--", "hostname"]).trim(), "web1");
-    assert_eq!(states(&farm), ["up", "up"]);
+    assert_eq!(farm.states(), ["up", "up"]);
     let mut exec = farm.command(&["exec", &web1, "--", "sleep", "1000"]).spawn().unwrap();
     let refused = || text(&farm.run(&["park", &web1]).stderr).contains("a command runs in it");
     assert!(wait_until(PATIENCE, refused).is_some(), "a guest in use is parked");
@@ -256,7 +250,7 @@ fn silent_client_keeps_guest_awake_shorter_than_active_one() {
     client.write_all(b"GET / HTTP/1.1\r\nHost: web1\r\n\r\n").unwrap();
     assert!(client.read(&mut [0; 64]).unwrap() > 0);
     assert!(!wait_for_exit(qemus[0], STARED_AT).unwrap());
-    assert_eq!(states(&farm), ["up"], "parked beside a client that had an answer");
+    assert_eq!(farm.states(), ["up"], "parked beside a client that had an answer");
 }
 
 /// Web servers on IBM Z. One guest boots, the others resume its state, and any client wakes them.

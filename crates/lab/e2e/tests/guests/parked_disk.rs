@@ -20,15 +20,9 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\nte
 const CLOCK_S: u64 = 2;
 const FILE_MAX: u64 = 8 << 20;
 
-fn states(farm: &Farm) -> Vec<String> {
-    let table = farm.table();
-    let guests = table["guests"].as_array().unwrap().iter();
-    guests.map(|guest| guest["state"].as_str().unwrap().to_owned()).collect()
-}
-
 fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
-    let found = wait_until(PATIENCE, || so(&states(farm)));
-    assert!(found.is_some(), "never {what}: {:?}", states(farm));
+    let found = wait_until(PATIENCE, || so(&farm.states()));
+    assert!(found.is_some(), "never {what}: {:?}", farm.states());
 }
 
 fn pids(farm: &Farm) -> Vec<u32> {
@@ -60,11 +54,11 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     // the guest.
     let refused = || text(&farm.run(&["park", &web2]).stderr).contains("clients are connected");
     assert!(wait_until(PATIENCE, refused).is_some(), "the guest is parked despite its client");
-    assert_eq!(states(&farm)[1], "up");
+    assert_eq!(farm.states()[1], "up");
     drop(silent);
     let parked = || farm.run(&["park", &web1, &web2]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps it awake");
-    assert_eq!(states(&farm), ["parked", "parked"]);
+    assert_eq!(farm.states(), ["parked", "parked"]);
     are_gone(&qemus);
     for guest in ["web1", "web2"] {
         let file = files(&farm).join(format!("{guest}.park"));
@@ -79,7 +73,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
         let page = client.join().unwrap();
         assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     }
-    assert_eq!(states(&farm), ["up", "parked"]);
+    assert_eq!(farm.states(), ["up", "parked"]);
     assert_eq!(exec(&farm, "web1", "md5sum < /run/kept; hostname"), before);
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let clock: u64 = exec(&farm, "web1", "date +%s").parse().unwrap();
@@ -241,7 +235,7 @@ fn finding2_01_a_parked_guest_keeps_its_ports_and_memory() {
         wakes.wait().unwrap();
         assert!(tried.is_some(), "{times}: {:?}", farm.table());
     }
-    assert_eq!(states(&farm), ["waking"]);
+    assert_eq!(farm.states(), ["waking"]);
     assert!(TcpListener::bind("127.0.0.1:27460").is_err(), "its port is free");
     std::fs::remove_file(&refuses).unwrap();
     farm.succeed(&["wake", &web1]);

@@ -4,8 +4,9 @@
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::terminal::Terminal;
 use e2e::{Host, Plan};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+use vm::Scratch;
 
 const SMALL: (u16, u16) = (80, 24);
 /// Escape sequence for dark text on a light background, as tmux reports it.
@@ -21,12 +22,11 @@ fn is_skipped() -> bool {
 
 /// A copy of a recording of version 1. A copy is needed, because a reader may write an index next
 /// to a file.
-struct Recording(PathBuf);
+struct Recording(Scratch);
 
 impl Recording {
-    fn new(name: &str) -> Recording {
-        let dir = std::env::temp_dir().join(format!("pinhead-top-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory");
+    fn new() -> Recording {
+        let dir = e2e::scratch("top");
         let data = "../../monitor/store/tests/data/records-v1";
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join(data);
         for file in std::fs::read_dir(data).expect("the recording") {
@@ -38,13 +38,7 @@ impl Recording {
     }
 
     fn path(&self) -> &str {
-        self.0.to_str().expect("a path")
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().to_str().expect("a path")
     }
 }
 
@@ -57,7 +51,7 @@ fn keys_move_through_the_past() {
     if is_skipped() {
         return;
     }
-    let recording = Recording::new("replay");
+    let recording = Recording::new();
     let command = [e2e::program(), "top", "--replay", recording.path(), "--at", "2026-11-21 14:59"];
     let terminal = Terminal::start(SMALL, &[("TZ", "UTC")], &command);
     let screen = terminal.until_shown("replay  2026-11-21 14:59:00 [1:overview]");
@@ -110,7 +104,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
     if is_skipped() {
         return;
     }
-    let recording = Recording::new("plain");
+    let recording = Recording::new();
     let words = ["top", "--replay", recording.path()];
     let command = [[e2e::program()].as_slice(), &words].concat();
     for (environment, more) in [(vec![("NO_COLOR", "1")], vec![]), (vec![], vec!["--no-color"])] {

@@ -3,20 +3,17 @@
 //! requested sizes to `/proc/sys/vm/cmm_pages`.
 
 use e2e::manager::{Manager, Place, wait_until};
+use e2e::{PATIENCE, soon};
 use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 use vm::images::{Arch, Cache, ImageSpec};
-use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
+use vm::{Accel, GuestSpec, Session, WhyEmulation};
 use zmon::hypfs::{Guest, guests_bytes};
 use zmon::{Tod, to_ebcdic};
 
-/// Timeout of a boot. Under emulation on a busy machine, a boot may take many times its usual five
-/// seconds.
-const PATIENCE: Duration = Duration::from_secs(180);
 const SIZE_MIB: u64 = 256;
 /// Memory that both guests may have together. A tenth of this memory should be free.
 const ALL_MIB: u64 = 360;
@@ -39,10 +36,6 @@ struct Guests {
 struct Seen {
     pools: Vec<u64>,
     available_mib: Vec<u64>,
-}
-
-fn soon() -> Deadline {
-    Deadline::after(PATIENCE)
 }
 
 impl Guests {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::farms::Farm;
-use e2e::{PATIENCE, alone, daemon_dir};
+use e2e::{PATIENCE, alone, daemon_dir, soon};
 use farm::links::{Link, Switch, class_address};
 use rustix::fs::{SeekFrom, seek};
 use vm::images::rootfs::{Settings, Software};
@@ -21,10 +21,6 @@ use vm::{Deadline, Forward, GuestSpec, Net, Session, probe_kvm};
 
 /// Timeout of making an image on a busy machine with a slow network.
 const BUILD: Duration = Duration::from_secs(900);
-
-fn soon() -> Deadline {
-    Deadline::after(PATIENCE)
-}
 
 fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
     let held = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());

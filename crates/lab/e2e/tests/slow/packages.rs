@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{PATIENCE, alone, daemon_dir, is_there, line_that_writes, skipped};
+use e2e::{PATIENCE, alone, daemon_dir, is_there, line_that_writes, skipped, soon};
 use vm::images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
 use wire::{Decoder, ToHost};
@@ -63,10 +63,6 @@ while (my $c = $l->accept) {
 /// Timeout of an installation, which runs dozens of small programs. The emulator translates each
 /// program again.
 const LONG: Duration = Duration::from_secs(600);
-
-fn soon() -> Deadline {
-    Deadline::after(PATIENCE)
-}
 
 fn later() -> Deadline {
     Deadline::after(LONG)
