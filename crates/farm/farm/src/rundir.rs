@@ -170,14 +170,12 @@ mod tests {
 
     #[test]
     fn others_may_enter_only_the_directory_of_the_managers_socket() {
-        let place = temporary("modes");
+        let place = vm::Scratch::new("modes").unwrap();
         let top = place.join("pinhead");
         let base = base_in(&top).unwrap();
         let own = RunDir::below(&base, 1).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!([&*top, &base, own.path()].map(mode), [0o755, 0o700, 0o700]);
-        drop(own);
-        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]

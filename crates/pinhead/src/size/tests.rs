@@ -88,9 +88,13 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
 fn sizes_fit_every_width() {
     let dir = Scratch::new("widths").unwrap();
     let long = "a-guest-with-a-name-that-fills-a-terminal";
-    record_with_ends(&dir, 240, &[((long, 100), 240), (("web2", 200), 240), (("old", 9), 60)]);
-    let enough = answer(&args(&dir, &[]), &now(240)).unwrap();
-    let young = answer(&args(&dir, &["--enough", "1d"]), &now(240)).unwrap();
+    record_with_ends(
+        dir.path(),
+        240,
+        &[((long, 100), 240), (("web2", 200), 240), (("old", 9), 60)],
+    );
+    let enough = answer(&args(dir.path(), &[]), &now(240)).unwrap();
+    let young = answer(&args(dir.path(), &["--enough", "1d"]), &now(240)).unwrap();
     for found in [enough, young] {
         let shown = || show::show(&found, SizeFormat::Text, &now(240)).unwrap();
         check_widths(|width| on_terminal(width, shown));
@@ -100,8 +104,8 @@ fn sizes_fit_every_width() {
 #[test]
 fn guest_that_ended_has_no_size() {
     let dir = Scratch::new("ended").unwrap();
-    record_with_ends(&dir, 240, &[(("web1", 100), 240), (("old", 200), 120)]);
-    let found = answer(&args(&dir, &[]), &now(240)).unwrap();
+    record_with_ends(dir.path(), 240, &[(("web1", 100), 240), (("old", 200), 120)]);
+    let found = answer(&args(dir.path(), &[]), &now(240)).unwrap();
     let text = show::show(&found, SizeFormat::Text, &now(240)).unwrap();
     assert!(text.contains("\nweb1") && !text.contains("\nold"), "{text}");
     assert!(text.contains("Left out: 1 guest no longer ran at the end.\n"), "{text}");

@@ -366,7 +366,7 @@ mod tests {
             base::skipped!("only root can give a directory away");
             return;
         }
-        let tree = Tree::new();
+        let tree = Tree::create();
         let stranger = Owner(4_000_007);
         for number in 0..LOOKED_OF_STRANGERS + 50 {
             let dir = tree.path().join(format!("up/{number}"));

@@ -7,8 +7,8 @@ use base::Bytes;
 use hypervisor::{Fake, Found, ProcessId};
 
 /// Returns a scene with a guest whose process is `process`, after 20 s.
-fn scene_of(name: &str, process: &Sleeper) -> Scene {
-    let mut scene = Scene::new(name, "");
+fn scene_of(process: &Sleeper) -> Scene {
+    let mut scene = Scene::new("");
     let pid = process.pid();
     let of = ProcessId::of(pid);
     let found = Found { process: of, vcpu_tids: vec![pid], ..Fake::found("web1", FOUR) };
@@ -33,7 +33,7 @@ fn passes_in_30_s(scene: &mut Scene) -> u64 {
 #[test]
 fn manager_works_every_three_seconds_while_all_guests_sleep() {
     let process = Sleeper::start();
-    let mut scene = scene_of("calm", &process);
+    let mut scene = scene_of(&process);
     let calm = passes_in_30_s(&mut scene);
     assert!((9..=14).contains(&calm), "{calm}");
     let watching = scene.client();

@@ -53,7 +53,7 @@ fn a_dry_run_decides_and_moves_nothing() {
 
 #[test]
 fn settings_without_act_are_a_dry_run_with_a_remedy() {
-    let mut scene = Scene::new("watch", "[policy]\nact = false\n");
+    let mut scene = Scene::new("[policy]\nact = false\n");
     let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(20_000);

@@ -114,8 +114,8 @@ impl Records {
         Ok(all)
     }
 
-    /// Visits the intervals one after the other, with only the wanted parts, and in these parts only
-    /// the wanted fields. Of a guest's more than a hundred fields, a report needs a dozen.
+    /// Visits the intervals one after the other, with only the wanted fields of the wanted parts.
+    /// Of a guest's more than a hundred fields, a report needs a dozen.
     pub fn visit(
         &self,
         span: Span,
