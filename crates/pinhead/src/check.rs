@@ -10,7 +10,11 @@ use policy::steady::{self, Oscillation};
 use procfs::Root;
 use rules::{Diagnostic, FileKind, Machine, Name, RuleFile, Severity, line_column};
 use serde_json::{Value, json};
+use std::ops::Range;
 use std::path::Path;
+
+/// Columns that the renderer needs around a mark and its label in a line that is cut.
+const AROUND: usize = 24;
 
 /// The findings of one file.
 #[derive(Debug)]
@@ -151,12 +155,18 @@ pub fn render(checked: &Checked, color: bool, width: Option<usize>) -> String {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let annotation = AnnotationKind::Primary.span(start..end).label(&diagnostic.label);
+        let label = diagnostic.label.as_str();
+        let is_beside = width.is_none_or(|width| has_room(&source, start..end, label, width));
+        let annotation = AnnotationKind::Primary.span(start..end);
+        let annotation = if is_beside { annotation.label(label) } else { annotation };
         let snippet = Snippet::source(&source).path(&checked.rules.name).annotation(annotation);
         let kind = format!("{}[{}]: ", diagnostic.severity, diagnostic.code);
         let message = fitted(&kind, &diagnostic.message);
         let title = level.primary_title(message).id(diagnostic.code);
         let mut report = vec![title.element(snippet)];
+        if !is_beside && !label.is_empty() {
+            report.push(Group::with_title(Level::NOTE.secondary_title(fitted("note: ", label))));
+        }
         if let Some(help) = &diagnostic.help {
             report.push(Group::with_title(Level::HELP.secondary_title(fitted("help: ", help))));
         }
@@ -170,6 +180,21 @@ pub fn render(checked: &Checked, color: bool, width: Option<usize>) -> String {
     };
     let what = checked.what.map(|what| format!(" ({what})")).unwrap_or_default();
     out + &terminal::fitted(&format!("{}{what}: {verdict}\n", checked.rules.name), width)
+}
+
+/// Returns true if a label fits behind the mark below a line of the file.
+fn has_room(source: &str, mark: Range<usize>, label: &str, width: usize) -> bool {
+    let columns = |text: &str| text.len() + 3 * text.matches('\t').count();
+    let begin = source[..mark.start].rfind('\n').map_or(0, |at| at + 1);
+    let line = source[begin..].lines().next().unwrap_or_default();
+    let Some(before) = line.get(..mark.end - begin) else { return false };
+    // The number of the line, and the bar behind the number.
+    let margin = (source[..begin].matches('\n').count() + 1).to_string().len() + 3;
+    if columns(line) + margin <= width {
+        columns(before) + 1 + label.len() + margin <= width
+    } else {
+        mark.len() + label.len() + AROUND <= width
+    }
 }
 
 /// Formats the errors among the findings as compilers do, for standard error.
@@ -221,20 +246,28 @@ mod tests {
 
     #[test]
     fn findings_fit_the_width_with_all_words() {
-        let rules = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"idle > 5\"\n\
-                     HOTPLUG=\"idle < 10 & loadavg > onumcpus + 0.75 & meminfo.MemFree > \
-                     meminfo.MemTotal / 10 & swaprate > 10 & idel > 1\"\nFOO=\"1\"\n";
-        let found = text(rules.as_bytes(), &Machine::default());
-        let rules = RulesText { name: "r.conf".into(), text: rules.into() };
-        let checked = Checked { rules, found, what: None };
-        let messages = checked.found.iter().map(|found| found.message.as_str());
-        let helps = checked.found.iter().filter_map(|found| found.help.as_deref());
-        let sentences: Vec<&str> = messages.chain(helps).collect();
-        assert!(sentences.iter().any(|sentence| sentence.len() > 80), "{sentences:?}");
-        for width in [60, 80, 120] {
+        let check = |hotplug: &str, beside: &str, width: usize| {
+            let rules = format!(
+                "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"idle > 5\"\n\
+                 HOTPLUG=\"idle < 10 & loadavg > onumcpus + 0.75 & {hotplug}\"\n"
+            );
+            let found = text(rules.as_bytes(), &Machine::default());
+            let rules = RulesText { name: "r.conf".into(), text: rules.into() };
+            let checked = Checked { rules, found, what: None };
             let shown = render(&checked, false, Some(width));
-            check_fits(&shown, width, sentences.iter().copied());
-            assert!(shown.contains("^^^^ neither a variable"), "{shown}");
+            let parts = |found: &'_ Diagnostic| {
+                [found.message.clone(), found.label.clone(), found.help.clone().unwrap_or_default()]
+            };
+            let parts: Vec<String> = checked.found.iter().flat_map(parts).collect();
+            check_fits(&shown, width, parts.iter().map(String::as_str));
+            assert!(shown.contains(beside), "{shown}");
+        };
+        for width in [60, 80, 120] {
+            let long = "meminfo.MemFree > meminfo.MemTotal / 10 & swaprate > 10";
+            check(long, "help: in a CPU rule, ", width);
+            check("idel > 10 & idle > 5 & idle > 6 & idle > 7 & idle > 8", "^^^^", width);
         }
+        check("idel > 10", "^^^^ neither a variable of this file nor a keyword", 120);
+        check("idel > 10", "\nnote: neither a variable of this file nor a keyword\n", 60);
     }
 }

@@ -142,7 +142,15 @@ pub(crate) mod testing {
 
     /// Checks that no line of an answer is wider than each terminal. A single word may be wider.
     pub(crate) fn check_widths(answer: impl Fn(usize) -> String) {
-        for width in WIDTHS {
+        check_widths_in(WIDTHS, answer);
+    }
+
+    /// Checks the same for these widths.
+    pub(crate) fn check_widths_in(
+        widths: std::ops::RangeInclusive<usize>,
+        answer: impl Fn(usize) -> String,
+    ) {
+        for width in widths {
             let shown = answer(width);
             let is_wide = |line: &&str| columns(line) > width && line.trim().contains(' ');
             let wide = shown.lines().find(is_wide);

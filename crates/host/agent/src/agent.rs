@@ -86,6 +86,16 @@ enum Naming {
     Sent,
 }
 
+/// Times of the last messages to check a guest.
+#[derive(Debug, Default)]
+struct Pace {
+    looked_ms: u64,
+    /// Time of the last request for the guest's memory statistics.
+    sampled_ms: Option<u64>,
+    /// True if the virtual CPUs used at least [`BUSY_PERCENT`] when measured last.
+    is_busy: bool,
+}
+
 /// The state of a daemon.
 #[derive(Debug, Default)]
 pub struct Agent {
@@ -104,11 +114,7 @@ pub struct Agent {
     tasks: TaskGather,
     files: Captures,
     alarm: AlarmQuestion,
-    looked_ms: u64,
-    /// Time of the last request for the guest's memory statistics.
-    sampled_ms: Option<u64>,
-    /// True if the virtual CPUs used at least [`BUSY_PERCENT`] when measured last.
-    is_busy: bool,
+    pace: Pace,
     /// Numbers of requests to the daemon.
     pub asked: AskCounts,
 }
@@ -214,7 +220,7 @@ impl Agent {
             ToHost::Chunk(chunk) => self.files.take(&chunk).map(DaemonEvent::Files),
             ToHost::Need(pressure) => {
                 // The daemon woke without a request, and checks its guest now.
-                self.looked_ms = now_ms;
+                self.pace.looked_ms = now_ms;
                 self.memory_needs += u64::from(pressure == Pressure::Memory);
                 Some(DaemonEvent::Need(pressure))
             }
@@ -268,10 +274,10 @@ impl Agent {
     pub fn look(&mut self, cpu_percent: f64, now_ms: u64) -> Option<ToGuest> {
         let update_ms = self.hello().map_or(UPDATE_MS, |hello| u64::from(hello.update_ms));
         let since = |at_ms| now_ms.saturating_sub(at_ms);
-        let is_due = since(self.looked_ms) >= update_ms.max(LOOK_MIN_MS)
-            && self.sampled_ms.is_none_or(|at_ms| since(at_ms) >= SAMPLED_MS);
-        self.is_busy = cpu_percent >= BUSY_PERCENT;
-        if !self.is_busy || !is_due || !self.is_settled() {
+        let is_due = since(self.pace.looked_ms) >= update_ms.max(LOOK_MIN_MS)
+            && self.pace.sampled_ms.is_none_or(|at_ms| since(at_ms) >= SAMPLED_MS);
+        self.pace.is_busy = cpu_percent >= BUSY_PERCENT;
+        if !self.pace.is_busy || !is_due || !self.is_settled() {
             return None;
         }
         Some(self.looks(now_ms))
@@ -290,15 +296,15 @@ impl Agent {
             return Vec::new();
         }
         self.asked.samples += 1;
-        self.sampled_ms = Some(now_ms);
-        let looks = self.is_busy && self.is_settled();
+        self.pace.sampled_ms = Some(now_ms);
+        let looks = self.pace.is_busy && self.is_settled();
         let look = looks.then(|| self.looks(now_ms));
         let sample = ToGuest::Sample(Sample { sequence: self.question.ask(now_ms) });
         look.into_iter().chain([sample]).collect()
     }
 
     fn looks(&mut self, now_ms: u64) -> ToGuest {
-        self.looked_ms = now_ms;
+        self.pace.looked_ms = now_ms;
         self.asked.looks += 1;
         ToGuest::Look
     }

@@ -112,9 +112,10 @@ fn width_of(table: &Table, at: usize) -> usize {
 }
 
 fn part_text(table: &Table, part: &[usize], width: Option<usize>) -> String {
-    let is_sentence = |at: usize| width.is_some_and(|width| GAP + width_of(table, at) > width / 2);
+    let names = width_of(table, 0).min(NAMES);
+    let is_wide = |at: usize| width.is_some_and(|width| names + GAP + width_of(table, at) > width);
     let column = match part {
-        [only] if is_sentence(*only) => prose(""),
+        [only] if is_wide(*only) => prose(""),
         _ => right(""),
     };
     let columns: Vec<Column> =

@@ -6,8 +6,8 @@ use crate::tree::{File, in_crate};
 /// Maximum number of lines of a Rust file, and of columns in a line of Rust or of a script.
 const LINES_MAX: usize = 500;
 const COLUMNS_MAX: usize = 100;
-/// The first file that a newcomer reads, often in a terminal, and its limits. Rows of a table cannot
-/// be broken, so they may be wider.
+/// The first file that a newcomer reads, often in a terminal, and its limits. Rows of a table
+/// cannot be broken, so they may be wider.
 const README: &str = "README.md";
 const README_LINES_MAX: usize = 100;
 const README_COLUMNS_MAX: usize = 80;

@@ -208,15 +208,21 @@ fn another_policy_stands_beside_with_the_place_where_they_part() {
 fn replays_fit_every_width() {
     let dir = directory("widths");
     record(&dir, &[7, 8, 100]);
-    let shown = |width, text: &dyn Fn() -> String| {
-        on_terminal(width, || terminal::fitted_to_stdout(&text()))
-    };
     let args = args(&dir, &["--policy", "none"]);
-    check_widths(|width| shown(width, &|| replay(&args, &now()).unwrap()));
-    for typed in [["--grow", "50%"], ["--host", "1 GiB"]] {
-        let args = simulation(&dir, &typed);
-        check_widths(|width| shown(width, &|| simulate_at(&args, &now()).unwrap()));
-    }
+    let source = source(&args.source, USUAL_MS, &now()).unwrap();
+    let played = source.play(Change::default(), usize::MAX).unwrap();
+    let agreement = agreement(&args, &played).unwrap();
+    let world = World { growth_permille: 500, ..World::default() };
+    let other = source.play(world.change().unwrap(), usize::MAX).unwrap();
+    let other = ("a-policy-with-a-long-name".to_owned(), other);
+    let fit = backtest::search(&source, &World::default(), "g1", &|_| ()).unwrap();
+    let shown = || {
+        let (agreement, format) = (agreement.as_ref(), Format::Text);
+        let replayed = show::replay(&played, agreement, Some(&other), format, &now());
+        let simulated = show::simulate(&played, &other.1, format, &now());
+        [replayed, simulated, show::fit(&fit, "g1", format)].map(Result::unwrap).join("\n")
+    };
+    check_widths(|width| on_terminal(width, || terminal::fitted_to_stdout(&shown())));
 }
 
 #[test]

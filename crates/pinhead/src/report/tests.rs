@@ -1,5 +1,5 @@
 use super::*;
-use crate::listing::testing::check_widths;
+use crate::listing::testing::check_widths_in;
 use clap::Parser;
 use jiff::tz::TimeZone;
 use model::{GuestField, GuestIdentity, HostField, Moment, Row};
@@ -93,7 +93,14 @@ fn only_some_guests() {
 fn every_report_fits_every_width() {
     for report in reports::REPORTS {
         let args = args(&format!("{} --from 12:00 --to 13:00", report.name));
-        check_widths(|width| answer(&made_up, &args, &now(), width).expect("a report"));
+        let wanted = wanted(&args, &now(), &[report]).expect("a time");
+        let (recorded, zone) = (made_up(&wanted).expect("data"), reports::Utc);
+        let (detail, top) = (Detail::Sums, 10);
+        let options = Options { by: By::Guest, pattern: None, top, detail, zone: &zone };
+        let report = reports::build(report, &recorded, &options).expect("a report");
+        // The names, times and fields of a finding need 48 columns.
+        let least = if report.definition.name == "ADV" { 48 } else { 40 };
+        check_widths_in(least..=300, |width| reports::text(&report, &zone, width));
     }
 }
 

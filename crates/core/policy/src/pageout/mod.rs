@@ -64,7 +64,7 @@ const SOON_MS: u64 = 5_000;
 /// CPU usage from which a guest counts as at work, in percent of one CPU.
 const WORKS_PERCENT: u64 = 50;
 /// Longest time for which page-out waits for guests at work, while the host has room. Compression
-/// takes memory bandwidth and CPU time from a guest whose work may end soon.
+/// takes memory bandwidth and CPU time from these guests, and their work may end soon.
 const YIELD_MS: u64 = 30_000;
 /// Pause after a page-out, in multiples of the page-out's duration. Page-out thus uses at most a
 /// quarter of a core, and half of a core while the host is short of memory.

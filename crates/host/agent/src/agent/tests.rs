@@ -59,7 +59,7 @@ fn settled_daemon_is_woken_by_load_as_often_as_its_rules_look() {
 }
 
 #[test]
-fn daemon_of_busy_guest_looks_with_its_sample_and_gets_no_second_message() {
+fn daemon_of_busy_guest_looks_together_with_its_sample() {
     let mut agent = met();
     let kinds = |agent: &mut Agent, now_ms| match &agent.ask_sample(now_ms)[..] {
         [ToGuest::Sample(_)] => "sample",

@@ -6,7 +6,7 @@ use crate::scene::{FOUR, Scene, Sleeper};
 use base::Bytes;
 use hypervisor::{Fake, Found, ProcessId};
 
-/// Returns a scene with a guest whose process is `process`, after 20 s.
+/// Returns a scene with a guest in this process, after 20 s.
 fn scene_of(process: &Sleeper) -> Scene {
     let mut scene = Scene::new("");
     let pid = process.pid();

@@ -280,7 +280,8 @@ fn other_result_is_taken_over_once_and_replaces_open_runs() {
 /// Returns the results that the documents contain.
 fn published_results() -> Vec<Outcome> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/results");
-    shelf::list(&dir).unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect()
+    let listed = shelf::list(&dir).expect("a directory").into_iter();
+    listed.map(|(_, outcome)| outcome.expect("an outcome")).collect()
 }
 
 #[test]

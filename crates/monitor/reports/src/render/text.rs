@@ -17,7 +17,10 @@ const CONSTANT_ROWS: usize = 3;
 pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
     let mut out = String::new();
     let title = format!("{}  {}", report.definition.name, report.definition.title);
-    let _ = writeln!(out, "{title}\n{}", about(report, zone));
+    for line in [title, about(report, zone)] {
+        out.push_str(&base::wrapped(&line, width, 2));
+        out.push('\n');
+    }
     for host in &report.hosts {
         wrapped(&mut out, &format!("host {}, own cost {}", host.name, cost_text(host)), width);
         for (what, how) in host.facts.iter().filter(|_| report.definition.name == "HDR") {
@@ -28,7 +31,8 @@ pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
         }
     }
     for table in report.tables.iter().filter(|table| table.has_values()) {
-        let _ = writeln!(out, "\n{}", table.part.title);
+        out.push('\n');
+        wrapped(&mut out, table.part.title, width);
         show(&mut out, table, report, zone, width);
         for (rule, advice) in advice_of(table) {
             wrapped(&mut out, &format!("  {rule}: {advice}"), width);
@@ -47,7 +51,8 @@ pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
 }
 
 fn evidence(out: &mut String, table: &Table, width: usize) {
-    let _ = writeln!(out, "\nEvidence: the raw values of the worst interval");
+    out.push('\n');
+    wrapped(out, "Evidence: the raw values of the worst interval", width);
     for line in &table.lines {
         wrapped(
             out,

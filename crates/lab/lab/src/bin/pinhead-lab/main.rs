@@ -10,11 +10,12 @@
 mod error;
 mod experiment;
 mod load;
+mod output;
 
 use clap::{Parser, Subcommand};
 use error::Error;
+use output::print;
 use pinhead::terminal;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Measure pinhead: run the published experiments, and generate load on guests
@@ -62,12 +63,6 @@ fn main() -> ExitCode {
         terminal::complain(&format!("pinhead-lab: {}", base::chain(&error)));
         ExitCode::from(2)
     })
-}
-
-/// Writes to standard output. If the reader closes early (`| head`), this is not an error.
-fn print(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Runs a load. The exit status is 1 if a request or a guest failed.

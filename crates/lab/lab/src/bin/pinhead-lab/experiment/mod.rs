@@ -2,7 +2,8 @@
 
 mod machine;
 
-use crate::{Error, print};
+use crate::Error;
+use crate::output::print;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use lab::catalog::Experiment;
