@@ -10,7 +10,6 @@ use manager::control::{Answer, Ask, Error as ControlError, ask};
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::cell::LazyCell;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -30,7 +29,7 @@ const YIELD_LOOK: Duration = Duration::from_millis(50);
 /// are undone, because KSM settings could not be restored while the manager controlled KSM.
 pub fn run(args: &HostArgs) -> Result<(), Error> {
     let is_dry = is_dry(args);
-    let managed = manage(args);
+    let managed = manage(args, is_dry);
     if !is_dry {
         leftovers::sweep_all();
     }
@@ -43,12 +42,12 @@ fn is_dry(args: &HostArgs) -> bool {
     args.dry_run || loaded().is_ok_and(|loaded| !loaded.settings.policy.act)
 }
 
-fn manage(args: &HostArgs) -> Result<(), Error> {
+fn manage(args: &HostArgs, is_dry: bool) -> Result<(), Error> {
     // Signals are handled before guests are changed, so that the manager can undo its changes after
     // any interrupt.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;
-    let mut manager = start(args)?;
+    let mut manager = start(args, is_dry)?;
     loop {
         let signals = Signals { stop: stop.as_fd(), reload: reload.as_fd() };
         let turn = manager.turn(&signals).map_err(Error::Host)?;
@@ -75,11 +74,10 @@ pub(super) fn options(args: &HostArgs) -> Options {
 
 /// Starts the manager. If the manager of a `pinhead up` has the same socket, that manager yields.
 /// It does not yield to a dry run, which manages nothing.
-fn start(args: &HostArgs) -> Result<Manager, Error> {
+fn start(args: &HostArgs, is_dry: bool) -> Result<Manager, Error> {
     let mut deadline = Deadline::after(YIELD_MAX);
     let mut asked: Option<Deadline> = None;
     let mut task = None;
-    let is_dry = LazyCell::new(|| is_dry(args));
     loop {
         let error = match Manager::start(args.config.clone(), options(args)) {
             Err(manager::Error::Control(error @ ControlError::Taken { .. })) => error,
@@ -89,7 +87,7 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
         // meanwhile.
         let is_due = asked.as_ref().is_none_or(|wait| wait.remaining().is_none());
         let is_refused = match &error {
-            ControlError::Taken { path, .. } if is_due && !*is_dry => {
+            ControlError::Taken { path, .. } if is_due && !is_dry => {
                 asked = Some(Deadline::after(YIELD_AGAIN));
                 match ask(path, &Ask::Yield, YIELD_PATIENCE) {
                     Ok(Answer::Yield {}) => {
@@ -103,7 +101,7 @@ fn start(args: &HostArgs) -> Result<Manager, Error> {
                     Ok(_) => true,
                 }
             }
-            _ => *is_dry,
+            _ => is_dry,
         };
         if is_refused || deadline.remaining().is_none() {
             return Err(Error::Host(manager::Error::Control(error)));

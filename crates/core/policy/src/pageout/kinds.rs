@@ -45,6 +45,7 @@ pub struct GuestSample {
     /// Identifier.
     pub key: Key,
     /// Time for which its virtual CPUs have hardly run; `None` if they run, or if that is unknown.
+    /// The largest value means that the guest was parked on request.
     pub asleep_ms: Option<u64>,
     /// CPU time of its virtual CPUs, in percent of one CPU.
     pub busy_percent: u64,

@@ -132,6 +132,8 @@ pub struct PageOut {
     after_ms: u64,
     /// Time since which page-out waits for guests at work, or has waited for them.
     yields_since_ms: Option<u64>,
+    /// True after an order, until a later step has found no guest to page out.
+    has_more: bool,
 }
 
 impl PageOut {
@@ -143,6 +145,11 @@ impl PageOut {
     /// Returns the number of pauses because tasks of the host waited for memory.
     pub fn alarms(&self) -> u64 {
         self.alarms
+    }
+
+    /// Returns true while page-out goes from guest to guest, so that the next step is due soon.
+    pub fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Returns the measured working set of a guest.
@@ -163,6 +170,7 @@ impl PageOut {
         self.alarms += u64::from(self.lever == Lever::Pressure && before != self.lever);
         self.room = room(config, host);
         (self.is_short, self.after_ms) = (host.is_short(), config.after_ms);
+        self.has_more &= self.lever == Lever::Ready;
         let mut orders = self.looks(now_ms);
         let is_busy = self.guests.values().any(|guest| guest.phase == Phase::Taking);
         if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms(host.is_short()) {
@@ -174,7 +182,9 @@ impl PageOut {
             .filter(|guest| !yields || guest.is_parked())
             .filter(|g| self.standing(config, g, host.is_short(), now_ms) == Standing::Ready);
         let order = |guest: &&GuestSample| (guest.sleeps(config), self.worth(guest), guest.key);
-        if let Some(guest) = ready.max_by_key(order) {
+        let next = ready.max_by_key(order);
+        self.has_more = next.is_some();
+        if let Some(guest) = next {
             let memory = self.guests.entry(guest.key).or_default();
             (memory.phase, memory.ran) = (Phase::Taking, !guest.sleeps(config));
             orders.push(if memory.ran {

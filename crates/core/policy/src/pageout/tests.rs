@@ -1,3 +1,5 @@
+mod pace;
+
 use super::*;
 
 const CONFIG: Config =
@@ -67,27 +69,6 @@ fn largest_sleeper_is_taken_first_and_the_next_one_waits() {
     assert_eq!(lever.step(&CONFIG, &host(), &guests, 1180), [Order::Take(Key(1))]);
     lever.taken(Key(1), &taken(20, 18, 6), 2000);
     assert_eq!(lever.step(&CONFIG, &host(), &guests, 9000), [], "3 MiB are not worth a turn");
-}
-
-#[test]
-fn page_out_waits_for_a_guest_at_work_unless_the_host_is_short() {
-    let busy = GuestSample { asleep_ms: None, busy_percent: 50, ..sleeper(2, 30) };
-    let guests = [sleeper(1, 30), busy];
-    let short = HostSample { lack: Bytes::mib(1), ..host() };
-    let orders = |lever: &mut PageOut, host: &HostSample, guests: &[GuestSample], now_ms| {
-        lever.step(&CONFIG, host, guests, now_ms)
-    };
-    let mut lever = PageOut::default();
-    for now_ms in [0, 1_000, YIELD_MS - 1] {
-        assert_eq!(orders(&mut lever, &host(), &guests, now_ms), [], "{now_ms}");
-    }
-    let mut begun = lever.clone();
-    assert_eq!(orders(&mut begun, &host(), &guests, YIELD_MS), [Order::Take(Key(1))]);
-    assert_eq!(orders(&mut lever.clone(), &short, &guests, 2_000), [Order::Take(Key(1))]);
-    let calm = [sleeper(1, 30), GuestSample { busy_percent: 49, ..busy }];
-    assert_eq!(orders(&mut lever.clone(), &host(), &calm, 2_000), [Order::Take(Key(1))]);
-    let parked = [GuestSample { asleep_ms: Some(u64::MAX), ..sleeper(1, 30) }, busy];
-    assert_eq!(orders(&mut lever, &host(), &parked, 2_000), [Order::Take(Key(1))]);
 }
 
 #[test]

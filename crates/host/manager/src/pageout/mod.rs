@@ -62,6 +62,8 @@ pub(crate) struct PageOuts {
     off: Option<String>,
     /// Memory that the host would soon gain by page-out in a shortage of memory.
     expected: Bytes,
+    /// True while page-out goes from guest to guest.
+    has_more: bool,
     /// Time since which a guest's virtual CPUs have hardly run.
     idle_since_ms: BTreeMap<Id, u64>,
     /// Guests that the kernel refuses to page out.
@@ -91,6 +93,11 @@ impl PageOuts {
     /// Returns the memory that the host would soon gain by page-out in a shortage of memory.
     pub(crate) fn expected(&self) -> Bytes {
         self.expected
+    }
+
+    /// Returns true while page-out goes from guest to guest.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     pub(crate) fn step(&mut self, world: &World<'_>, event: PageOutEvent, now: Now) -> Vec<Effect> {
@@ -160,7 +167,7 @@ impl PageOuts {
 
     fn tick(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let (is_off, taking) = (self.why_off(world).is_some(), self.policy.taking());
-        self.expected = Bytes::ZERO;
+        (self.expected, self.has_more) = (Bytes::ZERO, false);
         if is_off && taking.is_none() {
             return Vec::new();
         }
@@ -186,6 +193,7 @@ impl PageOuts {
             return effects;
         }
         let orders = self.policy.step(&config, &self.host, &guests, now.ms);
+        self.has_more = self.policy.has_more();
         if self.stalled < STALLED_PASSES {
             self.expected = self.policy.expected_gain(&config, &guests, now.ms);
         }

@@ -170,13 +170,14 @@ impl Manager {
         }
     }
 
-    /// Returns true while all guests sleep soundly, the host has its set point and nobody asks. A
-    /// guest that wakes then does not wait for the manager, because the host has room. If such a
-    /// guest lacks memory, its daemon reports that at once.
+    /// Returns true while all guests sleep soundly, the host has its set point, page-out has no
+    /// guest left and nobody asks. A guest that wakes then does not wait for the manager, because
+    /// the host has room. If such a guest lacks memory, its daemon reports that at once.
     fn is_calm(&self, now: Now) -> bool {
         let arbiter = &self.memory.engine.arbiter;
         let has_room = !arbiter.is_short() && !arbiter.is_reserved() && !self.host.is_strained();
-        has_room && self.devices.control.clients() == 0 && self.guests.rest(now)
+        let is_asked = self.devices.control.clients() > 0;
+        has_room && !is_asked && !self.page_outs.has_more() && self.guests.rest(now)
     }
 
     fn now(&self) -> Now {
