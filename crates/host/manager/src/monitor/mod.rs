@@ -39,6 +39,9 @@ const LEAST_ROUNDS: u32 = 10;
 const FILES_MAX: u64 = 65_536;
 /// Open files reserved for the manager.
 const FILES_LEFT: u64 = 512;
+/// Shortest interval of live data. After a late round the next round starts at once, and rates over
+/// a millisecond would be wrong by the time that a reading takes.
+const INTERVAL_MIN_MS: i64 = 500;
 /// Maximum number of messages stored until they are read.
 const NOTICES_MAX: usize = 20;
 
@@ -249,6 +252,13 @@ fn fail(shared: &Mutex<Shared>) {
     }
 }
 
+/// Returns the moment at which the interval until `now_ms` starts: the last moment, or an earlier
+/// moment if the last is too recent.
+fn interval_start(earlier: Option<&Arc<Moment>>, last: Arc<Moment>, now_ms: i64) -> Arc<Moment> {
+    let is_recent = (0..INTERVAL_MIN_MS).contains(&now_ms.saturating_sub(last.at_ms));
+    earlier.filter(|_| is_recent).cloned().unwrap_or(last)
+}
+
 /// Returns the number of files that the monitor may have open.
 fn files_max() -> usize {
     let now = getrlimit(Resource::Nofile).current.map_or(FILES_MAX, |now| now.min(FILES_MAX));
@@ -313,7 +323,10 @@ impl Worker {
         if let Some(before) = self.before.replace(Arc::clone(&moment)) {
             // The interval is computed on request only.
             let processes = Arc::clone(&self.processes);
-            lock(&self.shared).live = Some(Live { moment, before, processes, round_us });
+            let mut shared = lock(&self.shared);
+            let earlier = shared.live.as_ref().map(|live| &live.before);
+            let before = interval_start(earlier, before, moment.at_ms);
+            shared.live = Some(Live { moment, before, processes, round_us });
         }
     }
 

@@ -94,6 +94,19 @@ fn live_data_is_the_last_two_moments() {
     assert_eq!(init.get(ProcessField::Run), Some(250), "of the last two reports");
 }
 
+#[test]
+fn interval_is_never_shorter_than_a_reading_may_take() {
+    let at = |at_ms| Arc::new(Moment { at_ms, ..Moment::default() });
+    let start = |earlier: Option<Arc<Moment>>, last, now_ms| {
+        interval_start(earlier.as_ref(), at(last), now_ms).at_ms
+    };
+    assert_eq!(start(None, 1_000, 2_000), 1_000);
+    assert_eq!(start(None, 1_000, 1_001), 1_000, "there is no earlier moment");
+    assert_eq!(start(Some(at(0)), 1_000, 2_000), 1_000);
+    assert_eq!(start(Some(at(0)), 1_000, 1_001), 0);
+    assert_eq!(start(Some(at(0)), 1_000, 900), 1_000, "the wall clock was set back");
+}
+
 /// A sink that panics.
 struct Broken;
 
