@@ -80,6 +80,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
+    let status = guest.daemon.link.agent().status();
     // The fields from `held` are empty for a user of z/VM, because z/VM's value does not include
     // memory that is shared with other users.
     let held = guest.memory.held.filter(|_| guest.memory.counted.is_none());
@@ -101,6 +102,8 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
             }
         },
         daemon: guest.daemon.link.agent().is_up(),
+        cpus_online: status.map(|status| status.cpus_online),
+        cpus_present: status.map(|status| status.cpus_present),
         memory_bytes: guest.found.memory.0,
         actual_bytes: sample.actual.map(|size| size.0),
         target_bytes: guest.memory.target.map(|size| size.0),

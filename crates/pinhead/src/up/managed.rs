@@ -86,6 +86,11 @@ pub(super) fn cells(row: &GuestRow) -> (String, String) {
     (has, row.unusable.as_ref().or(row.reason.as_ref()).cloned().unwrap_or_default())
 }
 
+/// Returns a guest's online CPUs of those present, if its daemon reports them to the manager.
+pub(super) fn cpus(row: &GuestRow) -> Option<String> {
+    Some(format!("{}/{}", row.cpus_online?, row.cpus_present?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +107,9 @@ mod tests {
         let unusable = Some("it is parked".to_owned());
         let row = GuestRow { actual_bytes: None, unusable, ..row };
         assert_eq!(cells(&row), ("-".into(), "it is parked".into()));
+        assert_eq!(cpus(&row), None);
+        let row = GuestRow { cpus_online: Some(1), cpus_present: Some(4), ..row };
+        assert_eq!(cpus(&row).as_deref(), Some("1/4"));
     }
 
     #[test]

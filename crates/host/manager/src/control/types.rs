@@ -224,6 +224,12 @@ pub struct GuestRow {
     /// Threads of the virtual CPUs on the host, in order of the CPUs; empty if unknown.
     #[serde(default)]
     pub vcpu_tids: Vec<u32>,
+    /// Online CPUs, as the daemon counts them.
+    #[serde(default)]
+    pub cpus_online: Option<u32>,
+    /// CPUs present, online or not, as the daemon counts them.
+    #[serde(default)]
+    pub cpus_present: Option<u32>,
 }
 
 impl GuestRow {

@@ -31,7 +31,7 @@ fn guests(up: &Up, socket: Option<&str>) -> Vec<Value> {
 fn has(up: &mut Up, socket: Option<&str>, what: &str, bytes: u64) {
     let so = |guests: &[Value]| {
         guests.len() == 2
-            && guests.iter().all(|guest| guest["daemon"] == true)
+            && guests.iter().all(|guest| guest["daemon"] == true && guest["cpus_online"].is_u64())
             && guests[0]["actual_bytes"].as_u64() == Some(bytes)
     };
     let mut last = Vec::new();
