@@ -13,6 +13,8 @@ pub(super) enum Fault {
     NoThread(#[source] Arc<io::Error>),
     #[error("the thread that does this has ended")]
     ThreadEnded,
+    #[error("this host has no swap")]
+    NoSwap,
     #[error("its QEMU is gone")]
     NoQemu,
     #[error("its QEMU has not answered for {seconds} s")]

@@ -13,10 +13,11 @@
 //! sockets to notice the connections and the data.
 
 use std::cell::OnceCell;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
 use hypervisor::{PageOut, PageOutError, ProcessId};
+use procfs::parse::value_of;
 use procfs::{Chance, Work};
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
@@ -233,9 +234,20 @@ fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Faul
         Ok(())
     };
     match process.map_or(Ok(()), take) {
+        // Only pages of files have left the memory.
+        Ok(()) if process.is_some() && !has_swap(&meminfo()) => Err(Fault::NoSwap),
         Err(error @ PageOutError::Refused(_)) => Err(Fault::of(error)),
         Ok(()) | Err(PageOutError::Gone) => Ok(()),
     }
+}
+
+fn meminfo() -> Vec<u8> {
+    fs::read("/proc/meminfo").unwrap_or_default()
+}
+
+/// Returns false if the host's /proc/meminfo names no swap, to which memory could be paged out.
+fn has_swap(meminfo: &[u8]) -> bool {
+    value_of(meminfo, "SwapTotal") != Some(0)
 }
 
 impl RunningGuest {
@@ -315,6 +327,13 @@ impl RunningGuest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_stays_when_host_has_no_swap() {
+        assert!(!has_swap(b"MemTotal: 8 kB\nSwapTotal:       0 kB\nSwapFree: 0 kB\n"));
+        assert!(has_swap(b"SwapTotal: 1048572 kB\nSwapFree: 0 kB\n"));
+        assert!(has_swap(b""), "unknown");
+    }
 
     #[test]
     fn page_out_refuses_nothing_when_qemu_is_gone() {
