@@ -5,7 +5,7 @@ use base::Bytes;
 const NONE: &str = "-";
 
 pub(crate) fn mib(size: Option<Bytes>) -> String {
-    number(size.map(Bytes::as_mib))
+    number(size.map(Bytes::nearest_mib))
 }
 
 pub(crate) fn number(value: Option<u64>) -> String {

@@ -80,6 +80,11 @@ impl Bytes {
         self.0 >> 20
     }
 
+    /// Returns the nearest whole MiB, for display.
+    pub const fn nearest_mib(self) -> u64 {
+        self.0.saturating_add(MIB / 2) >> 20
+    }
+
     /// Returns the amount without `other`, at least 0.
     #[must_use]
     pub const fn less(self, other: Bytes) -> Bytes {

@@ -280,7 +280,7 @@ fn settings(line: &str) -> String {
 }
 
 fn mib(size: Bytes) -> String {
-    format!("{} MiB", size.as_mib())
+    format!("{} MiB", size.nearest_mib())
 }
 
 fn percent(permille: u64) -> String {

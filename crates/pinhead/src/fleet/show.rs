@@ -127,11 +127,11 @@ fn moves(answer: &Answer, out: &mut String) {
             name(&one.to),
             size(one.to_keeps),
             name(&one.from),
-            one.from_set_point.as_mib(),
-            one.from_gets.as_mib(),
-            one.from_had.as_mib(),
+            one.from_set_point.nearest_mib(),
+            one.from_gets.nearest_mib(),
+            one.from_had.nearest_mib(),
             name(&one.guest),
-            one.needs.as_mib(),
+            one.needs.nearest_mib(),
             command(one).unwrap_or_else(|why| why.to_string())
         );
     }
@@ -167,7 +167,7 @@ fn names(all: &[String]) -> String {
 }
 
 fn size(size: Bytes) -> String {
-    match size.as_mib() {
+    match size.nearest_mib() {
         mib if mib >= 1_024 => format!("{}.{} GiB", mib / 1_024, mib % 1_024 * 10 / 1_024),
         mib => format!("{mib} MiB"),
     }

@@ -182,8 +182,8 @@ fn difference_text(difference: &Difference, now: &Now) -> String {
 
 fn sizes(from: Bytes, to: Bytes) -> String {
     match from == to {
-        true => format!("{} MiB", to.as_mib()),
-        false => format!("{} -> {} MiB", from.as_mib(), to.as_mib()),
+        true => format!("{} MiB", to.nearest_mib()),
+        false => format!("{} -> {} MiB", from.nearest_mib(), to.nearest_mib()),
     }
 }
 
@@ -212,8 +212,8 @@ fn table(runs: &[(&str, &Played)]) -> String {
             seconds(total.short_ms),
             total.grows.to_string(),
             total.shrinks.to_string(),
-            host.mean_available().unwrap_or(Bytes::ZERO).as_mib().to_string(),
-            host.least.map_or_else(|| "-".into(), |least| least.as_mib().to_string()),
+            host.mean_available().unwrap_or(Bytes::ZERO).nearest_mib().to_string(),
+            host.least.map_or_else(|| "-".into(), |least| least.nearest_mib().to_string()),
             seconds(host.below_ms),
             seconds(host.below_reserve_ms),
         ]);

@@ -94,8 +94,8 @@ fn sum_text(answer: &Sizes, now: &Now) -> String {
     fitted_to_stdout(&format!(
         "\nThe sizes of all guests add up to {} MiB. At any one time all guests together needed at \
          most {} MiB ({}).\n",
-        sizes.as_mib(),
-        at_once.as_mib(),
+        sizes.nearest_mib(),
+        at_once.nearest_mib(),
         when::show(at_ms, now)
     ))
 }

@@ -117,8 +117,8 @@ fn told(foretold: &Foretold) -> String {
     format!(
         "Replayed with this change: {} MiB free on average instead of {}, {} MiB·min of \
          unmet need instead of {}, {} moves instead of {}",
-        after.free.as_mib(),
-        before.free.as_mib(),
+        after.free.nearest_mib(),
+        before.free.nearest_mib(),
         minutes(after.tally.unmet),
         minutes(before.tally.unmet),
         after.tally.moves(),

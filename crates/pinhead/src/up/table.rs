@@ -1,7 +1,7 @@
 //! Live table of guests, with one row per guest.
 
 use super::managed::{self, Managed};
-use base::{Column, Fitted, Pages, Table, left, prose, right};
+use base::{Bytes, Column, Fitted, Pages, Table, left, prose, right};
 use farm::fleet::{Fleet, Member, State};
 use vm::{Accel, WhyEmulation};
 
@@ -32,16 +32,17 @@ fn table(rows: impl Iterator<Item = [String; 8]>) -> Table {
 fn row(member: &Member, managed: &Managed) -> [String; 8] {
     let spec = member.spec();
     let status = member.status();
-    let cpus = match status {
-        Some(status) => format!("{}/{}", status.cpus_online, status.cpus_present),
-        None => format!("-/{}", spec.cpus),
+    let cpus = match (status, managed.of(member).and_then(managed::cpus)) {
+        (Some(status), _) => format!("{}/{}", status.cpus_online, status.cpus_present),
+        (None, Some(cpus)) => cpus,
+        (None, None) => format!("-/{}", spec.cpus),
     };
     let is_elsewhere = managed.is_elsewhere(member);
     let (has, reason) = match (managed.of(member), status) {
         (Some(row), _) => managed::cells(row),
         (None, Some(status)) => {
-            let pool_mib = Pages(status.pool_pages).bytes().as_mib();
-            (spec.memory_mib.saturating_sub(pool_mib).to_string(), status.reason.clone())
+            let has = Bytes::mib(spec.memory_mib).less(Pages(status.pool_pages).bytes());
+            (has.nearest_mib().to_string(), status.reason.clone())
         }
         (None, None) if is_elsewhere => ("-".into(), managed::ELSEWHERE.into()),
         (None, None) => ("-".into(), String::new()),
@@ -73,6 +74,12 @@ fn row(member: &Member, managed: &Managed) -> [String; 8] {
 mod tests {
     use super::*;
     use crate::listing::testing::{WIDTHS, Words, check_fits};
+
+    #[test]
+    fn time_of_vcpus_has_a_head_of_its_own() {
+        let heads = table(std::iter::empty()).heads();
+        assert!(heads.contains(&"VCPU%") && !heads.contains(&"CPU%"), "{heads:?}");
+    }
 
     #[test]
     fn live_table_fits_every_width() {

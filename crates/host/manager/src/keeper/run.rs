@@ -265,11 +265,11 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
                     .map_or("the host has no more memory to give".to_owned(), |refusal| {
                         format!("its hypervisor refused: {}", refusal.escape_debug())
                     });
-                log(&format!("{name} lacks {} MiB: {why}", bytes.as_mib()));
+                log(&format!("{name} lacks {} MiB: {why}", bytes.nearest_mib()));
             }
             Outcome::Bounded(bytes) => {
                 ended = Ended::Partly;
-                let lacks = bytes.as_mib();
+                let lacks = bytes.nearest_mib();
                 log(&format!("{name} lacks {lacks} MiB: its control group is at its limit"));
             }
             Outcome::Unreached => {

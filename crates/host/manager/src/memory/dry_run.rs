@@ -54,11 +54,11 @@ impl DryRun {
             format!(
                 "{}: {} -> {} MiB in {}: {} MiB taken, {} MiB given",
                 plain(name, NAME_MAX),
-                moves.first.as_mib(),
-                moves.last.as_mib(),
+                moves.first.nearest_mib(),
+                moves.last.nearest_mib(),
                 counted(moves.count, "move"),
-                moves.taken.as_mib(),
-                moves.given.as_mib(),
+                moves.taken.nearest_mib(),
+                moves.given.nearest_mib(),
             )
         }));
         let rest = all.len().saturating_sub(SHOWN_MAX);

@@ -24,17 +24,17 @@ pub(super) fn changed(
             return Err(Failure::new(format!(
                 "The value of `{word}` exceeds the memory that {name} was started with"
             ))
-            .help(format!("the guest was started with {} MiB", memory.as_mib())));
+            .help(format!("the guest was started with {} MiB", memory.nearest_mib())));
         }
         if size < SIZE_MIN {
             return Err(Failure::new(format!("The value of `{word}` is too small for a guest"))
-                .help(format!("give at least {} MiB", SIZE_MIN.as_mib())));
+                .help(format!("give at least {} MiB", SIZE_MIN.nearest_mib())));
         }
         Ok(size)
     };
     let beyond = |word: &str, bound: &str, size: Bytes| {
         Failure::new(format!("The value of `{word}` conflicts with `{bound}` of {name}"))
-            .help(format!("`{bound}` is {} MiB", size.as_mib()))
+            .help(format!("`{bound}` is {} MiB", size.nearest_mib()))
     };
     match change {
         Change::Min(share) => {
@@ -71,7 +71,7 @@ pub(super) fn changed(
 pub(super) fn in_words(change: Change) -> String {
     let share = |share: Share| match share {
         Share::Permille(permille) => format!("{} %", permille as f64 / 10.0),
-        Share::Bytes(size) => format!("{} MiB", size.as_mib()),
+        Share::Bytes(size) => format!("{} MiB", size.nearest_mib()),
     };
     match change {
         Change::Min(size) => format!("min to {}", share(size)),

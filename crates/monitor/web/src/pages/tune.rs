@@ -61,9 +61,9 @@ fn finding(one: &Advised, sources: &Sources) -> Markup {
             p { code { (plain(&one.finding.command(sources.of(guest)), 400)) } }
             @if let Some(told) = &one.foretold {
                 p {
-                    "Replay with this change: " (told.after.free.as_mib())
+                    "Replay with this change: " (told.after.free.nearest_mib())
                         " MiB free on average instead of "
-                    (told.before.free.as_mib()) ", "
+                    (told.before.free.nearest_mib()) ", "
                     (minutes(told.after.tally.unmet)) " MiB·min of unmet need instead of "
                     (minutes(told.before.tally.unmet)) ", "
                     (told.after.tally.moves()) " moves instead of " (told.before.tally.moves()) "."
